@@ -1,0 +1,66 @@
+"""A graph of roles as text: Mermaid, DOT, and a drawing for the terminal. Takes plain nodes and edges."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from archon_mesh.core.memory_graph.layout import Edge, make_graph, make_layers
+
+Labels = Mapping[str, str]
+
+
+def to_mermaid(nodes: Iterable[str], edges: Iterable[Edge], labels: Labels | None = None) -> str:
+    """A Mermaid flowchart, left to right. Raises CycleError."""
+    graph = make_graph(nodes, edges)
+    # Names of our own: a role called `end`, or one with a space, would break the syntax.
+    ids = {node: f"n{index}" for index, node in enumerate(graph)}
+    lines = ["flowchart LR"]
+    lines += [f'    {ids[node]}["{_mermaid_text(label_of(node, labels))}"]' for node in graph]
+    lines += [f"    {ids[src]} --> {ids[dst]}" for src, dst in graph.edges]
+    return "\n".join(lines) + "\n"
+
+
+def to_dot(nodes: Iterable[str], edges: Iterable[Edge], labels: Labels | None = None) -> str:
+    """A digraph in the DOT language of Graphviz, left to right. Raises CycleError."""
+    graph = make_graph(nodes, edges)
+    lines = ["digraph mesh {", "    rankdir=LR;", "    node [shape=box, style=rounded];"]
+    for node in graph:
+        label = label_of(node, labels)
+        lines.append(f"    {_dot_text(node)}" + (f" [label={_dot_text(label)}];" if label != node else ";"))
+    lines += [f"    {_dot_text(src)} -> {_dot_text(dst)};" for src, dst in graph.edges]
+    return "\n".join([*lines, "}"]) + "\n"
+
+
+def to_text(nodes: Iterable[str], edges: Iterable[Edge], labels: Labels | None = None) -> str:
+    """A compact drawing for the terminal: one line per role, with its layer and an arrow to its dependants.
+
+    Plain ASCII around the names. Raises CycleError.
+    """
+    graph = make_graph(nodes, edges)
+    layers = make_layers(graph)
+    shown = {node: " ".join(label_of(node, labels).split()) for node in graph}
+    width = max((len(text) for text in shown.values()), default=0)
+    lines = []
+    for number, layer in enumerate(layers, start=1):
+        for index, node in enumerate(layer):
+            head = str(number) if index == 0 else ""
+            targets = ", ".join(graph.successors(node))
+            line = f"{head:>3}  {shown[node]:<{width}}" + (f"  ->  {targets}" if targets else "")
+            lines.append(line.rstrip() + "\n")
+    return "".join(lines)
+
+
+def label_of(node: str, labels: Labels | None) -> str:
+    """The label of a node, its name where it has none."""
+    return (labels or {}).get(node, node)
+
+
+def _mermaid_text(text: str) -> str:
+    # `#` first: it starts Mermaid's own entities.
+    for char, entity in (("#", "#35;"), ("&", "#amp;"), ('"', "#quot;"), ("<", "#lt;"), (">", "#gt;")):
+        text = text.replace(char, entity)
+    return "<br/>".join(text.splitlines())
+
+
+def _dot_text(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'

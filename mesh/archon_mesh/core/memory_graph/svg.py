@@ -1,0 +1,113 @@
+"""A picture of a graph of roles: layers from left to right, drawn by ourselves so that nothing need be installed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from html import escape
+
+from archon_mesh.core.memory_graph.export import Labels, label_of
+from archon_mesh.core.memory_graph.layout import Edge, Layout, make_layout
+
+# All in pixels.
+_CHAR, _LINE, _PAD = 8, 18, 14
+_GAP_X, _GAP_Y, _LANE, _MARGIN = 72, 26, 14, 24
+
+# Scoped by class: a page may hold the picture inline.
+_STYLE = (
+    ".graph text{font:14px system-ui,-apple-system,'Segoe UI',Roboto,sans-serif;fill:#1f2937;text-anchor:middle}"
+    ".graph .role{fill:#eef2ff;stroke:#4f46e5;stroke-width:1.5}.graph .edge{fill:none;stroke:#64748b;stroke-width:1.5}"
+)
+_ARROW = (
+    '<marker id="arrow" viewBox="0 0 10 10" refX="9" refY="5" markerWidth="8" markerHeight="8" orient="auto">'
+    '<path d="M0 0L10 5L0 10z" fill="#64748b"/></marker>'
+)
+
+Box = tuple[float, float, float, float]  # left, top, width, height
+
+
+def to_svg(nodes: Iterable[str], edges: Iterable[Edge], labels: Labels | None = None) -> str:
+    """The graph as one SVG document; edges that skip a layer keep clear of its boxes. Raises CycleError."""
+    layout = make_layout(nodes, edges)
+    texts = {
+        node: _printable(label_of(node, labels)).splitlines() or [""] for layer in layout.layers for node in layer
+    }
+    columns, width, height = _place(layout, texts)
+    parts = [_path([columns[index][stop] for index, stop in _stops(layout, edge)]) for edge in layout.routes]
+    for layer, column in zip(layout.layers, columns, strict=True):
+        parts += [_box(node, texts[node], column[node]) for node in layer]
+    return "\n".join(
+        [
+            f'<svg xmlns="http://www.w3.org/2000/svg" class="graph" viewBox="0 0 {width:g} {height:g}" '
+            f'width="{width:g}" height="{height:g}" role="img">',
+            f"<title>Roles and whose answers they depend on</title><style>{_STYLE}</style><defs>{_ARROW}</defs>",
+            f'<rect width="{width:g}" height="{height:g}" fill="#ffffff"/>',
+            *parts,
+            "</svg>\n",
+        ]
+    )
+
+
+def _place(layout: Layout, texts: dict[str, list[str]]) -> tuple[list[dict[str | Edge, Box]], float, float]:
+    """Per layer the box of each stop (a waypoint's is flat), and the size of the whole."""
+
+    def height_of(stop: str | Edge) -> float:
+        return _LANE if isinstance(stop, tuple) else _LINE * len(texts[stop]) + 2 * _PAD
+
+    def width_of(node: str) -> float:
+        return _CHAR * max(map(len, texts[node])) + 2 * _PAD
+
+    tall = [sum(map(height_of, row)) + _GAP_Y * (len(row) - 1) for row in layout.rows]
+    full = max(tall, default=0)
+    columns: list[dict[str | Edge, Box]] = []
+    x = float(_MARGIN)
+    for layer, row, used in zip(layout.layers, layout.rows, tall, strict=True):
+        wide = max(map(width_of, layer))
+        column: dict[str | Edge, Box] = {}
+        y = _MARGIN + (full - used) / 2
+        for stop in row:
+            high = height_of(stop)
+            column[stop] = (x, y, wide, high)
+            y += high + _GAP_Y
+        columns.append(column)
+        x += wide + _GAP_X
+    width = x - _GAP_X + _MARGIN if columns else 2 * _MARGIN
+    return columns, width, full + 2 * _MARGIN
+
+
+def _stops(layout: Layout, edge: Edge) -> list[tuple[int, str | Edge]]:
+    first = next(index for index, layer in enumerate(layout.layers) if edge[0] in layer)
+    return list(enumerate(layout.routes[edge], start=first))
+
+
+def _path(boxes: list[Box]) -> str:
+    """Curves between columns, straight across those that are passed."""
+    left, top, wide, high = boxes[0]
+    x, y = left + wide, top + high / 2
+    steps = [f"M{x:g} {y:g}"]
+    for left, top, wide, high in boxes[1:]:
+        middle = (x + left) / 2
+        steps.append(f"C{middle:g} {y:g} {middle:g} {top + high / 2:g} {left:g} {top + high / 2:g}")
+        x, y = left + wide, top + high / 2
+        steps.append(f"H{x:g}")
+    return f'<path class="edge" d="{"".join(steps[:-1])}" marker-end="url(#arrow)"/>'
+
+
+def _box(node: str, lines: list[str], box: Box) -> str:
+    left, top, wide, high = box
+    texts = "".join(
+        f'<text x="{left + wide / 2:g}" y="{top + _PAD + _LINE * index + 14:g}">{escape(line)}</text>'
+        for index, line in enumerate(lines)
+    )
+    return (
+        f'<g><title>{escape(_printable(node))}</title><rect class="role" x="{left:g}" y="{top:g}" '
+        f'width="{wide:g}" height="{high:g}" rx="8"/>{texts}</g>'
+    )
+
+
+def _printable(text: str) -> str:
+    """Without what XML cannot hold, escaped or not: control characters, surrogates, two noncharacters."""
+    return "".join(char if _is_xml(ord(char)) else "\ufffd" for char in text)
+
+
+def _is_xml(code: int) -> bool:
+    return code in (9, 10, 13) or (32 <= code < 0xD800) or (0xDFFF < code < 0xFFFE) or code > 0xFFFF

@@ -1,0 +1,100 @@
+"""What every model client takes and gives."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from archon_mesh.core.messages import ChatMessage, ToolCall
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSpec:
+    """A tool as a model sees it; `parameters_schema` is a JSON Schema of type object."""
+
+    name: str
+    description: str
+    parameters_schema: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRequest:
+    """One call. `temperature` and `max_tokens` (of the reply) are the model's own where None; `timeout` in seconds."""
+
+    messages: Sequence[ChatMessage]
+    tools: Sequence[ToolSpec] = ()
+    temperature: float | None = None
+    max_tokens: int | None = None
+    timeout: float = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens read and written; `estimated` where we counted and not the model's own tokenizer."""
+
+    input_tokens: int
+    output_tokens: int
+    estimated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ModelReply:
+    """A whole reply. `model` is the one that answered; `finish_reason` stop, length, tool_calls, content_filter."""
+
+    text: str
+    tool_calls: tuple[ToolCall, ...]
+    usage: Usage
+    model: str
+    finish_reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallDelta:
+    """A piece of the tool call number `index`: id and name come with its first piece, arguments bit by bit."""
+
+    index: int
+    id: str = ""
+    name: str = ""
+    arguments_delta: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelChunk:
+    """One step of a stream: some text, a piece of a tool call, or, last of all, the whole reply."""
+
+    text_delta: str = ""
+    tool_call_delta: ToolCallDelta | None = None
+    reply: ModelReply | None = None
+
+
+class ModelClient(Protocol):
+    """A model. Both ways of asking raise the errors of `archon.errors`; none retries."""
+
+    @property
+    def model(self) -> str:
+        """The model's name."""
+        ...
+
+    async def generate(self, request: ModelRequest) -> ModelReply:
+        """The whole reply at once."""
+        ...
+
+    def stream(self, request: ModelRequest) -> AsyncIterator[ModelChunk]:
+        """The reply as it is made; the last chunk carries all of it, so a stream without one was cut off."""
+        ...
+
+    async def close(self) -> None:
+        """Give connections back. Closing twice is fine."""
+        ...
+
+
+def estimate_tokens(text: str) -> int:
+    """About how many tokens a text has: one per four characters, rounded up. A rule of thumb for English."""
+    return -(-len(text) // 4)
+
+
+def estimate_usage(messages: Sequence[ChatMessage], reply_text: str) -> Usage:
+    """Usage by `estimate_tokens`, flagged as such."""
+    read = sum(estimate_tokens(message.content) for message in messages)
+    return Usage(read, estimate_tokens(reply_text), estimated=True)

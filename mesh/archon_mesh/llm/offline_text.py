@@ -1,0 +1,149 @@
+"""Plain text analysis: sentences, the ones that demand something, and their salient words.
+
+All of it is linear in the length of the text, whatever the text: patterns are anchored and possessive.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass
+
+from archon_mesh.llm.offline_words import ABBREVIATIONS, BEFORE_CAPITAL, IMPERATIVES, STOP_WORDS
+
+_MARKER = re.compile(r"\s*(?:[-*+•‣▪–—]|\d{1,3}[.)]|\(\d{1,3}\)|\(?[a-z]\)|R\d{1,5}[.:)]|\#{1,6})\s+(?:\[[ xX]\]\s+)?")
+_BOUNDARY = re.compile(r"(?<![.!?…])[.!?…]++([\"'”’»)\]]*+)\s++")
+_QUOTED = re.compile(r"(?<!\w)\"[^\"]*+\"(?!\w)|“[^”“]*+”|«[^»«]*+»|\([^()]*+\)")
+_INITIALS = re.compile(r"(?:^|[^\w])(?:[A-Za-z]\.)*[A-Za-z]\.$")
+_DEMAND = re.compile(
+    r"\b(?:(?:must|shall|should)(?:n['’]t)?|shan['’]t|(?<!no )needs?|needed|ha(?:s|ve) to|ought to|"
+    r"required|requires?|mandatory|wants?|wanted|would like|ensures?|make sure|"
+    r"may (?:not|only)|can ?not|can['’]t|is to be|are to be)\b",
+    re.IGNORECASE,
+)
+_QUESTION_STARTS = frozenset(
+    "should shall must do does did is are was has have may what which who why how when where".split()
+)
+_WORD = re.compile(r"[^\W\d_][^\W_]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """One sentence, verbatim but for line breaks, which became single spaces."""
+
+    text: str
+    is_item: bool = False
+
+
+def split_sentences(text: str) -> list[Sentence]:
+    """The sentences of a text; bullets and numbered lines are sentences of their own, without their marker."""
+    sentences: list[Sentence] = []
+    block: list[str] = []
+    is_item = False
+
+    def end_block() -> None:
+        if block:
+            sentences.extend(Sentence(part, is_item) for part in _split_block(" ".join(block)))
+            block.clear()
+
+    for line in text.splitlines():
+        marker = _MARKER.match(line)
+        stripped = line[marker.end() if marker else 0 :].strip()
+        if marker or not stripped:
+            end_block()
+            is_item = bool(marker)
+        if stripped and not stripped.startswith("```"):
+            block.append(stripped)
+        if marker and "#" in marker[0]:
+            end_block()
+            is_item = False
+    end_block()
+    return sentences
+
+
+def find_demands(text: str) -> list[str]:
+    """The sentences that demand something, in order; where none does, those that begin with an imperative."""
+    sentences = split_sentences(text)
+    demands = [s.text for s in sentences if _demands(s.text) or (s.is_item and _is_imperative(s.text))]
+    return demands or [s.text for s in sentences if _is_imperative(s.text)]
+
+
+def salient_words(sentence: str, limit: int) -> list[str]:
+    """The first words that carry meaning, without repetition."""
+    words = (match[0] for match in _WORD.finditer(unicodedata.normalize("NFKC", sentence)))
+    found: dict[str, str] = {}
+    for word in words:
+        if len(found) == limit:
+            break
+        if word.lower() not in STOP_WORDS and len(word) > 1:
+            found.setdefault(word.lower(), word)
+    return list(found.values())
+
+
+def shorten(text: str, words: int) -> str:
+    """The first words of a text, with an ellipsis where there were more."""
+    # Split only as far as needed: the text may be one of a megabyte.
+    parts = text.split(maxsplit=words)
+    return " ".join(parts[:words]).rstrip(".,;:") + (" ..." if len(parts) > words else "")
+
+
+def _split_block(block: str) -> list[str]:
+    protected = [match.span() for match in _QUOTED.finditer(block)]
+    parts, start, region = [], 0, 0
+    for match in _BOUNDARY.finditer(block):
+        while region < len(protected) and protected[region][1] < match.end(1):
+            region += 1
+        inside = region < len(protected) and protected[region][0] < match.start() < protected[region][1] - 1
+        if inside and match.end(1) < protected[region][1]:
+            continue
+        if match.end() < len(block) and _ends_sentence(block, match):
+            parts.append(block[start : match.end(1)])
+            start = match.end()
+    return [*parts, block[start:].rstrip()]
+
+
+def _ends_sentence(block: str, match: re.Match[str]) -> bool:
+    following = block[match.end()]
+    if match[1] and following.islower():
+        return False
+    mark = match[0].rstrip()
+    if mark in ("...", "…"):
+        return not following.islower()
+    if not mark.startswith(".") or match[1]:
+        return True
+    # Only a little of what stands before: one "word" may be the whole text.
+    before = block[max(0, match.start() - 12) : match.start() + 1]
+    word = re.split(r"[\s(\"“«,;/]", before)[-1].lower()
+    if word in ABBREVIATIONS or (word in ("no.", "nos.", "fig.", "sec.", "p.", "pp.") and following.isdigit()):
+        return False
+    if word in BEFORE_CAPITAL:
+        return following.isupper()
+    return not _INITIALS.search(before)
+
+
+def _demands(sentence: str) -> bool:
+    if sentence.endswith("?") and sentence.split(maxsplit=1)[0].lower() in _QUESTION_STARTS:
+        return False
+    return _DEMAND.search(sentence) is not None
+
+
+def _is_imperative(sentence: str) -> bool:
+    first = next((match[0] for match in _WORD.finditer(sentence[:40])), "")
+    return sentence[:1].isalpha() and first.lower() in IMPERATIVES
+
+
+def numbered_names(names: list[str]) -> list[str]:
+    """The same names, with 2, 3, ... after those that came before."""
+    taken: set[str] = set()
+    counts: dict[str, int] = {}
+    result = []
+    for name in names:
+        unique = name
+        while unique in taken:
+            counts[name] = counts.get(name, 1) + 1
+            unique = f"{name}{counts[name]}"
+        taken.add(unique)
+        result.append(unique)
+    return result
+
+

@@ -1,0 +1,46 @@
+"""Archon's Python SDK: speak the mesh's contract as a client, or be a member of it.
+
+Names are loaded when they are first used, so that `import archon` stays cheap.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from archon.agent import AgentServer, Answer, TaskContext
+    from archon.client import Client, RunHandle
+    from archon.errors import ArchonError
+    from archon.memory import MemoryGraphClient
+    from archon.registry import Registration, RegistryClient
+
+__all__ = [
+    "AgentServer",
+    "Answer",
+    "ArchonError",
+    "Client",
+    "MemoryGraphClient",
+    "Registration",
+    "RegistryClient",
+    "RunHandle",
+    "TaskContext",
+]
+
+_HOME = {
+    "AgentServer": "archon.agent",
+    "Answer": "archon.agent",
+    "ArchonError": "archon.errors",
+    "Client": "archon.client",
+    "MemoryGraphClient": "archon.memory",
+    "Registration": "archon.registry",
+    "RegistryClient": "archon.registry",
+    "RunHandle": "archon.client",
+    "TaskContext": "archon.agent",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        return getattr(importlib.import_module(_HOME[name]), name)
+    raise AttributeError(f"module 'archon' has no attribute {name!r}")

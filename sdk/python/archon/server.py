@@ -1,0 +1,92 @@
+"""A gRPC server as every service and agent of the mesh has it: guarded, with health and reflection, and a shutdown
+that tells callers first, waits for what is under way, and may be called twice."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import grpc.aio
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+
+from archon import errors
+from archon.channel import server_options
+from archon.interceptors.guard import GuardInterceptor
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """One gRPC service to serve: its full name, the generated `add_..._to_server`, and the servicer."""
+
+    name: str
+    add: Callable[[Any, Any], None]
+    servicer: Any
+
+
+class GrpcServer:
+    """Serves `services` on `host:port` (port 0 picks a free one). Raises Unavailable when the port is taken."""
+
+    def __init__(self, services: Sequence[Service], *, host: str = "127.0.0.1", port: int = 0) -> None:
+        self._services = services
+        self._host = host
+        self._wanted = port
+        self._server: grpc.aio.Server | None = None
+        self._health = health.aio.HealthServicer()
+        self._stopped: asyncio.Task[None] | None = None
+        self.port = 0
+
+    @property
+    def address(self) -> str:
+        """host:port as bound."""
+        return f"{self._host}:{self.port}"
+
+    async def start(self) -> str:
+        """Binds and serves; health says SERVING. Returns the address."""
+        server = grpc.aio.server(
+            interceptors=[GuardInterceptor()], options=server_options(), maximum_concurrent_rpcs=None
+        )
+        for service in self._services:
+            service.add(service.servicer, server)
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
+        names = [service.name for service in self._services]
+        reflection.enable_server_reflection([*names, health.SERVICE_NAME, reflection.SERVICE_NAME], server)
+        try:
+            self.port = server.add_insecure_port(f"{self._host}:{self._wanted}")
+        except RuntimeError as error:
+            raise errors.Unavailable(
+                f"cannot listen on {self._host}:{self._wanted}: is another process using the port?",
+                metadata={"address": f"{self._host}:{self._wanted}"},
+            ) from error
+        await server.start()
+        self._server = server
+        for name in ["", *names]:
+            await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
+        return self.address
+
+    async def unhealthy(self) -> None:
+        """Health says NOT_SERVING from here on: no new work, please."""
+        await self._health.enter_graceful_shutdown()
+
+    async def stop(self, grace: float = 5.0) -> None:
+        """Health says NOT_SERVING, new calls are refused, calls under way get `grace` seconds. Idempotent."""
+        if self._stopped is None:
+            self._stopped = asyncio.ensure_future(self._stop(grace))
+        await asyncio.shield(self._stopped)
+
+    async def _stop(self, grace: float) -> None:
+        await self.unhealthy()
+        if self._server is not None:
+            await self._server.stop(grace)
+
+
+def signalled() -> asyncio.Event:
+    """An event that SIGTERM or SIGINT sets. Call it inside the running loop."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    return stop

@@ -1,0 +1,209 @@
+"""The one table between errors and the wire: gRPC status with google.rpc details, and the flat `Failure`.
+
+Details follow https://google.aip.dev/193: one ErrorInfo in the domain `archon.dev`, BadRequest where fields are
+wrong, RetryInfo where waiting helps. They stay below 4 KB, since larger trailers fail at random on the way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from typing import Final
+
+import grpc
+import grpc.aio
+from google.protobuf import any_pb2, duration_pb2
+from google.protobuf.message import DecodeError
+from google.rpc import error_details_pb2, status_pb2
+
+from archon import errors
+from archon.api.common.v1 import failure_pb2
+
+DOMAIN: Final = "archon.dev"
+DETAILS_KEY: Final = "grpc-status-details-bin"
+MAX_DETAILS_BYTES: Final = 4096
+
+_log = logging.getLogger(__name__)
+
+_BY_CODE: Final[dict[str, type[errors.ArchonError]]] = {
+    "CANCELLED": errors.OperationCancelled,
+    "UNKNOWN": errors.UnknownFailure,
+    "INVALID_ARGUMENT": errors.InvalidArgument,
+    "DEADLINE_EXCEEDED": errors.DeadlineExceeded,
+    "NOT_FOUND": errors.NotFound,
+    "ALREADY_EXISTS": errors.AlreadyExists,
+    "PERMISSION_DENIED": errors.PermissionDenied,
+    "RESOURCE_EXHAUSTED": errors.ResourceExhausted,
+    "FAILED_PRECONDITION": errors.FailedPrecondition,
+    "ABORTED": errors.Aborted,
+    "OUT_OF_RANGE": errors.OutOfRange,
+    "UNIMPLEMENTED": errors.Unimplemented,
+    "INTERNAL": errors.Internal,
+    "UNAVAILABLE": errors.Unavailable,
+    "DATA_LOSS": errors.DataLoss,
+    "UNAUTHENTICATED": errors.Unauthenticated,
+}
+
+
+def _classes(root: type[errors.ArchonError]) -> list[type[errors.ArchonError]]:
+    found = [root]
+    for child in root.__subclasses__():
+        found += _classes(child)
+    return found
+
+
+_BY_REASON: Final = {
+    (cls.code, cls.default_reason): cls for cls in _classes(errors.ArchonError) if cls.__module__ == errors.__name__
+}
+
+
+def grpc_code(error: errors.ArchonError) -> grpc.StatusCode:
+    """The gRPC code that carries this error."""
+    return grpc.StatusCode[error.code]
+
+
+def error_class(code: str, reason: str) -> type[errors.ArchonError]:
+    """The narrowest class for a code's name and a reason. OK has none: it is no error."""
+    return _BY_REASON.get((code, reason)) or _BY_CODE.get(code, errors.UnknownFailure)
+
+
+def as_error(raised: BaseException) -> errors.ArchonError:
+    """Any exception as one of the tree. What Archon didn't raise on purpose becomes Internal: its text stays in
+    this process's log, under an incident id that the caller gets."""
+    if isinstance(raised, errors.ArchonError):
+        return raised
+    if isinstance(raised, grpc.aio.AioRpcError):
+        return from_rpc_error(raised)
+    if isinstance(raised, (TimeoutError, asyncio.TimeoutError)):
+        return errors.DeadlineExceeded("the time given was over")
+    if isinstance(raised, asyncio.CancelledError):
+        return errors.OperationCancelled("the call was cancelled")
+    if isinstance(raised, NotImplementedError):
+        return errors.Unimplemented("this is in the contract, but not served here")
+    if isinstance(raised, DecodeError):
+        return errors.MalformedMessage("the bytes are no message of the contract, or a string is not UTF-8")
+    incident = uuid.uuid4().hex[:12]
+    _log.error("internal error, incident %s", incident, exc_info=raised)
+    return errors.Internal(
+        f"internal error; the log of the process has it as incident {incident}",
+        metadata={"incident": incident},
+    )
+
+
+def _cut(text: str, limit: int) -> str:
+    raw = text.encode("utf-8", "replace")
+    return text if len(raw) <= limit else raw[: limit - 3].decode("utf-8", "ignore") + "..."
+
+
+def to_status(error: errors.ArchonError) -> status_pb2.Status:
+    """google.rpc.Status with details, at most MAX_DETAILS_BYTES: what is too long is cut, what is too much left out."""
+    status = status_pb2.Status(code=grpc_code(error).value[0], message=_cut(str(error), 1024))
+
+    def add(detail: object) -> None:
+        packed = any_pb2.Any()
+        packed.Pack(detail)  # type: ignore[arg-type]
+        if status.ByteSize() + packed.ByteSize() + 8 <= MAX_DETAILS_BYTES:
+            status.details.append(packed)
+
+    metadata = {key[:63]: _cut(value, 256) for key, value in list(error.metadata.items())[:6]}
+    add(error_details_pb2.ErrorInfo(reason=error.reason[:63], domain=DOMAIN, metadata=metadata))
+    if error.retry_delay is not None:
+        add(error_details_pb2.RetryInfo(retry_delay=_duration(error.retry_delay)))
+    if error.field_violations:
+        bad = error_details_pb2.BadRequest()
+        for violation in error.field_violations[:5]:
+            bad.field_violations.add(field=_cut(violation.field, 64), description=_cut(violation.description, 128))
+        add(bad)
+    return status
+
+
+def _duration(seconds: float) -> duration_pb2.Duration:
+    duration = duration_pb2.Duration()
+    duration.FromNanoseconds(int(seconds * 1e9))
+    return duration
+
+
+def from_status(status: status_pb2.Status) -> errors.ArchonError:
+    """The error that `to_status` was given: the same class, reason and details."""
+    names = {code.value[0]: code.name for code in grpc.StatusCode}
+    reason, metadata, retry_delay = "", {}, None
+    violations: list[errors.FieldViolation] = []
+    for packed in status.details:
+        info, retry, bad = (
+            error_details_pb2.ErrorInfo(),
+            error_details_pb2.RetryInfo(),
+            error_details_pb2.BadRequest(),
+        )
+        if packed.Unpack(info) and info.domain == DOMAIN:
+            reason, metadata = info.reason, dict(info.metadata)
+        elif packed.Unpack(retry):
+            retry_delay = retry.retry_delay.ToNanoseconds() / 1e9
+        elif packed.Unpack(bad):
+            violations += [errors.FieldViolation(v.field, v.description) for v in bad.field_violations]
+    return error_class(names.get(status.code, "UNKNOWN"), reason)(
+        status.message,
+        reason=reason,
+        metadata=metadata,
+        field_violations=violations,
+        retry_delay=retry_delay,
+    )
+
+
+def from_rpc_error(raised: grpc.aio.AioRpcError) -> errors.ArchonError:
+    """The error that the server raised, or the code's class where the server isn't one of ours."""
+    for key, value in raised.trailing_metadata() or ():
+        if key == DETAILS_KEY and isinstance(value, bytes):
+            try:
+                return from_status(status_pb2.Status.FromString(value))
+            except DecodeError:
+                break
+    return error_class(raised.code().name, "")(raised.details() or raised.code().name)
+
+
+async def abort(context: grpc.aio.ServicerContext, error: errors.ArchonError) -> None:  # type: ignore[type-arg]
+    """Ends the call with this error and its details. Never returns."""
+    status = to_status(error)
+    await context.abort(grpc_code(error), status.message, ((DETAILS_KEY, status.SerializeToString()),))
+
+
+def to_failure(
+    error: errors.ArchonError,
+    *,
+    failure_class: failure_pb2.FailureClass.ValueType = failure_pb2.FAILURE_CLASS_UNSPECIFIED,
+) -> failure_pb2.Failure:
+    """The flat form for frames and events. A reason that the contract doesn't know goes into metadata."""
+    failure = failure_pb2.Failure(
+        code=grpc_code(error).value[0],
+        message=_cut(str(error), 1024),
+        failure_class=failure_class,
+        metadata=error.metadata,
+        field_violations=[
+            failure_pb2.FieldViolation(field=v.field, description=v.description) for v in error.field_violations
+        ],
+    )
+    name = "ERROR_REASON_" + error.reason
+    if name in failure_pb2.ErrorReason.keys():  # noqa: SIM118 - an enum wrapper, no dict
+        failure.reason = failure_pb2.ErrorReason.Value(name)
+    else:
+        failure.metadata["archon.dev/reason"] = error.reason
+    if error.retry_delay is not None:
+        failure.retry = failure_pb2.RETRY_LATER
+        failure.retry_delay.CopyFrom(_duration(error.retry_delay))
+    return failure
+
+
+def from_failure(failure: failure_pb2.Failure) -> errors.ArchonError:
+    """The error that `to_failure` was given."""
+    names = {code.value[0]: code.name for code in grpc.StatusCode}
+    metadata = dict(failure.metadata)
+    reason = metadata.pop("archon.dev/reason", "")
+    if not reason and failure.reason in failure_pb2.ErrorReason.values() and failure.reason:
+        reason = failure_pb2.ErrorReason.Name(failure.reason).removeprefix("ERROR_REASON_")
+    return error_class(names.get(failure.code, "UNKNOWN"), reason)(
+        failure.message,
+        reason=reason,
+        metadata=metadata,
+        field_violations=[errors.FieldViolation(v.field, v.description) for v in failure.field_violations],
+        retry_delay=failure.retry_delay.ToNanoseconds() / 1e9 if failure.HasField("retry_delay") else None,
+    )

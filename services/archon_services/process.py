@@ -1,0 +1,74 @@
+"""How a service runs as a process: log, loop, ready, until a signal; then a shutdown that drains."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+
+from archon.errors import ArchonError
+from archon.server import signalled
+
+_log = logging.getLogger(__name__)
+
+
+def setup_logging(level: str, service: str) -> None:
+    """Lines on standard error: time, level, service, logger, message."""
+    logging.basicConfig(
+        level=level.upper(), stream=sys.stderr, format=f"%(asctime)s %(levelname)-7s {service} %(name)s: %(message)s"
+    )
+    for noisy in ("grpc", "httpx", "openai", "asyncio"):
+        logging.getLogger(noisy).setLevel(max(logging.WARNING, logging.getLogger().level))
+
+
+def announce(ready_file: Path | None, address: str) -> None:
+    """Writes the address in one step, so that a reader never sees half of it."""
+    if ready_file is not None:
+        partial = ready_file.with_name(f".{ready_file.name}.{os.getpid()}")
+        partial.write_text(address)
+        partial.replace(ready_file)
+
+
+def run(
+    name: str,
+    app: Callable[[], AbstractAsyncContextManager[str]],
+    *,
+    log_level: str = "info",
+    ready_file: Path | None = None,
+    before_stop: Callable[[], Awaitable[None]] | None = None,
+) -> int:
+    """Runs an app (a context manager that yields its address while it serves) until SIGTERM or SIGINT.
+
+    Returns the exit code: 0 after a clean stop, 1 where it couldn't start or broke.
+    """
+    setup_logging(log_level, name)
+
+    async def main() -> int:
+        stop = signalled()
+        try:
+            async with app() as address:
+                announce(ready_file, address)
+                _log.info("serving on %s", address)
+                await stop.wait()
+                _log.info("stopping")
+                if before_stop is not None:
+                    await before_stop()
+        except ArchonError as error:
+            _log.error("%s", error)
+            return 1
+        return 0
+
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        return runner.run(main())
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    return uvloop.new_event_loop
