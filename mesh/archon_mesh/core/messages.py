@@ -36,8 +36,8 @@ def with_shared_context(messages: Sequence[ChatMessage], items: Iterable[MemoryI
     """The messages with one system message per item right after the agent's own system prompt.
 
     Give the items in dependency order: they stay in it. A source that already has its message gets a newer
-    version in its stead and never a second one, so doing this again changes nothing; a source that has no item
-    this time keeps its message.
+    version in its stead and never a second one, so doing this again changes nothing; a source that has no
+    item this time keeps its message.
     """
     shared: dict[object, ChatMessage] = {}
     others: list[ChatMessage] = []

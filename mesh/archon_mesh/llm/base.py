@@ -20,7 +20,10 @@ class ToolSpec:
 
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
-    """One call. `temperature` and `max_tokens` (of the reply) are the model's own where None; `timeout` in seconds."""
+    """One call; `timeout` is in seconds.
+
+    `temperature` and `max_tokens` (of the reply) are the model's own where None.
+    """
 
     messages: Sequence[ChatMessage]
     tools: Sequence[ToolSpec] = ()
@@ -40,7 +43,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class ModelReply:
-    """A whole reply. `model` is the one that answered; `finish_reason` stop, length, tool_calls, content_filter."""
+    """A whole reply, by `model`; `finish_reason` is stop, length, tool_calls or content_filter."""
 
     text: str
     tool_calls: tuple[ToolCall, ...]
@@ -51,7 +54,7 @@ class ModelReply:
 
 @dataclass(frozen=True, slots=True)
 class ToolCallDelta:
-    """A piece of the tool call number `index`: id and name come with its first piece, arguments bit by bit."""
+    """A piece of the tool call number `index`: id and name come with the first, arguments bit by bit."""
 
     index: int
     id: str = ""

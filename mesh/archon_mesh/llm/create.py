@@ -8,7 +8,10 @@ from archon_mesh.llm.base import ModelClient
 
 
 def create_model(
-    spec: str = "offline", *, base_url: str | None = None, api_key: str | None = None
+    spec: str = "offline",
+    *,
+    base_url: str | None = None,
+    api_key: str | None = None,
 ) -> ModelClient:
     """The client for `openai/NAME` or `offline`; a key in the environment alone never leads to a paid model.
 

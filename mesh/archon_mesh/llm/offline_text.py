@@ -1,6 +1,6 @@
 """Plain text analysis: sentences, the ones that demand something, and their salient words.
 
-All of it is linear in the length of the text, whatever the text: patterns are anchored and possessive.
+All of it is linear in the length of the text, whatever the text: patterns that could run far are possessive.
 """
 
 from __future__ import annotations
@@ -9,20 +9,27 @@ import re
 import unicodedata
 from dataclasses import dataclass
 
-from archon_mesh.llm.offline_words import ABBREVIATIONS, BEFORE_CAPITAL, IMPERATIVES, STOP_WORDS
-
-_MARKER = re.compile(r"\s*(?:[-*+•‣▪–—]|\d{1,3}[.)]|\(\d{1,3}\)|\(?[a-z]\)|R\d{1,5}[.:)]|\#{1,6})\s+(?:\[[ xX]\]\s+)?")
-_BOUNDARY = re.compile(r"(?<![.!?…])[.!?…]++([\"'”’»)\]]*+)\s++")
-_QUOTED = re.compile(r"(?<!\w)\"[^\"]*+\"(?!\w)|“[^”“]*+”|«[^»«]*+»|\([^()]*+\)")
-_INITIALS = re.compile(r"(?:^|[^\w])(?:[A-Za-z]\.)*[A-Za-z]\.$")
-_DEMAND = re.compile(
-    r"\b(?:(?:must|shall|should)(?:n['’]t)?|shan['’]t|(?<!no )needs?|needed|ha(?:s|ve) to|ought to|"
-    r"required|requires?|mandatory|wants?|wanted|would like|ensures?|make sure|"
-    r"may (?:not|only)|can ?not|can['’]t|is to be|are to be)\b",
-    re.IGNORECASE,
+from archon_mesh.llm.offline_words import (
+    ABBREVIATIONS,
+    BEFORE_CAPITAL,
+    BEFORE_NUMBER,
+    IMPERATIVES,
+    QUESTION_STARTS,
+    STOP_WORDS,
 )
-_QUESTION_STARTS = frozenset(
-    "should shall must do does did is are was has have may what which who why how when where".split()
+
+_MARKER = re.compile(
+    r"\s*(?:[-*+•‣▪]|\d{1,3}[.)]|\(\d{1,3}\)|\(?[a-z]\)|R\d{1,5}[.:)]|\#{1,6})\s+"
+    r"(?:\[[ xX]\]\s+)?"  # a box to tick
+)
+_BOUNDARY = re.compile(r"(?<![.!?…])[.!?…]++([\"'”\u2019»)\]]*+)\s++")
+_QUOTED = re.compile(r"(?<!\w)\"[^\"]*+\"(?!\w)|“[^”“]*+”|«[^»«]*+»|\([^()]*+\)")
+_INITIALS = re.compile(r"(?:(?<!\w)[A-Z]|\b[A-Za-z]\.[A-Za-z])\.$")
+_DEMAND = re.compile(
+    r"\b(?:(?:must|shall|should)(?:n['\u2019]t)?|shan['\u2019]t|(?<!no )needs?|needed|ha(?:s|ve) to|ought to|"
+    r"required|requires?|mandatory|wants?|wanted|would like|ensures?|make sure|"
+    r"may (?:not|only)|can ?not|can['\u2019]t|is to be|are to be)\b",
+    re.IGNORECASE,
 )
 _WORD = re.compile(r"[^\W\d_][^\W_]*")
 
@@ -36,7 +43,7 @@ class Sentence:
 
 
 def split_sentences(text: str) -> list[Sentence]:
-    """The sentences of a text; bullets and numbered lines are sentences of their own, without their marker."""
+    """The sentences of a text; bullets and numbered lines are sentences by themselves, without marker."""
     sentences: list[Sentence] = []
     block: list[str] = []
     is_item = False
@@ -51,12 +58,11 @@ def split_sentences(text: str) -> list[Sentence]:
         stripped = line[marker.end() if marker else 0 :].strip()
         if marker or not stripped:
             end_block()
-            is_item = bool(marker)
+            is_item = marker is not None and "#" not in marker[0]
         if stripped and not stripped.startswith("```"):
             block.append(stripped)
         if marker and "#" in marker[0]:
             end_block()
-            is_item = False
     end_block()
     return sentences
 
@@ -84,19 +90,22 @@ def shorten(text: str, words: int) -> str:
     """The first words of a text, with an ellipsis where there were more."""
     # Split only as far as needed: the text may be one of a megabyte.
     parts = text.split(maxsplit=words)
-    return " ".join(parts[:words]).rstrip(".,;:") + (" ..." if len(parts) > words else "")
+    if len(parts) <= words:
+        return " ".join(parts)
+    return " ".join(parts[:words]).rstrip(".,;:") + " ..."
 
 
 def _split_block(block: str) -> list[str]:
     protected = [match.span() for match in _QUOTED.finditer(block)]
-    parts, start, region = [], 0, 0
+    parts, start, region, previous = [], 0, 0, -1
     for match in _BOUNDARY.finditer(block):
+        only_marks, previous = match.start() == previous, match.end()
         while region < len(protected) and protected[region][1] < match.end(1):
             region += 1
-        inside = region < len(protected) and protected[region][0] < match.start() < protected[region][1] - 1
-        if inside and match.end(1) < protected[region][1]:
+        left, right = protected[region] if region < len(protected) else (len(block), len(block))
+        if left < match.start() and match.end(1) < right:
             continue
-        if match.end() < len(block) and _ends_sentence(block, match):
+        if not only_marks and match.end() < len(block) and _ends_sentence(block, match):
             parts.append(block[start : match.end(1)])
             start = match.end()
     return [*parts, block[start:].rstrip()]
@@ -114,15 +123,17 @@ def _ends_sentence(block: str, match: re.Match[str]) -> bool:
     # Only a little of what stands before: one "word" may be the whole text.
     before = block[max(0, match.start() - 12) : match.start() + 1]
     word = re.split(r"[\s(\"“«,;/]", before)[-1].lower()
-    if word in ABBREVIATIONS or (word in ("no.", "nos.", "fig.", "sec.", "p.", "pp.") and following.isdigit()):
+    if word in ABBREVIATIONS or (word in BEFORE_NUMBER and following.isdigit()):
         return False
     if word in BEFORE_CAPITAL:
         return following.isupper()
-    return not _INITIALS.search(before)
+    # J. Smith, the U.S. Army; but: item A. The next.
+    next_word = _WORD.match(block, match.end())
+    return not _INITIALS.search(before) or (next_word is not None and next_word[0].lower() in STOP_WORDS)
 
 
 def _demands(sentence: str) -> bool:
-    if sentence.endswith("?") and sentence.split(maxsplit=1)[0].lower() in _QUESTION_STARTS:
+    if sentence.endswith("?") and sentence.split(maxsplit=1)[0].lower() in QUESTION_STARTS:
         return False
     return _DEMAND.search(sentence) is not None
 
@@ -130,20 +141,3 @@ def _demands(sentence: str) -> bool:
 def _is_imperative(sentence: str) -> bool:
     first = next((match[0] for match in _WORD.finditer(sentence[:40])), "")
     return sentence[:1].isalpha() and first.lower() in IMPERATIVES
-
-
-def numbered_names(names: list[str]) -> list[str]:
-    """The same names, with 2, 3, ... after those that came before."""
-    taken: set[str] = set()
-    counts: dict[str, int] = {}
-    result = []
-    for name in names:
-        unique = name
-        while unique in taken:
-            counts[name] = counts.get(name, 1) + 1
-            unique = f"{name}{counts[name]}"
-        taken.add(unique)
-        result.append(unique)
-    return result
-
-

@@ -32,8 +32,8 @@ T = TypeVar("T")
 class OpenAIModel:
     """A model behind the chat completions API.
 
-    `base_url` falls back to OPENAI_BASE_URL, then to OpenAI; `api_key` to OPENAI_API_KEY, which other servers may
-    do without. Raises Unauthenticated where OpenAI is meant and there is no key, or none that can travel.
+    `base_url` falls back to OPENAI_BASE_URL, then to OpenAI; `api_key` to OPENAI_API_KEY, which other servers
+    may do without. Raises Unauthenticated where OpenAI is meant and there is no key, or none that can travel.
     """
 
     def __init__(self, model: str, *, base_url: str | None = None, api_key: str | None = None) -> None:
@@ -44,7 +44,7 @@ class OpenAIModel:
         base_url = base_url or os.environ.get("OPENAI_BASE_URL") or None
         self._key = (api_key or os.environ.get("OPENAI_API_KEY") or "").strip()
         if not self._key and base_url is None:
-            raise Unauthenticated("OpenAI needs a key: set OPENAI_API_KEY, or OPENAI_BASE_URL for another server.")
+            raise Unauthenticated("OpenAI needs a key: set OPENAI_API_KEY, or OPENAI_BASE_URL for another.")
         if not (self._key.isascii() and self._key.isprintable()):
             raise Unauthenticated("The key has characters that no HTTP header can carry.")
         self._limit = "max_completion_tokens" if base_url is None else "max_tokens"
@@ -123,7 +123,7 @@ class OpenAIModel:
             yield
         except TimeoutError:
             raise DeadlineExceeded(f"The model did not answer within {request.timeout:g} s.") from None
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 -- all of them are raised again, as ours
             # `from None`: what the package raised may hold the key, and would be printed with ours.
             raise to_archon_error(error, self._key) from None
 

@@ -48,8 +48,8 @@ class SharedMemoryGraph:
     def add_edge(self, src: str, dst: str, policy: PropagationPolicy = _FINAL) -> None:
         """Let `dst` see what `src` publishes, and create both where they are new.
 
-        Adding the edge again only sets its policy. Raises CycleError, and changes nothing, where `src` already
-        depends on `dst`; InvalidArgument for an empty name.
+        Adding the edge again only sets its policy. Raises CycleError, and changes nothing, where `src`
+        already depends on `dst`; InvalidArgument for an empty name.
         """
         policy = PropagationPolicy(policy)
         with self._lock:
@@ -75,9 +75,9 @@ class SharedMemoryGraph:
     ) -> MemoryItem | None:
         """Replace what the role published last, one version up; metadata is merged into the earlier one's.
 
-        Blank `content` changes nothing and gives None. `policy` says what kind of content it is: an edge carries
-        it where its own policy is at or above. `ttl` is in seconds, None for ever. Raises InvalidArgument for an
-        empty name or a ttl that is not positive.
+        Blank `content` changes nothing and gives None. `policy` says what kind of content it is: an edge
+        carries it where its own policy is at or above. `ttl` is in seconds, None for ever. Raises
+        InvalidArgument for an empty name or a ttl that is not positive.
         """
         if not content.strip():
             return None
@@ -96,7 +96,7 @@ class SharedMemoryGraph:
             return replace(item)
 
     def restore(self, item: MemoryItem) -> None:
-        """Put back an item with the version and timestamp it had; one older than the last known is ignored."""
+        """Put back an item with the version and timestamp it had; one older than the last is ignored."""
         with self._lock:
             self.add_agent(item.source_id)
             if item.version >= self._versions.get(item.source_id, 0):
@@ -115,7 +115,7 @@ class SharedMemoryGraph:
             return [replace(item) for item in items if item]
 
     def pull_for_indirect(self, node_id: str) -> list[MemoryItem]:
-        """The items of all ancestors, breadth first: nearest first, each layer as in `pull_for`; [] if unknown.
+        """The items of all ancestors, nearest first, each layer as in `pull_for`; [] if unknown.
 
         An item comes through where every edge of at least one path lets it through.
         """
@@ -179,9 +179,12 @@ class SharedMemoryGraph:
 
     @classmethod
     def from_dict(
-        cls, data: Mapping[str, Any], *, clock: Callable[[], float] = _system_clock
+        cls,
+        data: Mapping[str, Any],
+        *,
+        clock: Callable[[], float] = _system_clock,
     ) -> SharedMemoryGraph:
-        """The graph that `to_dict` described. Raises CycleError, or InvalidArgument where it is no such thing."""
+        """The graph that `to_dict` described. Raises CycleError; InvalidArgument where it is none."""
         graph = cls(clock=clock)
         try:
             for node in data["nodes"]:

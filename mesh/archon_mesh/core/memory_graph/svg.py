@@ -1,4 +1,4 @@
-"""A picture of a graph of roles: layers from left to right, drawn by ourselves so that nothing need be installed."""
+"""A picture of a graph of roles, layers from left to right. Drawn by ourselves: nothing need be installed."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ _GAP_X, _GAP_Y, _LANE, _MARGIN = 72, 26, 14, 24
 
 # Scoped by class: a page may hold the picture inline.
 _STYLE = (
-    ".graph text{font:14px system-ui,-apple-system,'Segoe UI',Roboto,sans-serif;fill:#1f2937;text-anchor:middle}"
-    ".graph .role{fill:#eef2ff;stroke:#4f46e5;stroke-width:1.5}.graph .edge{fill:none;stroke:#64748b;stroke-width:1.5}"
+    ".graph text{font:14px system-ui,-apple-system,'Segoe UI',Roboto,sans-serif}"
+    ".graph text{fill:#1f2937;text-anchor:middle}"
+    ".graph .role{fill:#eef2ff;stroke:#4f46e5;stroke-width:1.5}"
+    ".graph .edge{fill:none;stroke:#64748b;stroke-width:1.5}"
 )
 _ARROW = (
     '<marker id="arrow" viewBox="0 0 10 10" refX="9" refY="5" markerWidth="8" markerHeight="8" orient="auto">'
@@ -28,9 +30,8 @@ Box = tuple[float, float, float, float]  # left, top, width, height
 def to_svg(nodes: Iterable[str], edges: Iterable[Edge], labels: Labels | None = None) -> str:
     """The graph as one SVG document; edges that skip a layer keep clear of its boxes. Raises CycleError."""
     layout = make_layout(nodes, edges)
-    texts = {
-        node: _printable(label_of(node, labels)).splitlines() or [""] for layer in layout.layers for node in layer
-    }
+    roles = [node for layer in layout.layers for node in layer]
+    texts = {node: _printable(label_of(node, labels)).splitlines() or [""] for node in roles}
     columns, width, height = _place(layout, texts)
     parts = [_path([columns[index][stop] for index, stop in _stops(layout, edge)]) for edge in layout.routes]
     for layer, column in zip(layout.layers, columns, strict=True):
@@ -39,7 +40,7 @@ def to_svg(nodes: Iterable[str], edges: Iterable[Edge], labels: Labels | None = 
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" class="graph" viewBox="0 0 {width:g} {height:g}" '
             f'width="{width:g}" height="{height:g}" role="img">',
-            f"<title>Roles and whose answers they depend on</title><style>{_STYLE}</style><defs>{_ARROW}</defs>",
+            f"<title>Roles and whose answers they use</title><style>{_STYLE}</style><defs>{_ARROW}</defs>",
             f'<rect width="{width:g}" height="{height:g}" fill="#ffffff"/>',
             *parts,
             "</svg>\n",

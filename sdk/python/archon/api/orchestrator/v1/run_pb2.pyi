@@ -849,21 +849,27 @@ class RejectedByInstance(_message.Message):
 
     INSTANCE_ID_FIELD_NUMBER: _builtins.int
     FAILURE_FIELD_NUMBER: _builtins.int
+    NOT_BEFORE_FIELD_NUMBER: _builtins.int
     instance_id: _builtins.str
     """The instance."""
     @_builtins.property
     def failure(self) -> _failure_pb2.Failure:
         """Why."""
 
+    @_builtins.property
+    def not_before(self) -> _timestamp_pb2.Timestamp:
+        """The task isn't given out again before this."""
+
     def __init__(
         self,
         *,
         instance_id: _builtins.str = ...,
         failure: _failure_pb2.Failure | None = ...,
+        not_before: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["failure", b"failure"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["failure", b"failure", "not_before", b"not_before"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["failure", b"failure", "instance_id", b"instance_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["failure", b"failure", "instance_id", b"instance_id", "not_before", b"not_before"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -899,19 +905,23 @@ class CancelRequested(_message.Message):
 
     IDENTITY_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
+    CAUSE_FIELD_NUMBER: _builtins.int
     identity: _builtins.str
     """Who, from credentials."""
     reason: _builtins.str
     """Why, for people."""
+    cause: _failure_pb2.ErrorReason.ValueType
+    """What asked: CANCELLED (a caller), RUN_TIMEOUT or TOO_MANY_EVENTS (the orchestrator itself)."""
     def __init__(
         self,
         *,
         identity: _builtins.str = ...,
         reason: _builtins.str = ...,
+        cause: _failure_pb2.ErrorReason.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["identity", b"identity", "reason", b"reason"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cause", b"cause", "identity", b"identity", "reason", b"reason"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -1,0 +1,85 @@
+"""Words that events, inputs and state share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+Payload = object
+"""Content that the core carries and never reads: the border gives it a meaning."""
+
+
+def quantize(seconds: float) -> float:
+    """A time as the journal keeps it, in whole microseconds: so that what is folded equals what was decided."""
+    whole = int(seconds)
+    return whole + round((seconds - whole) * 1e6) / 1e6
+
+
+class TaskState(IntEnum):
+    """The states of A2A's TaskState, by its numbers."""
+
+    UNSPECIFIED = 0
+    SUBMITTED = 1
+    WORKING = 2
+    COMPLETED = 3
+    FAILED = 4
+    CANCELED = 5
+    INPUT_REQUIRED = 6
+    REJECTED = 7
+    AUTH_REQUIRED = 8
+
+    @property
+    def final(self) -> bool:
+        """True where nothing comes after it."""
+        return self in _FINAL
+
+
+_FINAL = frozenset({TaskState.COMPLETED, TaskState.FAILED, TaskState.CANCELED, TaskState.REJECTED})
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why something went wrong: a gRPC code's name, a reason for programs, a sentence for people."""
+
+    code: str
+    reason: str
+    message: str
+    metadata: tuple[tuple[str, str], ...] = ()
+    retry_delay: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """Downstream gets upstream's final answers. `policy` is the number of a PropagationPolicy."""
+
+    upstream: str
+    downstream: str
+    policy: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """One upstream answer that a dispatch hands over: the event of this run that holds it."""
+
+    role: str
+    seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """What was asked for, as it is journaled: the graph as it stood included. Times are in seconds."""
+
+    run_id: str
+    tenant: str
+    request_id: str
+    session_id: str
+    strategy: str
+    roles: tuple[str, ...]
+    edges: tuple[Edge, ...]
+    timeout: float
+    goal: Payload = field(compare=False)
+
+    @property
+    def scope(self) -> str:
+        """The memory scope: the session where one is named, else the run."""
+        return self.session_id or self.run_id

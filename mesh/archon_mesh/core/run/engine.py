@@ -1,0 +1,238 @@
+"""The engine: `decide` says what an input means, and nothing else decides.
+
+It is pure: the clock is an argument, ids come with the input or are made from the run's own, and it never changes
+the state. Its events become facts when they are appended under the condition of the run's epoch and last event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from archon_mesh.core.run import events as ev
+from archon_mesh.core.run import inputs as inp
+from archon_mesh.core.run.common import Failure, Given, TaskState, quantize
+from archon_mesh.core.run.effects import CANCEL_GRACE
+from archon_mesh.core.run.state import RunState, Task
+
+MAX_LOSSES = 3
+"""So many attempts that end with the loss of their process end the task as POISONED."""
+
+MAX_REJECTS = 50
+"""So many rejects end a task: nobody takes it."""
+
+MAX_EVENTS = 50_000
+"""The most events that a run may have."""
+
+MARGIN_EVENTS = 200
+"""So many of them are kept for bringing a run to its end."""
+
+MAX_REJECT_DELAY = 5.0
+"""The longest wait after a reject, in seconds."""
+
+
+def decide(run: RunState, given: inp.Input, now: float) -> list[ev.Event]:
+    """The events that an input causes, in order; none where it changes nothing. `now` is in wall seconds."""
+    happened = _DECIDE[type(given)](run, given, now)
+    if happened and run.ending is None and run.last_seq + len(happened) > MAX_EVENTS - MARGIN_EVENTS:
+        return _too_many(run, happened)
+    return happened
+
+
+def _too_many(run: RunState, happened: list[ev.Event]) -> list[ev.Event]:
+    if isinstance(happened[-1], ev.RunEnded) or isinstance(happened[0], (ev.ResultReceived, ev.TaskEnded)):
+        return happened  # it ends anyway, or the next event will see to it
+    reason = f"the run has reached {MAX_EVENTS} events"
+    failure = Failure("RESOURCE_EXHAUSTED", "TOO_MANY_EVENTS", reason)
+    asked = ev.CancelRequested("", reason, "TOO_MANY_EVENTS")
+    closed = {event.task_id for event in happened if isinstance(event, (ev.Lost, ev.Rejected))}
+    kept = [event for event in happened if not isinstance(event, ev.Dispatched)]
+    return _then_end(run, [*kept, asked], closed, TaskState.FAILED, failure)
+
+
+def task_id(run_id: str, number: int) -> str:
+    """The id of a run's n-th task, from 1: made from the run's own, so that a decision needs no source of ids."""
+    return f"{run_id}.{number}"
+
+
+def _submit(run: RunState, given: inp.Submit, now: float) -> list[ev.Event]:
+    if run.submission is not None:
+        return []
+    created = [
+        ev.TaskCreated(task_id(given.submission.run_id, number), role)
+        for number, role in enumerate(given.submission.roles, 1)
+    ]
+    return [ev.Submitted(given.submission, given.owner, given.epoch), *created]
+
+
+def _claim(run: RunState, given: inp.Claim, now: float) -> list[ev.Event]:
+    if run.ended or given.epoch <= run.epoch:
+        return []
+    return [ev.Claimed(given.owner, given.epoch)]
+
+
+def _slot_found(run: RunState, given: inp.SlotFound, now: float) -> list[ev.Event]:
+    task = run.tasks.get(given.task_id)
+    if task is None or run.ended or not run.ready(task) or now < task.not_before:
+        return []
+    return [ev.Dispatched(task.task_id, task.attempt + 1, run.epoch, task.role, given.instance_id, _context(run, task))]
+
+
+def _context(run: RunState, task: Task) -> tuple[Given, ...]:
+    """The answers of the direct predecessors, in dependency order."""
+    return tuple(
+        Given(run.tasks[name].role, run.tasks[name].result_seq) for name in run.tasks if name in task.predecessors
+    )
+
+
+def _current(run: RunState, name: str, attempt: int) -> Task | None:
+    task = run.tasks.get(name)
+    return task if task is not None and task.live and task.attempt == attempt else None
+
+
+def _result(run: RunState, given: inp.ResultIn, now: float) -> list[ev.Event]:
+    if run.ended or run.submission is None:
+        return []
+    known = run.tasks.get(given.task_id)
+    if known is not None and known.result_seq and known.attempt == given.attempt:
+        return []  # sent again: it counted the first time
+    task = _current(run, given.task_id, given.attempt)
+    recorded: list[ev.Event] = [ev.Recorded(given.task_id, given.attempt, given.records)] if given.records else []
+    if task is None:
+        return [*recorded, ev.Discarded(given.task_id, given.attempt, "ABORTED")]
+    if run.ending is not None:
+        reason = run.failure.reason if run.failure else "CANCELLED"
+        return _then_end(run, [*recorded, ev.Discarded(task.task_id, task.attempt, reason)], {task.task_id})
+    state, failure = _final_state(given)
+    publish = given.publish and state is TaskState.COMPLETED
+    result = ev.ResultReceived(task.task_id, task.attempt, task.role, state, given.payload, failure, publish)
+    if state is not TaskState.COMPLETED:
+        return _then_end(run, [*recorded, result], {task.task_id}, TaskState.FAILED, failure)
+    if any(other.state is not TaskState.COMPLETED for other in run.tasks.values() if other is not task):
+        return [*recorded, result]
+    seq = run.last_seq + len(recorded) + 1
+    answers = tuple(seq if sink is task else sink.result_seq for sink in run.sinks())
+    return [*recorded, result, ev.RunEnded(TaskState.COMPLETED, None, answers)]
+
+
+def _final_state(given: inp.ResultIn) -> tuple[TaskState, Failure | None]:
+    """A result's state as this engine takes it: what it can't go on from is a failure that says so."""
+    if given.state is TaskState.COMPLETED:
+        return given.state, None
+    if given.state in (TaskState.FAILED, TaskState.REJECTED):
+        silent = Failure("UNKNOWN", "UNKNOWN", "the agent gave no reason")
+        return given.state, given.failure or silent
+    if given.state is TaskState.CANCELED:
+        return TaskState.FAILED, given.failure or Failure(
+            "CANCELLED", "CANCELLED", "the agent cancelled the task itself"
+        )
+    return TaskState.FAILED, Failure(
+        "UNIMPLEMENTED", "NOT_SERVED", f"a result with state {given.state.name} is not served by this orchestrator"
+    )
+
+
+def _reject(run: RunState, given: inp.RejectIn, now: float) -> list[ev.Event]:
+    task = _current(run, given.task_id, given.attempt)
+    if run.ended or task is None:
+        return []
+    delay = min(MAX_REJECT_DELAY, max(given.delay, 0.05 * 2 ** min(task.rejects, 7)))
+    rejected = ev.Rejected(task.task_id, task.attempt, task.instance_id, given.failure, quantize(now + delay))
+    if run.ending is not None:
+        return _then_end(run, [rejected], {task.task_id})
+    if task.rejects + 1 >= MAX_REJECTS:
+        return _give_up(run, task, rejected, given.failure)
+    return [rejected]
+
+
+def _lost(run: RunState, given: inp.LostIn, now: float) -> list[ev.Event]:
+    task = _current(run, given.task_id, given.attempt)
+    if run.ended or task is None:
+        return []
+    lost = ev.Lost(task.task_id, task.attempt, task.instance_id, given.failure)
+    if run.ending is not None:
+        return _then_end(run, [lost], {task.task_id})
+    if task.losses + 1 < MAX_LOSSES:
+        return [lost]
+    poisoned = Failure(
+        "ABORTED",
+        "POISONED",
+        f"{task.losses + 1} attempts of {task.role} ended with the loss of their process",
+        (("task_id", task.task_id), ("role", task.role)),
+    )
+    return _give_up(run, task, lost, poisoned)
+
+
+def _give_up(run: RunState, task: Task, last: ev.Event, failure: Failure) -> list[ev.Event]:
+    ended = ev.TaskEnded(task.task_id, task.role, task.attempt, TaskState.FAILED, failure)
+    return _then_end(run, [last, ended], {task.task_id}, TaskState.FAILED, failure)
+
+
+def _cancel(run: RunState, given: inp.Cancel, now: float) -> list[ev.Event]:
+    if run.ended or run.ending is not None or run.submission is None:
+        return []
+    reason = given.reason or "cancelled on request"
+    failure = Failure("CANCELLED", "CANCELLED", reason)
+    return _then_end(run, [ev.CancelRequested(given.identity, reason)], set(), TaskState.CANCELED, failure)
+
+
+def _tick(run: RunState, given: inp.Tick, now: float) -> list[ev.Event]:
+    if run.ended or run.submission is None:
+        return []
+    if run.ending is None and now >= run.deadline:
+        reason = f"the run's time of {run.submission.timeout:g} s was over"
+        failure = Failure("DEADLINE_EXCEEDED", "RUN_TIMEOUT", reason)
+        asked = ev.CancelRequested("", reason, "RUN_TIMEOUT")
+        return _then_end(run, [asked], set(), TaskState.FAILED, failure)
+    if run.ending is not None and now >= run.ending_since + CANCEL_GRACE:
+        return _then_end(run, [], {task.task_id for task in run.live_tasks()})
+    return []
+
+
+def _then_end(
+    run: RunState,
+    happened: list[ev.Event],
+    closed: set[str],
+    state: TaskState | None = None,
+    failure: Failure | None = None,
+) -> list[ev.Event]:
+    """`happened`, and where no attempt but those of `closed` is live any more, the run's end after it: every task
+    that has no end yet is cancelled first. What the run was ending as already goes before `state`."""
+    if any(task.task_id not in closed for task in run.live_tasks()):
+        return happened
+    if run.ending is not None:
+        state, failure = run.ending, run.failure
+    assert state is not None
+    said = {event.task_id for event in happened if isinstance(event, (ev.ResultReceived, ev.TaskEnded, ev.Discarded))}
+    cancelled = [
+        ev.TaskEnded(task.task_id, task.role, task.attempt, TaskState.CANCELED, None)
+        for task in run.tasks.values()
+        if not task.ended and task.task_id not in said
+    ]
+    return [*happened, *cancelled, ev.RunEnded(state, failure, ())]
+
+
+def _records(run: RunState, given: inp.RecordsIn, now: float) -> list[ev.Event]:
+    if run.ended or given.task_id not in run.tasks:
+        return []
+    return [ev.Recorded(given.task_id, given.attempt, given.count)]
+
+
+def _published(run: RunState, given: inp.PublishedIn, now: float) -> list[ev.Event]:
+    task = run.tasks.get(given.task_id)
+    if run.ended or task is None or task.memory_version == given.version:
+        return []
+    return [ev.Published(task.task_id, task.role, given.seq, given.version)]
+
+
+_DECIDE: dict[type, Callable[[RunState, Any, float], list[ev.Event]]] = {
+    inp.Submit: _submit,
+    inp.Claim: _claim,
+    inp.SlotFound: _slot_found,
+    inp.ResultIn: _result,
+    inp.RejectIn: _reject,
+    inp.LostIn: _lost,
+    inp.RecordsIn: _records,
+    inp.PublishedIn: _published,
+    inp.Cancel: _cancel,
+    inp.Tick: _tick,
+}

@@ -1,0 +1,98 @@
+"""What may reach a run from outside. The driver feeds these to `decide`, one at a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from archon_mesh.core.run.common import Failure, Payload, Submission, TaskState
+
+
+@dataclass(frozen=True, slots=True)
+class Submit:
+    """A run is asked for; `owner` takes it on under `epoch`."""
+
+    submission: Submission
+    owner: str
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """`owner` goes on with the run under a new epoch."""
+
+    owner: str
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class SlotFound:
+    """An instance has room for a task and keeps it free."""
+
+    task_id: str
+    instance_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ResultIn:
+    """An agent sent a result. `payload` is its content, `records` how many calls were recorded with it."""
+
+    task_id: str
+    attempt: int
+    state: TaskState
+    payload: Payload = field(compare=False)
+    failure: Failure | None = None
+    publish: bool = True
+    records: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RejectIn:
+    """An instance didn't take an attempt. `delay` is how long it wants to be left alone, in seconds."""
+
+    task_id: str
+    attempt: int
+    failure: Failure
+    delay: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class LostIn:
+    """The instance that held an attempt is gone, or doesn't hold it any more."""
+
+    task_id: str
+    attempt: int
+    failure: Failure
+
+
+@dataclass(frozen=True, slots=True)
+class RecordsIn:
+    """Calls were recorded ahead of the result."""
+
+    task_id: str
+    attempt: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedIn:
+    """The shared memory took an answer of this run."""
+
+    task_id: str
+    seq: int
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel:
+    """Somebody asks for the run to end."""
+
+    identity: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """Time has passed."""
+
+
+Input = Submit | Claim | SlotFound | ResultIn | RejectIn | LostIn | RecordsIn | PublishedIn | Cancel | Tick

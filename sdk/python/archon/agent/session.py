@@ -1,0 +1,265 @@
+"""One orchestrator's stream, seen from the agent. The read loop answers and starts; it never waits for a handler."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Final
+
+from google.protobuf.message import DecodeError
+
+from archon import status
+from archon.agent.table import HeldTask, TaskTable
+from archon.api.agent.v1 import session_pb2
+from archon.api.common.v1 import common_pb2
+from archon.channel import MAX_CHECKED_BYTES
+from archon.errors import (
+    ArchonError,
+    FailedPrecondition,
+    MalformedMessage,
+    NotFound,
+    ResourceExhausted,
+    SequenceGap,
+    SessionAlreadyOpen,
+    SessionNotOpen,
+    SessionReplaced,
+    Unavailable,
+    UnknownFrame,
+    WrongInstance,
+)
+from archon.frames import FrameQueue, Verdict, split, task_of
+
+if TYPE_CHECKING:
+    from archon.agent.server import AgentServer
+
+_log = logging.getLogger(__name__)
+
+PROTOCOL: Final = 1
+FEATURES: Final = ("cancel", "park", "adopt", "credit", "progress", "record", "drain")
+
+
+class AgentSession:
+    """Lives as long as its stream. `orchestrator_id` is empty before Open."""
+
+    def __init__(self, agent: AgentServer, tasks: TaskTable) -> None:
+        self._agent = agent
+        self._tasks = tasks
+        self.queue: FrameQueue[session_pb2.AgentFrame] = FrameQueue()
+        self.orchestrator_id = ""
+        self.error: ArchonError | None = None
+        self.peer_limit = MAX_CHECKED_BYTES
+        self.silence_limit = 2.0
+        self.last_heard = time.monotonic()
+
+    async def read(self, messages: AsyncIterator[bytes]) -> None:
+        """Until the stream ends, or `end` is called."""
+        try:
+            async for message in messages:
+                self.last_heard = time.monotonic()
+                for raw in _frames(message):
+                    self._frame(raw)
+        except DecodeError:
+            self._refuse(None, MalformedMessage("the message can't be taken apart into frames"))
+        except ArchonError as error:
+            self.error = error
+        finally:
+            self.queue.close()
+
+    def end(self, error: ArchonError | None = None) -> None:
+        """Ends the stream after what waits, with this error or with OK."""
+        self.error = self.error or error
+        self.queue.close()
+
+    def credit(self, max_tasks: int) -> None:
+        """Says how many tasks may be in flight here."""
+        self.queue.put(session_pb2.AgentFrame(credit=session_pb2.Credit(max_tasks=max_tasks)))
+
+    def _refuse(self, ref: common_pb2.TaskRef | None, error: ArchonError) -> None:
+        frame = session_pb2.AgentFrame(failure=status.to_failure(error))
+        if ref is not None:
+            frame.task.CopyFrom(ref)
+        self.queue.put(frame)
+
+    def _frame(self, raw: bytes) -> None:
+        try:
+            frame = session_pb2.OrchestratorFrame.FromString(raw)
+        except DecodeError:
+            self._refuse(task_of(raw), MalformedMessage("a frame is no frame of the contract, or not UTF-8"))
+            return
+        ref = frame.task if frame.HasField("task") else None
+        arm = frame.WhichOneof("frame")
+        try:
+            if arm == "open":
+                self._open(frame.open)
+            elif not self.orchestrator_id:
+                raise SessionNotOpen("the first frame of a session is Open")
+            elif ref is not None:
+                self._task_frame(frame, arm)
+            else:
+                self._session_frame(frame, arm)
+        except (WrongInstance, _Ending):
+            raise
+        except ArchonError as error:
+            self._refuse(ref, error)
+
+    def _open(self, said: session_pb2.Open) -> None:
+        if self.orchestrator_id:
+            raise SessionAlreadyOpen("this session is open already")
+        if said.instance_id != self._agent.instance_id:
+            raise WrongInstance(
+                f"this is {self._agent.instance_id}, not {said.instance_id}",
+                metadata={"instance_id": self._agent.instance_id},
+            )
+        if said.protocol < PROTOCOL:
+            raise _Ending(
+                f"this agent speaks protocol {PROTOCOL}, the orchestrator {said.protocol}",
+                reason="PROTOCOL_MISMATCH",
+            )
+        if not said.orchestrator_id:
+            raise SessionNotOpen("Open names no orchestrator")
+        self.orchestrator_id = said.orchestrator_id
+        if said.max_message_bytes:
+            self.peer_limit = min(MAX_CHECKED_BYTES, said.max_message_bytes)
+        if said.HasField("silence_limit"):
+            self.silence_limit = said.silence_limit.ToNanoseconds() / 1e9
+        if said.HasField("park_ttl"):
+            self._tasks.park_ttl = max(self._tasks.park_ttl, said.park_ttl.ToNanoseconds() / 1e9)
+        share = self._agent.session_opened(self)
+        ready = session_pb2.Ready(
+            instance_id=self._agent.instance_id,
+            protocol=PROTOCOL,
+            features=[name for name in FEATURES if name in said.features],
+            max_tasks=share,
+            max_message_bytes=MAX_CHECKED_BYTES,
+        )
+        self.queue.put(session_pb2.AgentFrame(ready=ready))
+
+    def _session_frame(self, frame: session_pb2.OrchestratorFrame, arm: str | None) -> None:
+        if arm == "heartbeat":
+            echo = session_pb2.Heartbeat(echo=frame.heartbeat.counter)
+            self.queue.put(session_pb2.AgentFrame(heartbeat=echo))
+            self._flush_acks()
+        elif arm == "failure":
+            _log.warning("the orchestrator refused something: %s", frame.failure.message)
+        elif arm == "drain":
+            _log.info("orchestrator %s is going: %s", self.orchestrator_id, frame.drain.reason)
+        else:
+            raise _unknown(arm)
+
+    def _task_frame(self, frame: session_pb2.OrchestratorFrame, arm: str | None) -> None:
+        self._tasks.check_epoch(frame.task)
+        held = self._tasks.get(frame.task)
+        if held is not None:
+            if frame.ack:
+                held.channel.acked(frame.ack)
+            if frame.sequence and arm != "assign_task" and held.channel.take(frame.sequence) is not Verdict.APPLY:
+                self._out_of_order(held, frame.sequence)
+                return
+        match arm:
+            case "assign_task":
+                self._assign(frame, held)
+            case "cancel_task":
+                if held is not None:
+                    held.cancel()
+            case "adopt_task":
+                self._adopt(frame, held)
+            case "discarded":
+                if held is not None:
+                    self._tasks.drop(held)
+            case "failure":
+                self._told(frame, held)
+            case None if frame.ack:
+                pass  # nothing but an ack
+            case _:
+                raise _unknown(arm)
+        if held is not None and not held.working and not held.channel.unacked():
+            self._tasks.drop(held)  # the result is where it should be
+
+    def _out_of_order(self, held: HeldTask, sequence: int) -> None:
+        if sequence > held.channel.received:
+            expected = held.channel.received + 1
+            raise SequenceGap(f"frame {sequence} came where {expected} was due", metadata={"expected": str(expected)})
+
+    def _assign(self, frame: session_pb2.OrchestratorFrame, held: HeldTask | None) -> None:
+        if held is not None:
+            held.channel.take(frame.sequence)  # sent again; it is being worked on
+            return
+        if frame.sequence > 1:
+            raise SequenceGap(f"frame {frame.sequence} came where 1 was due", metadata={"expected": "1"})
+        newest = self._tasks.newest(frame.task.task_id)
+        if newest is not None and newest.ref.attempt > frame.task.attempt:
+            return  # a late frame of an attempt that was superseded
+        refusal = self._agent.no_room(self)
+        if refusal is not None:
+            self._reject(frame.task, refusal, frame.sequence)
+            return
+        task = HeldTask(self._tasks, frame.task, self)
+        task.channel.take(frame.sequence)
+        self._tasks.add(task)
+        task.start(self._agent.handler, frame.assign_task, self._agent.role)
+
+    def _reject(self, ref: common_pb2.TaskRef, error: ArchonError, ack: int) -> None:
+        reject = session_pb2.Reject(failure=status.to_failure(error))
+        self.queue.put(session_pb2.AgentFrame(task=ref, sequence=1, ack=ack, reject=reject))
+
+    def _adopt(self, frame: session_pb2.OrchestratorFrame, held: HeldTask | None) -> None:
+        if held is None:
+            gone = NotFound("this instance doesn't hold the task", reason="NOT_HELD")
+            self._reject(frame.task, gone, frame.sequence)
+            return
+        held.session = self
+        held.ref.epoch = frame.task.epoch
+        if held.working:
+            adopted = session_pb2.Adopted(last_applied=held.channel.applied)
+            self.queue.put(session_pb2.AgentFrame(task=held.ref, adopted=adopted))
+        held.send_again(frame.adopt_task.last_applied)
+
+    def _told(self, frame: session_pb2.OrchestratorFrame, held: HeldTask | None) -> None:
+        error = status.from_failure(frame.failure)
+        if held is not None and isinstance(error, SequenceGap):
+            expected = error.metadata.get("expected", "1")
+            held.send_again(int(expected) - 1 if expected.isdigit() else 0)
+        else:
+            _log.warning("the orchestrator refused a frame of task %s: %s", frame.task.task_id, error)
+
+    def _flush_acks(self) -> None:
+        """Acks that nothing else has carried since the last beat."""
+        for held in self._tasks:
+            if held.session is self and held.channel.ack_owed:
+                self.queue.put(held.channel.stamp(session_pb2.AgentFrame(), sequenced=False))
+
+
+class _Ending(FailedPrecondition):
+    """Ends the stream, not only the frame."""
+
+
+def _frames(message: bytes) -> list[bytes]:
+    return list(split(message))
+
+
+def _unknown(arm: str | None) -> UnknownFrame:
+    return UnknownFrame(f"this agent doesn't know the frame {arm or 'of this number'}")
+
+
+def replaced(orchestrator_id: str) -> SessionReplaced:
+    """What ends an older stream of the same orchestrator."""
+    return SessionReplaced("a newer stream of the same orchestrator took over", metadata={"id": orchestrator_id})
+
+
+def draining() -> Unavailable:
+    """Why a task isn't taken while the agent drains."""
+    return Unavailable("this instance is draining", reason="DRAINING")
+
+
+def no_capacity(retry_delay: float) -> ResourceExhausted:
+    """Why a task isn't taken above the capacity."""
+    return ResourceExhausted("this instance has no room now", reason="NO_CAPACITY", retry_delay=retry_delay)
+
+
+def close_silent(sessions: list[AgentSession]) -> None:
+    """Ends streams whose orchestrator has been silent for long: it is gone, and its share of the capacity is free."""
+    now = time.monotonic()
+    for session in sessions:
+        if now - session.last_heard > max(10.0, 5 * session.silence_limit):
+            session.end(Unavailable("nothing was heard from the orchestrator"))

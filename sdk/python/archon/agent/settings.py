@@ -1,0 +1,79 @@
+"""How an agent's process is told where it lives."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from archon.errors import InvalidArgument
+
+
+@dataclass(frozen=True, slots=True)
+class AgentSettings:
+    """`registry` empty: the agent serves without being registered. `depends_on` None: as the role declares it;
+    an empty tuple: on nobody. `ttl` of the registration's lease in seconds; `max_tasks` 0: as the role says."""
+
+    host: str = "127.0.0.1"
+    port: int = 0
+    registry: str = ""
+    advertise: str = ""
+    depends_on: tuple[str, ...] | None = None
+    max_tasks: int = 0
+    ttl: float = 10.0
+    log_level: str = "info"
+    ready_file: Path | None = None
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] | None = None) -> AgentSettings:
+        """ARCHON_HOST, ARCHON_PORT, ARCHON_REGISTRY, ARCHON_ADVERTISE (host or host:port as others dial it),
+        ARCHON_DEPENDS_ON (roles, comma separated), ARCHON_MAX_TASKS, ARCHON_TTL, ARCHON_LOG_LEVEL,
+        ARCHON_READY_FILE. Raises InvalidArgument that names the variable."""
+        env = os.environ if environment is None else environment
+        depends_on = env.get("ARCHON_DEPENDS_ON")
+        ready = env.get("ARCHON_READY_FILE", "")
+        return cls(
+            host=env.get("ARCHON_HOST", "127.0.0.1"),
+            port=int(_number(env, "ARCHON_PORT", 0, 0, 65535)),
+            registry=env.get("ARCHON_REGISTRY", ""),
+            advertise=env.get("ARCHON_ADVERTISE", ""),
+            depends_on=None if depends_on is None else tuple(r.strip() for r in depends_on.split(",") if r.strip()),
+            max_tasks=int(_number(env, "ARCHON_MAX_TASKS", 0, 0, 100_000)),
+            ttl=_number(env, "ARCHON_TTL", 10.0, 1.0, 3600.0),
+            log_level=_level(env),
+            ready_file=Path(ready) if ready else None,
+        )
+
+    def advertised(self, port: int) -> str:
+        """host:port as others dial it."""
+        if not self.advertise:
+            return f"{self.host}:{port}"
+        return self.advertise if ":" in self.advertise else f"{self.advertise}:{port}"
+
+    def announce(self, address: str) -> None:
+        """Writes the address to the ready file, in one step."""
+        if self.ready_file is not None:
+            partial = self.ready_file.with_name(f".{self.ready_file.name}.{os.getpid()}")
+            partial.write_text(address)
+            partial.replace(self.ready_file)
+
+
+def _number(env: Mapping[str, str], name: str, default: float, least: float, most: float) -> float:
+    text = env.get(name, "")
+    if not text:
+        return default
+    try:
+        value = float(text)
+    except ValueError:
+        raise InvalidArgument(f"environment variable {name} is {text!r}: not a number") from None
+    if not least <= value <= most:
+        raise InvalidArgument(f"environment variable {name} is {text!r}: must be {least:g} to {most:g}")
+    return value
+
+
+def _level(env: Mapping[str, str]) -> str:
+    level = env.get("ARCHON_LOG_LEVEL", "info").lower()
+    if level not in ("debug", "info", "warning", "error"):
+        raise InvalidArgument(f"environment variable ARCHON_LOG_LEVEL is {level!r}: debug, info, warning or error")
+    return level

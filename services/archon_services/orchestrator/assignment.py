@@ -1,0 +1,91 @@
+"""What goes along with a dispatch and with an append: the task as an agent gets it, records, publications."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from archon.api.agent.v1 import agent_pb2
+from archon.api.common.v1 import common_pb2
+from archon.api.orchestrator.v1 import run_pb2
+from archon_mesh.core.run import RunState, Task
+from archon_mesh.core.run import events as ev
+from archon_mesh.core.run import inputs as inp
+
+from archon_services.orchestrator.convert.write import stamp
+from archon_services.orchestrator.journal import Publication, RecordRow
+from archon_services.orchestrator.ports import Delivery
+
+_KINDS = {agent_pb2.RECORD_KIND_MODEL: "model", agent_pb2.RECORD_KIND_TOOL: "tool"}
+
+
+def assign_task(run: RunState, task: Task, now: float) -> agent_pb2.AssignTask:
+    """The task with its context out of the run's journal: exactly what its dispatch recorded as given."""
+    assert run.submission is not None
+    said = run.submission.goal
+    assigned = agent_pb2.AssignTask(idempotency_key=task.task_id)
+    if isinstance(said, run_pb2.Submitted):
+        assigned.input.MergeFrom(said.goal)
+        assigned.metadata.update(said.metadata)
+        if said.HasField("trace"):
+            assigned.trace.CopyFrom(said.trace)
+        if said.HasField("budget"):
+            assigned.budget.CopyFrom(said.budget)
+    if run.submission.session_id:
+        assigned.conversation_id = f"{run.submission.session_id}/{task.role}"
+    stamp(assigned.remaining, max(0.0, run.deadline - now))
+    policies = {edge.upstream: edge.policy for edge in run.submission.edges if edge.downstream == task.role}
+    for given in task.given:
+        upstream = run.tasks[run.by_role[given.role]]
+        item = assigned.context.add(policy=policies.get(given.role, 1))
+        item.ref.scope, item.ref.role = run.submission.scope, given.role
+        item.ref.run_id, item.ref.seq, item.ref.version = run.submission.run_id, given.seq, upstream.memory_version
+        stamp(item.publish_time, upstream.end_time)
+        if isinstance(upstream.payload, agent_pb2.TaskResult):
+            item.parts.MergeFrom(upstream.payload.output)
+            item.metadata.update(upstream.payload.metadata)
+    return assigned
+
+
+def publications(run: RunState, decided: Sequence[ev.Event], base: int) -> tuple[Publication, ...]:
+    """The text of every completed answer among these events: what the shared memory is to be fed."""
+    assert run.submission is not None
+    out = []
+    for seq, event in enumerate(decided, base + 1):
+        if not isinstance(event, ev.ResultReceived) or not event.publish:
+            continue
+        text = answer_text(event.payload)
+        if text.strip():
+            out.append(Publication(run.submission.scope, event.role, event.task_id, seq, text))
+    return tuple(out)
+
+
+def answer_text(payload: object) -> str:
+    """The text parts of an answer, joined by empty lines."""
+    if not isinstance(payload, agent_pb2.TaskResult):
+        return ""
+    return "\n\n".join(part.text for part in payload.output if part.WhichOneof("content") == "text")
+
+
+def record_rows(run_id: str, batch: Sequence[Delivery], run: RunState) -> tuple[RecordRow, ...]:
+    """The recorded calls that came with these deliveries."""
+    rows = []
+    for delivery in batch:
+        if not delivery.records or not isinstance(delivery.given, (inp.ResultIn, inp.RecordsIn)):
+            continue
+        task = run.tasks.get(delivery.given.task_id)
+        role = task.role if task is not None else ""
+        ref = common_pb2.TaskRef(task_id=delivery.given.task_id, run_id=run_id, attempt=delivery.given.attempt)
+        for record in delivery.records:
+            row = run_pb2.RunRecord(
+                task=ref,
+                role=role,
+                kind=_KINDS.get(record.kind, ""),
+                start_time=record.start_time,
+                duration=record.duration,
+                usage=record.usage,
+                request_json=record.request_json,
+                response_json=record.response_json,
+                target=record.target,
+            )
+            rows.append(RecordRow(role, row.SerializeToString()))
+    return tuple(rows)

@@ -1,0 +1,166 @@
+"""RunEvents of the journal as the engine's events, and a journal folded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from archon.api.agent.v1 import agent_pb2
+from archon.api.common.v1 import failure_pb2
+from archon.api.orchestrator.v1 import run_pb2
+from archon.errors import DataLoss
+from archon_mesh.core.run import events as ev
+from archon_mesh.core.run.common import Edge, Failure, Given, Submission, TaskState
+from archon_mesh.core.run.state import RunState
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from archon_services.orchestrator.convert.failures import failure_from_proto
+
+_STRATEGIES = {
+    run_pb2.STRATEGY_PIPELINE: "pipeline",
+    run_pb2.STRATEGY_AGENT: "agent",
+    run_pb2.STRATEGY_PLAN: "plan",
+}
+
+
+def state_from_proto(number: int) -> TaskState:
+    """The same number; one that isn't known reads as unspecified."""
+    try:
+        return TaskState(number)
+    except ValueError:
+        return TaskState.UNSPECIFIED
+
+
+def seconds(event: run_pb2.RunEvent) -> float:
+    """When an event was decided, in wall seconds."""
+    return seconds_of(event.time)
+
+
+def seconds_of(stamp: Timestamp | Duration) -> float:
+    """Seconds, in whole microseconds."""
+    return stamp.seconds + (stamp.nanos // 1000) / 1e6
+
+
+def reason_name(reason: failure_pb2.ErrorReason.ValueType) -> str:
+    """A reason as the core writes it."""
+    return failure_pb2.ErrorReason.Name(reason).removeprefix("ERROR_REASON_")
+
+
+def event_from_proto(event: run_pb2.RunEvent) -> ev.Event:
+    """Raises DataLoss where the journal holds what this revision can't read."""
+    arm = event.WhichOneof("event")
+    if arm not in _READ:
+        raise DataLoss(f"event {event.seq} of run {event.run_id} can't be read by this version")
+    return _READ[arm](event)
+
+
+def fold_journal(events: Iterable[run_pb2.RunEvent]) -> RunState:
+    """The state after these events, from the first on."""
+    run = RunState()
+    for event in events:
+        run.apply(event_from_proto(event), seconds(event))
+    return run
+
+
+def _failure(failure: failure_pb2.Failure, present: bool) -> Failure | None:
+    return failure_from_proto(failure) if present else None
+
+
+def _submitted(event: run_pb2.RunEvent) -> ev.Event:
+    said = event.submitted
+    submission = Submission(
+        run_id=event.run_id,
+        tenant=said.tenant,
+        request_id=said.request_id,
+        session_id=said.session_id,
+        strategy=_STRATEGIES.get(said.strategy, "pipeline"),
+        roles=tuple(said.roles),
+        edges=tuple(Edge(edge.upstream, edge.downstream, int(edge.policy)) for edge in said.edges),
+        timeout=seconds_of(said.timeout),
+        goal=said,
+    )
+    return ev.Submitted(submission, said.owner, said.epoch)
+
+
+def _task_state(event: run_pb2.RunEvent) -> ev.Event:
+    said = event.task_state
+    state = state_from_proto(said.state)
+    if state is TaskState.SUBMITTED:
+        return ev.TaskCreated(event.task.task_id, said.role)
+    failure = _failure(said.failure, said.HasField("failure"))
+    return ev.TaskEnded(event.task.task_id, said.role, event.task.attempt, state, failure)
+
+
+def _dispatched(event: run_pb2.RunEvent) -> ev.Event:
+    given = tuple(Given(ref.role, ref.seq) for ref in event.dispatched.given)
+    return ev.Dispatched(
+        event.task.task_id,
+        event.task.attempt,
+        event.task.epoch,
+        event.dispatched.role,
+        event.dispatched.instance_id,
+        given,
+    )
+
+
+def _result(event: run_pb2.RunEvent) -> ev.Event:
+    said = event.result
+    payload = agent_pb2.TaskResult(state=said.state, output=said.output, used=said.used, metadata=said.metadata)
+    if said.HasField("usage"):
+        payload.usage.CopyFrom(said.usage)
+    return ev.ResultReceived(
+        event.task.task_id,
+        event.task.attempt,
+        said.role,
+        state_from_proto(said.state),
+        payload,
+        _failure(said.failure, said.HasField("failure")),
+        not said.no_publish,
+    )
+
+
+def _rejected(event: run_pb2.RunEvent) -> ev.Event:
+    said = event.rejected
+    return ev.Rejected(
+        event.task.task_id,
+        event.task.attempt,
+        said.instance_id,
+        failure_from_proto(said.failure),
+        seconds_of(said.not_before),
+    )
+
+
+def _lost(event: run_pb2.RunEvent) -> ev.Event:
+    said = event.lost
+    return ev.Lost(event.task.task_id, event.task.attempt, said.instance_id, failure_from_proto(said.failure))
+
+
+def _cancel_requested(event: run_pb2.RunEvent) -> ev.Event:
+    said = event.cancel_requested
+    return ev.CancelRequested(said.identity, said.reason, reason_name(said.cause))
+
+
+def _run_state(event: run_pb2.RunEvent) -> ev.Event:
+    said = event.run_state
+    failure = _failure(said.failure, said.HasField("failure"))
+    return ev.RunEnded(state_from_proto(said.state), failure, tuple(said.answer_seqs))
+
+
+_READ: dict[str | None, Callable[[run_pb2.RunEvent], ev.Event]] = {
+    "submitted": _submitted,
+    "claimed": lambda event: ev.Claimed(event.claimed.owner, event.claimed.epoch),
+    "task_state": _task_state,
+    "dispatched": _dispatched,
+    "result": _result,
+    "discarded": lambda event: ev.Discarded(
+        event.task.task_id, event.task.attempt, reason_name(event.discarded.reason)
+    ),
+    "lost": _lost,
+    "rejected": _rejected,
+    "cancel_requested": _cancel_requested,
+    "published": lambda event: ev.Published(
+        event.task.task_id, event.published.role, event.published.ref.seq, event.published.ref.version
+    ),
+    "recorded": lambda event: ev.Recorded(event.task.task_id, event.task.attempt, event.recorded.count),
+    "run_state": _run_state,
+}

@@ -1,0 +1,148 @@
+"""The engine's events as RunEvents: what the journal stores is what a watcher gets.
+
+A submission's goal travels as `Submitted` with all that the core doesn't read (goal, metadata, trace, budget); a
+result's payload is the agent's `TaskResult`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+from archon.api.agent.v1 import agent_pb2
+from archon.api.common.v1 import common_pb2, failure_pb2
+from archon.api.orchestrator.v1 import run_pb2
+from archon_mesh.core.run import events as ev
+from archon_mesh.core.run.common import TaskState
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from archon_services.orchestrator.convert.failures import failure_to_proto
+
+_STRATEGIES = {"pipeline": run_pb2.STRATEGY_PIPELINE, "agent": run_pb2.STRATEGY_AGENT, "plan": run_pb2.STRATEGY_PLAN}
+
+
+def state_to_proto(state: TaskState) -> common_pb2.TaskState.ValueType:
+    """The same number."""
+    return cast(common_pb2.TaskState.ValueType, int(state))
+
+
+def stamp(to: Timestamp | Duration, seconds: float) -> None:
+    """Writes seconds in whole microseconds; `seconds_of` reads exactly what `quantize` gave."""
+    to.seconds = int(seconds)
+    to.nanos = round((seconds - to.seconds) * 1e6) * 1000
+
+
+def event_to_proto(event: ev.Event, *, run_id: str, seq: int, time: float, epoch: int) -> run_pb2.RunEvent:
+    """An engine's event as the journal's."""
+    out = run_pb2.RunEvent(run_id=run_id, seq=seq)
+    stamp(out.time, time)
+    task_id = getattr(event, "task_id", "")
+    if task_id:
+        out.task.task_id, out.task.run_id, out.task.epoch = task_id, run_id, epoch
+        out.task.attempt = getattr(event, "attempt", 0)
+    _WRITE[type(event)](out, event)
+    return out
+
+
+def _submitted(out: run_pb2.RunEvent, event: ev.Submitted) -> None:
+    said = event.submission
+    if isinstance(said.goal, run_pb2.Submitted):
+        out.submitted.CopyFrom(said.goal)
+    to = out.submitted
+    to.request_id, to.session_id, to.tenant = said.request_id, said.session_id, said.tenant
+    to.strategy, to.owner, to.epoch = _STRATEGIES[said.strategy], event.owner, event.epoch
+    del to.roles[:], to.edges[:]
+    to.roles.extend(said.roles)
+    for edge in said.edges:
+        to.edges.add(upstream=edge.upstream, downstream=edge.downstream, policy=edge.policy)
+    stamp(to.timeout, said.timeout)
+
+
+def _claimed(out: run_pb2.RunEvent, event: ev.Claimed) -> None:
+    out.claimed.owner, out.claimed.epoch = event.owner, event.epoch
+
+
+def _task_created(out: run_pb2.RunEvent, event: ev.TaskCreated) -> None:
+    out.task_state.role, out.task_state.state = event.role, common_pb2.TASK_STATE_SUBMITTED
+
+
+def _dispatched(out: run_pb2.RunEvent, event: ev.Dispatched) -> None:
+    out.task.epoch = event.epoch
+    out.dispatched.role, out.dispatched.instance_id = event.role, event.instance_id
+    for given in event.given:
+        out.dispatched.given.add(run_id=out.run_id, role=given.role, seq=given.seq)
+
+
+def _result(out: run_pb2.RunEvent, event: ev.ResultReceived) -> None:
+    to = out.result
+    to.role, to.state, to.no_publish = event.role, state_to_proto(event.state), not event.publish
+    if isinstance(event.payload, agent_pb2.TaskResult):
+        to.output.MergeFrom(event.payload.output)
+        to.used.MergeFrom(event.payload.used)
+        if event.payload.HasField("usage"):
+            to.usage.CopyFrom(event.payload.usage)
+        to.metadata.update(event.payload.metadata)
+    if event.failure is not None:
+        to.failure.CopyFrom(failure_to_proto(event.failure))
+
+
+def _discarded(out: run_pb2.RunEvent, event: ev.Discarded) -> None:
+    out.discarded.reason = failure_pb2.ErrorReason.Value("ERROR_REASON_" + event.reason)
+
+
+def _lost(out: run_pb2.RunEvent, event: ev.Lost) -> None:
+    out.lost.instance_id = event.instance_id
+    out.lost.failure.CopyFrom(failure_to_proto(event.failure))
+
+
+def _rejected(out: run_pb2.RunEvent, event: ev.Rejected) -> None:
+    out.rejected.instance_id = event.instance_id
+    out.rejected.failure.CopyFrom(failure_to_proto(event.failure))
+    stamp(out.rejected.not_before, event.not_before)
+
+
+def _task_ended(out: run_pb2.RunEvent, event: ev.TaskEnded) -> None:
+    out.task_state.role, out.task_state.state = event.role, state_to_proto(event.state)
+    if event.failure is not None:
+        out.task_state.failure.CopyFrom(failure_to_proto(event.failure))
+
+
+def _cancel_requested(out: run_pb2.RunEvent, event: ev.CancelRequested) -> None:
+    to = out.cancel_requested
+    to.identity, to.reason = event.identity, event.reason
+    to.cause = failure_pb2.ErrorReason.Value("ERROR_REASON_" + event.cause)
+
+
+def _published(out: run_pb2.RunEvent, event: ev.Published) -> None:
+    out.published.role = event.role
+    ref = out.published.ref
+    ref.role, ref.version, ref.run_id, ref.seq = event.role, event.version, out.run_id, event.seq
+
+
+def _recorded(out: run_pb2.RunEvent, event: ev.Recorded) -> None:
+    out.recorded.count = event.count
+
+
+def _run_ended(out: run_pb2.RunEvent, event: ev.RunEnded) -> None:
+    out.run_state.state = state_to_proto(event.state)
+    out.run_state.answer_seqs.extend(event.answer_seqs)
+    if event.failure is not None:
+        out.run_state.failure.CopyFrom(failure_to_proto(event.failure))
+
+
+_WRITE: dict[type, Callable[[run_pb2.RunEvent, Any], None]] = {
+    ev.Submitted: _submitted,
+    ev.Claimed: _claimed,
+    ev.TaskCreated: _task_created,
+    ev.Dispatched: _dispatched,
+    ev.ResultReceived: _result,
+    ev.Discarded: _discarded,
+    ev.Lost: _lost,
+    ev.Rejected: _rejected,
+    ev.TaskEnded: _task_ended,
+    ev.CancelRequested: _cancel_requested,
+    ev.Published: _published,
+    ev.Recorded: _recorded,
+    ev.RunEnded: _run_ended,
+}

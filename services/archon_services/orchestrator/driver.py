@@ -1,0 +1,290 @@
+"""Drives one run: feeds the engine, appends what it decides, and only then does what that makes necessary.
+
+At most one append of a run is in flight; what comes meanwhile is decided together next. A step that can't be appended
+leaves nothing behind: the state is folded again from the journal, and the inputs are decided anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from archon.api.common.v1 import common_pb2
+from archon.api.orchestrator.v1 import run_pb2
+from archon.errors import ArchonError, ResourceExhausted, Unavailable
+from archon_mesh.core.run import Adopt, Alarm, Assign, CancelAttempt, Effect, Place, RunState, decide, open_effects
+from archon_mesh.core.run import events as ev
+from archon_mesh.core.run import inputs as inp
+from archon_mesh.core.run.codec import encode_inputs
+
+from archon_services.orchestrator.assignment import assign_task, publications, record_rows
+from archon_services.orchestrator.convert import event_to_proto, fold_journal
+from archon_services.orchestrator.journal import Append, Journal, NewRun, Outcome
+from archon_services.orchestrator.ports import Clock, Delivery, Transport
+
+_log = logging.getLogger(__name__)
+
+MAX_INBOX = 1_000
+RETRY_DELAY = 0.2
+MAX_RETRY_DELAY = 5.0
+
+Publish = Callable[[str, list[run_pb2.RunEvent]], None]
+
+
+class RunDriver:
+    """Owns a run from its first event, or from a claim, to its last event or until it is deposed."""
+
+    def __init__(
+        self,
+        run_id: str,
+        *,
+        clock: Clock,
+        journal: Journal,
+        transport: Transport,
+        publish: Publish,
+        state: RunState,
+        epoch: int,
+        first: Sequence[Delivery] = (),
+        new: NewRun | None = None,
+    ) -> None:
+        """`state` is folded from the journal, `epoch` is the one that owns the run. With `new` the run isn't in the
+        journal yet: its first step creates it."""
+        self.run_id = run_id
+        self.state = state
+        self.epoch = epoch
+        self.same_as = ""
+        self._new = new
+        self.deposed = False
+        self._clock = clock
+        self._journal = journal
+        self._transport = transport
+        self._publish = publish
+        self._inbox: deque[Delivery] = deque(first)
+        self._wake = asyncio.Event()
+        self._done: set[Effect] = set()
+        self._waiting: dict[str, Callable[[], None]] = {}
+        self._alarm: asyncio.TimerHandle | None = None
+        self._alarm_at = 0.0
+        self.finished = asyncio.Event()
+
+    def offer(self, delivery: Delivery) -> None:
+        """Takes an input in. Above the inbox's bound a frame's delivery is left unacked: its sender sends it again."""
+        if len(self._inbox) >= MAX_INBOX and delivery.receipt is not None:
+            _log.warning("run %s: the inbox is full, a frame is left to be sent again", self.run_id)
+            return
+        self._inbox.append(delivery)
+        if not delivery.quiet:
+            self._wake.set()
+
+    def wake(self) -> None:
+        """Something outside may have changed: look again."""
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Until the run has ended, or is somebody else's."""
+        delay = RETRY_DELAY
+        if self._inbox or self.state.submission is not None:
+            self._wake.set()
+        try:
+            while not self.state.ended and not self.deposed:
+                await self._wake.wait()
+                self._wake.clear()
+                try:
+                    await self.step()
+                    delay = RETRY_DELAY
+                except (ResourceExhausted, Unavailable) as error:
+                    _log.warning("run %s: %s; trying again in %.1f s", self.run_id, error, delay)
+                    await asyncio.sleep(delay)
+                    delay = min(MAX_RETRY_DELAY, delay * 2)
+                    self._wake.set()
+        finally:
+            self._call_off()
+            self.finished.set()
+
+    async def step(self) -> None:
+        """One step: decide what waits, append, do. Raises ResourceExhausted or Unavailable where the journal can't take
+        it; then nothing has happened."""
+        batch = list(self._inbox)
+        self._inbox.clear()
+        now = self._clock.now()
+        base = self.state.last_seq
+        decided: list[ev.Event] = []
+        discarded: dict[int, str] = {}
+        inputs = [delivery.given for delivery in batch] or [inp.Tick()]
+        if batch and self._alarm_at and now >= self._alarm_at:
+            inputs.append(inp.Tick())
+        for number, given in enumerate(inputs):
+            for event in self._decide(given, now):
+                decided.append(event)
+                if isinstance(event, ev.Discarded):
+                    discarded[number] = event.reason
+        placed = self._place(now, inputs, decided)
+        if decided:
+            try:
+                written = await self._append(base, decided, inputs, now, batch)
+            except ArchonError:
+                await self._undo(batch, placed)
+                raise
+            if written is None:
+                await self._undo(batch, placed)
+                return
+            self._publish(self.run_id, written)
+        self._settle(batch, discarded)
+        self._do(placed)
+
+    def _decide(self, given: inp.Input, now: float) -> list[ev.Event]:
+        events = decide(self.state, given, now)
+        for event in events:
+            self.state.apply(event, now)
+        return events
+
+    def _place(self, now: float, inputs: list[inp.Input], decided: list[ev.Event]) -> dict[tuple[str, int], str]:
+        """Finds instances for the tasks that are ready, within the same step: one append holds a result and the
+        dispatch that it made possible. Returns the instance per (task, attempt)."""
+        placed: dict[tuple[str, int], str] = {}
+        for effect in sorted(
+            (e for e in open_effects(self.state) if isinstance(e, Place)), key=lambda place: place.task_id
+        ):
+            if effect.not_before > now:
+                continue
+            instance_id = self._transport.reserve(effect.role)
+            if instance_id is None:
+                if effect.task_id not in self._waiting:
+                    self._waiting[effect.task_id] = self._transport.when_free(effect.role, self._freed(effect.task_id))
+                continue
+            if call_off := self._waiting.pop(effect.task_id, None):
+                call_off()
+            given = inp.SlotFound(effect.task_id, instance_id)
+            events = self._decide(given, now)
+            if not any(isinstance(event, ev.Dispatched) for event in events):
+                self._transport.release(instance_id)
+                continue
+            inputs.append(given)
+            decided += events
+            placed[effect.task_id, effect.attempt] = instance_id
+        return placed
+
+    def _freed(self, task_id: str) -> Callable[[], None]:
+        def wake() -> None:
+            self._waiting.pop(task_id, None)
+            self.wake()
+
+        return wake
+
+    async def _append(
+        self,
+        base: int,
+        decided: Sequence[ev.Event],
+        inputs: Sequence[inp.Input],
+        now: float,
+        batch: Sequence[Delivery],
+    ) -> list[run_pb2.RunEvent] | None:
+        """The written events; None where the state was stale or the run is somebody else's."""
+        protos = [
+            event_to_proto(event, run_id=self.run_id, seq=seq, time=now, epoch=self.epoch)
+            for seq, event in enumerate(decided, base + 1)
+        ]
+        append = Append(
+            run_id=self.run_id,
+            epoch=self.epoch,
+            last_seq=base,
+            batch_id=uuid.uuid4().hex,
+            time=now,
+            events=tuple(proto.SerializeToString() for proto in protos),
+            inputs=encode_inputs(inputs, now),
+            state=int(self.state.state),
+            ended=self.state.ended,
+            records=record_rows(self.run_id, batch, self.state),
+            publications=publications(self.state, decided, base),
+        )
+        if self._new is not None:
+            existing, created = await self._journal.create(self._new, append)
+            self.same_as = "" if created else existing
+            self._new = None
+            return protos if created else None
+        outcome = await self._journal.append(append)
+        if outcome is Outcome.DEPOSED:
+            _log.warning("run %s is somebody else's now", self.run_id)
+            self.deposed = True
+        return protos if outcome is Outcome.DONE else None
+
+    async def _undo(self, batch: Sequence[Delivery], placed: dict[tuple[str, int], str]) -> None:
+        """Nothing happened: reservations are given back, the state is what the journal says, inputs wait again."""
+        for instance_id in placed.values():
+            self._transport.release(instance_id)
+        self._inbox.extendleft(reversed(batch))
+        if self.deposed or self._new is not None or self.same_as:
+            return
+        self.state = await fold_run(self._journal, self.run_id)
+        self._wake.set()
+
+    def _settle(self, batch: Sequence[Delivery], discarded: dict[int, str]) -> None:
+        for number, delivery in enumerate(batch):
+            if delivery.receipt is None:
+                continue
+            if number in discarded:
+                delivery.receipt.discard(discarded[number])
+            else:
+                delivery.receipt.accept()
+
+    def _do(self, placed: dict[tuple[str, int], str]) -> None:
+        """Carries out what is open now and wasn't before."""
+        effects = open_effects(self.state)
+        for effect in sorted(effects - self._done, key=repr):
+            match effect:
+                case Assign():
+                    task = self.state.tasks[effect.task_id]
+                    assigned = assign_task(self.state, task, self._clock.now())
+                    self._transport.assign(effect.instance_id, self._ref(effect), task.role, assigned)
+                case Adopt():
+                    role = self.state.tasks[effect.task_id].role
+                    remaining = self.state.deadline - self._clock.now()
+                    self._transport.adopt(effect.instance_id, self._ref(effect), role, remaining)
+                case CancelAttempt():
+                    reason = self.state.failure.message if self.state.failure else "the run ends"
+                    self._transport.cancel(effect.instance_id, self._ref(effect), reason)
+                case _:
+                    pass
+        self._done = effects
+        self._set_alarm(effects)
+
+    def _ref(self, effect: Assign | Adopt | CancelAttempt) -> common_pb2.TaskRef:
+        return common_pb2.TaskRef(
+            task_id=effect.task_id, run_id=self.run_id, attempt=effect.attempt, epoch=effect.epoch
+        )
+
+    def _set_alarm(self, effects: set[Effect]) -> None:
+        now = self._clock.now()
+        times = [e.at for e in effects if isinstance(e, Alarm)]
+        times += [e.not_before for e in effects if isinstance(e, Place) and e.not_before > now]
+        at = min(times, default=0.0)
+        if at == self._alarm_at and self._alarm is not None and not self._alarm.cancelled():
+            return
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+        self._alarm_at = at
+        if at:
+            self._alarm = asyncio.get_running_loop().call_later(max(0.0, at - now) + 0.001, self._alarmed)
+
+    def _alarmed(self) -> None:
+        self._alarm = None
+        self.offer(Delivery(inp.Tick()))
+
+    def _call_off(self) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+        for call_off in self._waiting.values():
+            call_off()
+        self._waiting.clear()
+
+
+async def fold_run(journal: Journal, run_id: str) -> RunState:
+    """The state of a run as its journal has it."""
+    events: list[run_pb2.RunEvent] = []
+    while page := await journal.events(run_id, len(events)):
+        events += [run_pb2.RunEvent.FromString(data) for data in page]
+    return fold_journal(events)

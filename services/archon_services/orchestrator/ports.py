@@ -1,0 +1,91 @@
+"""What the driver stands on, beside the journal: a clock and a transport. A simulation brings its own."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from archon.api.agent.v1 import agent_pb2
+from archon.api.common.v1 import common_pb2
+from archon_mesh.core.run.common import quantize
+from archon_mesh.core.run.inputs import Input
+
+
+class Clock(Protocol):
+    """Seconds. `now` is wall time that goes on with the monotonic clock, so that a jump of the machine's clock moves no
+    deadline; in whole microseconds."""
+
+    def now(self) -> float: ...
+
+    def monotonic(self) -> float: ...
+
+
+class SystemClock:
+    """The machine's."""
+
+    def __init__(self) -> None:
+        self._wall = time.time()
+        self._start = time.monotonic()
+
+    def now(self) -> float:
+        """Wall time as of the start of the process, carried on by the monotonic clock."""
+        return quantize(self._wall + time.monotonic() - self._start)
+
+    def monotonic(self) -> float:
+        """Never goes back."""
+        return time.monotonic()
+
+
+class Receipt(Protocol):
+    """What the sender of a frame waits for: that its event is durable, or that it didn't count."""
+
+    def accept(self) -> None: ...
+
+    def discard(self, reason: str) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """An input on its way to a run, with what came along."""
+
+    given: Input
+    receipt: Receipt | None = None
+    records: Sequence[agent_pb2.Record] = field(default_factory=tuple)
+    quiet: bool = False
+    """True: it joins the run's next step and makes none of its own."""
+
+
+class Inbox(Protocol):
+    """Where a transport brings what it hears."""
+
+    def deliver(self, run_id: str, delivery: Delivery) -> None: ...
+
+    def progress(self, ref: common_pb2.TaskRef, progress: agent_pb2.Progress) -> None: ...
+
+
+class Transport(Protocol):
+    """Reaches instances of roles. Nothing here waits."""
+
+    def reserve(self, role: str) -> str | None:
+        """Keeps a slot free on the least loaded instance of a role that has room; its instance_id, or None."""
+        ...
+
+    def release(self, instance_id: str) -> None:
+        """Gives a reserved slot back."""
+        ...
+
+    def when_free(self, role: str, wake: Callable[[], None]) -> Callable[[], None]:
+        """Calls `wake` once when an instance of the role may have room. Returns what calls it off."""
+        ...
+
+    def assign(self, instance_id: str, ref: common_pb2.TaskRef, role: str, task: agent_pb2.AssignTask) -> None:
+        """Uses a reserved slot."""
+        ...
+
+    def adopt(self, instance_id: str, ref: common_pb2.TaskRef, role: str, remaining: float) -> None:
+        """Asks an instance whether it still holds an attempt; the answer comes as a delivery."""
+        ...
+
+    def cancel(self, instance_id: str, ref: common_pb2.TaskRef, reason: str) -> None: ...

@@ -1,0 +1,187 @@
+"""All runs of this orchestrator: takes them on, takes them up again after a restart, brings them what arrives."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from archon.api.agent.v1 import agent_pb2
+from archon.api.common.v1 import common_pb2
+from archon.api.orchestrator.v1 import run_pb2
+from archon.errors import ArchonError, ResourceExhausted, UnknownRun
+from archon_mesh.core.run import RunState
+from archon_mesh.core.run import inputs as inp
+from archon_mesh.core.run.common import Submission
+
+from archon_services.orchestrator.convert.write import stamp
+from archon_services.orchestrator.driver import RunDriver, fold_run
+from archon_services.orchestrator.journal import Journal, NewRun
+from archon_services.orchestrator.ports import Clock, Delivery, Transport
+from archon_services.orchestrator.watchers import Watchers
+
+_log = logging.getLogger(__name__)
+
+MAX_RUNS: Final = 5_000
+
+
+class Runs:
+    """`owner` is this process's incarnation: new with every start."""
+
+    def __init__(
+        self, *, owner: str, clock: Clock, journal: Journal, new_id: Callable[[], str], max_runs: int = MAX_RUNS
+    ) -> None:
+        self.owner = owner
+        self.watchers = Watchers(journal)
+        self._clock = clock
+        self._journal = journal
+        self._new_id = new_id
+        self._max_runs = max_runs
+        self._transport: Transport | None = None
+        self._drivers: dict[str, RunDriver] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._closing = False
+
+    async def start(self, transport: Transport) -> int:
+        """Claims every run that hasn't ended, under a new epoch. Returns how many."""
+        self._transport = transport
+        claimed = 0
+        for run_id in await self._journal.open_runs():
+            row = await self._journal.claim(run_id, self.owner)
+            if row is None:
+                continue
+            try:
+                state = await fold_run(self._journal, run_id)
+            except ArchonError as error:
+                _log.error("run %s can't be folded and is left alone: %s", run_id, error)
+                continue
+            self._drive(run_id, state, row.epoch, first=[Delivery(inp.Claim(self.owner, row.epoch))])
+            claimed += 1
+        return claimed
+
+    async def stop(self) -> None:
+        """Stops driving; nothing of any run changes by that. Idempotent."""
+        self._closing = True
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
+    async def submit(self, submission: Submission, payload_hash: bytes) -> tuple[str, bool]:
+        """Takes a run on: durable when this returns. (run_id, True), or (the run of the same request id, False).
+        Raises ResourceExhausted above the bound of runs, and what the journal raises."""
+        assert self._transport is not None, "not started"
+        if self._closing or len(self._drivers) >= self._max_runs:
+            raise ResourceExhausted(f"{self._max_runs} runs are under way", retry_delay=1.0)
+        new = NewRun(
+            submission.run_id, submission.tenant, submission.request_id, payload_hash, submission.session_id, self.owner
+        )
+        driver = self._driver(submission.run_id, RunState(), 1, [Delivery(inp.Submit(submission, self.owner, 1))], new)
+        self._drivers[submission.run_id] = driver
+        try:
+            await driver.step()
+        except BaseException:
+            del self._drivers[submission.run_id]
+            raise
+        if driver.same_as:
+            del self._drivers[submission.run_id]
+            return driver.same_as, False
+        self._run(submission.run_id, driver)
+        return submission.run_id, True
+
+    def new_id(self) -> str:
+        """An id for a run."""
+        return self._new_id()
+
+    def _driver(
+        self, run_id: str, state: RunState, epoch: int, first: list[Delivery], new: NewRun | None = None
+    ) -> RunDriver:
+        assert self._transport is not None, "not started"
+        return RunDriver(
+            run_id,
+            clock=self._clock,
+            journal=self._journal,
+            transport=self._transport,
+            publish=self.watchers.publish,
+            state=state,
+            epoch=epoch,
+            first=first,
+            new=new,
+        )
+
+    def _drive(self, run_id: str, state: RunState, epoch: int, first: list[Delivery]) -> None:
+        self._drivers[run_id] = driver = self._driver(run_id, state, epoch, first)
+        self._run(run_id, driver)
+
+    def _run(self, run_id: str, driver: RunDriver) -> None:
+        task = asyncio.create_task(self._guarded(run_id, driver), name=f"run-{run_id}")
+        self._tasks[run_id] = task
+
+    async def _guarded(self, run_id: str, driver: RunDriver) -> None:
+        try:
+            await driver.run()
+        except Exception:  # noqa: BLE001 - an error of one run hurts no other
+            _log.exception("the driver of run %s failed; the run stays open and is taken up at the next start", run_id)
+        finally:
+            self._drivers.pop(run_id, None)
+            self._tasks.pop(run_id, None)
+
+    def deliver(self, run_id: str, delivery: Delivery) -> None:
+        """See ports.Inbox. What concerns no run of ours doesn't count."""
+        driver = self._drivers.get(run_id)
+        if driver is not None:
+            driver.offer(delivery)
+        elif delivery.receipt is not None and not self._closing:
+            delivery.receipt.discard("UNKNOWN_RUN")
+
+    def progress(self, ref: common_pb2.TaskRef, progress: agent_pb2.Progress) -> None:
+        """See ports.Inbox. Passing events go to watchers and nowhere else; none of an attempt that is over."""
+        driver = self._drivers.get(ref.run_id)
+        if driver is None or not self.watchers.watched(ref.run_id):
+            return
+        task = driver.state.tasks.get(ref.task_id)
+        if task is None or not task.live or task.attempt != ref.attempt:
+            return
+        event = run_pb2.RunEvent(run_id=ref.run_id, task=ref)
+        stamp(event.time, self._clock.now())
+        match progress.WhichOneof("content"):
+            case "text":
+                event.text_delta.role, event.text_delta.text = task.role, progress.text
+                event.text_delta.offset = progress.offset
+            case "tool_event":
+                told = progress.tool_event
+                event.tool_event.role, event.tool_event.call_id = task.role, told.call_id
+                event.tool_event.tool_name, event.tool_event.failed = told.tool_name, told.failed
+                event.tool_event.arguments_json, event.tool_event.result_json = told.arguments_json, told.result_json
+            case _:
+                return
+        self.watchers.publish(ref.run_id, [event])
+
+    def cancel(self, run_id: str, identity: str, reason: str) -> None:
+        """Asks a run to end; one that has ended is left as it is."""
+        driver = self._drivers.get(run_id)
+        if driver is not None:
+            driver.offer(Delivery(inp.Cancel(identity, reason)))
+
+    async def finished(self, run_id: str) -> None:
+        """Returns when the run has ended, or isn't ours."""
+        driver = self._drivers.get(run_id)
+        if driver is not None:
+            await driver.finished.wait()
+
+    async def state(self, run_id: str) -> RunState:
+        """A run as it stands: live, or folded. Raises UnknownRun."""
+        driver = self._drivers.get(run_id)
+        if driver is not None and driver.state.submission is not None:
+            return driver.state
+        state = await fold_run(self._journal, run_id)
+        if state.submission is None:
+            raise UnknownRun(f"no run has the id {run_id!r}", metadata={"run_id": run_id})
+        return state
+
+    @property
+    def open(self) -> int:
+        """How many runs are under way."""
+        return len(self._drivers)

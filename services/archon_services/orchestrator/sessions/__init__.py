@@ -1,0 +1,6 @@
+"""Sessions with agent instances: one stream each, many tasks on it."""
+
+from archon_services.orchestrator.sessions.pool import SessionPool
+from archon_services.orchestrator.sessions.session import Limits, Session
+
+__all__ = ["Limits", "Session", "SessionPool"]

@@ -1,0 +1,161 @@
+"""All sessions: one for every instance that the registry names. While the registry can't be heard the last that it said
+serves; an instance that it no longer names keeps its session while that lives and work is bound to it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from itertools import count
+
+from archon.api.agent.v1 import agent_pb2
+from archon.api.common.v1 import common_pb2
+from archon.api.registry.v1 import registry_pb2
+from archon.errors import Unavailable
+from archon_mesh.core.run import inputs as inp
+from archon_mesh.core.run.common import Failure
+
+from archon_services.orchestrator.ports import Delivery, Inbox
+from archon_services.orchestrator.sessions.session import Limits, Session
+
+
+class SessionPool:
+    """The driver's Transport over gRPC."""
+
+    def __init__(self, *, orchestrator_id: str, inbox: Inbox, limits: Limits | None = None) -> None:
+        self._orchestrator_id = orchestrator_id
+        self._inbox = inbox
+        self._limits = limits or Limits()
+        self._sessions: dict[str, Session] = {}
+        self._waiting: dict[str, OrderedDict[int, Callable[[], None]]] = {}
+        self._tickets = count(1)
+        self._closing: set[asyncio.Task[None]] = set()
+        self._adoptions: set[asyncio.TimerHandle] = set()
+
+    def update(self, instances: Iterable[registry_pb2.Registration]) -> None:
+        """The instances that live now, all of them: sessions are made and ended by the difference."""
+        named = {instance.instance_id: instance for instance in instances}
+        for instance_id, instance in named.items():
+            session = self._sessions.get(instance_id)
+            if session is None:
+                self._add(instance)
+            else:
+                session.registered, session.address = True, instance.address
+        for instance_id, session in list(self._sessions.items()):
+            if instance_id not in named:
+                session.registered = False
+                if session.idle or not session.connected:
+                    self._remove(instance_id)
+
+    def _add(self, instance: registry_pb2.Registration) -> None:
+        session = Session(
+            orchestrator_id=self._orchestrator_id,
+            instance_id=instance.instance_id,
+            role=instance.role,
+            address=instance.address,
+            inbox=self._inbox,
+            room_changed=self._room_changed,
+            limits=self._limits,
+        )
+        self._sessions[instance.instance_id] = session
+        session.start()
+
+    def _remove(self, instance_id: str) -> None:
+        session = self._sessions.pop(instance_id)
+        session.lose_all(Unavailable(f"instance {instance_id} is gone", reason="INSTANCE_LOST"))
+        task = asyncio.create_task(session.close(), name=f"close-{instance_id}")
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
+
+    async def close(self) -> None:
+        """Ends all sessions; nothing is lost by that. Idempotent."""
+        for handle in self._adoptions:
+            handle.cancel()
+        await asyncio.gather(*(session.close() for session in self._sessions.values()), *self._closing)
+        self._sessions.clear()
+
+    def connected(self, role: str) -> int:
+        """How many instances of a role have a stream."""
+        return sum(session.connected for session in self._sessions.values() if session.role == role)
+
+    # ports.Transport
+
+    def reserve(self, role: str) -> str | None:
+        """See ports.Transport."""
+        fit = [session for session in self._sessions.values() if session.role == role and session.room > 0]
+        if not fit:
+            return None
+        best = min(fit, key=lambda session: (not session.registered, session.load, session.instance_id))
+        best.reserved += 1
+        return best.instance_id
+
+    def release(self, instance_id: str) -> None:
+        """See ports.Transport."""
+        session = self._sessions.get(instance_id)
+        if session is not None and session.reserved:
+            session.reserved -= 1
+            self._room_changed(session.role)
+
+    def when_free(self, role: str, wake: Callable[[], None]) -> Callable[[], None]:
+        """See ports.Transport. First come, first woken."""
+        ticket = next(self._tickets)
+        self._waiting.setdefault(role, OrderedDict())[ticket] = wake
+        return lambda: self._call_off(role, ticket)
+
+    def _call_off(self, role: str, ticket: int) -> None:
+        waiting = self._waiting.get(role)
+        if waiting is not None and waiting.pop(ticket, None) is not None and not waiting:
+            self._waiting.pop(role, None)
+
+    def _room_changed(self, role: str) -> None:
+        waiting = self._waiting.get(role)
+        if not waiting:
+            return
+        room = sum(max(0, session.room) for session in self._sessions.values() if session.role == role)
+        for _ in range(min(room, len(waiting))):
+            _, wake = waiting.popitem(last=False)
+            wake()
+        if not waiting:
+            self._waiting.pop(role, None)
+
+    def assign(self, instance_id: str, ref: common_pb2.TaskRef, role: str, task: agent_pb2.AssignTask) -> None:
+        """See ports.Transport."""
+        session = self._sessions.get(instance_id)
+        if session is None:
+            self._gone(instance_id, ref)
+            return
+        session.reserved = max(0, session.reserved - 1)
+        session.assign(ref, role, task)
+
+    def adopt(self, instance_id: str, ref: common_pb2.TaskRef, role: str, remaining: float) -> None:
+        """See ports.Transport. An instance that isn't there within the resume window has lost the attempt."""
+        session = self._sessions.get(instance_id)
+        if session is not None:
+            session.adopt(ref, role, remaining)
+        if session is None or not session.connected:
+            window = self._limits.resume_window
+            handle = asyncio.get_running_loop().call_later(window, self._adopt_late, instance_id, ref, role, remaining)
+            self._adoptions.add(handle)
+
+    def _adopt_late(self, instance_id: str, ref: common_pb2.TaskRef, role: str, remaining: float) -> None:
+        session = self._sessions.get(instance_id)
+        if session is None:
+            self._gone(instance_id, ref)
+        elif not session.connected:
+            session.lose_all(Unavailable(f"instance {instance_id} can't be reached", reason="INSTANCE_LOST"))
+        elif not session.holds(ref):
+            session.adopt(ref, role, remaining)
+
+    def cancel(self, instance_id: str, ref: common_pb2.TaskRef, reason: str) -> None:
+        """See ports.Transport."""
+        session = self._sessions.get(instance_id)
+        if session is None:
+            self._gone(instance_id, ref)
+        else:
+            session.cancel(ref, reason)
+
+    def _gone(self, instance_id: str, ref: common_pb2.TaskRef) -> None:
+        failure = Failure(
+            "UNAVAILABLE", "INSTANCE_LOST", f"instance {instance_id} is gone", (("instance_id", instance_id),)
+        )
+        self._inbox.deliver(ref.run_id, Delivery(inp.LostIn(ref.task_id, ref.attempt, failure)))

@@ -1,0 +1,197 @@
+"""One stream to one instance: dials, opens, beats, and hands frames on until it breaks or falls silent.
+
+A silent peer is found by the session's own heartbeat. An observer whose own timer slipped starts its counts again: it
+was the one that was away.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import grpc.aio
+from archon import status
+from archon.api.agent.v1 import agent_service_pb2, session_pb2
+from archon.channel import MAX_CHECKED_BYTES, agent_options
+from archon.errors import (
+    ArchonError,
+    DeadlineExceeded,
+    FailedPrecondition,
+    MalformedMessage,
+    SessionNotOpen,
+    Unavailable,
+)
+from archon.frames import FrameQueue, split, task_of
+from google.protobuf.message import DecodeError
+
+from archon_services.orchestrator.convert.write import stamp
+
+METHOD: Final = "/archon.api.agent.v1.AgentService/Session"
+PROTOCOL: Final = 1
+FEATURES: Final = ("cancel", "park", "adopt", "credit", "progress", "record", "drain")
+SLIP: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Seconds."""
+
+    heartbeat_interval: float = 0.5
+    silence_limit: float = 2.0
+    resume_window: float = 2.0
+    open_timeout: float = 1.0
+    park_ttl: float = 25 * 3600.0
+
+
+class Silent(DeadlineExceeded):
+    """Nothing was heard for longer than the silence limit."""
+
+
+class Stream:
+    """Lives from `serve` until that returns. `on_ready` and `on_frame` must not wait."""
+
+    def __init__(
+        self,
+        *,
+        orchestrator_id: str,
+        instance_id: str,
+        limits: Limits,
+        on_ready: Callable[[session_pb2.Ready], None],
+        on_frame: Callable[[session_pb2.AgentFrame], None],
+    ) -> None:
+        self.queue: FrameQueue[session_pb2.OrchestratorFrame] = FrameQueue()
+        self._orchestrator_id = orchestrator_id
+        self._instance_id = instance_id
+        self._limits = limits
+        self._on_ready = on_ready
+        self._on_frame = on_frame
+        self._ready = False
+        self._silent = False
+        self._heard = 0.0
+        self._ended: ArchonError | None = None
+
+    async def serve(self, address: str, *, fresh: bool) -> None:
+        """Until the stream ends. Raises Silent after silence, and otherwise what ended it: Unavailable where the peer
+        can't be reached, WrongInstance where another one answers, OK's absence of an error as Unavailable too."""
+        loop = asyncio.get_running_loop()
+        self._heard = loop.time()
+        async with grpc.aio.insecure_channel(address, options=agent_options(fresh=fresh)) as channel:
+            call: Any = channel.stream_stream(
+                METHOD, request_serializer=agent_service_pb2.SessionRequest.SerializeToString
+            )(self._requests())
+            beat = asyncio.create_task(self._beat(call), name=f"beat-{self._instance_id}")
+            try:
+                async for message in call:
+                    self._heard = loop.time()
+                    self._message(message)
+            except grpc.aio.AioRpcError as error:
+                if self._silent:
+                    raise Silent(f"{self._instance_id} was silent for {self._limits.silence_limit:g} s") from None
+                raise self._ended or status.from_rpc_error(error) from None
+            except asyncio.CancelledError:
+                if self._silent and not _cancelled_from_outside():
+                    raise Silent(f"{self._instance_id} was silent for {self._limits.silence_limit:g} s") from None
+                if self._ended is not None and not _cancelled_from_outside():
+                    raise self._ended from None
+                raise
+            finally:
+                self.queue.close()
+                beat.cancel()
+                call.cancel()
+                await asyncio.wait([beat], timeout=1.0)
+        raise self._ended or Unavailable(f"{self._instance_id} ended the session")
+
+    def beat_now(self) -> None:
+        """Counts silence from now on."""
+        self._heard = asyncio.get_running_loop().time()
+
+    def _open(self) -> session_pb2.OrchestratorFrame:
+        limits = self._limits
+        said = session_pb2.Open(
+            orchestrator_id=self._orchestrator_id,
+            instance_id=self._instance_id,
+            protocol=PROTOCOL,
+            features=FEATURES,
+            max_message_bytes=MAX_CHECKED_BYTES,
+        )
+        stamp(said.heartbeat_interval, limits.heartbeat_interval)
+        stamp(said.silence_limit, limits.silence_limit)
+        stamp(said.resume_window, limits.resume_window)
+        stamp(said.park_ttl, limits.park_ttl)
+        return session_pb2.OrchestratorFrame(open=said)
+
+    async def _requests(self) -> AsyncIterator[agent_service_pb2.SessionRequest]:
+        yield agent_service_pb2.SessionRequest(frames=[self._open()])
+        while frames := await self.queue.batch():
+            yield agent_service_pb2.SessionRequest(frames=frames)
+
+    async def _beat(self, call: Any) -> None:
+        loop = asyncio.get_running_loop()
+        started = last = loop.time()
+        counter = 0
+        while True:
+            await asyncio.sleep(self._limits.heartbeat_interval)
+            now = loop.time()
+            if now - last > self._limits.heartbeat_interval + SLIP:
+                self._heard = started = now  # it was we who were away
+            last = now
+            if not self._ready:
+                if now - started > self._limits.open_timeout:
+                    self._ended = Unavailable(f"{self._instance_id} didn't answer Open")
+                    call.cancel()
+                continue
+            if now - self._heard > self._limits.silence_limit:
+                self._silent = True
+                call.cancel()
+                return
+            counter += 1
+            beat = session_pb2.Heartbeat(counter=counter)
+            self.queue.put(session_pb2.OrchestratorFrame(heartbeat=beat))
+
+    def _message(self, message: bytes) -> None:
+        try:
+            raws = list(split(message))
+        except DecodeError:
+            self._refuse(None, MalformedMessage("the message can't be taken apart into frames"))
+            return
+        for raw in raws:
+            try:
+                frame = session_pb2.AgentFrame.FromString(raw)
+            except DecodeError:
+                self._refuse(raw, MalformedMessage("a frame is no frame of the contract, or not UTF-8"))
+                continue
+            self._frame(frame)
+
+    def _frame(self, frame: session_pb2.AgentFrame) -> None:
+        arm = frame.WhichOneof("frame")
+        if arm == "ready":
+            if frame.ready.instance_id != self._instance_id or frame.ready.protocol != PROTOCOL:
+                self._ended = FailedPrecondition(
+                    f"{frame.ready.instance_id} answered with protocol {frame.ready.protocol}",
+                    reason="PROTOCOL_MISMATCH",
+                )
+                self.queue.close()
+                return
+            self._ready = True
+            self._on_ready(frame.ready)
+        elif arm == "failure" and not self._ready:
+            self._ended = status.from_failure(frame.failure)
+            self.queue.close()
+        elif not self._ready:
+            self._refuse(None, SessionNotOpen("the first frame of an agent is Ready"))
+        elif arm != "heartbeat":
+            self._on_frame(frame)
+
+    def _refuse(self, raw: bytes | None, error: ArchonError) -> None:
+        frame = session_pb2.OrchestratorFrame(failure=status.to_failure(error))
+        ref = task_of(raw) if raw is not None else None
+        if ref is not None:
+            frame.task.CopyFrom(ref)
+        self.queue.put(frame)
+
+
+def _cancelled_from_outside() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

@@ -1,0 +1,153 @@
+"""The graph as data, as text and as a picture."""
+
+from __future__ import annotations
+
+import json
+import re
+from itertools import pairwise
+from xml.etree import ElementTree
+
+import pytest
+from archon.errors import InvalidArgument
+from archon_mesh.core.memory_graph import (
+    CycleError,
+    PropagationPolicy,
+    SharedMemoryGraph,
+    to_dot,
+    to_mermaid,
+    to_svg,
+    to_text,
+)
+from hypothesis import given
+from hypothesis import strategies as st
+
+EDGES = [("requirements", "designer"), ("requirements", "implementer"), ("designer", "implementer")]
+NASTY = 'a "b" <c> & \\ #1; end'
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def test_a_graph_survives_the_round_trip_through_json() -> None:
+    graph = SharedMemoryGraph(clock=lambda: 5.0)
+    graph.add_edge("a", "b", PropagationPolicy.TOOL_RESULTS)
+    graph.add_agent("lone")
+    graph.publish("c", "gone")
+    graph.clear_published_data()
+    graph.publish("a", "text", {"x": [1]}, policy=PropagationPolicy.TOOL_RESULTS, ttl=9)
+    data = json.loads(json.dumps(graph.to_dict()))
+    again = SharedMemoryGraph.from_dict(data, clock=lambda: 6.0)
+    assert again.to_dict() == data
+    assert again.pull_for("b") == graph.pull_for("b")
+    published = again.publish("c", "more")
+    assert published is not None
+    assert published.version == 2
+
+
+def test_data_that_is_no_graph_is_refused() -> None:
+    whole = SharedMemoryGraph().to_dict()
+    broken = [
+        {},
+        {**whole, "edges": [{"src": "a"}]},
+        {**whole, "items": [{"policy": "odd"}]},
+        {**whole, "versions": 1},
+    ]
+    for data in broken:
+        with pytest.raises(InvalidArgument):
+            SharedMemoryGraph.from_dict(data)
+    ring = [{"src": s, "dst": d, "policy": "full_history"} for s, d in ("ab", "ba")]
+    with pytest.raises(CycleError):
+        SharedMemoryGraph.from_dict({**whole, "edges": ring})
+
+
+def test_mermaid_names_each_role_and_arrow() -> None:
+    assert to_mermaid(["lone"], EDGES[:1], {"designer": 'the "designer"\n2 up'}) == (
+        "flowchart LR\n"
+        '    n0["the #quot;designer#quot;<br/>2 up"]\n'
+        '    n1["lone"]\n'
+        '    n2["requirements"]\n'
+        "    n2 --> n0\n"
+    )
+
+
+def test_dot_names_each_role_and_arrow() -> None:
+    dot = to_dot(['a"b\\'], EDGES[:1], {"designer": "designer\n2 up"})
+    assert '    "a\\"b\\\\";\n' in dot
+    assert '    "designer" [label="designer\\n2 up"];\n' in dot
+    assert '    "requirements" -> "designer";\n' in dot
+    assert dot.startswith("digraph mesh {\n")
+    assert dot.endswith("}\n")
+
+
+def test_text_has_one_line_per_role_layer_by_layer() -> None:
+    assert to_text(["advisor"], EDGES, {"designer": "designer\n(2)"}) == (
+        "  1  advisor\n"
+        "     requirements  ->  designer, implementer\n"
+        "  2  designer (2)  ->  implementer\n"
+        "  3  implementer\n"
+    )
+
+
+@pytest.mark.parametrize("draw", [to_mermaid, to_dot, to_svg, to_text])
+def test_drawings_take_no_cycle_and_do_not_depend_on_the_order_given(draw: object) -> None:
+    assert callable(draw)
+    nodes = {"requirements", "designer", "implementer"}
+    assert draw(sorted(nodes), EDGES) == draw([], [*EDGES[::-1], EDGES[0]])
+    with pytest.raises(CycleError, match=r"a -> b -> a|b -> a -> b"):
+        draw([], [("a", "b"), ("b", "a")])
+
+
+def test_a_picture_of_nothing_is_still_a_picture() -> None:
+    assert ElementTree.fromstring(to_svg([], [])).tag == f"{SVG}svg"
+
+
+def test_a_picture_shows_every_role_and_edge_and_escapes_what_it_shows() -> None:
+    picture = ElementTree.fromstring(to_svg([NASTY, "bell\x07"], EDGES, {"designer": "designer\n2 up"}))
+    texts = [text.text for text in picture.iter(f"{SVG}text")]
+    assert sorted(filter(None, texts)) == sorted(
+        [NASTY, "bell\ufffd", "designer", "2 up", "implementer", "requirements"]
+    )
+    assert len(picture.findall(f"{SVG}path")) == len(EDGES)
+
+
+def boxes_of(picture: ElementTree.Element) -> dict[str | None, tuple[float, float, float, float]]:
+    boxes = {}
+    for group in picture.findall(f"{SVG}g"):
+        rect, title = group.find(f"{SVG}rect"), group.find(f"{SVG}title")
+        assert rect is not None
+        assert title is not None
+        x, y, width, height = (float(rect.attrib[name]) for name in ("x", "y", "width", "height"))
+        boxes[title.text] = (x, y, x + width, y + height)
+    return boxes
+
+
+roles = st.sampled_from("abcdefgh")
+
+
+@given(st.lists(st.tuples(roles, roles).filter(lambda edge: edge[0] < edge[1]), max_size=20))
+def test_in_a_picture_no_boxes_overlap_and_no_edge_runs_through_a_box(edges: list[tuple[str, str]]) -> None:
+    picture = ElementTree.fromstring(to_svg(["h"], edges))
+    width, height = float(picture.attrib["width"]), float(picture.attrib["height"])
+    boxes = boxes_of(picture)
+    assert all(x > 0 and y > 0 and right < width and low < height for x, y, right, low in boxes.values())
+    for one, (x, y, right, low) in boxes.items():
+        for other, (x2, y2, right2, low2) in boxes.items():
+            assert one == other or right <= x2 or right2 <= x or low <= y2 or low2 <= y
+    for path in picture.findall(f"{SVG}path"):
+        points = [float(number) for number in re.findall(r"-?[\d.]+", path.attrib["d"])]
+        assert points
+        # Level stretches are the ones that pass a column: `H` to the column's far side.
+        for start, end in pairwise(re.findall(r"[MC][^MCH]*|H[\d.]+", path.attrib["d"])):
+            if end.startswith("H"):
+                level_y, level_x = float(start.split()[-1]), float(start.split()[-2])
+                inside = [x <= level_x < right and y < level_y < low for x, y, right, low in boxes.values()]
+                assert not any(inside)
+
+
+def test_arrows_start_and_end_at_the_boxes_of_their_roles() -> None:
+    picture = ElementTree.fromstring(to_svg([], [("a", "b")]))
+    boxes = boxes_of(picture)
+    path = picture.find(f"{SVG}path")
+    assert path is not None
+    numbers = [float(number) for number in re.findall(r"-?[\d.]+", path.attrib["d"])]
+    assert numbers[0] == boxes["a"][2]
+    assert numbers[-2] == boxes["b"][0]
+    assert boxes["b"][1] < numbers[-1] < boxes["b"][3]

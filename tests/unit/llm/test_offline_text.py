@@ -1,0 +1,147 @@
+"""Sentences, demands and salient words, by plain text analysis."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from archon_mesh.llm.offline_text import find_demands, salient_words, shorten, split_sentences
+from hypothesis import given
+from hypothesis import strategies as st
+
+
+def sentences(text: str) -> list[str]:
+    return [sentence.text for sentence in split_sentences(text)]
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "It exports formats, e.g. PDF or i.e. others.",
+        "Dr. Smith and J. R. Miller sign for the U.S. Army.",
+        "It runs on Python 3.11 and on 3.12.",
+        "Read https://example.org/a.b?c=d!e before use.",
+        'The dialog says "Done. Thank you." before it closes.',
+        "It logs all (see the list. Also its end.) and rotates.",
+        "It waits... and goes on.",
+        "Send at most approx. 5 mails, max. 6, on Fig. 3 or No. 4.",
+        "It costs 3.50 a month.",
+        "Two  spaces\tand a tab stay.",
+    ],
+)
+def test_what_only_looks_like_an_end_leaves_a_sentence_whole(sentence: str) -> None:
+    assert sentences(f"One comes before. {sentence} One comes after!") == [
+        "One comes before.",
+        sentence,
+        "One comes after!",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("It ends within 5 s. The next.", ["It ends within 5 s.", "The next."]),
+        ("Take item A. The next.", ["Take item A.", "The next."]),
+        ("It has PDF, CSV, etc. The next.", ["It has PDF, CSV, etc.", "The next."]),
+        ('He said "go." The next.', ['He said "go."', "The next."]),
+        ("Really? Yes! no matter. and so on", ["Really?", "Yes!", "no matter.", "and so on"]),
+        ('The 5" screen works. The 7" screen too.', ['The 5" screen works.', 'The 7" screen too.']),
+        ("", []),
+        (" \n\t\n", []),
+        ("...", ["..."]),
+    ],
+)
+def test_an_end_is_found_where_there_is_one(text: str, expected: list[str]) -> None:
+    assert sentences(text) == expected
+
+
+def test_wrapped_lines_are_joined_by_one_space() -> None:
+    assert sentences("The system must\n   export invoices  \r\nas PDF.\nIt shall\tlog.") == [
+        "The system must export invoices as PDF.",
+        "It shall\tlog.",
+    ]
+
+
+def test_bullets_numbers_and_headings_stand_alone_without_their_marker() -> None:
+    text = "# Goal\nIntro\n- keep mails\n  a year\n* [ ] send\n2) print\n(3) fold\na) cut\nR7. glue\n\nEnd"
+    assert sentences(text) == [
+        "Goal", "Intro", "keep mails a year", "send", "print", "fold", "cut", "glue", "End"
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "demand",
+    [
+        "The system must log.",
+        "IT SHALL LOG.",
+        "It should log.",
+        "It needs to log.",
+        "It has to log.",
+        "They have to log.",
+        "A log is required.",
+        "Acme wants a log.",
+        "I want a log.",
+        "Ensure that it logs.",
+        "It may not log.",
+        "It cannot be slow.",
+        "It mustn\u2019t be slow.",
+        "Logs must be kept, mustn't they?",
+    ],
+)
+def test_a_sentence_that_demands_is_found_verbatim(demand: str) -> None:
+    assert find_demands(f"Acme was founded in 1999. {demand} Its mustard is good.") == [demand]
+
+
+def test_a_question_demands_nothing() -> None:
+    assert find_demands("Should it be blue? Must it? It must be red.") == ["It must be red."]
+
+
+def test_an_imperative_demands_as_a_bullet_and_as_prose_only_where_nothing_else_does() -> None:
+    assert find_demands("Build a tool.\n- Store mails\n- fast\n\nIt must log.") == [
+        "Store mails",
+        "It must log.",
+    ]
+    assert find_demands("Build a tool. It is for Acme.") == ["Build a tool."]
+
+
+def test_salient_words_leave_out_what_carries_no_meaning() -> None:
+    assert salient_words("The system must export the invoices and export PDF files.", 3) == [
+        "export",
+        "invoices",
+        "PDF",
+    ]
+
+
+def test_shortening_shows_that_it_did() -> None:
+    assert shorten("one two three", 3) == "one two three"
+    assert shorten("one two three", 2) == "one two ..."
+
+
+@given(st.text())
+def test_sentences_hold_nothing_but_the_text_in_its_order(text: str) -> None:
+    found = "".join("".join(sentence.split()) for sentence in sentences(text))
+    rest = iter("".join(text.split()))
+    assert all(char in rest for char in found)
+
+
+@given(st.text(alphabet="ab.!?\"“”'()- \n1R#", max_size=200))
+def test_no_sentence_is_blank_or_has_a_line_break(text: str) -> None:
+    assert all(each.strip() == each != "" and len(each.splitlines()) == 1 for each in sentences(text))
+
+
+PATHOLOGICAL = [
+    ".", ". ", "? A", '"', '"a', ' "a"b', "(", "(a", ").", " ", "\n", "- \n", "# \n", "may ", "ha", "a",
+    "must ", "a. b? ", "R1", "1. ", "…", ".)",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("unit", PATHOLOGICAL)
+def test_time_grows_with_the_length_of_a_text_and_not_with_its_square(unit: str) -> None:
+    def seconds(size: int) -> float:
+        text = unit * (size // len(unit))
+        start = time.process_time()
+        find_demands(text)
+        return time.process_time() - start
+
+    # Squared, eight times the text would take 64 times as long; the floor keeps tiny times from deciding.
+    assert seconds(160_000) < 24 * max(seconds(20_000), 0.02)
