@@ -10,7 +10,7 @@ from typing import Final
 from archon.api.agent.v1 import agent_pb2
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
-from archon.errors import ArchonError, ResourceExhausted, UnknownRun
+from archon.errors import ArchonError, ResourceExhausted, Unavailable, UnknownRun
 from archon_mesh.core.run import RunState
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.common import Submission
@@ -63,6 +63,7 @@ class Runs:
     async def stop(self) -> None:
         """Stops driving; nothing of any run changes by that. Idempotent."""
         self._closing = True
+        self.watchers.close()
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()
@@ -73,7 +74,9 @@ class Runs:
         """Takes a run on: durable when this returns. (run_id, True), or (the run of the same request id, False).
         Raises ResourceExhausted above the bound of runs, and what the journal raises."""
         assert self._transport is not None, "not started"
-        if self._closing or len(self._drivers) >= self._max_runs:
+        if self._closing:
+            raise Unavailable("the orchestrator is stopping", retry_delay=1.0)
+        if len(self._drivers) >= self._max_runs:
             raise ResourceExhausted(f"{self._max_runs} runs are under way", retry_delay=1.0)
         new = NewRun(
             submission.run_id, submission.tenant, submission.request_id, payload_hash, submission.session_id, self.owner

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Callable
 from typing import Final
 
 from archon.api.orchestrator.v1 import run_pb2
+from archon.errors import Unavailable
 
 from archon_services.orchestrator.journal import Journal
 
@@ -39,12 +40,27 @@ class Watchers:
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
         self._watchers: dict[str, list[_Watcher]] = {}
+        self._closed = False
+        self._tap: Callable[[list[run_pb2.RunEvent]], None] | None = None
 
-    def publish(self, run_id: str, events: Iterable[run_pb2.RunEvent]) -> None:
+    def tap(self, told: Callable[[list[run_pb2.RunEvent]], None]) -> None:
+        """`told` gets all events of all runs, as they become durable."""
+        self._tap = told
+
+    def publish(self, run_id: str, events: list[run_pb2.RunEvent]) -> None:
         """Never waits for a watcher."""
+        if self._tap is not None:
+            self._tap(events)
         for watcher in self._watchers.get(run_id, ()):
             for event in events:
                 watcher.put(event)
+
+    def close(self) -> None:
+        """Ends every watch with Unavailable: they resume elsewhere, or here after a restart."""
+        self._closed = True
+        for watchers in self._watchers.values():
+            for watcher in watchers:
+                watcher.ready.set()
 
     def watched(self, run_id: str) -> bool:
         """True where somebody follows the run."""
@@ -69,6 +85,8 @@ class Watchers:
                     yield []
                     continue
                 watcher.ready.clear()
+                if self._closed:
+                    raise Unavailable("the orchestrator is stopping; watch again from the last event seen")
                 if watcher.behind:
                     # From here on new events are queued again; what was read meanwhile is skipped by its seq.
                     watcher.behind = False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, AsyncIterator, Callable
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Generator
 from typing import Any, Final, TypeVar
 
 import grpc
@@ -29,16 +29,55 @@ def _outgoing(details: Any, default: float | None) -> Any:
     return grpc.aio.ClientCallDetails(details.method, timeout, metadata, details.credentials, details.wait_for_ready)
 
 
+class _Translated(grpc.aio.UnaryUnaryCall):  # type: ignore[type-arg]
+    """A call that raises Archon's errors when it is awaited. An interceptor that raised them itself would have them
+    raised once more where gRPC finalises its call."""
+
+    def __init__(self, call: Any) -> None:
+        self._call = call
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        try:
+            return (yield from self._call.__await__())
+        except grpc.aio.AioRpcError as error:
+            raise status.from_rpc_error(error) from None
+
+    def cancel(self) -> bool:
+        return bool(self._call.cancel())
+
+    def cancelled(self) -> bool:
+        return bool(self._call.cancelled())
+
+    def done(self) -> bool:
+        return bool(self._call.done())
+
+    def time_remaining(self) -> float | None:
+        return self._call.time_remaining()  # type: ignore[no-any-return]
+
+    def add_done_callback(self, callback: Any) -> None:
+        self._call.add_done_callback(callback)
+
+    async def initial_metadata(self) -> Any:
+        return await self._call.initial_metadata()
+
+    async def trailing_metadata(self) -> Any:
+        return await self._call.trailing_metadata()
+
+    async def code(self) -> Any:
+        return await self._call.code()
+
+    async def details(self) -> Any:
+        return await self._call.details()
+
+    async def wait_for_connection(self) -> None:
+        await self._call.wait_for_connection()
+
+
 class _UnaryUnary(grpc.aio.UnaryUnaryClientInterceptor):
     async def intercept_unary_unary(
         self, continuation: Callable[..., Any], client_call_details: Any, request: Any
     ) -> Any:
-        call = await continuation(_outgoing(client_call_details, DEFAULT_TIMEOUT), request)
-        try:
-            await call
-        except grpc.aio.AioRpcError as error:
-            raise status.from_rpc_error(error) from None
-        return call
+        return _Translated(await continuation(_outgoing(client_call_details, DEFAULT_TIMEOUT), request))
 
 
 class _UnaryStream(grpc.aio.UnaryStreamClientInterceptor):

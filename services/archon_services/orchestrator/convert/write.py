@@ -19,7 +19,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from archon_services.orchestrator.convert.failures import failure_to_proto
 
-_STRATEGIES = {"pipeline": run_pb2.STRATEGY_PIPELINE, "agent": run_pb2.STRATEGY_AGENT, "plan": run_pb2.STRATEGY_PLAN}
+STRATEGIES = {"pipeline": run_pb2.STRATEGY_PIPELINE, "agent": run_pb2.STRATEGY_AGENT, "plan": run_pb2.STRATEGY_PLAN}
 
 
 def state_to_proto(state: TaskState) -> common_pb2.TaskState.ValueType:
@@ -51,7 +51,7 @@ def _submitted(out: run_pb2.RunEvent, event: ev.Submitted) -> None:
         out.submitted.CopyFrom(said.goal)
     to = out.submitted
     to.request_id, to.session_id, to.tenant = said.request_id, said.session_id, said.tenant
-    to.strategy, to.owner, to.epoch = _STRATEGIES[said.strategy], event.owner, event.epoch
+    to.strategy, to.owner, to.epoch = STRATEGIES[said.strategy], event.owner, event.epoch
     del to.roles[:], to.edges[:]
     to.roles.extend(said.roles)
     for edge in said.edges:

@@ -17,7 +17,7 @@ from archon_services.orchestrator.journal.memory import same_request
 from archon_services.orchestrator.journal.port import Append, NewRun, OutboxRow, Outcome, Publication, RunRow
 from archon_services.orchestrator.journal.schema import RUN_COLUMNS, TABLES, VERSION
 from archon_services.orchestrator.journal.statements import run_row, store_append
-from archon_services.orchestrator.journal.writer import Writer
+from archon_services.sqlite_writer import Writer
 
 CHECKPOINT_BYTES = 8 * 1024 * 1024
 

@@ -10,8 +10,8 @@ from itertools import count
 
 from archon.api.agent.v1 import agent_pb2
 from archon.api.common.v1 import common_pb2
-from archon.api.registry.v1 import registry_pb2
 from archon.errors import Unavailable
+from archon.registry import Registration
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.common import Failure
 
@@ -32,7 +32,7 @@ class SessionPool:
         self._closing: set[asyncio.Task[None]] = set()
         self._adoptions: set[asyncio.TimerHandle] = set()
 
-    def update(self, instances: Iterable[registry_pb2.Registration]) -> None:
+    def update(self, instances: Iterable[Registration]) -> None:
         """The instances that live now, all of them: sessions are made and ended by the difference."""
         named = {instance.instance_id: instance for instance in instances}
         for instance_id, instance in named.items():
@@ -47,7 +47,7 @@ class SessionPool:
                 if session.idle or not session.connected:
                     self._remove(instance_id)
 
-    def _add(self, instance: registry_pb2.Registration) -> None:
+    def _add(self, instance: Registration) -> None:
         session = Session(
             orchestrator_id=self._orchestrator_id,
             instance_id=instance.instance_id,

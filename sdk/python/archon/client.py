@@ -1,0 +1,203 @@
+"""Client: submit runs, follow them, ask how they stand."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import uuid
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import aclosing
+from typing import Final, cast
+
+from archon.api.common.v1 import common_pb2
+from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
+from archon.api.orchestrator.v1 import orchestrator_service_pb2_grpc, run_pb2
+from archon.channel import MAX_CHECKED_BYTES, Option, connect
+from archon.errors import Aborted, DeadlineExceeded, InvalidArgument, MessageTooLarge, Unavailable
+from archon.interceptors import translated
+
+CALL_TIMEOUT: Final = 10.0
+WATCH_PATIENCE: Final = 60.0
+FINAL_STATES: Final = frozenset(
+    {
+        common_pb2.TASK_STATE_COMPLETED,
+        common_pb2.TASK_STATE_FAILED,
+        common_pb2.TASK_STATE_CANCELED,
+        common_pb2.TASK_STATE_REJECTED,
+    }
+)
+
+Goal = str | Sequence[common_pb2.Part]
+
+
+def answer_text(run: run_pb2.Run) -> str:
+    """The final answers' text; with several, each below its role's name."""
+    texts = [
+        (answer.role, "\n\n".join(part.text for part in answer.parts if part.WhichOneof("content") == "text"))
+        for answer in run.answers
+    ]
+    if len(texts) == 1:
+        return texts[0][1]
+    return "\n\n".join(f"{role}:\n{text}" for role, text in texts)
+
+
+class RunHandle:
+    """A run that was submitted."""
+
+    def __init__(self, client: Client, run: run_pb2.Run) -> None:
+        self._client = client
+        self.run = run
+
+    @property
+    def run_id(self) -> str:
+        """Made by the server."""
+        return self.run.run_id
+
+    def events(self, after_seq: int = 0) -> AsyncGenerator[run_pb2.RunEvent, None]:
+        """As Client.watch."""
+        return self._client.watch(self.run_id, after_seq)
+
+    async def result(self, timeout: float | None = None) -> run_pb2.Run:
+        """The run when it has ended, however it ended. Raises DeadlineExceeded after `timeout` seconds."""
+        try:
+            async with asyncio.timeout(timeout):
+                async with aclosing(self._client.watch(self.run_id, durable_only=True)) as events:
+                    async for _ in events:
+                        pass
+        except TimeoutError as error:
+            if isinstance(error, DeadlineExceeded):
+                raise
+            raise DeadlineExceeded(f"run {self.run_id} hasn't ended within {timeout:g} s") from None
+        self.run = await self._client.get(self.run_id)
+        return self.run
+
+    async def cancel(self, reason: str = "") -> run_pb2.Run:
+        """As Client.cancel."""
+        return await self._client.cancel(self.run_id, reason)
+
+
+class Client:
+    """A connection to an orchestrator at `host:port`. Lazy; close it, or use it as a context manager. Calls raise
+    Archon's errors: the class that the server raised, Unavailable or DeadlineExceeded where it can't be reached."""
+
+    def __init__(self, target: str, *, options: Sequence[Option] | None = None) -> None:
+        self._channel = connect(target, options)
+        self._stub = orchestrator_service_pb2_grpc.OrchestratorServiceStub(self._channel)
+
+    async def __aenter__(self) -> Client:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Idempotent."""
+        await self._channel.close()
+
+    async def submit(
+        self,
+        goal: Goal,
+        *,
+        roles: Sequence[str] = (),
+        capabilities: Sequence[str] = (),
+        session_id: str = "",
+        request_id: str = "",
+        timeout: float | None = None,
+        wait: float | None = None,
+        metadata: Mapping[str, str] | None = None,
+    ) -> RunHandle:
+        """Submits a run; it is durable when this returns. `timeout` is the run's time in seconds (1 h by default),
+        `wait` how long to hold the answer for its end. `request_id` is made new where it is empty, so that calling
+        this twice makes two runs, while a retry on the wire makes one.
+
+        Raises MessageTooLarge before anything is sent where the goal is above 4 MiB, EmptyGoal, UnknownRole,
+        UnknownCapability, RequestIdReused, ResourceExhausted.
+        """
+        parts = [common_pb2.Part(text=_utf8(goal))] if isinstance(goal, str) else goal
+        size = sum(part.ByteSize() for part in parts)
+        if size > MAX_CHECKED_BYTES - 4096:
+            raise MessageTooLarge(
+                f"the goal has {size:,} bytes, at most {MAX_CHECKED_BYTES - 4096:,} go in; pass large content by URL",
+                metadata={"size": str(size)},
+            )
+        request = pb.SubmitRunRequest(
+            request_id=request_id or uuid.uuid4().hex,
+            goal=parts,
+            roles=roles,
+            capabilities=capabilities,
+            session_id=session_id,
+            metadata=metadata,
+        )
+        if timeout is not None:
+            request.timeout.FromNanoseconds(int(timeout * 1e9))
+        if wait is not None:
+            request.wait.FromNanoseconds(int(wait * 1e9))
+        response = await self._stub.SubmitRun(request, timeout=CALL_TIMEOUT + (wait or 0.0))
+        return RunHandle(self, response.run)
+
+    async def watch(
+        self, run_id: str, after_seq: int = 0, *, durable_only: bool = False, patience: float = WATCH_PATIENCE
+    ) -> AsyncGenerator[run_pb2.RunEvent, None]:
+        """Every durable event once and in order, passing ones (seq 0) as they come; ends after the run's last event.
+        Where the orchestrator can't be reached it resumes from the last event seen, for `patience` seconds in a row."""
+        loop = asyncio.get_running_loop()
+        heard = loop.time()
+        while True:
+            request = pb.WatchRunRequest(run_id=run_id, after_seq=after_seq, durable_only=durable_only)
+            try:
+                messages = cast(AsyncGenerator[pb.WatchRunResponse, None], translated(self._stub.WatchRun(request)))
+                async with aclosing(messages):
+                    async for message in messages:
+                        heard = loop.time()
+                        for event in message.events:
+                            after_seq = event.seq or after_seq
+                            yield event
+                return
+            except (Unavailable, Aborted):
+                if loop.time() - heard > patience:
+                    raise
+            await asyncio.sleep(random.uniform(0.1, 0.4))
+
+    async def get(self, run_id: str) -> run_pb2.Run:
+        """A run as it stands. Raises UnknownRun."""
+        return (await self._stub.GetRun(pb.GetRunRequest(run_id=run_id), timeout=CALL_TIMEOUT)).run
+
+    async def list_runs(self, *, limit: int = 100, session_id: str = "") -> list[run_pb2.Run]:
+        """The newest runs first, at most `limit`, without tasks and answers."""
+        found: list[run_pb2.Run] = []
+        token = ""
+        while len(found) < limit:
+            request = pb.ListRunsRequest(
+                page_size=min(1000, limit - len(found)), page_token=token, session_id=session_id
+            )
+            page = await self._stub.ListRuns(request, timeout=CALL_TIMEOUT)
+            found += page.runs
+            token = page.next_page_token
+            if not token:
+                break
+        return found
+
+    async def records(self, run_id: str, *, role: str = "") -> AsyncIterator[run_pb2.RunRecord]:
+        """The recorded model and tool calls of a run, in order. Raises UnknownRun."""
+        token = ""
+        while True:
+            request = pb.ListRunRecordsRequest(run_id=run_id, role=role, page_token=token)
+            page = await self._stub.ListRunRecords(request, timeout=CALL_TIMEOUT)
+            for record in page.records:
+                yield record
+            token = page.next_page_token
+            if not token:
+                return
+
+    async def cancel(self, run_id: str, reason: str = "") -> run_pb2.Run:
+        """Asks for a run to end; it has ended when its state is final. Raises UnknownRun."""
+        request = pb.CancelRunRequest(run_id=run_id, reason=reason)
+        return (await self._stub.CancelRun(request, timeout=CALL_TIMEOUT)).run
+
+
+def _utf8(text: str) -> str:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise InvalidArgument(f"the goal can't be written as UTF-8: {error.reason} at {error.start}") from None
+    return text

@@ -1,0 +1,25 @@
+"""python -m archon_services.orchestrator"""
+
+from __future__ import annotations
+
+import sys
+
+from archon_services.orchestrator.app import orchestrator_app
+from archon_services.orchestrator.settings import OrchestratorSettings
+from archon_services.process import run
+from archon_services.settings import load_or_exit
+
+
+def main() -> int:
+    """Serves until a signal."""
+    settings = load_or_exit(OrchestratorSettings)
+    return run(
+        "orchestrator",
+        lambda: orchestrator_app(settings),
+        log_level=settings.log_level,
+        ready_file=settings.ready_file,
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,73 @@
+"""Wires an orchestrator: journal, runs, sessions, registry, memory, server; and takes them down in order."""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+from archon.api.orchestrator.v1 import orchestrator_service_pb2_grpc, run_pb2
+from archon.server import GrpcServer, Service
+
+from archon_services.orchestrator.following import RegistryFollower
+from archon_services.orchestrator.journal import Journal, MemoryJournal
+from archon_services.orchestrator.journal.sqlite import SqliteJournal
+from archon_services.orchestrator.ports import SystemClock
+from archon_services.orchestrator.retention import Retention
+from archon_services.orchestrator.runs import Runs
+from archon_services.orchestrator.servicer import SERVICE, OrchestratorServicer
+from archon_services.orchestrator.sessions import SessionPool
+from archon_services.orchestrator.settings import OrchestratorSettings
+
+_log = logging.getLogger(__name__)
+
+
+@asynccontextmanager
+async def orchestrator_app(settings: OrchestratorSettings) -> AsyncIterator[str]:
+    """Serves until the block ends; yields host:port. Runs that an earlier process left go on at once."""
+    owner = f"orchestrator-{uuid.uuid4().hex[:12]}"
+    async with AsyncExitStack() as stack:
+        journal = _journal(settings)
+        await journal.open()
+        stack.push_async_callback(journal.close)
+        clock = SystemClock()
+        runs = Runs(owner=owner, clock=clock, journal=journal, new_id=_new_id, max_runs=settings.max_runs)
+        pool = SessionPool(orchestrator_id=owner, inbox=runs)
+        stack.push_async_callback(pool.close)
+        follower = RegistryFollower(settings.registry, pool.update)
+        stack.push_async_callback(follower.close)
+        follower.start()
+        if settings.memory:
+            from archon_services.orchestrator.publisher import Publisher
+            publisher = Publisher(journal, runs, settings.memory)
+            stack.push_async_callback(publisher.close)
+            runs.watchers.tap(lambda events: publisher.wake() if _publishes(events) else None)
+            publisher.start()
+        retention = Retention(journal, clock, compact_after=settings.compact_after, delete_after=settings.delete_after)
+        stack.push_async_callback(retention.close)
+        retention.start()
+        servicer = OrchestratorServicer(runs, journal, follower)
+        add = orchestrator_service_pb2_grpc.add_OrchestratorServiceServicer_to_server
+        server = GrpcServer([Service(SERVICE, add, servicer)], host=settings.host, port=settings.port)
+        stack.push_async_callback(server.stop)
+        claimed = await runs.start(pool)
+        stack.push_async_callback(runs.stop)  # first of all: it ends what callers wait for
+        if claimed:
+            _log.info("%d runs of an earlier process go on", claimed)
+        yield await server.start()
+
+
+def _new_id() -> str:
+    return uuid.uuid4().hex
+
+
+def _journal(settings: OrchestratorSettings) -> Journal:
+    if settings.journal == "memory":
+        return MemoryJournal()
+    return SqliteJournal(Path(settings.journal), sync=settings.journal_sync)
+
+
+def _publishes(events: list[run_pb2.RunEvent]) -> bool:
+    return any(event.WhichOneof("event") == "result" and not event.result.no_publish for event in events)

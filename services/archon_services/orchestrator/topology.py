@@ -1,0 +1,89 @@
+"""Who lives and who depends on whom, as the registry said last. While it can't be heard, that stands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from archon.errors import FailedPrecondition, Unavailable, UnknownCapability, UnknownRole
+from archon.registry import Graph, PropagationPolicy, Registration, RegistryChange
+from archon_mesh.core.run.common import Edge
+
+_POLICIES = {policy: number for number, policy in enumerate(PropagationPolicy, 1)}
+
+
+class Topology:
+    """Instances by id, and the graph."""
+
+    def __init__(self) -> None:
+        self.instances: dict[str, Registration] = {}
+        self.graph = Graph()
+        self.heard = False
+
+    def update(self, change: RegistryChange) -> None:
+        """Applies one message of the registry's Watch."""
+        if change.snapshot:
+            self.instances.clear()
+        for instance in change.instances:
+            self.instances[instance.instance_id] = instance
+        for instance_id in change.removed:
+            self.instances.pop(instance_id, None)
+        if change.graph is not None:
+            self.graph = change.graph
+        self.heard = True
+
+    @property
+    def roles(self) -> set[str]:
+        """Every role that lives or stands on an edge."""
+        edges = self.graph.edges
+        return (
+            {instance.role for instance in self.instances.values()}
+            | {edge.upstream for edge in edges}
+            | {edge.downstream for edge in edges}
+        )
+
+    def choose(self, roles: Iterable[str], capabilities: Iterable[str]) -> tuple[tuple[str, ...], tuple[Edge, ...]]:
+        """The roles of a pipeline, in topological order, and the edges among them. Raises UnknownRole,
+        UnknownCapability, FailedPrecondition where no role stands on an edge, Unavailable where the registry was never
+        heard."""
+        if not self.heard:
+            raise Unavailable("the registry has not been heard yet", retry_delay=1.0)
+        wanted = set(roles)
+        for role in sorted(wanted - self.roles):
+            raise UnknownRole(
+                f"no instance and no edge names the role {role!r}; known are: {_named(self.roles)}",
+                metadata={"role": role},
+            )
+        for capability in capabilities:
+            wanted.add(self._with_capability(capability))
+        edges = self.graph.edges
+        if not wanted:
+            wanted = {edge.upstream for edge in edges} | {edge.downstream for edge in edges}
+            if not wanted:
+                raise FailedPrecondition(
+                    "there is no pipeline: no role depends on another; start roles with depends_on, or name roles"
+                )
+        order = [role for role in self.graph.roles if role in wanted]
+        order += sorted(wanted - set(order))
+        chosen = tuple(
+            Edge(edge.upstream, edge.downstream, _POLICIES[edge.policy])
+            for edge in edges
+            if edge.upstream in wanted and edge.downstream in wanted
+        )
+        return tuple(order), chosen
+
+    def _with_capability(self, capability: str) -> str:
+        offering = {
+            instance.role
+            for instance in self.instances.values()
+            if any(one.id == capability for one in instance.capabilities)
+        }
+        if not offering:
+            known = {one.id for instance in self.instances.values() for one in instance.capabilities}
+            raise UnknownCapability(
+                f"no instance offers {capability!r}; known are: {_named(known)}", metadata={"capability": capability}
+            )
+        return min(offering)
+
+
+def _named(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names)[:20]) or "none"
