@@ -41,6 +41,7 @@ async def orchestrator_app(settings: OrchestratorSettings) -> AsyncIterator[str]
         follower.start()
         if settings.memory:
             from archon_services.orchestrator.publisher import Publisher
+
             publisher = Publisher(journal, runs, settings.memory)
             stack.push_async_callback(publisher.close)
             runs.watchers.tap(lambda events: publisher.wake() if _publishes(events) else None)

@@ -24,6 +24,7 @@ from archon_services.orchestrator.watchers import Watchers
 _log = logging.getLogger(__name__)
 
 MAX_RUNS: Final = 5_000
+LOOK_INTERVAL: Final = 5.0
 
 
 class Runs:
@@ -41,30 +42,48 @@ class Runs:
         self._transport: Transport | None = None
         self._drivers: dict[str, RunDriver] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._looking: asyncio.Task[None] | None = None
         self._closing = False
 
     async def start(self, transport: Transport) -> int:
         """Claims every run that hasn't ended, under a new epoch. Returns how many."""
         self._transport = transport
-        claimed = 0
-        for run_id in await self._journal.open_runs():
-            row = await self._journal.claim(run_id, self.owner)
-            if row is None:
-                continue
-            try:
-                state = await fold_run(self._journal, run_id)
-            except ArchonError as error:
-                _log.error("run %s can't be folded and is left alone: %s", run_id, error)
-                continue
-            self._drive(run_id, state, row.epoch, first=[Delivery(inp.Claim(self.owner, row.epoch))])
-            claimed += 1
+        claimed = sum([await self._take_up(run_id) for run_id in await self._journal.open_runs()])
+        self._looking = asyncio.create_task(self._look_after(), name="runs-look-after")
         return claimed
+
+    async def _take_up(self, run_id: str) -> bool:
+        """Claims a run and goes on with it."""
+        row = await self._journal.claim(run_id, self.owner)
+        if row is None:
+            return False
+        try:
+            state = await fold_run(self._journal, run_id)
+        except ArchonError as error:
+            _log.error("run %s can't be folded and is left alone: %s", run_id, error)
+            return False
+        driver = self._driver(run_id, state, row.epoch, [Delivery(inp.Claim(self.owner, row.epoch))])
+        self._drivers[run_id] = driver
+        self._run(run_id, driver)
+        return True
+
+    async def _look_after(self) -> None:
+        """Takes up what nobody holds: a run whose first append was durable though its outcome wasn't heard, or whose
+        driver failed. The journal is this process's alone, so that whatever is open in it is its own."""
+        while True:
+            await asyncio.sleep(LOOK_INTERVAL)
+            try:
+                for run_id in await self._journal.open_runs():
+                    if run_id not in self._drivers:
+                        await self._take_up(run_id)
+            except ArchonError as error:
+                _log.warning("the journal can't be looked through now: %s", error)
 
     async def stop(self) -> None:
         """Stops driving; nothing of any run changes by that. Idempotent."""
         self._closing = True
         self.watchers.close()
-        tasks = list(self._tasks.values())
+        tasks = [*self._tasks.values(), *([self._looking] if self._looking is not None else [])]
         for task in tasks:
             task.cancel()
         if tasks:
@@ -113,10 +132,6 @@ class Runs:
             first=first,
             new=new,
         )
-
-    def _drive(self, run_id: str, state: RunState, epoch: int, first: list[Delivery]) -> None:
-        self._drivers[run_id] = driver = self._driver(run_id, state, epoch, first)
-        self._run(run_id, driver)
 
     def _run(self, run_id: str, driver: RunDriver) -> None:
         task = asyncio.create_task(self._guarded(run_id, driver), name=f"run-{run_id}")

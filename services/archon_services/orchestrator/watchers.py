@@ -27,10 +27,15 @@ class _Watcher:
         if len(self.queue) >= MAX_QUEUED:
             if event.seq == 0:
                 return
-            self.queue.clear()  # what is durable is in the journal; deltas are lost
-            self.behind = True
+            self.fall_behind()
         if not self.behind:
             self.queue.append(event)
+        self.ready.set()
+
+    def fall_behind(self) -> None:
+        """What is durable is read from the journal; deltas that waited are lost."""
+        self.queue.clear()
+        self.behind = True
         self.ready.set()
 
 
@@ -103,6 +108,9 @@ class Watchers:
                             continue
                         if event.seq and event.seq <= cursor:
                             continue
+                        if event.seq > cursor + 1:
+                            watcher.fall_behind()  # an append whose outcome wasn't known: the journal has it
+                            break
                         cursor = event.seq or cursor
                         batch.append(event)
                     if batch:

@@ -157,7 +157,7 @@ def _lost(run: RunState, given: inp.LostIn, now: float) -> list[ev.Event]:
         "ABORTED",
         "POISONED",
         f"{task.losses + 1} attempts of {task.role} ended with the loss of their process",
-        (("task_id", task.task_id), ("role", task.role)),
+        (("role", task.role), ("task_id", task.task_id)),
     )
     return _give_up(run, task, lost, poisoned)
 

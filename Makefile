@@ -1,0 +1,105 @@
+# Archon's table of contents: `make help`.
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+RUN := $(BIN)/python
+
+.DEFAULT_GOAL := help
+.PHONY: help demo up down test test-unit test-integration test-e2e simulate check format lint types floors drift buf \
+        buf-baseline gates protos hooks clean
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  \033[1m%-18s\033[0m %s\n", $$1, $$2}'
+
+# Setting up ----------------------------------------------------------------------------------------------------
+
+$(VENV)/.created:
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' \
+	  || { echo "error: Archon needs Python 3.11 to 3.13, $(PYTHON) is $$($(PYTHON) --version)"; \
+	       echo "hint: make $(MAKECMDGOALS) PYTHON=/path/to/python3.12"; exit 1; }
+	@echo "setting up $(VENV) ..."
+	@$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(VENV)/.runtime: pyproject.toml | $(VENV)/.created
+	@echo "installing Archon and what it runs on ..."
+	@$(BIN)/pip install --quiet --disable-pip-version-check -e .
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml | $(VENV)/.created
+	@echo "installing Archon and what it is developed with ..."
+	@$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $@ $(VENV)/.runtime
+
+# Using it ------------------------------------------------------------------------------------------------------
+
+demo: $(VENV)/.runtime ## set up, start a mesh, run a real brief through it, and stop
+	@$(BIN)/archon demo
+
+up: $(VENV)/.runtime ## start a mesh on this machine and stay with it (Ctrl-C ends it)
+	@$(BIN)/archon up
+
+down: $(VENV)/.runtime ## end a mesh that was started with --detach
+	@$(BIN)/archon down
+
+# Tests ---------------------------------------------------------------------------------------------------------
+
+test: $(VENV)/.dev ## set up and pass all tests, the simulation included
+	@$(RUN) -m pytest -q tests
+
+test-unit: $(VENV)/.dev ## the pure parts only: seconds
+	@$(RUN) -m pytest -q tests/unit
+
+test-integration: $(VENV)/.dev ## over real processes, etcd and files
+	@$(RUN) -m pytest -q tests/integration
+
+test-e2e: $(VENV)/.dev ## the command line and whole meshes
+	@$(RUN) -m pytest -q tests/e2e
+
+SEEDS ?= 1000
+simulate: $(VENV)/.dev ## engine and driver under faults in virtual time: make simulate SEEDS=100000
+	@$(RUN) -m tests.simulation.run --seeds $(SEEDS)
+
+# What must hold ------------------------------------------------------------------------------------------------
+
+check: format lint types floors drift buf ## everything below that isn't a test
+
+format: $(VENV)/.dev ## formatted as ruff does it
+	@$(BIN)/ruff format --check --quiet . || { echo "hint: $(BIN)/ruff format ."; exit 1; }
+
+lint: $(VENV)/.dev ## ruff's rules
+	@$(BIN)/ruff check --quiet .
+
+types: $(VENV)/.dev ## mypy, strict
+	@$(BIN)/mypy --no-error-summary
+
+floors: $(VENV)/.dev ## imports only go up the floors
+	@$(BIN)/lint-imports --no-cache > .floors.log 2>&1 || { cat .floors.log; rm -f .floors.log; exit 1; }; rm -f .floors.log
+
+drift: $(VENV)/.dev ## the committed stubs are what the contract gives
+	@$(RUN) protos/generate.py --check
+
+buf: $(VENV)/.dev ## the contract: lint, format, and no breaking change
+	@$(BIN)/buf lint protos
+	@$(BIN)/buf format --diff --exit-code protos > /dev/null || { echo "hint: $(BIN)/buf format -w protos"; exit 1; }
+	@$(BIN)/buf breaking protos --against protos/baseline.binpb
+
+gates: $(VENV)/.dev ## each check above fails on a deliberate break
+	@$(RUN) .ci/gates.py
+
+# Changing it ---------------------------------------------------------------------------------------------------
+
+protos: $(VENV)/.dev ## generate the stubs from the contract
+	@$(BIN)/buf format -w protos
+	@$(RUN) protos/generate.py
+
+buf-baseline: $(VENV)/.dev ## take the contract as it is for the baseline; needs an ADR that says why
+	@$(BIN)/buf build protos -o protos/baseline.binpb
+
+hooks: $(VENV)/.dev ## install the pre-commit hooks
+	@$(BIN)/pre-commit install
+
+clean: ## remove what was built, the environment included
+	@rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

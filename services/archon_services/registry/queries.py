@@ -1,0 +1,76 @@
+"""What can be asked of a state: pure."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Mapping
+
+from archon.api.registry.v1.registry_pb2 import Registration
+from archon.errors import InvalidArgument, UnknownCapability, UnknownRole
+
+from archon_services.registry.edges import version_key
+from archon_services.registry.state import State
+
+
+def resolve(
+    state: State, *, role: str = "", capability: str = "", version: str = "", tags: Mapping[str, str] | None = None
+) -> list[Registration]:
+    """Who can take a task, by role, newest version first, then instance_id. Empty where some live but none fits version
+    and tags. Raises UnknownRole or UnknownCapability where none lives."""
+    if role:
+        living = [one for one in state.instances.values() if one.role == role]
+        if not living:
+            raise UnknownRole(f"no instance of the role {role} is alive", metadata={"role": role})
+    else:
+        living = [one for one in state.instances.values() if any(c.id == capability for c in one.capabilities)]
+        if not living:
+            raise UnknownCapability(
+                f"no instance offers the capability {capability}", metadata={"capability": capability}
+            )
+    fitting = [
+        one
+        for one in living
+        if version_fits(one.version, version) and all(one.tags.get(key) == value for key, value in (tags or {}).items())
+    ]
+    fitting.sort(key=lambda one: one.instance_id)
+    fitting.sort(key=lambda one: version_key(one.version), reverse=True)
+    fitting.sort(key=lambda one: one.role)
+    return fitting
+
+
+def version_fits(version: str, wanted: str) -> bool:
+    """Whether a version is the one wanted, or begins like it where it ends in `.*`; by numbers. Empty: any."""
+    if not wanted.endswith(".*"):
+        return not wanted or version_key(version) == version_key(wanted)
+    head = [int(part) for part in wanted.removesuffix(".*").split(".")]
+    numbers = list(version_key(version))
+    return (numbers + [0] * len(head))[: len(head)] == head
+
+
+def page(state: State, *, role: str, size: int, token: str) -> tuple[list[Registration], str]:
+    """One page of instances by role and instance_id, and the token of the next; empty after the last. Raises
+    InvalidArgument (INVALID_PAGE_TOKEN)."""
+    after = _decode(token, role) if token else ("", "")
+    rest = sorted(
+        (one for one in state.instances.values() if role in ("", one.role) and (one.role, one.instance_id) > after),
+        key=lambda one: (one.role, one.instance_id),
+    )
+    found = rest[:size]
+    return found, _encode(role, found[-1]) if len(rest) > size else ""
+
+
+def _encode(role: str, last: Registration) -> str:
+    return base64.urlsafe_b64encode(json.dumps([role, last.role, last.instance_id]).encode()).decode()
+
+
+def _decode(token: str, role: str) -> tuple[str, str]:
+    try:
+        found = json.loads(base64.b64decode(token.encode(), altchars=b"-_", validate=True))
+    except (ValueError, binascii.Error):
+        found = None
+    match found:
+        case [str(wanted), str(last_role), str(last_id)] if wanted == role:
+            return last_role, last_id
+    raise InvalidArgument("page_token is no token of this list and filter", reason="INVALID_PAGE_TOKEN")
