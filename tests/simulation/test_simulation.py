@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 from archon_mesh.core.run import RunState, Task, engine
 from archon_mesh.core.run import inputs as inp
+from archon_mesh.core.run.codec import encode_inputs
 from archon_mesh.core.run.common import TaskState
 from archon_services.orchestrator import driver
 
@@ -95,7 +96,8 @@ def test_an_assignment_that_leaves_before_its_dispatch_is_durable_is_caught(monk
 
 
 def test_an_input_that_is_decided_but_not_stored_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        driver, "encode_inputs", lambda given, now: real([g for g in given if type(g) is not inp.LostIn], now)
-    )
+    def careless(given: list[inp.Input], now: float) -> bytes:
+        return encode_inputs([one for one in given if not isinstance(one, inp.LostIn)], now)
+
+    monkeypatch.setattr(driver, "encode_inputs", careless)
     assert caught("V6")

@@ -1,0 +1,153 @@
+"""The server's guard and the client's interceptors over a real connection: nothing gets out but typed errors."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import grpc
+import grpc.aio
+import pytest
+from archon import context, errors
+from archon.api.registry.v1 import registry_service_pb2 as pb
+from archon.api.registry.v1 import registry_service_pb2_grpc
+from archon.channel import connect, service_options
+from archon.interceptors import translated
+from archon.server import GrpcServer, Service
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+NAME = "archon.api.registry.v1.RegistryService"
+
+
+class Broken(registry_service_pb2_grpc.RegistryServiceServicer):
+    """Goes wrong in every way."""
+
+    def __init__(self) -> None:
+        self.remaining: float | None = None
+
+    async def GetGraph(self, request: Any, context: Any) -> Any:
+        raise errors.GraphCycle("it would close a cycle", metadata={"cycle": "a -> b -> a"})
+
+    async def ListInstances(self, request: Any, context: Any) -> Any:
+        raise asyncio.CancelledError
+
+    async def ResolveInstances(self, request: Any, context: Any) -> Any:
+        raise RuntimeError("the password is hunter2")
+
+    async def PinEdges(self, request: Any, context: Any) -> Any:
+        raise NotImplementedError
+
+    async def UnpinEdges(self, request: Any, context: Any) -> Any:
+        from archon import context as call
+
+        self.remaining = call.current().remaining()
+        return pb.UnpinEdgesResponse()
+
+    async def RegisterInstance(self, request: Any, context: Any) -> Any:
+        await asyncio.Event().wait()
+
+    async def DeregisterInstance(self, request: Any, context: Any) -> Any:
+        return pb.DeregisterInstanceResponse()
+
+    def KeepAlive(self, request_iterator: Any, context: Any) -> Any:
+        raise NotImplementedError
+
+    async def Watch(self, request: Any, context: Any) -> Any:
+        yield pb.WatchResponse(revision=1)
+        raise errors.ResourceExhausted("too slow", retry_delay=1.5)
+
+
+@pytest.fixture
+async def served() -> AsyncIterator[tuple[Broken, registry_service_pb2_grpc.RegistryServiceStub, grpc.aio.Channel]]:
+    broken = Broken()
+    service = Service(NAME, registry_service_pb2_grpc.add_RegistryServiceServicer_to_server, broken)
+    server = GrpcServer([service])
+    channel = connect(await server.start())
+    yield broken, registry_service_pb2_grpc.RegistryServiceStub(channel), channel
+    await channel.close()
+    await server.stop(0.1)
+
+
+async def test_the_client_raises_the_class_that_the_server_raised(served: Any) -> None:
+    with pytest.raises(errors.GraphCycle) as raised:
+        await served[1].GetGraph(pb.GetGraphRequest())
+    assert raised.value.metadata == {"cycle": "a -> b -> a"}
+
+
+async def test_a_stream_that_breaks_raises_the_class_too_after_what_it_had(served: Any) -> None:
+    seen = []
+    with pytest.raises(errors.ResourceExhausted) as raised:
+        async for message in translated(served[1].Watch(pb.WatchRequest())):
+            seen.append(message.revision)
+    assert seen == [1]
+    assert raised.value.retry_delay == 1.5
+
+
+async def test_a_cancellation_of_a_handlers_own_does_not_leave_the_caller_hanging(served: Any) -> None:
+    async with asyncio.timeout(5):
+        with pytest.raises(errors.Internal):
+            await served[1].ListInstances(pb.ListInstancesRequest())
+
+
+async def test_an_exception_of_a_handler_leaks_no_text(served: Any) -> None:
+    with pytest.raises(errors.Internal) as raised:
+        await served[1].ResolveInstances(pb.ResolveInstancesRequest())
+    assert "hunter2" not in repr(raised.value.__dict__)
+
+
+async def test_what_is_not_served_is_unimplemented_with_an_error_info(served: Any) -> None:
+    with pytest.raises(errors.Unimplemented) as raised:
+        await served[1].PinEdges(pb.PinEdgesRequest())
+    assert raised.value.reason == "NOT_SERVED"
+    with pytest.raises(errors.Unimplemented) as raised:
+        async for _ in translated(served[1].KeepAlive(iter([pb.KeepAliveRequest()]))):
+            pass
+    assert raised.value.reason == "NOT_SERVED"
+
+
+async def test_a_method_that_nobody_has_is_unimplemented_with_an_error_info(served: Any) -> None:
+    with pytest.raises(errors.Unimplemented) as raised:
+        await served[2].unary_unary("/archon.api.nobody.v1.NobodyService/Nothing")(b"")
+    assert raised.value.reason == "NOT_SERVED"
+
+
+@pytest.mark.parametrize("raw", [b"\xff\xff\xff", b"\x0a\x02\xff\xfe"], ids=["no message", "not UTF-8"])
+async def test_bytes_that_are_no_message_are_a_typed_error_and_the_server_goes_on(served: Any, raw: bytes) -> None:
+    call = served[2].unary_unary(f"/{NAME}/DeregisterInstance")
+    with pytest.raises(errors.MalformedMessage):
+        await call(raw)
+    await served[1].DeregisterInstance(pb.DeregisterInstanceRequest(instance_id="x"))
+
+
+async def test_the_deadline_that_is_left_travels_to_the_next_call(served: Any) -> None:
+    broken, stub, _ = served
+    with context.deadline(3.0):
+        await stub.UnpinEdges(pb.UnpinEdgesRequest())
+    assert broken.remaining is not None
+    assert 0 < broken.remaining < 3.5
+
+
+async def test_a_call_without_a_deadline_has_the_default_and_one_that_is_late_raises_deadline_exceeded(
+    served: Any,
+) -> None:
+    with pytest.raises(errors.DeadlineExceeded):
+        await served[1].RegisterInstance(pb.RegisterInstanceRequest(), timeout=0.2)
+
+
+async def test_health_says_serving_and_a_second_server_on_the_port_is_refused(served: Any) -> None:
+    stub: Any = health_pb2_grpc.HealthStub(served[2])
+    answer = await stub.Check(health_pb2.HealthCheckRequest(service=NAME))
+    assert answer.status == health_pb2.HealthCheckResponse.SERVING
+    first = GrpcServer([])
+    await first.start()
+    with pytest.raises(errors.Unavailable, match="another process"):
+        await GrpcServer([], port=first.port).start()
+    await first.stop(0)
+
+
+async def test_a_server_that_nobody_serves_is_unavailable_within_the_deadline() -> None:
+    channel = connect("127.0.0.1:1", service_options())
+    with pytest.raises((errors.Unavailable, errors.DeadlineExceeded)):
+        await registry_service_pb2_grpc.RegistryServiceStub(channel).GetGraph(pb.GetGraphRequest(), timeout=1.0)
+    await channel.close()
