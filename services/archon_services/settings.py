@@ -27,10 +27,10 @@ class ServiceSettings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="ARCHON_", extra="forbid")
     section: ClassVar[str] = "common"
 
-    host: str = Field("127.0.0.1", description="the address to listen on")
-    port: int = Field(0, ge=0, le=65535, description="the port to listen on; 0 picks a free one")
-    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="what is logged")
-    ready_file: Path | None = Field(None, description="a file that gets host:port once the service serves")
+    host: str = Field(default="127.0.0.1", description="the address to listen on")
+    port: int = Field(default=0, ge=0, le=65535, description="the port to listen on; 0 picks a free one")
+    log_level: Literal["debug", "info", "warning", "error"] = Field(default="info", description="what is logged")
+    ready_file: Path | None = Field(default=None, description="a file that gets host:port once the service serves")
 
     @classmethod
     def settings_customise_sources(

@@ -25,8 +25,8 @@ class RegistrySettings(ServiceSettings):
 
     section: ClassVar[str] = "registry"
 
-    etcd: str = Field("127.0.0.1:2379", description="etcd's members as host:port,host:port; memory: kept in no etcd")
-    prefix: str = Field("/archon/v1", pattern=r"^/.*[^/]$", description="the prefix of all keys in etcd")
+    etcd: str = Field(default="127.0.0.1:2379", description="etcd's members as host:port,host:port; memory: kept in no etcd")
+    prefix: str = Field(default="/archon/v1", pattern=r"^/.*[^/]$", description="the prefix of all keys in etcd")
 
 
 @asynccontextmanager
