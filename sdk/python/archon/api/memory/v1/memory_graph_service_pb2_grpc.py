@@ -71,7 +71,7 @@ class MemoryGraphServiceServicer(object):
     def PublishItems(self, request, context):
         """Publishes answers; all of them or none. Idempotent by request_id, and by (run_id, epoch, seq) of each item.
         Fails with INVALID_ARGUMENT, ALREADY_EXISTS / REQUEST_ID_REUSED, ABORTED / STALE_EPOCH (a later owner has published),
-        RESOURCE_EXHAUSTED (the content is too large), UNAVAILABLE.
+        INVALID_ARGUMENT / MESSAGE_TOO_LARGE (above 1 MiB of text), RESOURCE_EXHAUSTED (no room now), UNAVAILABLE.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -79,14 +79,14 @@ class MemoryGraphServiceServicer(object):
 
     def PullItems(self, request, context):
         """What a role may see: of its direct predecessors, or of all ancestors, in dependency order. An unknown role sees nothing.
-        Fails with INVALID_ARGUMENT, UNAVAILABLE.
+        Fails with INVALID_ARGUMENT, RESOURCE_EXHAUSTED, UNAVAILABLE.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetGraph(self, request, context):
-        """The whole graph of a scope. Fails with INVALID_ARGUMENT, UNAVAILABLE.
+        """The whole graph of a scope. Fails with INVALID_ARGUMENT, RESOURCE_EXHAUSTED, UNAVAILABLE.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -101,7 +101,8 @@ class MemoryGraphServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ClearItems(self, request, context):
-        """Forgets what was published in a scope; versions go on from where they were. Fails with INVALID_ARGUMENT, UNAVAILABLE.
+        """Forgets what was published in a scope; versions go on from where they were. Fails with INVALID_ARGUMENT,
+        RESOURCE_EXHAUSTED, UNAVAILABLE.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

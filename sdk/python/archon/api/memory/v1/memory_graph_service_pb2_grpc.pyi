@@ -38,20 +38,22 @@ class MemoryGraphServiceStub:
     PublishItems: _grpc.UnaryUnaryMultiCallable[_memory_graph_service_pb2.PublishItemsRequest, _memory_graph_service_pb2.PublishItemsResponse]
     """Publishes answers; all of them or none. Idempotent by request_id, and by (run_id, epoch, seq) of each item.
     Fails with INVALID_ARGUMENT, ALREADY_EXISTS / REQUEST_ID_REUSED, ABORTED / STALE_EPOCH (a later owner has published),
-    RESOURCE_EXHAUSTED (the content is too large), UNAVAILABLE.
+    INVALID_ARGUMENT / MESSAGE_TOO_LARGE (above 1 MiB of text), RESOURCE_EXHAUSTED (no room now), UNAVAILABLE.
     """
     PullItems: _grpc.UnaryUnaryMultiCallable[_memory_graph_service_pb2.PullItemsRequest, _memory_graph_service_pb2.PullItemsResponse]
     """What a role may see: of its direct predecessors, or of all ancestors, in dependency order. An unknown role sees nothing.
-    Fails with INVALID_ARGUMENT, UNAVAILABLE.
+    Fails with INVALID_ARGUMENT, RESOURCE_EXHAUSTED, UNAVAILABLE.
     """
     GetGraph: _grpc.UnaryUnaryMultiCallable[_memory_graph_service_pb2.GetGraphRequest, _memory_graph_service_pb2.GetGraphResponse]
-    """The whole graph of a scope. Fails with INVALID_ARGUMENT, UNAVAILABLE."""
+    """The whole graph of a scope. Fails with INVALID_ARGUMENT, RESOURCE_EXHAUSTED, UNAVAILABLE."""
     WatchItems: _grpc.UnaryStreamMultiCallable[_memory_graph_service_pb2.WatchItemsRequest, _memory_graph_service_pb2.WatchItemsResponse]
     """Follows what is published in a scope: what stands first, then each publish.
     Ends with RESOURCE_EXHAUSTED when the watcher is too slow, INVALID_ARGUMENT, UNAVAILABLE.
     """
     ClearItems: _grpc.UnaryUnaryMultiCallable[_memory_graph_service_pb2.ClearItemsRequest, _memory_graph_service_pb2.ClearItemsResponse]
-    """Forgets what was published in a scope; versions go on from where they were. Fails with INVALID_ARGUMENT, UNAVAILABLE."""
+    """Forgets what was published in a scope; versions go on from where they were. Fails with INVALID_ARGUMENT,
+    RESOURCE_EXHAUSTED, UNAVAILABLE.
+    """
 
 @_typing.type_check_only
 class MemoryGraphServiceAsyncStub(MemoryGraphServiceStub):
@@ -63,20 +65,22 @@ class MemoryGraphServiceAsyncStub(MemoryGraphServiceStub):
     PublishItems: _aio.UnaryUnaryMultiCallable[_memory_graph_service_pb2.PublishItemsRequest, _memory_graph_service_pb2.PublishItemsResponse]  # type: ignore[assignment]
     """Publishes answers; all of them or none. Idempotent by request_id, and by (run_id, epoch, seq) of each item.
     Fails with INVALID_ARGUMENT, ALREADY_EXISTS / REQUEST_ID_REUSED, ABORTED / STALE_EPOCH (a later owner has published),
-    RESOURCE_EXHAUSTED (the content is too large), UNAVAILABLE.
+    INVALID_ARGUMENT / MESSAGE_TOO_LARGE (above 1 MiB of text), RESOURCE_EXHAUSTED (no room now), UNAVAILABLE.
     """
     PullItems: _aio.UnaryUnaryMultiCallable[_memory_graph_service_pb2.PullItemsRequest, _memory_graph_service_pb2.PullItemsResponse]  # type: ignore[assignment]
     """What a role may see: of its direct predecessors, or of all ancestors, in dependency order. An unknown role sees nothing.
-    Fails with INVALID_ARGUMENT, UNAVAILABLE.
+    Fails with INVALID_ARGUMENT, RESOURCE_EXHAUSTED, UNAVAILABLE.
     """
     GetGraph: _aio.UnaryUnaryMultiCallable[_memory_graph_service_pb2.GetGraphRequest, _memory_graph_service_pb2.GetGraphResponse]  # type: ignore[assignment]
-    """The whole graph of a scope. Fails with INVALID_ARGUMENT, UNAVAILABLE."""
+    """The whole graph of a scope. Fails with INVALID_ARGUMENT, RESOURCE_EXHAUSTED, UNAVAILABLE."""
     WatchItems: _aio.UnaryStreamMultiCallable[_memory_graph_service_pb2.WatchItemsRequest, _memory_graph_service_pb2.WatchItemsResponse]  # type: ignore[assignment]
     """Follows what is published in a scope: what stands first, then each publish.
     Ends with RESOURCE_EXHAUSTED when the watcher is too slow, INVALID_ARGUMENT, UNAVAILABLE.
     """
     ClearItems: _aio.UnaryUnaryMultiCallable[_memory_graph_service_pb2.ClearItemsRequest, _memory_graph_service_pb2.ClearItemsResponse]  # type: ignore[assignment]
-    """Forgets what was published in a scope; versions go on from where they were. Fails with INVALID_ARGUMENT, UNAVAILABLE."""
+    """Forgets what was published in a scope; versions go on from where they were. Fails with INVALID_ARGUMENT,
+    RESOURCE_EXHAUSTED, UNAVAILABLE.
+    """
 
 class MemoryGraphServiceServicer(metaclass=_abc_1.ABCMeta):
     """Carries final answers from role to role, per scope. The structure is the registry's; a scope keeps only what was
@@ -91,7 +95,7 @@ class MemoryGraphServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_memory_graph_service_pb2.PublishItemsResponse, _abc.Awaitable[_memory_graph_service_pb2.PublishItemsResponse]]:
         """Publishes answers; all of them or none. Idempotent by request_id, and by (run_id, epoch, seq) of each item.
         Fails with INVALID_ARGUMENT, ALREADY_EXISTS / REQUEST_ID_REUSED, ABORTED / STALE_EPOCH (a later owner has published),
-        RESOURCE_EXHAUSTED (the content is too large), UNAVAILABLE.
+        INVALID_ARGUMENT / MESSAGE_TOO_LARGE (above 1 MiB of text), RESOURCE_EXHAUSTED (no room now), UNAVAILABLE.
         """
 
     @_abc_1.abstractmethod
@@ -101,7 +105,7 @@ class MemoryGraphServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_memory_graph_service_pb2.PullItemsResponse, _abc.Awaitable[_memory_graph_service_pb2.PullItemsResponse]]:
         """What a role may see: of its direct predecessors, or of all ancestors, in dependency order. An unknown role sees nothing.
-        Fails with INVALID_ARGUMENT, UNAVAILABLE.
+        Fails with INVALID_ARGUMENT, RESOURCE_EXHAUSTED, UNAVAILABLE.
         """
 
     @_abc_1.abstractmethod
@@ -110,7 +114,7 @@ class MemoryGraphServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _memory_graph_service_pb2.GetGraphRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_memory_graph_service_pb2.GetGraphResponse, _abc.Awaitable[_memory_graph_service_pb2.GetGraphResponse]]:
-        """The whole graph of a scope. Fails with INVALID_ARGUMENT, UNAVAILABLE."""
+        """The whole graph of a scope. Fails with INVALID_ARGUMENT, RESOURCE_EXHAUSTED, UNAVAILABLE."""
 
     @_abc_1.abstractmethod
     def WatchItems(
@@ -128,6 +132,8 @@ class MemoryGraphServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _memory_graph_service_pb2.ClearItemsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_memory_graph_service_pb2.ClearItemsResponse, _abc.Awaitable[_memory_graph_service_pb2.ClearItemsResponse]]:
-        """Forgets what was published in a scope; versions go on from where they were. Fails with INVALID_ARGUMENT, UNAVAILABLE."""
+        """Forgets what was published in a scope; versions go on from where they were. Fails with INVALID_ARGUMENT,
+        RESOURCE_EXHAUSTED, UNAVAILABLE.
+        """
 
 def add_MemoryGraphServiceServicer_to_server(servicer: MemoryGraphServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -1,0 +1,15 @@
+"""The shared memory from a member's or a client's side: publish answers, pull what others published."""
+
+from archon.api.memory.v1.memory_pb2 import Published, PublishItem
+from archon.memory.client import MemoryGraphClient
+from archon.memory.item import MemoryChange, MemoryItem
+from archon.registry import PropagationPolicy
+
+__all__ = [
+    "MemoryChange",
+    "MemoryGraphClient",
+    "MemoryItem",
+    "PropagationPolicy",
+    "PublishItem",
+    "Published",
+]

@@ -1,0 +1,186 @@
+"""The shared memory graph over the wire, with the method names of the pure one, awaited."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from contextlib import aclosing
+from typing import Any, Final, cast
+
+from archon import errors
+from archon.api.memory.v1 import memory_graph_service_pb2 as pb
+from archon.api.memory.v1 import memory_graph_service_pb2_grpc, memory_pb2
+from archon.channel import MAX_CHECKED_BYTES, Option, connect
+from archon.interceptors import translated
+from archon.memory import convert
+from archon.memory.item import MemoryChange, MemoryItem
+from archon.registry import Edge, PropagationPolicy, RegistryClient
+from archon.registry.retry import passes, pause
+
+CALL_TIMEOUT: Final = 10.0
+"""Seconds that a call may take where nobody says otherwise."""
+
+_FINAL: Final = PropagationPolicy.FINAL_RESPONSE_ONLY
+_Messages = AsyncGenerator[pb.WatchItemsResponse, None]
+
+
+class MemoryGraphClient:
+    """A connection to the memory service at `host:port`, about one scope: a session's id, or a run's.
+
+    Lazy; safe to share among tasks of one loop. Close it, or use it as an async context manager. Calls raise Archon's
+    errors: Unavailable and DeadlineExceeded where the service can't be reached, InvalidArgument with the fields that
+    are wrong. The structure is the registry's: `registry` (host:port) is needed for `add_edge` alone.
+    """
+
+    def __init__(
+        self, target: str, scope: str = "", *, registry: str = "", options: Sequence[Option] | None = None
+    ) -> None:
+        self._scope = convert.text(scope, "scope")
+        self._channel = connect(target, options)
+        self._stub = memory_graph_service_pb2_grpc.MemoryGraphServiceStub(self._channel)
+        self._registry_target = registry
+        self._registry: RegistryClient | None = None
+        self._closed = False
+
+    async def __aenter__(self) -> MemoryGraphClient:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Closes the connection. Idempotent."""
+        self._closed = True
+        if self._registry is not None:
+            await self._registry.close()
+        await self._channel.close()
+
+    async def publish(
+        self,
+        node_id: str,
+        content: str,
+        metadata: Mapping[str, str] | None = None,
+        *,
+        policy: PropagationPolicy = _FINAL,
+        ttl: float | None = None,
+        request_id: str = "",
+        timeout: float = CALL_TIMEOUT,
+    ) -> int:
+        """Replaces what the role published last; metadata is merged into the earlier one's. The version it got, 0 where
+        `content` is blank and nothing was published. `ttl` is in seconds, None for ever. A `request_id` of one's own
+        makes it safe to call again; without one it is safe only within this call.
+
+        Raises MessageTooLarge for more than 1 MiB of text, RequestIdReused, ResourceExhausted.
+        """
+        item = convert.publish_item(node_id, content, metadata, policy, ttl)
+        done = await self.publish_items([item], request_id=request_id or uuid.uuid4().hex, timeout=timeout)
+        return done[0].version
+
+    async def publish_items(
+        self,
+        items: Iterable[memory_pb2.PublishItem],
+        request_id: str = "",
+        *,
+        scope: str | None = None,
+        timeout: float = CALL_TIMEOUT,
+    ) -> list[memory_pb2.Published]:
+        """Publishes answers, all of them or none, into `scope` or the client's own; one answer per item. For publishers
+        that bring run_id, epoch and seq, which make each item idempotent, or a request id.
+
+        Raises Aborted with the reason STALE_EPOCH where a later event of the run has been published for the role;
+        MessageTooLarge, RequestIdReused, ResourceExhausted.
+        """
+        request = pb.PublishItemsRequest(
+            scope=self._scope if scope is None else convert.text(scope, "scope"),
+            items=items,
+            request_id=convert.text(request_id, "request_id"),
+        )
+        size = request.ByteSize()
+        if size > MAX_CHECKED_BYTES:
+            raise errors.MessageTooLarge(
+                f"the items make a message of {size:,} bytes, at most {MAX_CHECKED_BYTES:,} are taken",
+                metadata={"size": str(size), "limit": str(MAX_CHECKED_BYTES)},
+            )
+        return list((await self._stub.PublishItems(request, timeout=timeout)).published)
+
+    async def pull_for(self, node_id: str, *, timeout: float = CALL_TIMEOUT) -> list[MemoryItem]:
+        """The items of the role's direct predecessors, in dependency order, then by name; [] if unknown."""
+        return await self._pull(node_id, False, timeout)
+
+    async def pull_for_indirect(self, node_id: str, *, timeout: float = CALL_TIMEOUT) -> list[MemoryItem]:
+        """The items of all ancestors, nearest first; [] if unknown."""
+        return await self._pull(node_id, True, timeout)
+
+    async def add_edge(
+        self, src: str, dst: str, policy: PropagationPolicy = _FINAL, *, timeout: float = CALL_TIMEOUT
+    ) -> None:
+        """Pins the edge in the registry, for all scopes; the memory service follows within moments. Raises GraphCycle
+        where `src` depends on `dst`, FailedPrecondition where the client was given no registry."""
+        if self._registry is None:
+            if not self._registry_target:
+                raise errors.FailedPrecondition("edges are the registry's: give this client a registry to add one")
+            self._registry = RegistryClient(self._registry_target)
+        await self._registry.pin_edges([Edge(src, dst, policy)], timeout=timeout)
+
+    async def has_node(self, node_id: str) -> bool:
+        """Whether the role stands in the registry's graph or has an item in the scope."""
+        return node_id in (await self._graph()).roles
+
+    async def get_edges_for_nodes(self, node_ids: Iterable[str]) -> list[tuple[str, str]]:
+        """The edges (src, dst) among the given roles, in dependency order; unknown roles are ignored."""
+        wanted = set(node_ids)
+        graph = await self._graph()
+        rank = {role: at for at, role in enumerate(graph.roles)}
+        edges = {(edge.upstream, edge.downstream) for edge in graph.edges if {edge.upstream, edge.downstream} <= wanted}
+        return sorted(edges, key=lambda edge: (rank[edge[0]], rank[edge[1]]))
+
+    async def get_topological_order(self, node_ids: Iterable[str] | None = None) -> list[str]:
+        """All roles, or those given, each after everything it depends on; unknown roles are left out."""
+        roles = (await self._graph()).roles
+        wanted = set(roles if node_ids is None else node_ids)
+        return [role for role in roles if role in wanted]
+
+    async def to_dict(self) -> dict[str, Any]:
+        """Structure and live items as plain JSON types, in the shape of the pure graph's; `versions` has those of the
+        live items only."""
+        return convert.graph_to_dict(await self._graph())
+
+    async def clear_published_data(self, *, timeout: float = CALL_TIMEOUT) -> int:
+        """Forgets all items of the scope; versions go on from where they were. How many there were."""
+        answer = await self._stub.ClearItems(pb.ClearItemsRequest(scope=self._scope), timeout=timeout)
+        return answer.cleared
+
+    async def watch(self) -> AsyncGenerator[MemoryChange, None]:
+        """Follows what is published in the scope: a snapshot first, which may be empty, then each publish.
+
+        It never ends by itself: after any outage, or where it was too slow, it connects again and begins with a
+        snapshot. A clear and an expiry are not told. Raises InvalidArgument and what else can't pass by itself. Close
+        the iterator (contextlib.aclosing) or leave the loop by cancelling its task.
+        """
+        attempt = 0
+        while True:
+            failure: errors.ArchonError | None = None
+            call = self._stub.WatchItems(pb.WatchItemsRequest(scope=self._scope))
+            try:
+                async with aclosing(cast(_Messages, translated(call))) as messages:
+                    async for message in messages:
+                        attempt = 0
+                        yield convert.change_from_proto(message)
+            except errors.ArchonError as error:
+                if self._closed or not passes(error):
+                    raise
+                failure = error
+            await asyncio.sleep(pause(attempt, failure, longest=1.0))
+            attempt += 1
+
+    async def _pull(self, node_id: str, all_ancestors: bool, timeout: float) -> list[MemoryItem]:
+        request = pb.PullItemsRequest(
+            scope=self._scope, role=convert.text(node_id, "role"), all_ancestors=all_ancestors
+        )
+        answer = await self._stub.PullItems(request, timeout=timeout)
+        return [convert.item_from_proto(item) for item in answer.items]
+
+    async def _graph(self) -> memory_pb2.ScopeGraph:
+        answer = await self._stub.GetGraph(pb.GetGraphRequest(scope=self._scope), timeout=CALL_TIMEOUT)
+        return answer.graph

@@ -1,0 +1,86 @@
+"""Between the plain values and the contract's messages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from archon.api.memory.v1 import memory_graph_service_pb2, memory_pb2
+from archon.errors import FieldViolation, InvalidArgument
+from archon.memory.item import MemoryChange, MemoryItem
+from archon.registry.convert import duration, policy_from_proto, policy_to_proto
+from archon.registry.registration import PropagationPolicy
+
+
+def text(value: str, field: str) -> str:
+    """The same, where it can be carried. Raises InvalidArgument for what is no text or can't be UTF-8."""
+    try:
+        value.encode()
+    except (AttributeError, UnicodeEncodeError) as error:
+        raise InvalidArgument(
+            f"{field} can't be sent: {error}", field_violations=[FieldViolation(field, "no text")]
+        ) from None
+    return value
+
+
+def publish_item(
+    role: str, content: str, metadata: Mapping[str, str] | None, policy: PropagationPolicy | str, ttl: float | None
+) -> memory_pb2.PublishItem:
+    """Raises InvalidArgument where a value can't be carried at all."""
+    try:
+        return memory_pb2.PublishItem(
+            role=role,
+            content=content,
+            metadata=metadata,
+            policy=policy_to_proto(policy),
+            ttl=None if ttl is None else duration(ttl),
+        )
+    except (TypeError, AttributeError, UnicodeEncodeError) as error:
+        raise InvalidArgument(f"what {role} publishes can't be sent: {error}") from None
+
+
+def item_from_proto(message: memory_pb2.MemoryItem) -> MemoryItem:
+    """All of it."""
+    published = message.publish_time.ToMicroseconds()
+    ttl = (message.expire_time.ToMicroseconds() - published) / 1e6 if message.HasField("expire_time") else None
+    return MemoryItem(
+        source_id=message.source_role,
+        content=message.content,
+        timestamp=published / 1e6,
+        version=message.version,
+        policy=policy_from_proto(message.policy),
+        metadata=dict(message.metadata),
+        ttl=ttl,
+        run_id=message.origin.run_id,
+        seq=message.origin.seq,
+    )
+
+
+def change_from_proto(message: memory_graph_service_pb2.WatchItemsResponse) -> MemoryChange:
+    """All of it."""
+    return MemoryChange(tuple(item_from_proto(item) for item in message.items), message.snapshot)
+
+
+def graph_to_dict(graph: memory_pb2.ScopeGraph) -> dict[str, Any]:
+    """Plain JSON types, in the shape of the pure graph's `to_dict`."""
+    items = [item_from_proto(item) for item in graph.items]
+    return {
+        "nodes": list(graph.roles),
+        "edges": [
+            {"src": edge.upstream, "dst": edge.downstream, "policy": policy_from_proto(edge.policy).value}
+            for edge in graph.edges
+        ],
+        "items": [
+            {
+                "source_id": item.source_id,
+                "content": item.content,
+                "timestamp": item.timestamp,
+                "version": item.version,
+                "policy": item.policy.value,
+                "metadata": dict(item.metadata),
+                "ttl": item.ttl,
+            }
+            for item in items
+        ],
+        "versions": {item.source_id: item.version for item in sorted(items, key=lambda one: one.source_id)},
+    }

@@ -1,0 +1,36 @@
+"""What comes back from the shared memory. Plain values, no wire."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from archon.registry import PropagationPolicy
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryItem:
+    """The last answer of one role in a scope.
+
+    `timestamp` is in seconds since the Unix epoch; `version` counts from 1 per scope and role and never goes back;
+    `ttl` is in seconds from `timestamp`, None for ever. `run_id` and `seq` name the event that it comes from, empty
+    and 0 where it comes from no run.
+    """
+
+    source_id: str
+    content: str
+    timestamp: float
+    version: int
+    policy: PropagationPolicy = PropagationPolicy.FINAL_RESPONSE_ONLY
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    ttl: float | None = None
+    run_id: str = ""
+    seq: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryChange:
+    """One message of a watch: items in the order they were published. A snapshot begins what is known anew."""
+
+    items: tuple[MemoryItem, ...]
+    snapshot: bool

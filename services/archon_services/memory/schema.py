@@ -1,0 +1,32 @@
+"""The tables of the SQLite store."""
+
+from __future__ import annotations
+
+from typing import Final
+
+VERSION: Final = 1
+
+# items: a role's row stays after its item is forgotten (content NULL), since it carries the version.
+# publications: events of runs that were published, and the version each got.
+TABLES: Final = """
+CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS items (
+  tenant TEXT NOT NULL, scope TEXT NOT NULL, role TEXT NOT NULL,
+  version INTEGER NOT NULL, content TEXT, metadata TEXT NOT NULL, policy TEXT NOT NULL, timestamp REAL NOT NULL,
+  ttl REAL, expires_at REAL, run_id TEXT NOT NULL, seq INTEGER NOT NULL,
+  PRIMARY KEY (tenant, scope, role)
+);
+CREATE INDEX IF NOT EXISTS items_expiring ON items (expires_at) WHERE expires_at IS NOT NULL;
+CREATE TABLE IF NOT EXISTS publications (
+  tenant TEXT NOT NULL, scope TEXT NOT NULL, run_id TEXT NOT NULL, role TEXT NOT NULL,
+  epoch INTEGER NOT NULL, seq INTEGER NOT NULL, version INTEGER NOT NULL, expires_at REAL NOT NULL,
+  PRIMARY KEY (tenant, scope, run_id, role, epoch, seq)
+);
+CREATE INDEX IF NOT EXISTS publications_expiring ON publications (expires_at);
+CREATE TABLE IF NOT EXISTS requests (
+  tenant TEXT NOT NULL, request_id TEXT NOT NULL, payload_hash BLOB NOT NULL, answer TEXT NOT NULL,
+  expires_at REAL NOT NULL,
+  PRIMARY KEY (tenant, request_id)
+);
+CREATE INDEX IF NOT EXISTS requests_expiring ON requests (expires_at);
+"""
