@@ -11,14 +11,15 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeVar
 
 import yaml
-from archon.errors import FieldViolation, InvalidArgument
 from pydantic import Field, ValidationError
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
+
+from archon.errors import FieldViolation, InvalidArgument
 
 
 class ServiceSettings(BaseSettings):
@@ -42,10 +43,17 @@ class ServiceSettings(BaseSettings):
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Flags come as arguments; the file comes last."""
-        return (init_settings, env_settings, _FileSource(settings_cls))
+        return (init_settings, _Environment(settings_cls), _FileSource(settings_cls))
 
 
 S = TypeVar("S", bound=ServiceSettings)
+
+
+class _Environment(EnvSettingsSource):
+    """ARCHON_* but what Kubernetes injects for a Service named archon: ARCHON_PORT=tcp://..."""
+
+    def _load_env_vars(self) -> Mapping[str, str | None]:
+        return {key: value for key, value in super()._load_env_vars().items() if not str(value).startswith("tcp://")}
 
 
 class _FileSource(PydanticBaseSettingsSource):

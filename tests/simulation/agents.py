@@ -11,7 +11,6 @@ from archon.api.agent.v1 import agent_pb2
 from archon.api.common.v1 import common_pb2
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.common import Failure, TaskState
-
 from tests.simulation.faults import Dice
 
 Key = tuple[str, int]

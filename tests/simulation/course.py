@@ -12,7 +12,6 @@ from archon.errors import ArchonError
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.common import Edge, Submission
 from archon_services.orchestrator.ports import Delivery
-
 from tests.simulation.faults import Dice
 from tests.simulation.loop import VirtualLoop, run_virtual
 from tests.simulation.validator import Check, must, validate_run

@@ -7,12 +7,12 @@ from collections import Counter
 from collections.abc import Iterator
 
 import pytest
+
 from archon_mesh.core.run import RunState, Task, engine
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.codec import encode_inputs
 from archon_mesh.core.run.common import TaskState
 from archon_services.orchestrator import driver
-
 from tests.simulation.course import run_seed
 from tests.simulation.run import attempt
 from tests.simulation.validator import Violation

@@ -14,7 +14,6 @@ from archon_mesh.core.run.codec import decode_inputs
 from archon_mesh.core.run.common import TaskState
 from archon_services.orchestrator.convert import event_from_proto, seconds
 from archon_services.orchestrator.journal import MemoryJournal
-
 from tests.simulation.agents import Execution
 
 

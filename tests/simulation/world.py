@@ -15,7 +15,6 @@ from archon_mesh.core.run.common import Failure, quantize
 from archon_services.orchestrator.journal import Append, MemoryJournal, NewRun, Outcome
 from archon_services.orchestrator.ports import Delivery
 from archon_services.orchestrator.runs import Runs
-
 from tests.simulation.agents import Execution, Key, SimAgent
 from tests.simulation.faults import Dice
 from tests.simulation.loop import VirtualLoop

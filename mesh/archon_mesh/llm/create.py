@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from archon.errors import InvalidArgument
-
 from archon_mesh.llm.base import ModelClient
 
 

@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from archon.errors import DeadlineExceeded, Unauthenticated, Unavailable, UnknownFailure
-
 from archon_mesh.core.messages import ChatMessage, ToolCall
 from archon_mesh.llm.base import (
     ModelChunk,

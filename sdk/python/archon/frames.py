@@ -20,6 +20,7 @@ from archon.errors import FrameTooLarge
 
 SOFT_BATCH_BYTES: Final = 256 * 1024
 MAX_FRAME_OVERHEAD: Final = 64
+FRAME_HEADER: Final = 6
 
 F = TypeVar("F", session_pb2.OrchestratorFrame, session_pb2.AgentFrame)
 
@@ -37,28 +38,28 @@ class Channel(Generic[F]):
 
     def __init__(self, ref: common_pb2.TaskRef, *, ack_at_once: bool = True) -> None:
         """`ack_at_once`: what is taken is applied; else the owner calls `apply` when it is durable."""
-        self.ref = ref
+        self.ref = common_pb2.TaskRef()
+        self.ref.CopyFrom(ref)
         self.received = 0
         self.applied = 0
         self.ack_owed = False
         self._ack_at_once = ack_at_once
         self._sent = 0
-        self._unacked: deque[F] = deque()
+        self._unacked: deque[tuple[F, int]] = deque()
+        self.pending_bytes = 0
+        """How much is kept because it isn't acked."""
 
     def stamp(self, frame: F, *, sequenced: bool = True) -> F:
         """Fills in task, sequence and ack; a sequenced frame is kept until it is acked."""
         frame.task.CopyFrom(self.ref)
-        self.refresh(frame)
+        frame.ack = self.applied
+        self.ack_owed = False
         if sequenced:
             self._sent += 1
             frame.sequence = self._sent
-            self._unacked.append(frame)
-        return frame
-
-    def refresh(self, frame: F) -> F:
-        """The ack as of now."""
-        frame.ack = self.applied
-        self.ack_owed = False
+            size = frame.ByteSize()
+            self._unacked.append((frame, size))
+            self.pending_bytes += size
         return frame
 
     def take(self, sequence: int) -> Verdict:
@@ -80,45 +81,63 @@ class Channel(Generic[F]):
 
     def acked(self, sequence: int) -> None:
         """The other side is done with everything up to here."""
-        while self._unacked and self._unacked[0].sequence <= sequence:
-            self._unacked.popleft()
+        while self._unacked and self._unacked[0][0].sequence <= sequence:
+            _, size = self._unacked.popleft()
+            self.pending_bytes -= size
+
+    def continue_after(self, sequence: int) -> None:
+        """For a new owner, once Adopted says how many frames of the former ones were applied: its own come after."""
+        again = [frame for frame, _ in self._unacked]
+        self._sent, self.pending_bytes = sequence, 0
+        self._unacked.clear()
+        for frame in again:
+            self.stamp(frame)
 
     def unacked(self, after: int = 0) -> list[F]:
         """What to send again, in order, with the ack and the epoch as of now."""
-        again = [frame for frame in self._unacked if frame.sequence > after]
+        again = [frame for frame, _ in self._unacked if frame.sequence > after]
         for frame in again:
             frame.task.CopyFrom(self.ref)
             frame.ack = self.applied
         return again
 
-    @property
-    def pending_bytes(self) -> int:
-        """How much is kept because it isn't acked."""
-        return sum(frame.ByteSize() for frame in self._unacked)
-
 
 class FrameQueue(Generic[F]):
     """What waits to leave on one stream. One writer drains it into one message: alone, a frame leaves at once.
 
-    Sequenced frames are bounded by their channels and credit; of those that may be dropped (`droppable`) only
-    `max_droppable` wait.
+    Of frames that may be dropped (`droppable`) only `max_droppable` wait. The others are bounded by their channels and
+    credit; a peer that lets `max_waiting` of them wait doesn't read, and loses the stream, not its tasks.
     """
 
-    def __init__(self, *, max_droppable: int = 2_000) -> None:
-        self._frames: deque[tuple[F, int]] = deque()
+    def __init__(self, *, max_droppable: int = 2_000, max_waiting: int = 50_000) -> None:
+        self.batch_bytes = SOFT_BATCH_BYTES
+        """About how large a message may get; lower it where the peer takes less."""
+        self.overflowed = False
+        self._frames: deque[tuple[F, int, bool]] = deque()
         self._ready = asyncio.Event()
         self._droppable = 0
         self._max_droppable = max_droppable
+        self._max_waiting = max_waiting
         self._closed = False
 
     def put(self, frame: F, *, droppable: bool = False) -> bool:
         """False where the frame was dropped: too much waits, or the stream has ended."""
         if self._closed or (droppable and self._droppable >= self._max_droppable):
             return False
+        if len(self._frames) >= self._max_waiting:
+            self.overflowed = True
+            self._frames.clear()
+            self.close()
+            return False
         self._droppable += droppable
-        self._frames.append((frame, frame.ByteSize()))
+        self._frames.append((frame, frame.ByteSize(), droppable))
         self._ready.set()
         return True
+
+    @property
+    def closed(self) -> bool:
+        """True once nothing more is taken."""
+        return self._closed
 
     def close(self) -> None:
         """The writer ends after what waits."""
@@ -126,7 +145,7 @@ class FrameQueue(Generic[F]):
         self._ready.set()
 
     async def batch(self) -> list[F]:
-        """Waits for frames and takes as many as make a message of about SOFT_BATCH_BYTES; empty: closed."""
+        """Waits for frames and takes as many as make a message of about `batch_bytes`; empty: closed."""
         while not self._frames:
             if self._closed:
                 return []
@@ -134,12 +153,11 @@ class FrameQueue(Generic[F]):
             await self._ready.wait()
         taken: list[F] = []
         size = 0
-        while self._frames and (not taken or size + self._frames[0][1] <= SOFT_BATCH_BYTES):
-            frame, length = self._frames.popleft()
+        while self._frames and (not taken or size + self._frames[0][1] <= self.batch_bytes):
+            frame, length, droppable = self._frames.popleft()
+            self._droppable -= droppable
             taken.append(frame)
-            size += length
-        if not self._frames:
-            self._droppable = 0
+            size += length + FRAME_HEADER
         return taken
 
 
@@ -161,6 +179,8 @@ def split(message: bytes) -> Iterator[bytes]:
     while position < end:
         key, position = _varint(message, position)
         number, kind = key >> 3, key & 7
+        if number == 0:
+            raise DecodeError("a field without a number")
         if kind == 2:
             length, position = _varint(message, position)
             if position + length > end:
@@ -172,6 +192,8 @@ def split(message: bytes) -> Iterator[bytes]:
             _, position = _varint(message, position)
         elif kind in (1, 5):
             position += 8 if kind == 1 else 4
+            if position > end:
+                raise DecodeError("truncated message")
         else:
             raise DecodeError(f"wire type {kind} can't be read")
 

@@ -79,8 +79,6 @@ def as_error(raised: BaseException) -> errors.ArchonError:
         return errors.DeadlineExceeded("the time given was over")
     if isinstance(raised, asyncio.CancelledError):
         return errors.OperationCancelled("the call was cancelled")
-    if isinstance(raised, NotImplementedError):
-        return errors.Unimplemented("this is in the contract, but not served here")
     if isinstance(raised, DecodeError):
         return errors.MalformedMessage("the bytes are no message of the contract, or a string is not UTF-8")
     incident = uuid.uuid4().hex[:12]
@@ -93,7 +91,7 @@ def as_error(raised: BaseException) -> errors.ArchonError:
 
 def _cut(text: str, limit: int) -> str:
     raw = text.encode("utf-8", "replace")
-    return text if len(raw) <= limit else raw[: limit - 3].decode("utf-8", "ignore") + "..."
+    return raw.decode() if len(raw) <= limit else raw[: limit - 3].decode("utf-8", "ignore") + "..."
 
 
 def to_status(error: errors.ArchonError) -> status_pb2.Status:

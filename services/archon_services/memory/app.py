@@ -8,10 +8,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import ClassVar, Final, Literal
 
-from archon.api.memory.v1 import memory_graph_service_pb2_grpc
-from archon.server import GrpcServer, Service
 from pydantic import Field
 
+from archon.api.memory.v1 import memory_graph_service_pb2_grpc
+from archon.server import GrpcServer, Service
 from archon_services.memory.servicer import MemoryGraphServicer
 from archon_services.memory.store_sqlite import SqliteStore
 from archon_services.memory.structure import Structure
@@ -34,7 +34,8 @@ class MemorySettings(ServiceSettings):
 
     registry: str = Field(default="127.0.0.1:7101", pattern=r"^\S+:\d+$", description="host:port of the registry")
     db: str = Field(default_factory=default_db, min_length=1, description="a file, or :memory: to survive nothing")
-    sync: Literal["full", "normal"] = Field(default="full", description="full survives a power cut, normal the death of the process"
+    sync: Literal["full", "normal"] = Field(
+        default="full", description="full survives a power cut, normal the death of the process"
     )
 
 

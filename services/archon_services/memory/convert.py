@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.timestamp_pb2 import Timestamp
+
 from archon.api.common.v1 import common_pb2
 from archon.api.memory.v1 import memory_graph_service_pb2 as pb
 from archon.api.memory.v1 import memory_pb2
 from archon.channel import MAX_CHECKED_BYTES
 from archon.registry.convert import policy_from_proto, policy_to_proto
 from archon_mesh.core.memory_item import PropagationPolicy
-from google.protobuf.duration_pb2 import Duration
-from google.protobuf.timestamp_pb2 import Timestamp
-
 from archon_services.memory.scope import Scope
 from archon_services.memory.store import NewItem, Published, StoredItem
 

@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from typing import Final
 
 from archon.errors import ArchonError, ResourceExhausted
-
 from archon_services.memory.store import StoredItem
 
 MAX_QUEUED: Final = 256

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 
 from archon.registry import Graph
 from archon_mesh.core.memory_graph import PropagationPolicy, SharedMemoryGraph
-
 from archon_services.memory.store import StoredItem
 
 

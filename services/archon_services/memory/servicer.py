@@ -10,7 +10,6 @@ from archon import context
 from archon.api.memory.v1 import memory_graph_service_pb2 as pb
 from archon.channel import MAX_RECEIVE_BYTES
 from archon.errors import ResourceExhausted
-
 from archon_services.memory import convert, validation
 from archon_services.memory.scope import Scope
 from archon_services.memory.store import MemoryStore

@@ -9,7 +9,6 @@ from typing import Final
 from archon.errors import Aborted, RequestIdReused, ResourceExhausted
 from archon_mesh.core.memory_graph import SharedMemoryGraph
 from archon_mesh.core.memory_item import MemoryItem, PropagationPolicy
-
 from archon_services.memory.store import NewItem, Publish, Published, StoredItem
 
 REQUESTS_KEPT: Final = 86_400.0

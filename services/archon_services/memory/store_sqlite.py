@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Final, Literal, TypeVar
 
 from archon.errors import DataLoss, FailedPrecondition, ResourceExhausted, Unavailable
-
 from archon_services.memory import statements
 from archon_services.memory.feed import Feed
 from archon_services.memory.schema import TABLES, VERSION

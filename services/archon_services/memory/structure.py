@@ -12,7 +12,6 @@ from typing import Final
 
 from archon.errors import ArchonError, DataLoss
 from archon.registry import Edge, Graph, PropagationPolicy, RegistryClient
-
 from archon_services.memory.scope import Scope
 from archon_services.memory.store import MemoryStore
 

@@ -10,7 +10,6 @@ from archon.api.memory.v1 import memory_graph_service_pb2 as pb
 from archon.api.memory.v1 import memory_pb2
 from archon.channel import MAX_CHECKED_BYTES
 from archon.errors import FieldViolation, InvalidArgument, MessageTooLarge
-
 from archon_services.memory import convert
 from archon_services.memory.statements import MAX_METADATA
 from archon_services.memory.store import Publish

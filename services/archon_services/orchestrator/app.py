@@ -10,7 +10,6 @@ from pathlib import Path
 
 from archon.api.orchestrator.v1 import orchestrator_service_pb2_grpc, run_pb2
 from archon.server import GrpcServer, Service
-
 from archon_services.orchestrator.following import RegistryFollower
 from archon_services.orchestrator.journal import Journal, MemoryJournal
 from archon_services.orchestrator.journal.sqlite import SqliteJournal

@@ -10,7 +10,6 @@ from archon.api.orchestrator.v1 import run_pb2
 from archon_mesh.core.run import RunState, Task
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run import inputs as inp
-
 from archon_services.orchestrator.convert.write import stamp
 from archon_services.orchestrator.journal import Publication, RecordRow
 from archon_services.orchestrator.ports import Delivery

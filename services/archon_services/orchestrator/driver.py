@@ -19,7 +19,6 @@ from archon_mesh.core.run import Adopt, Alarm, Assign, CancelAttempt, Effect, Pl
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.codec import encode_inputs
-
 from archon_services.orchestrator.assignment import assign_task, publications, record_rows
 from archon_services.orchestrator.convert import event_to_proto, fold_journal
 from archon_services.orchestrator.journal import Append, Journal, NewRun, Outcome

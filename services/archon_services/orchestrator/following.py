@@ -11,7 +11,6 @@ from archon import context
 from archon.errors import ArchonError, FailedPrecondition, Unavailable, UnknownCapability, UnknownRole
 from archon.registry import Registration, RegistryChange, RegistryClient
 from archon_mesh.core.run.common import Edge
-
 from archon_services.orchestrator.topology import Topology
 
 _log = logging.getLogger(__name__)

@@ -10,7 +10,6 @@ from archon.api.memory.v1 import memory_pb2
 from archon.errors import ArchonError, DeadlineExceeded, Internal, ResourceExhausted, Unavailable
 from archon.memory import MemoryGraphClient
 from archon_mesh.core.run import inputs as inp
-
 from archon_services.orchestrator.journal import Journal, OutboxRow
 from archon_services.orchestrator.ports import Delivery
 from archon_services.orchestrator.runs import Runs

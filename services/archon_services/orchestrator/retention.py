@@ -7,7 +7,6 @@ import logging
 from typing import Final
 
 from archon.errors import ArchonError
-
 from archon_services.orchestrator.driver import fold_run
 from archon_services.orchestrator.journal import Journal
 from archon_services.orchestrator.ports import Clock

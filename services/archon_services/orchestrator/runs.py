@@ -14,7 +14,6 @@ from archon.errors import ArchonError, ResourceExhausted, Unavailable, UnknownRu
 from archon_mesh.core.run import RunState
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.common import Submission
-
 from archon_services.orchestrator.convert.write import stamp
 from archon_services.orchestrator.driver import RunDriver, fold_run
 from archon_services.orchestrator.journal import Journal, NewRun

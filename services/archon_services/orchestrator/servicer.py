@@ -12,7 +12,6 @@ from archon.api.orchestrator.v1 import orchestrator_service_pb2_grpc, run_pb2
 from archon.errors import OutOfRange, RunExpired, Unavailable, UnknownRun
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.common import Submission, quantize
-
 from archon_services.orchestrator.convert.read import seconds_of
 from archon_services.orchestrator.following import RegistryFollower
 from archon_services.orchestrator.journal import Journal, RunRow

@@ -22,10 +22,15 @@ class OrchestratorSettings(ServiceSettings):
     section: ClassVar[str] = "orchestrator"
 
     registry: str = Field(default="127.0.0.1:7101", description="host:port of the registry")
-    memory: str = Field(default="127.0.0.1:7102", description="host:port of the memory service; empty: nothing is published")
+    memory: str = Field(
+        default="127.0.0.1:7102", description="host:port of the memory service; empty: nothing is published"
+    )
     journal: str = Field(default_factory=default_journal, description="a file, or 'memory' to survive nothing")
-    journal_sync: Literal["full", "normal"] = Field(default="full", description="full survives a power cut, normal the death of the process"
+    journal_sync: Literal["full", "normal"] = Field(
+        default="full", description="full survives a power cut, normal the death of the process"
     )
     max_runs: int = Field(default=5_000, ge=1, description="runs under way at once; above it RESOURCE_EXHAUSTED")
-    compact_after: float = Field(default=86_400.0, gt=0, description="seconds after its end until a run keeps its answers only")
+    compact_after: float = Field(
+        default=86_400.0, gt=0, description="seconds after its end until a run keeps its answers only"
+    )
     delete_after: float = Field(default=30 * 86_400.0, gt=0, description="seconds after its end until a run is deleted")

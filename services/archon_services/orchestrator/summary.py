@@ -7,7 +7,6 @@ from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon_mesh.core.run import RunState, Task
 from archon_mesh.core.run.common import TaskState
-
 from archon_services.orchestrator.convert import failure_to_proto
 from archon_services.orchestrator.convert.write import STRATEGIES, stamp, state_to_proto
 from archon_services.orchestrator.journal import RunRow

@@ -9,7 +9,6 @@ from typing import Final
 
 from archon.api.orchestrator.v1 import run_pb2
 from archon.errors import Unavailable
-
 from archon_services.orchestrator.journal import Journal
 
 MAX_QUEUED: Final = 2_000

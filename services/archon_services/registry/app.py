@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import ClassVar, Final
 
-from archon.api.registry.v1 import registry_service_pb2_grpc
-from archon.server import GrpcServer, Service
 from pydantic import Field
 
+from archon.api.registry.v1 import registry_service_pb2_grpc
+from archon.server import GrpcServer, Service
 from archon_services.registry.servicer import RegistryServicer
 from archon_services.registry.store import RegistryStore
 from archon_services.registry.store_memory import MemoryStore
@@ -25,7 +25,9 @@ class RegistrySettings(ServiceSettings):
 
     section: ClassVar[str] = "registry"
 
-    etcd: str = Field(default="127.0.0.1:2379", description="etcd's members as host:port,host:port; memory: kept in no etcd")
+    etcd: str = Field(
+        default="127.0.0.1:2379", description="etcd's members as host:port,host:port; memory: kept in no etcd"
+    )
     prefix: str = Field(default="/archon/v1", pattern=r"^/.*[^/]$", description="the prefix of all keys in etcd")
 
 

@@ -16,7 +16,6 @@ from graphlib import CycleError, TopologicalSorter
 from archon.api.common.v1.common_pb2 import PROPAGATION_POLICY_FINAL_RESPONSE_ONLY, Edge
 from archon.api.registry.v1.registry_pb2 import Graph, RefusedEdge, Registration
 from archon.errors import AlreadyExists, GraphCycle
-
 from archon_services.registry.state import State, Update, edge_key, instance_key, pin_key
 
 Pair = tuple[str, str]

@@ -14,6 +14,7 @@ from typing import Any, Final
 import grpc
 import grpc.aio
 from aetcd import rpc
+
 from archon import errors
 
 CALL_TIMEOUT: Final = 3.0

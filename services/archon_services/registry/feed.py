@@ -13,7 +13,6 @@ from typing import Final
 
 from archon import errors
 from archon.api.registry.v1.registry_pb2 import Graph
-
 from archon_services.registry import edges
 from archon_services.registry.state import Change, State, Update, difference
 

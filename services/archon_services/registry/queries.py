@@ -9,7 +9,6 @@ from collections.abc import Mapping
 
 from archon.api.registry.v1.registry_pb2 import Registration
 from archon.errors import InvalidArgument, UnknownCapability, UnknownRole
-
 from archon_services.registry.edges import version_key
 from archon_services.registry.state import State
 

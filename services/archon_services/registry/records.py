@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Final
 
-from archon.api.common.v1.common_pb2 import Edge
-from archon.api.registry.v1.registry_pb2 import Registration
 from google.protobuf import json_format
 
+from archon.api.common.v1.common_pb2 import Edge
+from archon.api.registry.v1.registry_pb2 import Registration
 from archon_services.registry.state import State
 
 GRAPH: Final = "graph"

@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator
 from contextlib import aclosing
 from typing import Any
 
-from archon import context
-from archon.api.registry.v1 import registry_service_pb2 as pb
 from google.protobuf.duration_pb2 import Duration
 
+from archon import context
+from archon.api.registry.v1 import registry_service_pb2 as pb
 from archon_services.registry import edges, queries, validation
 from archon_services.registry.state import Change
 from archon_services.registry.store import RegistryStore

@@ -8,7 +8,6 @@ from typing import Protocol
 
 from archon.api.common.v1.common_pb2 import Edge
 from archon.api.registry.v1.registry_pb2 import Graph, RefusedEdge, Registration
-
 from archon_services.registry.state import Change, State
 
 

@@ -15,10 +15,10 @@ from contextlib import aclosing, asynccontextmanager
 from typing import Any, Final
 
 from aetcd import rpc
+
 from archon import context, errors
 from archon.api.common.v1.common_pb2 import Edge
 from archon.api.registry.v1.registry_pb2 import Graph, Registration
-
 from archon_services.registry import edges
 from archon_services.registry.etcd import Etcd, members, range_end
 from archon_services.registry.feed import Feed

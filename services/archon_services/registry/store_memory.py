@@ -9,7 +9,6 @@ from collections.abc import AsyncGenerator, Sequence
 from archon import errors
 from archon.api.common.v1.common_pb2 import Edge
 from archon.api.registry.v1.registry_pb2 import Graph, Registration
-
 from archon_services.registry import edges
 from archon_services.registry.feed import Feed
 from archon_services.registry.state import Change, State, Update, instance_key

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+
 from archon.errors import FailedPrecondition, RequestIdReused
 from archon_services.orchestrator.journal import Append, Journal, MemoryJournal, NewRun, Outcome, Publication, RecordRow
 from archon_services.orchestrator.journal.sqlite import SqliteJournal

@@ -9,10 +9,10 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from archon.errors import ArchonError, DataLoss, ResourceExhausted
 from archon_services.orchestrator.journal import Outcome
 from archon_services.orchestrator.journal.sqlite import SqliteJournal
-
 from tests.integration.journal.test_conformance import new, step
 
 APPENDER = """

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import IO, Protocol
 
 import pytest
+
 from archon.memory import MemoryGraphClient
 from archon.registry import Edge, PropagationPolicy, RegistryClient
 

@@ -9,6 +9,7 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING
 
 import pytest
+
 from archon.errors import ArchonError
 from archon.memory import MemoryGraphClient, PropagationPolicy, PublishItem
 

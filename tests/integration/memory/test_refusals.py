@@ -8,6 +8,7 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
 from archon.api.memory.v1 import (
     long_term_memory_service_pb2,
     long_term_memory_service_pb2_grpc,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import grpc
 import pytest
+
 from archon.errors import (
     FailedPrecondition,
     GraphCycle,

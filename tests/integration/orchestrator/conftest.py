@@ -8,10 +8,10 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
+
 from archon.client import Client
 from archon.registry import RegistryClient
 from archon_services.testing import EtcdProcess
-
 from tests.support.services import ServiceProcess, eventually
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import grpc
 import grpc.aio
 import pytest
+
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.api.orchestrator.v1 import orchestrator_service_pb2_grpc
@@ -21,7 +22,6 @@ from archon.errors import (
     UnknownRole,
 )
 from archon.status import from_rpc_error
-
 from tests.integration.orchestrator.conftest import Mesh
 
 METHOD = "/archon.api.orchestrator.v1.OrchestratorService/SubmitRun"

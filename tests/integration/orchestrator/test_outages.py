@@ -7,11 +7,11 @@ import signal
 import time
 
 import pytest
+
 from archon.api.common.v1 import common_pb2
 from archon.client import answer_text
 from archon.errors import ArchonError, RequestIdReused
 from archon.memory import MemoryGraphClient
-
 from tests.integration.orchestrator.conftest import Mesh
 from tests.support.services import eventually
 

@@ -6,6 +6,7 @@ import asyncio
 import uuid
 
 import pytest
+
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.api.orchestrator.v1 import orchestrator_service_pb2_grpc, run_pb2
@@ -21,7 +22,6 @@ from archon.errors import (
 )
 from archon.memory import MemoryGraphClient
 from archon.testing import FakeAgent
-
 from tests.integration.orchestrator.conftest import Mesh
 from tests.support.services import eventually
 

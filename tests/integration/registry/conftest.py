@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any, Protocol
 
 import pytest
+
 from archon.registry import DependsOn, Registration, RegistryClient
 from archon_services.registry import RegistrySettings, registry_app
 from archon_services.testing import EtcdProcess

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import networkx as nx
 import pytest
+
 from archon.errors import AlreadyExists, GraphCycle, InvalidArgument, UnknownCapability, UnknownRole
 from archon.registry import (
     Capability,
@@ -19,7 +20,6 @@ from archon.registry import (
     RegistryClient,
     Tool,
 )
-
 from tests.integration.registry.conftest import Eventually, Make
 
 

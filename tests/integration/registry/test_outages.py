@@ -10,11 +10,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 
 import pytest
+
 from archon.errors import ArchonError, DeadlineExceeded, Unavailable
 from archon.registry import RegistryClient
 from archon_services.registry import registry_app
 from archon_services.testing import EtcdProcess
-
 from tests.integration.registry.conftest import Eventually, Make, settings
 
 

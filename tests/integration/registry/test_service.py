@@ -17,6 +17,8 @@ import grpc
 import grpc.aio
 import networkx as nx
 import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
 from archon import status
 from archon.api.registry.v1 import registry_service_pb2 as pb
 from archon.api.registry.v1 import registry_service_pb2_grpc
@@ -26,8 +28,6 @@ from archon.errors import ArchonError, GraphCycle, InvalidArgument, Unavailable
 from archon.registry import Registration, RegistryClient
 from archon_services.registry import registry_app
 from archon_services.testing import EtcdProcess
-from grpc_health.v1 import health_pb2, health_pb2_grpc
-
 from tests.integration.registry.conftest import Eventually, Make, settings
 
 SERVICE = "/archon.api.registry.v1.RegistryService"
@@ -167,6 +167,7 @@ async def test_a_value_that_somebody_broke_is_left_out(
     etcd: EtcdProcess, prefix: str, make: Make, eventually: Eventually
 ) -> None:
     from aetcd import rpc
+
     from archon_services.registry.etcd import Etcd
 
     writer = Etcd([etcd.address])

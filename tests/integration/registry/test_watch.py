@@ -7,7 +7,6 @@ from contextlib import aclosing
 from dataclasses import replace
 
 from archon.registry import Graph, RegistryChange, RegistryClient
-
 from tests.integration.registry.conftest import Make
 
 

@@ -9,13 +9,14 @@ from typing import Any
 import grpc
 import grpc.aio
 import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
 from archon import context, errors
 from archon.api.registry.v1 import registry_service_pb2 as pb
 from archon.api.registry.v1 import registry_service_pb2_grpc
 from archon.channel import connect, service_options
 from archon.interceptors import translated
 from archon.server import GrpcServer, Service
-from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 NAME = "archon.api.registry.v1.RegistryService"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import networkx as nx
 import pytest
+
 from archon.errors import GraphCycle, InvalidArgument
 from archon_mesh.core.memory_graph import CycleError, MemoryItem, PropagationPolicy, SharedMemoryGraph
 

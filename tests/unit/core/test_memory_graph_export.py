@@ -8,6 +8,9 @@ from itertools import pairwise
 from xml.etree import ElementTree
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from archon.errors import InvalidArgument
 from archon_mesh.core.memory_graph import (
     CycleError,
@@ -18,8 +21,6 @@ from archon_mesh.core.memory_graph import (
     to_svg,
     to_text,
 )
-from hypothesis import given
-from hypothesis import strategies as st
 
 EDGES = [("requirements", "designer"), ("requirements", "implementer"), ("designer", "implementer")]
 NASTY = 'a "b" <c> & \\ #1; end'

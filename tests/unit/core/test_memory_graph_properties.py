@@ -10,9 +10,10 @@ from threading import Barrier
 
 import networkx as nx
 import pytest
-from archon_mesh.core.memory_graph import CycleError, MemoryItem, SharedMemoryGraph
 from hypothesis import given
 from hypothesis import strategies as st
+
+from archon_mesh.core.memory_graph import CycleError, MemoryItem, SharedMemoryGraph
 
 
 @pytest.fixture

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from archon_mesh.core.memory_graph import MemoryItem
-from archon_mesh.core.messages import ChatMessage, with_shared_context
 from hypothesis import given
 from hypothesis import strategies as st
+
+from archon_mesh.core.memory_graph import MemoryItem
+from archon_mesh.core.messages import ChatMessage, with_shared_context
 
 PROMPT, QUERY = ChatMessage("system", "You design."), ChatMessage("user", "Go.")
 

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+
 from archon.errors import InvalidArgument
 from archon_mesh.llm import create_model
 

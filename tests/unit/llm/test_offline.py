@@ -7,12 +7,13 @@ import re
 import time
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from archon_mesh.core.memory_graph import SharedMemoryGraph
 from archon_mesh.core.messages import ChatMessage, with_shared_context
 from archon_mesh.llm import ModelRequest, Usage, create_model
 from archon_mesh.llm.offline_tasks import NOTICE, task_of, write_reply
-from hypothesis import given
-from hypothesis import strategies as st
 
 PROMPTS = {
     "requirements": "You are the requirements analyst. Extract the requirements for the designer.",

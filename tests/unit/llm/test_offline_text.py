@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 
 import pytest
-from archon_mesh.llm.offline_text import find_demands, salient_words, shorten, split_sentences
 from hypothesis import given
 from hypothesis import strategies as st
+
+from archon_mesh.llm.offline_text import find_demands, salient_words, shorten, split_sentences
 
 
 def sentences(text: str) -> list[str]:

@@ -10,6 +10,7 @@ from email.utils import format_datetime
 
 import pytest
 import pytest_asyncio
+
 from archon.errors import (
     ArchonError,
     DeadlineExceeded,
@@ -24,7 +25,6 @@ from archon.errors import (
 from archon_mesh.core.messages import ChatMessage, ToolCall
 from archon_mesh.llm import ModelChunk, ModelReply, ModelRequest, ToolSpec, Usage
 from archon_mesh.llm.openai import OpenAIModel
-
 from tests.support.openai_server import Answer, OpenAIServer, completion
 
 KEY = "secret-0123456789"

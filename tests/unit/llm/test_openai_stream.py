@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 import pytest_asyncio
+
 from archon.errors import ArchonError, DeadlineExceeded, InvalidArgument, ResourceExhausted, Unavailable
 from archon_mesh.core.messages import ChatMessage, ToolCall
 from archon_mesh.llm import ModelChunk, ModelReply, ModelRequest, Usage
 from archon_mesh.llm.openai import OpenAIModel
-
 from tests.support.openai_server import USAGE, Answer, OpenAIServer, chunk
 
 KEY = "secret-0123456789"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from archon.errors import InvalidArgument
 from archon_services.memory import MemorySettings
 from archon_services.settings import load

@@ -9,6 +9,7 @@ from contextlib import aclosing
 from pathlib import Path
 
 import pytest
+
 from archon.errors import (
     Aborted,
     ArchonError,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from archon.errors import DataLoss, GraphCycle
 from archon.registry import Edge, Graph, PropagationPolicy
 from archon_mesh.core.memory_item import MemoryItem

@@ -6,6 +6,9 @@ from itertools import pairwise
 
 import networkx as nx
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from archon.api.common.v1.common_pb2 import (
     PROPAGATION_POLICY_FINAL_RESPONSE_ONLY,
     PROPAGATION_POLICY_FULL_HISTORY,
@@ -16,8 +19,6 @@ from archon.api.registry.v1.registry_pb2 import DependsOn, Graph, Registration
 from archon.errors import AlreadyExists, GraphCycle
 from archon_services.registry import edges
 from archon_services.registry.state import State, edge_key, pin_key
-from hypothesis import given
-from hypothesis import strategies as st
 
 ROLES = ["a", "b", "c", "d", "e"]
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from archon.api.orchestrator.v1 import run_pb2
 from archon_mesh.core.run import RunState, decide, fold, open_effects
 from archon_mesh.core.run import events as ev
@@ -9,8 +12,6 @@ from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.codec import decode_inputs, encode_inputs
 from archon_mesh.core.run.common import Edge, Failure, Submission, TaskState, quantize
 from archon_services.orchestrator.convert import event_to_proto, fold_journal
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 FAILURES = st.builds(
     Failure,

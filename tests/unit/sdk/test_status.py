@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import grpc
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from archon import errors, status
 from archon.api.common.v1 import failure_pb2
 from archon_mesh.core.memory_graph import CycleError
-from hypothesis import given
-from hypothesis import strategies as st
 
 
 def every_class(root: type[errors.ArchonError] = errors.ArchonError) -> list[type[errors.ArchonError]]:

@@ -9,8 +9,8 @@ from threading import RLock
 from typing import Any
 
 import networkx as nx
-from archon.errors import ArchonError, InvalidArgument
 
+from archon.errors import ArchonError, InvalidArgument
 from archon_mesh.core.memory_graph.cycle import CycleError
 from archon_mesh.core.memory_item import MemoryItem, PropagationPolicy
 

@@ -13,25 +13,27 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import random
 import uuid
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Final, TypeVar
+from types import TracebackType
+from typing import Final, TypeVar
 
-from archon.agent.session import FEATURES, PROTOCOL, AgentSession, close_silent, draining, no_capacity, replaced
+from archon.agent.held import Handler, HeldTask
+from archon.agent.refusals import draining, no_capacity, replaced
+from archon.agent.servicer import SERVICE, AgentServicer
+from archon.agent.session import AgentSession
 from archon.agent.settings import AgentSettings
-from archon.agent.table import Handler, TaskTable
-from archon.api.agent.v1 import agent_service_pb2, agent_service_pb2_grpc, session_pb2
-from archon.channel import MAX_CHECKED_BYTES
-from archon.errors import ArchonError, FailedPrecondition
-from archon.interceptors import raw_messages
+from archon.agent.table import TaskTable
+from archon.api.agent.v1 import agent_service_pb2_grpc
+from archon.errors import ArchonError, FailedPrecondition, Unavailable
 from archon.registry import Capability, DependsOn, Registration, RegistryClient, Tool
-from archon.registry.convert import registration_to_proto
 from archon.server import GrpcServer, Service, signalled
 
 _log = logging.getLogger(__name__)
 
-SERVICE: Final = "archon.api.agent.v1.AgentService"
 SWEEP_INTERVAL: Final = 5.0
 DRAIN_GRACE: Final = 30.0
 ACK_GRACE: Final = 5.0
@@ -43,7 +45,8 @@ class AgentServer:
     """Serves `role` on host:port and keeps it registered. What isn't given here comes from the environment
     (`AgentSettings`), so that the same file runs on a laptop and in a cluster.
 
-    `max_tasks` is how many tasks run at once, over all orchestrators together.
+    `max_tasks` is how many tasks run at once, over all orchestrators together. Use `run` for a process, or `start` and
+    `stop`, or `async with` within a loop of your own.
     """
 
     def __init__(
@@ -77,9 +80,11 @@ class AgentServer:
             ttl=self.settings.ttl,
         )
         self._handler = handler
-        self._tasks = TaskTable(self.registration.max_tasks, MAX_CHECKED_BYTES)
+        self._tasks = TaskTable(self.registration.max_tasks, self._credit)
+        self._streams: list[AgentSession] = []
         self._sessions: list[AgentSession] = []
         self._draining = False
+        self._left_behind = 0
         self._server: GrpcServer | None = None
         self._registry: RegistryClient | None = None
         self._sweeper: asyncio.Task[None] | None = None
@@ -104,16 +109,22 @@ class AgentServer:
         return self._server.address if self._server is not None else ""
 
     async def start(self) -> str:
-        """Serves, then registers (where a registry is configured). Returns the address."""
+        """Serves, then registers (where a registry is configured; one that can't be reached is tried on in the
+        background). Returns the address. Raises FailedPrecondition without a handler, Unavailable where the port is
+        taken, and what the registry refuses, such as InvalidArgument."""
         _ = self.handler
-        service = Service(SERVICE, agent_service_pb2_grpc.add_AgentServiceServicer_to_server, _Servicer(self))
+        service = Service(SERVICE, agent_service_pb2_grpc.add_AgentServiceServicer_to_server, AgentServicer(self))
         self._server = GrpcServer([service], host=self.settings.host, port=self.settings.port)
         address = await self._server.start()
         self._sweeper = asyncio.create_task(self._sweep(), name="agent-sweep")
         self.registration = replace(self.registration, address=self.settings.advertised(self._server.port))
         if self.settings.registry:
-            self._registry = RegistryClient(self.settings.registry)
-            await self._registry.register(self.registration)
+            try:
+                self._registry = RegistryClient(self.settings.registry)
+                await self._registry.register(self.registration)
+            except BaseException:
+                await self.stop(0.0)
+                raise
         return address
 
     async def stop(self, grace: float = DRAIN_GRACE) -> None:
@@ -123,26 +134,38 @@ class AgentServer:
             self._stopped = asyncio.create_task(self._stop(grace), name="agent-stop")
         await asyncio.shield(self._stopped)
 
+    async def __aenter__(self) -> AgentServer:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop(DRAIN_GRACE if error is None else 0.0)
+
     async def _stop(self, grace: float) -> None:
         self._draining = True
         if self._server is not None:
             await self._server.unhealthy()
+        for session in self._sessions:
+            session.drain()
+        self._credit()
         if self._registry is not None:
             await self._registry.close()
-        for session in self._sessions:
-            session.queue.put(session_pb2.AgentFrame(drain=session_pb2.Drain(reason="the agent is stopping")))
-            session.credit(0)
         try:
-            async with asyncio.timeout(grace if self._tasks.working else ACK_GRACE):
+            async with asyncio.timeout(grace):
                 while self._tasks.working:
-                    await self._tasks.wait_changed()
-            async with asyncio.timeout(ACK_GRACE):
-                while self._sessions and any(True for _ in self._tasks):
                     await self._tasks.wait_changed()
         except TimeoutError:
             _log.warning("stopping with %d tasks under way", self._tasks.working)
-        await self._tasks.stop()
-        for session in list(self._sessions):
+        try:
+            async with asyncio.timeout(min(grace, ACK_GRACE)):
+                while self._sessions and len(self._tasks) > self._tasks.working:
+                    await self._tasks.wait_changed()
+        except TimeoutError:
+            _log.warning("stopping with results that nobody acked")
+        self._left_behind = await self._tasks.stop()
+        for session in self._streams:
             session.end()
         if self._sweeper is not None:
             self._sweeper.cancel()
@@ -155,21 +178,33 @@ class AgentServer:
         logging.basicConfig(
             level=self.settings.log_level.upper(), format=f"%(asctime)s %(levelname)-7s {self.role} %(message)s"
         )
+        return asyncio.run(self.serve())
 
-        async def main() -> int:
-            stop = signalled()
-            try:
-                address = await self.start()
-            except ArchonError as error:
-                _log.error("%s", error)
-                return 1
-            self.settings.announce(address)
-            _log.info("%s serves on %s", self.instance_id, address)
-            await stop.wait()
-            await self.stop()
-            return 0
+    async def serve(self) -> int:
+        """As `run`, in a loop of your own: until a signal. Returns the process's exit code: 0 after a drain, 1 where it
+        couldn't start."""
+        stop = signalled()
+        try:
+            address = await self.start()
+        except ArchonError as error:
+            _log.error("%s", error)
+            return 1
+        self.settings.announce(address)
+        _log.info("%s serves on %s", self.instance_id, address)
+        await stop.wait()
+        await self.stop()
+        if self._left_behind:
+            logging.shutdown()
+            os._exit(1)  # the loop would wait for ever for a handler that takes no cancellation
+        return 0
 
-        return asyncio.run(main())
+    # What the streams ask for
+
+    def stream_began(self) -> AgentSession:
+        """A stream came in; it isn't a session before Open."""
+        session = AgentSession(self, self._tasks)
+        self._streams.append(session)
+        return session
 
     def session_opened(self, session: AgentSession) -> int:
         """A stream was opened: an older one of the same orchestrator ends, the capacity is split anew. Returns the
@@ -179,33 +214,37 @@ class AgentServer:
                 self._sessions.remove(older)
                 older.end(replaced(session.orchestrator_id))
         self._sessions.append(session)
-        share = self._share()
-        for other in self._sessions:
-            if other is not session:
-                other.credit(share)
-        return share
+        session.told = self._share()  # Ready says it
+        self._credit()
+        return session.told
 
-    def session_closed(self, session: AgentSession) -> None:
+    def stream_ended(self, session: AgentSession) -> None:
         """A stream ended; its tasks go on and wait for another to take them up."""
+        self._streams.remove(session)
+        if session in self._sessions:
+            self._sessions.remove(session)
         for held in self._tasks:
             if held.session is session:
                 held.session = None
-        if session in self._sessions:
-            self._sessions.remove(session)
-            for other in self._sessions:
-                other.credit(self._share())
         self._tasks.changed()
 
-    def _share(self) -> int:
-        if self._draining or self._tasks.parked_full:
-            return 0
-        return max(1, self._tasks.capacity // max(1, len(self._sessions)))
+    def _credit(self) -> None:
+        share = self._share()
+        for session in self._sessions:
+            session.credit(share)
 
-    def no_room(self, session: AgentSession) -> ArchonError | None:
-        """Why a further task can't be taken, if it can't."""
+    def _share(self) -> int:
+        room = self._tasks.capacity - self._tasks.lost_capacity
+        if self._draining or room <= 0 or self._tasks.parked_full:
+            return 0
+        return max(1, room // max(1, len(self._sessions)))
+
+    def no_room(self, superseded: HeldTask | None) -> ArchonError | None:
+        """Why a further task can't be taken, if it can't. `superseded` makes room for it."""
         if self._draining:
             return draining()
-        if self._tasks.working >= self._tasks.capacity + len(self._sessions) - 1 or self._tasks.parked_full:
+        busy = len(self._tasks.running - {superseded}) if superseded is not None else len(self._tasks.running)
+        if busy >= max(self._tasks.capacity, len(self._sessions)) or self._tasks.parked_full:
             return no_capacity(0.2)
         return None
 
@@ -213,51 +252,17 @@ class AgentServer:
         while True:
             await asyncio.sleep(SWEEP_INTERVAL)
             self._tasks.expire()
-            close_silent(self._sessions)
-            if not self._sessions:
-                continue
-            for held in self._tasks:
-                if held.session is None and not held.working:
-                    held.session = self._sessions[0]  # a result that nobody asked for: any orchestrator will judge it
-                    held.send_again(0)
-                    held.session = None
+            for session in self._streams:
+                if session.is_silent:
+                    session.end(Unavailable("nothing was heard from the orchestrator"))
+            self._credit()
+            if self._sessions:
+                self._offer(random.choice(self._sessions))
 
-
-class _Servicer(agent_service_pb2_grpc.AgentServiceServicer):
-    """The wire of an agent. RunTask and Deliver are not served."""
-
-    def __init__(self, agent: AgentServer) -> None:
-        self._agent = agent
-
-    def RunTask(self, request: Any, context: Any) -> Any:
-        raise NotImplementedError
-
-    def Deliver(self, request: Any, context: Any) -> Any:
-        raise NotImplementedError
-
-    async def Describe(  # type: ignore[override]
-        self, request: agent_service_pb2.DescribeRequest, context: Any
-    ) -> agent_service_pb2.DescribeResponse:
-        return agent_service_pb2.DescribeResponse(
-            registration=registration_to_proto(self._agent.registration),
-            protocols=[PROTOCOL],
-            features=FEATURES,
-            input_modes=["text/plain"],
-            output_modes=["text/plain"],
-        )
-
-    @raw_messages
-    async def Session(  # type: ignore[override]
-        self, request_iterator: AsyncIterator[bytes], context: Any
-    ) -> AsyncIterator[agent_service_pb2.SessionResponse]:
-        session = AgentSession(self._agent, self._agent._tasks)
-        reader = asyncio.create_task(session.read(request_iterator), name="session-read")
-        try:
-            while frames := await session.queue.batch():
-                yield agent_service_pb2.SessionResponse(frames=frames)
-            if session.error is not None:
-                raise session.error
-        finally:
-            reader.cancel()
-            self._agent.session_closed(session)
-            await asyncio.wait([reader], timeout=1.0)
+    def _offer(self, session: AgentSession) -> None:
+        """Results that nobody asked for: any orchestrator can judge them by its journal."""
+        for held in self._tasks:
+            if held.session is None and not held.working:
+                held.session = session
+                held.send_again(0)
+                held.session = None

@@ -8,27 +8,25 @@ from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Final
 
 from google.protobuf.message import DecodeError
+from google.protobuf.unknown_fields import UnknownFieldSet
 
 from archon import status
-from archon.agent.table import HeldTask, TaskTable
+from archon.agent.held import HeldTask
+from archon.agent.refusals import Ending, invalid, unknown
+from archon.agent.table import TaskTable
 from archon.api.agent.v1 import session_pb2
 from archon.api.common.v1 import common_pb2
 from archon.channel import MAX_CHECKED_BYTES
 from archon.errors import (
     ArchonError,
-    FailedPrecondition,
     MalformedMessage,
     NotFound,
-    ResourceExhausted,
     SequenceGap,
     SessionAlreadyOpen,
     SessionNotOpen,
-    SessionReplaced,
-    Unavailable,
-    UnknownFrame,
     WrongInstance,
 )
-from archon.frames import FrameQueue, Verdict, split, task_of
+from archon.frames import SOFT_BATCH_BYTES, FrameQueue, Verdict, split, task_of
 
 if TYPE_CHECKING:
     from archon.agent.server import AgentServer
@@ -37,6 +35,15 @@ _log = logging.getLogger(__name__)
 
 PROTOCOL: Final = 1
 FEATURES: Final = ("cancel", "park", "adopt", "credit", "progress", "record", "drain")
+
+LEAST_MESSAGE_BYTES: Final = 128 * 1024
+"""No orchestrator may take less in one message: failures and deltas must fit."""
+
+DEFAULT_PARK_TTL: Final = 25 * 3600.0
+"""Seconds, where Open says nothing: longer than any run."""
+
+OPEN_TIMEOUT: Final = 10.0
+"""Seconds that a stream may be without Open."""
 
 
 class AgentSession:
@@ -49,22 +56,43 @@ class AgentSession:
         self.orchestrator_id = ""
         self.error: ArchonError | None = None
         self.peer_limit = MAX_CHECKED_BYTES
-        self.silence_limit = 2.0
-        self.last_heard = time.monotonic()
+        self.park_ttl = DEFAULT_PARK_TTL
+        self.agreed: frozenset[str] = frozenset()
+        """The features that both sides speak; no other kinds of frames are sent."""
+        self.told: int | None = None
+        """The window as the orchestrator knows it; None: it may have made it smaller."""
+        self._silence_limit = 2.0
+        self._began = self._heard = time.monotonic()
 
     async def read(self, messages: AsyncIterator[bytes]) -> None:
         """Until the stream ends, or `end` is called."""
         try:
             async for message in messages:
-                self.last_heard = time.monotonic()
-                for raw in _frames(message):
-                    self._frame(raw)
-        except DecodeError:
-            self._refuse(None, MalformedMessage("the message can't be taken apart into frames"))
+                if self.queue.closed:
+                    break
+                self._heard = time.monotonic()
+                self._message(message)
         except ArchonError as error:
             self.error = error
+        except Exception as error:  # noqa: BLE001 - however a stream breaks, its tasks go on
+            _log.info("the stream of %s broke: %s", self.orchestrator_id or "nobody", type(error).__name__)
         finally:
             self.queue.close()
+
+    def _message(self, message: bytes) -> None:
+        try:
+            for raw in split(message):
+                self._frame(raw)
+        except DecodeError:
+            self._refuse(None, MalformedMessage("the message can't be taken apart into frames"))
+
+    @property
+    def is_silent(self) -> bool:
+        """True where it was never opened, or nothing was heard for so long that the orchestrator is gone."""
+        now = time.monotonic()
+        if not self.orchestrator_id:
+            return now - self._began > OPEN_TIMEOUT
+        return now - self._heard > max(10.0, 5 * self._silence_limit)
 
     def end(self, error: ArchonError | None = None) -> None:
         """Ends the stream after what waits, with this error or with OK."""
@@ -72,8 +100,16 @@ class AgentSession:
         self.queue.close()
 
     def credit(self, max_tasks: int) -> None:
-        """Says how many tasks may be in flight here."""
+        """Says how many tasks may be in flight here, where that is news."""
+        if max_tasks == self.told or "credit" not in self.agreed:
+            return
+        self.told = max_tasks
         self.queue.put(session_pb2.AgentFrame(credit=session_pb2.Credit(max_tasks=max_tasks)))
+
+    def drain(self) -> None:
+        """Says that nothing new is taken."""
+        if "drain" in self.agreed:
+            self.queue.put(session_pb2.AgentFrame(drain=session_pb2.Drain(reason="the agent is stopping")))
 
     def _refuse(self, ref: common_pb2.TaskRef | None, error: ArchonError) -> None:
         frame = session_pb2.AgentFrame(failure=status.to_failure(error))
@@ -98,10 +134,10 @@ class AgentSession:
                 self._task_frame(frame, arm)
             else:
                 self._session_frame(frame, arm)
-        except (WrongInstance, _Ending):
+        except (WrongInstance, Ending):
             raise
-        except ArchonError as error:
-            self._refuse(ref, error)
+        except Exception as error:  # noqa: BLE001 - one frame never kills its neighbours
+            self._refuse(ref, status.as_error(error))
 
     def _open(self, said: session_pb2.Open) -> None:
         if self.orchestrator_id:
@@ -112,25 +148,29 @@ class AgentSession:
                 metadata={"instance_id": self._agent.instance_id},
             )
         if said.protocol < PROTOCOL:
-            raise _Ending(
+            raise Ending(
                 f"this agent speaks protocol {PROTOCOL}, the orchestrator {said.protocol}",
                 reason="PROTOCOL_MISMATCH",
             )
         if not said.orchestrator_id:
-            raise SessionNotOpen("Open names no orchestrator")
-        self.orchestrator_id = said.orchestrator_id
+            raise invalid("open.orchestrator_id", "names the orchestrator's process")
         if said.max_message_bytes:
+            if said.max_message_bytes < LEAST_MESSAGE_BYTES:
+                raise invalid("open.max_message_bytes", f"at least {LEAST_MESSAGE_BYTES:,}")
             self.peer_limit = min(MAX_CHECKED_BYTES, said.max_message_bytes)
+            self.queue.batch_bytes = min(SOFT_BATCH_BYTES, self.peer_limit // 2)
         if said.HasField("silence_limit"):
-            self.silence_limit = said.silence_limit.ToNanoseconds() / 1e9
+            self._silence_limit = said.silence_limit.ToNanoseconds() / 1e9
         if said.HasField("park_ttl"):
-            self._tasks.park_ttl = max(self._tasks.park_ttl, said.park_ttl.ToNanoseconds() / 1e9)
-        share = self._agent.session_opened(self)
+            self.park_ttl = said.park_ttl.ToNanoseconds() / 1e9
+        self.orchestrator_id = said.orchestrator_id
+        self.agreed = frozenset(FEATURES).intersection(said.features)
+        self.told = self._agent.session_opened(self)
         ready = session_pb2.Ready(
             instance_id=self._agent.instance_id,
             protocol=PROTOCOL,
-            features=[name for name in FEATURES if name in said.features],
-            max_tasks=share,
+            features=sorted(self.agreed),
+            max_tasks=self.told,
             max_message_bytes=MAX_CHECKED_BYTES,
         )
         self.queue.put(session_pb2.AgentFrame(ready=ready))
@@ -138,14 +178,14 @@ class AgentSession:
     def _session_frame(self, frame: session_pb2.OrchestratorFrame, arm: str | None) -> None:
         if arm == "heartbeat":
             echo = session_pb2.Heartbeat(echo=frame.heartbeat.counter)
-            self.queue.put(session_pb2.AgentFrame(heartbeat=echo))
+            self.queue.put(session_pb2.AgentFrame(heartbeat=echo), droppable=True)
             self._flush_acks()
         elif arm == "failure":
             _log.warning("the orchestrator refused something: %s", frame.failure.message)
         elif arm == "drain":
             _log.info("orchestrator %s is going: %s", self.orchestrator_id, frame.drain.reason)
         else:
-            raise _unknown(arm)
+            raise unknown(arm)
 
     def _task_frame(self, frame: session_pb2.OrchestratorFrame, arm: str | None) -> None:
         self._tasks.check_epoch(frame.task)
@@ -154,7 +194,7 @@ class AgentSession:
             if frame.ack:
                 held.channel.acked(frame.ack)
             if frame.sequence and arm != "assign_task" and held.channel.take(frame.sequence) is not Verdict.APPLY:
-                self._out_of_order(held, frame.sequence)
+                self._out_of_order(held, frame.sequence, arm)
                 return
         match arm:
             case "assign_task":
@@ -169,17 +209,19 @@ class AgentSession:
                     self._tasks.drop(held)
             case "failure":
                 self._told(frame, held)
-            case None if frame.ack:
+            case None if frame.ack and not frame.sequence and not len(UnknownFieldSet(frame)):
                 pass  # nothing but an ack
             case _:
-                raise _unknown(arm)
+                raise unknown(arm)
         if held is not None and not held.working and not held.channel.unacked():
             self._tasks.drop(held)  # the result is where it should be
 
-    def _out_of_order(self, held: HeldTask, sequence: int) -> None:
+    def _out_of_order(self, held: HeldTask, sequence: int, arm: str | None) -> None:
         if sequence > held.channel.received:
             expected = held.channel.received + 1
             raise SequenceGap(f"frame {sequence} came where {expected} was due", metadata={"expected": str(expected)})
+        if arm == "cancel_task":
+            held.cancel()  # twice does no harm, and a new owner that counts from 1 must be heard
 
     def _assign(self, frame: session_pb2.OrchestratorFrame, held: HeldTask | None) -> None:
         if held is not None:
@@ -190,8 +232,9 @@ class AgentSession:
         newest = self._tasks.newest(frame.task.task_id)
         if newest is not None and newest.ref.attempt > frame.task.attempt:
             return  # a late frame of an attempt that was superseded
-        refusal = self._agent.no_room(self)
+        refusal = self._agent.no_room(newest)
         if refusal is not None:
+            self.told = None  # it halves its window now
             self._reject(frame.task, refusal, frame.sequence)
             return
         task = HeldTask(self._tasks, frame.task, self)
@@ -208,8 +251,7 @@ class AgentSession:
             gone = NotFound("this instance doesn't hold the task", reason="NOT_HELD")
             self._reject(frame.task, gone, frame.sequence)
             return
-        held.session = self
-        held.ref.epoch = frame.task.epoch
+        held.bind(self, frame.task.epoch)
         if held.working:
             adopted = session_pb2.Adopted(last_applied=held.channel.applied)
             self.queue.put(session_pb2.AgentFrame(task=held.ref, adopted=adopted))
@@ -228,38 +270,3 @@ class AgentSession:
         for held in self._tasks:
             if held.session is self and held.channel.ack_owed:
                 self.queue.put(held.channel.stamp(session_pb2.AgentFrame(), sequenced=False))
-
-
-class _Ending(FailedPrecondition):
-    """Ends the stream, not only the frame."""
-
-
-def _frames(message: bytes) -> list[bytes]:
-    return list(split(message))
-
-
-def _unknown(arm: str | None) -> UnknownFrame:
-    return UnknownFrame(f"this agent doesn't know the frame {arm or 'of this number'}")
-
-
-def replaced(orchestrator_id: str) -> SessionReplaced:
-    """What ends an older stream of the same orchestrator."""
-    return SessionReplaced("a newer stream of the same orchestrator took over", metadata={"id": orchestrator_id})
-
-
-def draining() -> Unavailable:
-    """Why a task isn't taken while the agent drains."""
-    return Unavailable("this instance is draining", reason="DRAINING")
-
-
-def no_capacity(retry_delay: float) -> ResourceExhausted:
-    """Why a task isn't taken above the capacity."""
-    return ResourceExhausted("this instance has no room now", reason="NO_CAPACITY", retry_delay=retry_delay)
-
-
-def close_silent(sessions: list[AgentSession]) -> None:
-    """Ends streams whose orchestrator has been silent for long: it is gone, and its share of the capacity is free."""
-    now = time.monotonic()
-    for session in sessions:
-        if now - session.last_heard > max(10.0, 5 * session.silence_limit):
-            session.end(Unavailable("nothing was heard from the orchestrator"))

@@ -35,11 +35,11 @@ class AgentSettings:
         ready = env.get("ARCHON_READY_FILE", "")
         return cls(
             host=env.get("ARCHON_HOST", "127.0.0.1"),
-            port=int(_number(env, "ARCHON_PORT", 0, 0, 65535)),
+            port=_whole(env, "ARCHON_PORT", 0, 65535),
             registry=env.get("ARCHON_REGISTRY", ""),
             advertise=env.get("ARCHON_ADVERTISE", ""),
             depends_on=None if depends_on is None else tuple(r.strip() for r in depends_on.split(",") if r.strip()),
-            max_tasks=int(_number(env, "ARCHON_MAX_TASKS", 0, 0, 100_000)),
+            max_tasks=_whole(env, "ARCHON_MAX_TASKS", 0, 100_000),
             ttl=_number(env, "ARCHON_TTL", 10.0, 1.0, 3600.0),
             log_level=_level(env),
             ready_file=Path(ready) if ready else None,
@@ -57,6 +57,15 @@ class AgentSettings:
             partial = self.ready_file.with_name(f".{self.ready_file.name}.{os.getpid()}")
             partial.write_text(address)
             partial.replace(self.ready_file)
+
+
+def _whole(env: Mapping[str, str], name: str, least: int, most: int) -> int:
+    if env.get(name, "").startswith("tcp://"):
+        return 0  # Kubernetes' own, for a Service that is named archon: not meant for us
+    value = _number(env, name, 0, least, most)
+    if value != int(value):
+        raise InvalidArgument(f"environment variable {name} is {env[name]!r}: not a whole number")
+    return int(value)
 
 
 def _number(env: Mapping[str, str], name: str, default: float, least: float, most: float) -> float:

@@ -6,143 +6,40 @@ They belong to the agent, not to a stream: a stream that breaks takes none of th
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterator
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterator
+from typing import Final
 
-from archon import context, status
-from archon.agent.task import TaskContext, TaskRejected
-from archon.api.agent.v1 import agent_pb2, session_pb2
+from archon.agent.held import HeldTask
 from archon.api.common.v1 import common_pb2
-from archon.errors import Aborted, ArchonError, DeadlineExceeded, FrameTooLarge, OperationCancelled
-from archon.frames import Channel, check_size
-
-if TYPE_CHECKING:
-    from archon.agent.session import AgentSession
+from archon.errors import Aborted
 
 _log = logging.getLogger(__name__)
 
-Handler = Callable[[TaskContext], Any]
-
 MAX_EPOCHS: Final = 10_000
 MAX_PARKED_BYTES: Final = 64 * 1024 * 1024
-DEFAULT_PARK_TTL: Final = 25 * 3600.0
-
-
-class HeldTask:
-    """One attempt, from its assignment until its result is acked."""
-
-    def __init__(self, table: TaskTable, ref: common_pb2.TaskRef, session: AgentSession) -> None:
-        self.table = table
-        self.channel: Channel[session_pb2.AgentFrame] = Channel(ref)
-        self.session: AgentSession | None = session
-        self.finished_at: float | None = None
-        self._runner: asyncio.Task[None] | None = None
-
-    @property
-    def ref(self) -> common_pb2.TaskRef:
-        return self.channel.ref
-
-    @property
-    def working(self) -> bool:
-        """True until there is a result."""
-        return self.finished_at is None
-
-    def start(self, handler: Handler, assigned: agent_pb2.AssignTask, role: str) -> None:
-        """Runs the handler as a task of its own; the read loop goes on."""
-        self._runner = asyncio.create_task(self._run(handler, assigned, role), name=f"task-{self.ref.task_id}")
-
-    def cancel(self) -> None:
-        """Stops the handler; its result will be CANCELED, or what it had."""
-        if self._runner is not None:
-            self._runner.cancel()
-
-    async def ended(self) -> None:
-        """Returns when the handler has ended."""
-        if self._runner is not None:
-            await asyncio.wait([self._runner])
-
-    def send(self, frame: session_pb2.AgentFrame, sequenced: bool = True) -> None:
-        """Sends on the stream that the task belongs to now; a sequenced frame waits where there is none."""
-        self.channel.stamp(frame, sequenced=sequenced)
-        if self.session is not None:
-            self.session.queue.put(frame, droppable=not sequenced)
-
-    def send_again(self, after: int) -> None:
-        """Everything that isn't acked, from the one after `after`."""
-        self.channel.acked(after)
-        if self.session is not None:
-            for frame in self.channel.unacked(after):
-                self.session.queue.put(frame)
-
-    async def _run(self, handler: Handler, assigned: agent_pb2.AssignTask, role: str) -> None:
-        task = TaskContext(self.ref, assigned, self.send, role=role)
-        trace = assigned.trace
-        call = context.CallContext(
-            deadline=task._deadline,
-            traceparent=trace.traceparent,
-            tracestate=trace.tracestate,
-            run_id=task.run_id,
-            task_id=task.task_id,
-        )
-        with context.serving(call):
-            result = await self._answer(handler, task)
-        self._finish(task, result)
-
-    async def _answer(self, handler: Handler, task: TaskContext) -> agent_pb2.TaskResult:
-        try:
-            async with asyncio.timeout(task.remaining()):
-                if inspect.iscoroutinefunction(handler):
-                    answer = await handler(task)
-                else:
-                    answer = await asyncio.to_thread(handler, task)
-                    if isinstance(answer, Awaitable):
-                        answer = await answer
-                return task._result(answer)
-        except asyncio.CancelledError:
-            return _failed(common_pb2.TASK_STATE_CANCELED, OperationCancelled("the task was cancelled"), task)
-        except TaskRejected as error:
-            return _failed(common_pb2.TASK_STATE_REJECTED, error, task)
-        except TimeoutError as error:
-            own = isinstance(error, ArchonError)
-            late = error if own else DeadlineExceeded("the task's time was over")
-            return _failed(common_pb2.TASK_STATE_FAILED, late, task)
-        except Exception as error:  # noqa: BLE001 - whatever a handler raises is its task's failure
-            return _failed(common_pb2.TASK_STATE_FAILED, error, task)
-
-    def _finish(self, task: TaskContext, result: agent_pb2.TaskResult) -> None:
-        limit = self.session.peer_limit if self.session is not None else self.table.message_limit
-        try:
-            check_size(session_pb2.AgentFrame(task=self.ref, result=result), limit)
-        except FrameTooLarge as error:
-            result = _failed(common_pb2.TASK_STATE_FAILED, error, task)
-        for record in task._take_records():
-            self.send(session_pb2.AgentFrame(record=record))
-        self.finished_at = time.monotonic()
-        self.send(session_pb2.AgentFrame(result=result))
-        self.table.changed()
-
-
-def _failed(state: common_pb2.TaskState.ValueType, error: BaseException, task: TaskContext) -> agent_pb2.TaskResult:
-    return agent_pb2.TaskResult(state=state, failure=status.to_failure(status.as_error(error)), usage=task.usage)
+STOP_GRACE: Final = 1.0
 
 
 class TaskTable:
-    """All tasks of an agent, at most `capacity` of them under way."""
+    """All tasks of an agent. `running` are the handlers that haven't ended, also those whose task is over without them:
+    no more than `capacity` of them. `on_changed` is called when a task has ended or was forgotten."""
 
-    def __init__(self, capacity: int, message_limit: int) -> None:
+    def __init__(self, capacity: int, on_changed: Callable[[], None]) -> None:
         self.capacity = capacity
-        self.message_limit = message_limit
-        self.park_ttl = DEFAULT_PARK_TTL
+        self.running: set[HeldTask] = set()
         self._held: dict[str, HeldTask] = {}
         self._epochs: OrderedDict[str, int] = OrderedDict()
         self._changed = asyncio.Event()
+        self._on_changed = on_changed
 
     def __iter__(self) -> Iterator[HeldTask]:
         return iter(list(self._held.values()))
+
+    def __len__(self) -> int:
+        return len(self._held)
 
     def get(self, ref: common_pb2.TaskRef) -> HeldTask | None:
         """The task under this very attempt, if it is held."""
@@ -165,6 +62,7 @@ class TaskTable:
         """Forgets a task: its result was acked, or doesn't count."""
         if self._held.get(held.ref.task_id) is held:
             del self._held[held.ref.task_id]
+        held.session = None
         held.cancel()
         self.changed()
 
@@ -184,8 +82,13 @@ class TaskTable:
 
     @property
     def working(self) -> int:
-        """How many tasks are under way."""
+        """How many tasks have no result yet."""
         return sum(held.working for held in self._held.values())
+
+    @property
+    def lost_capacity(self) -> int:
+        """How many handlers run on though their task is over: cancelled in vain."""
+        return sum(not held.working for held in self.running)
 
     @property
     def parked_full(self) -> bool:
@@ -196,25 +99,37 @@ class TaskTable:
         """Forgets results that nobody acked within the time that the orchestrator asked for."""
         now = time.monotonic()
         for held in self:
-            if held.finished_at is not None and now - held.finished_at > self.park_ttl:
+            if held.finished_at is not None and now - held.finished_at > held.park_ttl:
                 _log.warning("result of task %s was never acked, forgotten", held.ref.task_id)
                 self.drop(held)
+
+    def left(self, held: HeldTask) -> None:
+        """A handler has ended."""
+        self.running.discard(held)
+        self.changed()
 
     def changed(self) -> None:
         """Wakes whoever waits for tasks to end."""
         self._changed.set()
+        self._on_changed()
 
     async def wait_changed(self) -> None:
         """Returns when a task has ended, was dropped, or lost its stream."""
         self._changed.clear()
         await self._changed.wait()
 
-    async def stop(self) -> None:
-        """Cancels what is under way and waits for the handlers to end."""
-        tasks = list(self._held.values())
-        for held in tasks:
+    async def stop(self) -> int:
+        """Cancels what is under way, tells nobody (whoever waits for it finds it lost), and waits a moment for the
+        handlers to end. Returns how many didn't."""
+        for held in [*self, *self.running]:
             held.session = None
             held.cancel()
-        for held in tasks:
-            await held.ended()
         self._held.clear()
+        try:
+            async with asyncio.timeout(STOP_GRACE):
+                while self.running:
+                    await self.wait_changed()
+        except TimeoutError:
+            names = ", ".join(sorted(held.ref.task_id for held in self.running))
+            _log.error("handlers that can't be cancelled are left behind, of tasks %s", names)
+        return len(self.running)

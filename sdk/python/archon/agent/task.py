@@ -14,6 +14,7 @@ from archon.api.common.v1 import common_pb2
 from archon.errors import ArchonError, FailedPrecondition
 
 MAX_RECORD_BYTES = 1024 * 1024
+MAX_DELTA_CHARS = 16 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +56,13 @@ def text_of(parts: Sequence[common_pb2.Part]) -> str:
 
 
 class TaskContext:
-    """One attempt at one task. All methods are cheap and never wait."""
+    """One attempt at one task. All methods are cheap and never wait; a plain function may call them from its thread."""
 
     def __init__(
         self,
         ref: common_pb2.TaskRef,
         assigned: agent_pb2.AssignTask,
-        send: Callable[[session_pb2.AgentFrame, bool], None],
+        send: Callable[[session_pb2.AgentFrame], None],
         *,
         role: str = "",
     ) -> None:
@@ -71,11 +72,13 @@ class TaskContext:
         self._offset = 0
         self._records: list[agent_pb2.Record] = []
         self._recording = os.environ.get("ARCHON_RECORDS", "full") != "off"
-        self._deadline: float | None = None
+        self.deadline: float | None = None
+        """On the monotonic clock of this process, in seconds; None: no end."""
         self.role = role
         self.usage = common_pb2.Usage()
+        """What was spent so far; `record_model_call` adds to it."""
         if assigned.HasField("remaining"):
-            self._deadline = time.monotonic() + assigned.remaining.ToNanoseconds() / 1e9
+            self.deadline = time.monotonic() + assigned.remaining.ToNanoseconds() / 1e9
 
     @property
     def task_id(self) -> str:
@@ -116,6 +119,16 @@ class TaskContext:
         return self._assigned.awareness
 
     @property
+    def expected_output(self) -> str:
+        """What a good answer looks like; empty where nobody said."""
+        return self._assigned.expected_output
+
+    @property
+    def trace(self) -> common_pb2.TraceContext:
+        """Where the task belongs in a trace (W3C Trace Context)."""
+        return self._assigned.trace
+
+    @property
     def metadata(self) -> Mapping[str, str]:
         """The submitter's remarks."""
         return self._assigned.metadata
@@ -132,14 +145,16 @@ class TaskContext:
 
     def remaining(self) -> float | None:
         """Seconds left for this task; None where there is no end."""
-        return None if self._deadline is None else max(0.0, self._deadline - time.monotonic())
+        return None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
 
     def write(self, text: str) -> None:
         """Streams more of the answer's text to whoever watches. It may be dropped under load; the answer is not."""
         text = clean(text)
-        progress = agent_pb2.Progress(state=common_pb2.TASK_STATE_WORKING, offset=self._offset, text=text)
-        self._offset += len(text.encode())
-        self._send(session_pb2.AgentFrame(progress=progress), False)
+        for start in range(0, len(text), MAX_DELTA_CHARS):
+            delta = text[start : start + MAX_DELTA_CHARS]
+            progress = agent_pb2.Progress(state=common_pb2.TASK_STATE_WORKING, offset=self._offset, text=delta)
+            self._offset += len(delta.encode())
+            self._send(session_pb2.AgentFrame(progress=progress))
 
     def record_model_call(
         self, model: str, request: Any, response: Any, *, started: float, seconds: float, usage: common_pb2.Usage
@@ -164,12 +179,14 @@ class TaskContext:
         record.duration.FromNanoseconds(int(seconds * 1e9))
         self._records.append(record)
 
-    def _take_records(self) -> list[agent_pb2.Record]:
+    def take_records(self) -> list[agent_pb2.Record]:
+        """What was recorded since the last time. For the server."""
         records, self._records = self._records, []
         return records
 
-    def _result(self, answer: object) -> agent_pb2.TaskResult:
-        """What a handler returned, as a completed result."""
+    def completed(self, answer: object) -> agent_pb2.TaskResult:
+        """What a handler returned, as a completed result. For the server. Raises ArchonError for anything but a string,
+        None (no text) or an Answer."""
         if answer is None:
             answer = ""
         if isinstance(answer, str):
@@ -191,9 +208,20 @@ class TaskContext:
         return result
 
 
+def without_payload(record: agent_pb2.Record) -> agent_pb2.Record:
+    """The record of a call whose request or response is more than a frame takes."""
+    small = agent_pb2.Record()
+    small.CopyFrom(record)
+    small.request_json = _left_out(len(record.request_json.encode()))
+    small.response_json = _left_out(len(record.response_json.encode()))
+    return small
+
+
 def _json(value: Any) -> str:
     text = clean(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
     size = len(text.encode())
-    if size <= MAX_RECORD_BYTES:
-        return text
-    return json.dumps({"archon.dev/left-out": f"{size} bytes are more than a record holds ({MAX_RECORD_BYTES})"})
+    return text if size <= MAX_RECORD_BYTES else _left_out(size)
+
+
+def _left_out(size: int) -> str:
+    return json.dumps({"archon.dev/left-out": f"{size} bytes are more than fits"})

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.timestamp_pb2 import Timestamp
+
 from archon.api.agent.v1 import agent_pb2
 from archon.api.common.v1 import failure_pb2
 from archon.api.orchestrator.v1 import run_pb2
@@ -11,9 +14,6 @@ from archon.errors import DataLoss
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run.common import Edge, Failure, Given, Submission, TaskState
 from archon_mesh.core.run.state import RunState
-from google.protobuf.duration_pb2 import Duration
-from google.protobuf.timestamp_pb2 import Timestamp
-
 from archon_services.orchestrator.convert.failures import failure_from_proto
 
 _STRATEGIES = {

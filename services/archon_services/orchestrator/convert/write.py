@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, cast
 
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.timestamp_pb2 import Timestamp
+
 from archon.api.agent.v1 import agent_pb2
 from archon.api.common.v1 import common_pb2, failure_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run.common import TaskState
-from google.protobuf.duration_pb2 import Duration
-from google.protobuf.timestamp_pb2 import Timestamp
-
 from archon_services.orchestrator.convert.failures import failure_to_proto
 
 STRATEGIES = {"pipeline": run_pb2.STRATEGY_PIPELINE, "agent": run_pb2.STRATEGY_AGENT, "plan": run_pb2.STRATEGY_PLAN}

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from archon.errors import RequestIdReused
-
 from archon_services.orchestrator.journal.port import Append, NewRun, OutboxRow, Outcome, RunRow
 
 

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 from archon.errors import DataLoss, FailedPrecondition
-
 from archon_services.orchestrator.journal.memory import same_request
 from archon_services.orchestrator.journal.port import Append, NewRun, OutboxRow, Outcome, Publication, RunRow
 from archon_services.orchestrator.journal.schema import RUN_COLUMNS, TABLES, VERSION

@@ -14,7 +14,6 @@ from archon.errors import Unavailable
 from archon.registry import Registration
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.common import Failure
-
 from archon_services.orchestrator.ports import Delivery, Inbox
 from archon_services.orchestrator.sessions.session import Limits, Session
 
@@ -55,10 +54,15 @@ class SessionPool:
             address=instance.address,
             inbox=self._inbox,
             room_changed=self._room_changed,
+            unneeded=self._unneeded,
             limits=self._limits,
         )
         self._sessions[instance.instance_id] = session
         session.start()
+
+    def _unneeded(self, instance_id: str) -> None:
+        if instance_id in self._sessions:
+            self._remove(instance_id)
 
     def _remove(self, instance_id: str) -> None:
         session = self._sessions.pop(instance_id)

@@ -15,8 +15,8 @@ from archon.api.agent.v1 import agent_pb2, session_pb2
 from archon.api.common.v1 import common_pb2
 from archon.errors import ArchonError, FrameTooLarge, SequenceGap, UnknownFrame, WrongInstance
 from archon.frames import Verdict, check_size
+from archon.status import as_error
 from archon_mesh.core.run import inputs as inp
-
 from archon_services.orchestrator.convert.failures import failure_from_error, failure_from_proto
 from archon_services.orchestrator.convert.read import state_from_proto
 from archon_services.orchestrator.convert.write import stamp
@@ -33,7 +33,8 @@ MAX_BACKOFF: Final = 0.5
 
 
 class Session:
-    """`room_changed` is called whenever there may be room for a task."""
+    """`room_changed` is called whenever there may be room for a task, `unneeded` when the stream of an instance that is
+    no longer registered has ended."""
 
     def __init__(
         self,
@@ -44,6 +45,7 @@ class Session:
         address: str,
         inbox: Inbox,
         room_changed: Callable[[str], None],
+        unneeded: Callable[[str], None],
         limits: Limits,
     ) -> None:
         self.instance_id = instance_id
@@ -54,6 +56,7 @@ class Session:
         self._orchestrator_id = orchestrator_id
         self._inbox = inbox
         self._room_changed = room_changed
+        self._unneeded = unneeded
         self._limits = limits
         self._bindings: dict[Key, Binding] = {}
         self._stale: OrderedDict[Key, common_pb2.TaskRef] = OrderedDict()
@@ -164,12 +167,12 @@ class Session:
                 on_frame=self._frame,
             )
             self._stream = stream
-            was_open = False
             try:
                 await stream.serve(self.address, fresh=self._fresh)
             except asyncio.CancelledError:
                 raise
-            except ArchonError as error:
+            except Exception as raised:  # noqa: BLE001 - whatever breaks a stream, its tasks must not hang
+                error = as_error(raised)
                 was_open, self._open = self._open, False
                 if was_open:
                     broken_at, backoff = loop.time(), 0.1
@@ -178,6 +181,9 @@ class Session:
                 gone = isinstance(error, (Silent, WrongInstance)) or not self.registered
                 if gone or loop.time() - broken_at > self._limits.resume_window:
                     self.lose_all(error)
+                if not self.registered:
+                    self._unneeded(self.instance_id)
+                    return
             await asyncio.sleep(backoff * random.uniform(0.7, 1.0))
             backoff = min(MAX_BACKOFF, backoff * 1.5)
 
@@ -192,6 +198,7 @@ class Session:
         for ref in self._stale.values():
             frame = session_pb2.OrchestratorFrame(task=ref, cancel_task=session_pb2.CancelTask(reason="superseded"))
             self._send(frame)
+        self._stale.clear()
         for binding in list(self._bindings.values()):
             self._send_adopt(binding, None)
         self._room_changed(self.role)
@@ -254,7 +261,7 @@ class Session:
             case "reject":
                 self._rejected(binding, frame.reject)
             case "adopted":
-                binding.channel.acked(frame.adopted.last_applied)
+                binding.channel.continue_after(frame.adopted.last_applied)
                 for again in binding.channel.unacked():
                     self._send(again)
             case "failure":

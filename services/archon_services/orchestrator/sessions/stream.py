@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import grpc.aio
+from google.protobuf.message import DecodeError
+
 from archon import status
 from archon.api.agent.v1 import agent_service_pb2, session_pb2
 from archon.channel import MAX_CHECKED_BYTES, agent_options
@@ -23,9 +25,7 @@ from archon.errors import (
     SessionNotOpen,
     Unavailable,
 )
-from archon.frames import FrameQueue, split, task_of
-from google.protobuf.message import DecodeError
-
+from archon.frames import SOFT_BATCH_BYTES, FrameQueue, split, task_of
 from archon_services.orchestrator.convert.write import stamp
 
 METHOD: Final = "/archon.api.agent.v1.AgentService/Session"
@@ -175,6 +175,8 @@ class Stream:
                 self.queue.close()
                 return
             self._ready = True
+            if frame.ready.max_message_bytes:
+                self.queue.batch_bytes = min(SOFT_BATCH_BYTES, frame.ready.max_message_bytes // 2)
             self._on_ready(frame.ready)
         elif arm == "failure" and not self._ready:
             self._ended = status.from_failure(frame.failure)

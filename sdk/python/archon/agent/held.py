@@ -1,0 +1,204 @@
+"""One attempt at a task as its agent holds it: the handler while it runs, then the result until that is acked."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import inspect
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from archon import context, status
+from archon.agent.task import TaskContext, TaskRejected, without_payload
+from archon.api.agent.v1 import agent_pb2, session_pb2
+from archon.api.common.v1 import common_pb2
+from archon.errors import ArchonError, DeadlineExceeded, FrameTooLarge, Internal, OperationCancelled
+from archon.frames import Channel, check_size
+
+if TYPE_CHECKING:
+    from archon.agent.session import AgentSession
+    from archon.agent.table import TaskTable
+
+_log = logging.getLogger(__name__)
+
+Handler = Callable[[TaskContext], Any]
+
+CANCEL_GRACE: Final = 1.0
+"""Seconds that a handler has to end after it was cancelled; after them its task is over without it."""
+
+
+class HeldTask:
+    """From its assignment until its result is acked. It belongs to the agent: `session` is the stream that its frames
+    leave on now, None while there is none."""
+
+    def __init__(self, table: TaskTable, ref: common_pb2.TaskRef, session: AgentSession) -> None:
+        self.channel: Channel[session_pb2.AgentFrame] = Channel(ref)
+        self.session: AgentSession | None = session
+        self.finished_at: float | None = None
+        self.park_ttl = session.park_ttl
+        self._table = table
+        self._limit = session.peer_limit
+        self._work: asyncio.Task[Any] | None = None
+        self._thread: asyncio.Future[Any] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._halted: ArchonError | None = None
+
+    @property
+    def ref(self) -> common_pb2.TaskRef:
+        return self.channel.ref
+
+    @property
+    def working(self) -> bool:
+        """True until there is a result."""
+        return self.finished_at is None
+
+    def start(self, handler: Handler, assigned: agent_pb2.AssignTask, role: str) -> None:
+        """Runs the handler as a task of its own; the read loop goes on."""
+        loop, loop_thread = asyncio.get_running_loop(), threading.get_ident()
+
+        def send(frame: session_pb2.AgentFrame) -> None:
+            if threading.get_ident() == loop_thread:
+                self.send(frame, sequenced=False)
+            elif not loop.is_closed():
+                loop.call_soon_threadsafe(self.send, frame, False)
+
+        self._task = TaskContext(self.ref, assigned, send, role=role)
+        self._work = asyncio.create_task(self._call(handler), name=f"task-{self.ref.task_id}")
+        self._table.running.add(self)
+        self._work.add_done_callback(self._ended)
+        remaining = self._task.remaining()
+        if remaining is not None:
+            self._timer = loop.call_later(remaining, self._halt, DeadlineExceeded("the task's time was over"))
+
+    def cancel(self) -> None:
+        """Stops the handler; the result will be CANCELED, or what it had."""
+        self._halt(OperationCancelled("the task was cancelled"))
+
+    def _halt(self, why: ArchonError) -> None:
+        if self._work is None or self._halted is not None or not self.working:
+            return
+        self._halted = why
+        self._work.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_later(CANCEL_GRACE, self._finish, why)
+
+    async def _call(self, handler: Handler) -> object:
+        trace = self._task.trace
+        call = context.CallContext(
+            deadline=self._task.deadline,
+            traceparent=trace.traceparent,
+            tracestate=trace.tracestate,
+            run_id=self._task.run_id,
+            task_id=self._task.task_id,
+        )
+        with context.serving(call):
+            if inspect.iscoroutinefunction(handler):
+                return await handler(self._task)
+            self._thread = _on_thread(handler, self._task)
+            answer, error = await asyncio.shield(self._thread)
+            if error is not None:
+                raise error
+            return await answer if inspect.isawaitable(answer) else answer
+
+    def _ended(self, work: asyncio.Task[Any]) -> None:
+        error = None if work.cancelled() else work.exception()
+        if self._thread is None or self._thread.done():
+            self._table.left(self)
+        else:
+            self._thread.add_done_callback(lambda _: self._table.left(self))
+        if work.cancelled():
+            self._finish(self._halted or Internal("the handler was cancelled by a part of itself"))
+        elif error is not None:
+            self._finish(self._halted or error)
+        else:
+            self._finish(work.result())
+
+    def send(self, frame: session_pb2.AgentFrame, sequenced: bool = True) -> None:
+        """Sends on the stream that the task belongs to now; a sequenced frame waits where there is none."""
+        if not sequenced and (not self.working or not self._agreed("progress")):
+            return  # nothing of a task comes after its result
+        self.channel.stamp(frame, sequenced=sequenced)
+        if self.session is not None:
+            self.session.queue.put(frame, droppable=not sequenced)
+
+    def _agreed(self, feature: str) -> bool:
+        return self.session is None or feature in self.session.agreed
+
+    def send_again(self, after: int) -> None:
+        """Everything that isn't acked, from the one after `after`."""
+        self.channel.acked(after)
+        if self.session is not None:
+            for frame in self.channel.unacked():
+                self.session.queue.put(frame)
+
+    def bind(self, session: AgentSession, epoch: int) -> None:
+        """The task belongs to this stream and owner from here on."""
+        self.session, self.park_ttl, self._limit = session, session.park_ttl, session.peer_limit
+        self.ref.epoch = epoch
+
+    def _finish(self, outcome: object) -> None:
+        """`outcome` is what the handler returned, or the error that ended it."""
+        if not self.working:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        records = self._task.take_records()
+        for record in records if self._agreed("record") else ():
+            self._send_record(record)
+        result = self._result(outcome)
+        try:
+            check_size(session_pb2.AgentFrame(task=self.ref, result=result), self._limit)
+        except FrameTooLarge as error:
+            result = self._failed(error)
+        self.finished_at = time.monotonic()
+        self.send(session_pb2.AgentFrame(result=result))
+        self._table.changed()
+
+    def _send_record(self, record: agent_pb2.Record) -> None:
+        try:
+            check_size(session_pb2.AgentFrame(task=self.ref, record=record), self._limit)
+        except FrameTooLarge:
+            record = without_payload(record)
+        self.send(session_pb2.AgentFrame(record=record))
+
+    def _result(self, outcome: object) -> agent_pb2.TaskResult:
+        try:
+            if isinstance(outcome, BaseException):
+                return self._failed(outcome)
+            return self._task.completed(outcome)
+        except Exception as error:  # noqa: BLE001 - an answer, or an error's text, that can't be sent
+            return self._failed(error)
+
+    def _failed(self, error: BaseException) -> agent_pb2.TaskResult:
+        state = common_pb2.TASK_STATE_FAILED
+        if isinstance(error, TaskRejected):
+            state = common_pb2.TASK_STATE_REJECTED
+        elif error is self._halted and isinstance(error, OperationCancelled):
+            state = common_pb2.TASK_STATE_CANCELED
+        return agent_pb2.TaskResult(
+            state=state, failure=status.to_failure(status.as_error(error)), usage=self._task.usage
+        )
+
+
+def _on_thread(handler: Handler, task: TaskContext) -> asyncio.Future[tuple[object, BaseException | None]]:
+    """What a plain function returned or raised. A thread of its own and none of a pool: a handler that never ends must
+    hold up neither other tasks nor the end of the process."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[tuple[object, BaseException | None]] = loop.create_future()
+    carried = contextvars.copy_context()
+
+    def run() -> None:
+        outcome: tuple[object, BaseException | None]
+        try:
+            outcome = carried.run(handler, task), None
+        except BaseException as error:  # noqa: BLE001 - raised again in the loop
+            outcome = None, error
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(done.set_result, outcome)
+
+    threading.Thread(target=run, name=f"task-{task.task_id}", daemon=True).start()
+    return done

@@ -1,0 +1,64 @@
+"""The wire of an agent. RunTask and Deliver are not served."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any, Final
+
+from archon.agent.session import FEATURES, PROTOCOL
+from archon.api.agent.v1 import agent_service_pb2, agent_service_pb2_grpc
+from archon.errors import ResourceExhausted
+from archon.interceptors import raw_messages
+from archon.registry.convert import registration_to_proto
+
+if TYPE_CHECKING:
+    from archon.agent.server import AgentServer
+
+SERVICE: Final = "archon.api.agent.v1.AgentService"
+
+
+class AgentServicer(agent_service_pb2_grpc.AgentServiceServicer):
+    """Describes the agent and turns streams into sessions."""
+
+    def __init__(self, agent: AgentServer) -> None:
+        self._agent = agent
+
+    def RunTask(self, request: Any, context: Any) -> Any:
+        """Not served."""
+        raise NotImplementedError
+
+    def Deliver(self, request: Any, context: Any) -> Any:
+        """Not served."""
+        raise NotImplementedError
+
+    async def Describe(
+        self, request: agent_service_pb2.DescribeRequest, context: Any
+    ) -> agent_service_pb2.DescribeResponse:
+        """The registration as it was last made, and what the session speaks."""
+        return agent_service_pb2.DescribeResponse(
+            registration=registration_to_proto(self._agent.registration),
+            protocols=[PROTOCOL],
+            features=FEATURES,
+            input_modes=["text/plain"],
+            output_modes=["text/plain"],
+        )
+
+    @raw_messages
+    async def Session(  # type: ignore[override]
+        self, request_iterator: AsyncIterator[bytes], context: Any
+    ) -> AsyncIterator[agent_service_pb2.SessionResponse]:
+        """One reader, and this writer; whichever ends first ends the other."""
+        session = self._agent.stream_began()
+        reader = asyncio.create_task(session.read(request_iterator), name="session-read")
+        try:
+            while frames := await session.queue.batch():
+                yield agent_service_pb2.SessionResponse(frames=frames)
+            if session.queue.overflowed:
+                raise ResourceExhausted("the orchestrator doesn't read what it is sent")
+            if session.error is not None:
+                raise session.error
+        finally:
+            reader.cancel()
+            self._agent.stream_ended(session)
+            await asyncio.wait([reader], timeout=1.0)

@@ -1,0 +1,6 @@
+"""Doubles for tests of what speaks the contract: a scripted agent, and the other end of an agent's session."""
+
+from archon.testing.agent import Delayed, FakeAgent, Reply
+from archon.testing.orchestrator import FakeOrchestrator
+
+__all__ = ["Delayed", "FakeAgent", "FakeOrchestrator", "Reply"]

@@ -1,0 +1,208 @@
+"""The other end of an agent's session, by hand: frame by frame over a bare stream, to see what any agent does."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any, Final
+
+import grpc.aio
+
+from archon import status
+from archon.api.agent.v1 import agent_pb2, agent_service_pb2, agent_service_pb2_grpc, session_pb2
+from archon.api.common.v1 import common_pb2
+from archon.channel import agent_options
+from archon.errors import ArchonError
+
+MAX_FRAMES: Final = 100_000
+METHOD: Final = "/archon.api.agent.v1.AgentService/Session"
+FEATURES: Final = ("cancel", "park", "adopt", "credit", "progress", "record", "drain")
+
+
+class FakeOrchestrator:
+    """One stream to the agent at `address`, open while the block lasts. It sends what it is told to and nothing else:
+    no beats, no acks, nothing again.
+
+    `frames` are all frames that came, in order, at most MAX_FRAMES: then it stops to read. Whatever waits does so for
+    at most `timeout` seconds and then raises AssertionError that says what came instead.
+    """
+
+    def __init__(self, address: str, *, orchestrator_id: str = "orchestrator-1", timeout: float = 5.0) -> None:
+        self.orchestrator_id = orchestrator_id
+        self.timeout = timeout
+        self.frames: list[session_pb2.AgentFrame] = []
+        self.epoch = 1
+        self._address = address
+        self._taken: set[int] = set()
+        self._sent: dict[tuple[str, int], int] = {}
+        self._news = asyncio.Event()
+        self._over = False
+        self._error: ArchonError | None = None
+
+    async def __aenter__(self) -> FakeOrchestrator:
+        self._channel = grpc.aio.insecure_channel(self._address, options=agent_options(fresh=True))
+        self.stub = agent_service_pb2_grpc.AgentServiceStub(self._channel)
+        self._call: Any = self._channel.stream_stream(
+            METHOD, response_deserializer=agent_service_pb2.SessionResponse.FromString
+        )()
+        self._reader = asyncio.create_task(self._read(), name="fake-orchestrator")
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.break_off()
+
+    async def break_off(self) -> None:
+        """Cancels the stream as a broken connection would. Idempotent."""
+        self._call.cancel()
+        self._reader.cancel()
+        await asyncio.wait([self._reader], timeout=self.timeout)
+        await self._channel.close()
+
+    # To the agent
+
+    async def open(
+        self, instance_id: str = "", *, protocol: int = 1, max_message_bytes: int = 0, park_ttl: float = 0.0
+    ) -> session_pb2.Ready:
+        """Sends Open and waits for Ready. Without an instance_id it asks Describe for it first."""
+        await self.send(
+            self.opening(
+                instance_id or await self.instance_id(),
+                protocol=protocol,
+                max_message_bytes=max_message_bytes,
+                park_ttl=park_ttl,
+            )
+        )
+        return (await self.receive("ready")).ready
+
+    async def instance_id(self) -> str:
+        """Who listens there."""
+        described = await self.stub.Describe(agent_service_pb2.DescribeRequest(), timeout=self.timeout)
+        return described.registration.instance_id
+
+    def opening(
+        self, instance_id: str, *, protocol: int = 1, max_message_bytes: int = 0, park_ttl: float = 0.0
+    ) -> session_pb2.OrchestratorFrame:
+        """The Open frame."""
+        said = session_pb2.Open(
+            orchestrator_id=self.orchestrator_id,
+            instance_id=instance_id,
+            protocol=protocol,
+            features=FEATURES,
+            max_message_bytes=max_message_bytes,
+        )
+        if park_ttl:
+            said.park_ttl.FromNanoseconds(int(park_ttl * 1e9))
+        return session_pb2.OrchestratorFrame(open=said)
+
+    def ref(self, task_id: str, *, run_id: str = "run-1", attempt: int = 1) -> common_pb2.TaskRef:
+        """Names an attempt, under the current `epoch`."""
+        return common_pb2.TaskRef(task_id=task_id, run_id=run_id, attempt=attempt, epoch=self.epoch)
+
+    def stamped(
+        self, ref: common_pb2.TaskRef, frame: session_pb2.OrchestratorFrame, *, sequence: int | None = None
+    ) -> session_pb2.OrchestratorFrame:
+        """The frame with its task and the next sequence of that attempt, or with the one given."""
+        key = (ref.task_id, ref.attempt)
+        if sequence is None:
+            sequence = self._sent[key] = self._sent.get(key, 0) + 1
+        frame.task.CopyFrom(ref)
+        frame.sequence = sequence
+        return frame
+
+    def assignment(
+        self,
+        ref: common_pb2.TaskRef,
+        text: str = "",
+        *,
+        context: Sequence[tuple[str, str]] = (),
+        remaining: float | None = None,
+    ) -> session_pb2.OrchestratorFrame:
+        """An AssignTask with a text, upstream answers as (role, text), and the seconds that are left."""
+        task = agent_pb2.AssignTask(input=[common_pb2.Part(text=text)])
+        for role, answer in context:
+            item = task.context.add(parts=[common_pb2.Part(text=answer)])
+            item.ref.role, item.ref.run_id = role, ref.run_id
+        if remaining is not None:
+            task.remaining.FromNanoseconds(int(remaining * 1e9))
+        return self.stamped(ref, session_pb2.OrchestratorFrame(assign_task=task))
+
+    def cancellation(self, ref: common_pb2.TaskRef) -> session_pb2.OrchestratorFrame:
+        """A CancelTask."""
+        return self.stamped(ref, session_pb2.OrchestratorFrame(cancel_task=session_pb2.CancelTask(reason="enough")))
+
+    def adoption(self, ref: common_pb2.TaskRef, *, last_applied: int = 0) -> session_pb2.OrchestratorFrame:
+        """An AdoptTask, which has no sequence."""
+        return session_pb2.OrchestratorFrame(task=ref, adopt_task=session_pb2.AdoptTask(last_applied=last_applied))
+
+    def acknowledgement(self, ref: common_pb2.TaskRef, sequence: int) -> session_pb2.OrchestratorFrame:
+        """A frame that holds an ack and nothing else."""
+        return session_pb2.OrchestratorFrame(task=ref, ack=sequence)
+
+    async def send(self, *frames: session_pb2.OrchestratorFrame) -> None:
+        """Sends the frames in one message, as they are."""
+        await self.send_raw(agent_service_pb2.SessionRequest(frames=frames).SerializeToString())
+
+    async def send_raw(self, message: bytes) -> None:
+        """Sends any bytes as one message."""
+        async with asyncio.timeout(self.timeout):
+            await self._call.write(message)
+
+    async def assign(self, ref: common_pb2.TaskRef, text: str = "", *, remaining: float | None = None) -> None:
+        """Sends a task."""
+        await self.send(self.assignment(ref, text, remaining=remaining))
+
+    # From the agent
+
+    async def receive(self, arm: str | None, ref: common_pb2.TaskRef | None = None) -> session_pb2.AgentFrame:
+        """The first frame with this arm (None: without any), of this attempt if one is given, that hasn't been received
+        before; frames with other arms stay where they are."""
+        try:
+            async with asyncio.timeout(self.timeout):
+                while True:
+                    self._news.clear()
+                    for index, frame in enumerate(self.frames):
+                        if index not in self._taken and frame.WhichOneof("frame") == arm and _about(frame, ref):
+                            self._taken.add(index)
+                            return frame
+                    if self._over:
+                        break
+                    await self._news.wait()
+        except TimeoutError:
+            pass
+        came = [frame.WhichOneof("frame") or "ack" for frame in self.frames]
+        ended = f", and the stream ended with {self._error!r}" if self._over else ""
+        raise AssertionError(f"no frame {arm!r} came; there were {came}{ended}")
+
+    async def result(self, ref: common_pb2.TaskRef) -> agent_pb2.TaskResult:
+        """The attempt's result, acked."""
+        frame = await self.receive("result", ref)
+        await self.send(self.acknowledgement(frame.task, frame.sequence))
+        return frame.result
+
+    async def ended(self) -> ArchonError | None:
+        """Waits for the agent to end the stream; None where it did so with OK."""
+        async with asyncio.timeout(self.timeout):
+            while not self._over:
+                self._news.clear()
+                await self._news.wait()
+        return self._error
+
+    async def _read(self) -> None:
+        try:
+            async for message in self._call:
+                self.frames.extend(message.frames)
+                self._news.set()
+                if len(self.frames) > MAX_FRAMES:
+                    break
+        except grpc.aio.AioRpcError as error:
+            self._error = status.from_rpc_error(error)
+        finally:
+            self._over = True
+            self._news.set()
+
+
+def _about(frame: session_pb2.AgentFrame, ref: common_pb2.TaskRef | None) -> bool:
+    return ref is None or (frame.task.task_id == ref.task_id and frame.task.attempt == ref.attempt)

@@ -1,0 +1,196 @@
+"""Frames that must not get lost, and messages taken apart by hand."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from google.protobuf.message import DecodeError
+from hypothesis import given
+from hypothesis import strategies as st
+
+from archon.api.agent.v1 import agent_pb2, agent_service_pb2, session_pb2
+from archon.api.common.v1 import common_pb2
+from archon.errors import FrameTooLarge
+from archon.frames import SOFT_BATCH_BYTES, Channel, FrameQueue, Verdict, check_size, split, task_of
+
+REF = common_pb2.TaskRef(task_id="t", run_id="r", attempt=1, epoch=1)
+
+
+def record(number: int, size: int = 0) -> session_pb2.AgentFrame:
+    return session_pb2.AgentFrame(record=agent_pb2.Record(target=str(number), request_json="x" * size))
+
+
+def delta(text: str = "x") -> session_pb2.AgentFrame:
+    return session_pb2.AgentFrame(progress=agent_pb2.Progress(text=text))
+
+
+class Receiver:
+    """The other end: applies in order, asks again after a gap."""
+
+    def __init__(self) -> None:
+        self.channel: Channel[session_pb2.OrchestratorFrame] = Channel(REF)
+        self.applied: list[str] = []
+        self.gaps = 0
+
+    def take(self, frame: session_pb2.AgentFrame) -> None:
+        match self.channel.take(frame.sequence):
+            case Verdict.APPLY:
+                self.applied.append(frame.record.target)
+            case Verdict.GAP:
+                self.gaps += 1
+
+
+STEPS = st.lists(st.sampled_from(["send", "lose", "arrive", "ack", "lose ack", "resend", "break"]), max_size=60)
+
+
+@given(STEPS)
+def test_contract_rule_5_frames_survive_any_interleaving_of_loss_and_resend(steps: list[str]) -> None:
+    sender: Channel[session_pb2.AgentFrame] = Channel(REF)
+    receiver = Receiver()
+    wire: list[session_pb2.AgentFrame] = []
+    sent = 0
+
+    def resend() -> None:
+        wire.extend(sender.unacked(receiver.channel.applied))
+
+    for step in steps:
+        if step == "send":
+            sent += 1
+            wire.append(sender.stamp(record(sent)))
+        elif step == "lose" and wire:
+            wire.pop(0)
+        elif step == "arrive" and wire:
+            receiver.take(wire.pop(0))
+        elif step == "ack":
+            sender.acked(receiver.channel.applied)
+        elif step == "resend":
+            resend()
+        elif step == "break":
+            wire.clear()
+            resend()
+        assert receiver.applied == [str(number) for number in range(1, len(receiver.applied) + 1)]
+        kept = sender.unacked()
+        assert sender.pending_bytes >= sum(len(frame.record.target) for frame in kept)
+        assert [frame.sequence for frame in kept] == list(range(sent - len(kept) + 1, sent + 1))
+    wire.clear()
+    resend()
+    for frame in wire:
+        receiver.take(frame)
+    sender.acked(receiver.channel.applied)
+    assert len(receiver.applied) == sent
+    assert (sender.unacked(), sender.pending_bytes) == ([], 0)
+
+
+def test_durability_18_what_is_taken_is_acked_only_once_it_is_durable() -> None:
+    channel: Channel[session_pb2.OrchestratorFrame] = Channel(REF, ack_at_once=False)
+    assert channel.take(1) is Verdict.APPLY
+    assert channel.stamp(session_pb2.OrchestratorFrame()).ack == 0
+    channel.apply(1)
+    assert channel.stamp(session_pb2.OrchestratorFrame()).ack == 1
+    assert channel.take(1) is Verdict.DUPLICATE
+    assert channel.take(3) is Verdict.GAP
+
+
+def test_a_channel_has_its_own_copy_of_the_reference() -> None:
+    given_ref = common_pb2.TaskRef(task_id="t", epoch=1)
+    channel: Channel[session_pb2.AgentFrame] = Channel(given_ref)
+    frame = channel.stamp(record(1))
+    given_ref.epoch = 9
+    assert frame.task.epoch == 1
+    channel.ref.epoch = 2
+    assert channel.unacked()[0].task.epoch == 2  # sent again under the new owner
+
+
+def test_contract_rule_5_a_new_owners_frames_come_after_those_that_its_predecessor_got_through() -> None:
+    channel: Channel[session_pb2.OrchestratorFrame] = Channel(REF)
+    for _ in range(2):
+        channel.stamp(session_pb2.OrchestratorFrame())
+    channel.continue_after(5)
+    assert [frame.sequence for frame in channel.unacked()] == [6, 7]
+    assert channel.stamp(session_pb2.OrchestratorFrame()).sequence == 8
+    channel.acked(8)
+    assert channel.pending_bytes == 0
+
+
+@given(st.lists(st.integers(0, 80_000), max_size=12))
+async def test_contract_rule_10_batches_keep_order_and_the_soft_target(sizes: list[int]) -> None:
+    queue: FrameQueue[session_pb2.AgentFrame] = FrameQueue()
+    for number, size in enumerate(sizes):
+        assert queue.put(record(number, size))
+    queue.close()
+    assert not queue.put(record(0))
+    seen = []
+    while batch := await queue.batch():
+        message = agent_service_pb2.SessionResponse(frames=batch)
+        assert len(batch) == 1 or message.ByteSize() <= SOFT_BATCH_BYTES
+        seen += [frame.record.target for frame in batch]
+    assert seen == [str(number) for number in range(len(sizes))]
+
+
+async def test_contract_rule_10_only_deltas_are_dropped_and_no_more_than_must_be() -> None:
+    queue: FrameQueue[session_pb2.AgentFrame] = FrameQueue(max_droppable=2)
+    assert [queue.put(delta(), droppable=True) for _ in range(3)] == [True, True, False]
+    assert queue.put(record(1))
+    assert len(await queue.batch()) == 3
+    assert queue.put(delta(), droppable=True)
+
+
+async def test_a_peer_that_never_reads_loses_the_stream() -> None:
+    queue: FrameQueue[session_pb2.AgentFrame] = FrameQueue(max_waiting=3)
+    assert [queue.put(record(n)) for n in range(4)] == [True, True, True, False]
+    assert (queue.overflowed, queue.closed) == (True, True)
+    assert await queue.batch() == []
+
+
+async def test_a_lone_frame_leaves_at_once_and_closing_wakes_the_writer() -> None:
+    queue: FrameQueue[session_pb2.AgentFrame] = FrameQueue()
+    waiting = asyncio.create_task(queue.batch())
+    await asyncio.sleep(0)
+    queue.put(record(1))
+    assert len(await asyncio.wait_for(waiting, 1.0)) == 1
+    waiting = asyncio.create_task(queue.batch())
+    await asyncio.sleep(0)
+    queue.close()
+    assert await asyncio.wait_for(waiting, 1.0) == []
+
+
+def test_a_frame_above_the_peers_limit_is_refused_by_size() -> None:
+    check_size(record(1, 900), 1_000)
+    with pytest.raises(FrameTooLarge) as raised:
+        check_size(record(1, 1_000), 1_000)
+    assert raised.value.metadata["limit"] == "1000"
+
+
+@given(st.lists(st.integers(0, 300), max_size=6), st.binary(max_size=20))
+def test_split_gives_the_frames_of_a_message_whatever_stands_between(sizes: list[int], unknown: bytes) -> None:
+    frames = [record(number, size) for number, size in enumerate(sizes)]
+    message = b"\x78\x01" + b"\x7d\x00\x00\x00\x00"  # fields 15, a varint and a fixed32: from a newer version
+    for frame in frames:
+        message += agent_service_pb2.SessionResponse(frames=[frame]).SerializeToString()
+        message += b"\x7a" + bytes([len(unknown)]) + unknown
+    assert [session_pb2.AgentFrame.FromString(raw) for raw in split(message)] == frames
+
+
+@given(st.binary(max_size=60))
+def test_split_and_task_of_end_in_frames_or_a_decode_error_for_any_bytes(data: bytes) -> None:
+    try:
+        list(split(data))
+    except DecodeError:
+        pass
+    task_of(data)
+
+
+@pytest.mark.parametrize("damaged", [b"\x0a\x7fshort", b"\x0a", b"\x0d\x00", b"\x02\x00", b"\x0b", b"\xff" * 11])
+def test_split_refuses_what_is_no_message(damaged: bytes) -> None:
+    with pytest.raises(DecodeError):
+        list(split(damaged))
+
+
+def test_the_task_of_a_broken_frame_is_found_where_it_can_be() -> None:
+    frame = session_pb2.OrchestratorFrame(task=REF, cancel_task=session_pb2.CancelTask(reason="abcdef"))
+    raw = frame.SerializeToString().replace(b"abcdef", b"\xff\xfe\xff\xfe\xff\xfe")
+    with pytest.raises(DecodeError):
+        session_pb2.OrchestratorFrame.FromString(raw)
+    assert task_of(raw) == REF
+    assert task_of(b"\xff") is None

@@ -1,0 +1,104 @@
+"""Who follows a run sees every durable event once and in order, however slow, and is bounded."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing
+
+import pytest
+
+from archon.api.common.v1 import common_pb2
+from archon.api.orchestrator.v1 import run_pb2
+from archon.errors import Unavailable
+from archon_services.orchestrator.journal import Append, MemoryJournal, NewRun
+from archon_services.orchestrator.watchers import MAX_QUEUED, Watchers
+
+
+class Journaled:
+    """A run whose events are appended and published as a driver does it."""
+
+    def __init__(self) -> None:
+        self.journal = MemoryJournal()
+        self.watchers = Watchers(self.journal)
+        self.seq = 0
+
+    async def happen(self, count: int, *, last: bool = False, published: bool = True) -> None:
+        events = [run_pb2.RunEvent(run_id="r", seq=self.seq + n, recorded={"count": n}) for n in range(1, count + 1)]  # type: ignore[arg-type]
+        if last:
+            events[-1].run_state.state = common_pb2.TASK_STATE_COMPLETED
+        data = tuple(event.SerializeToString() for event in events)
+        append = Append("r", 1, self.seq, f"b{self.seq}", 1.0, data, b"", 2, last)
+        if self.seq == 0:
+            await self.journal.create(NewRun("r", "default", "", b"", "", "o"), append)
+        else:
+            await self.journal.append(append)
+        self.seq += count
+        if published:
+            self.watchers.publish("r", events)
+
+    def delta(self, text: str) -> None:
+        self.watchers.publish("r", [run_pb2.RunEvent(run_id="r", text_delta={"text": text})])  # type: ignore[arg-type]
+
+    async def seqs(self, after: int = 0, *, durable_only: bool = False) -> list[int]:
+        async with aclosing(self.watchers.follow("r", after, durable_only=durable_only)) as batches:
+            return [event.seq async for batch in batches for event in batch]
+
+
+async def test_what_is_stored_and_what_comes_join_without_gap_or_double() -> None:
+    run = Journaled()
+    await run.happen(5)
+    watching = asyncio.create_task(run.seqs())
+    for _ in range(5):
+        await asyncio.sleep(0)
+        await run.happen(3)
+    await run.happen(1, last=True)
+    assert await watching == list(range(1, 22))
+    assert await run.seqs(20) == [21]
+
+
+async def test_an_event_that_was_stored_but_never_announced_is_read_from_the_journal() -> None:
+    run = Journaled()
+    await run.happen(2)
+    watching = asyncio.create_task(run.seqs())
+    await asyncio.sleep(0.01)
+    await run.happen(2, published=False)
+    await run.happen(1, last=True)
+    assert await watching == [1, 2, 3, 4, 5]
+
+
+async def test_a_watcher_that_falls_behind_loses_deltas_and_no_durable_event() -> None:
+    run = Journaled()
+    await run.happen(1)
+    async with aclosing(run.watchers.follow("r", 0)) as batches:
+        seen = [event.seq for event in await anext(batches)]
+        for _ in range(MAX_QUEUED + 500):
+            run.delta("x")
+        await run.happen(MAX_QUEUED + 500)
+        await run.happen(1, last=True)
+        (watcher,) = run.watchers._watchers["r"]
+        assert len(watcher.queue) <= MAX_QUEUED
+        async for batch in batches:
+            seen += [event.seq for event in batch if event.seq]
+    assert seen == list(range(1, run.seq + 1))
+
+
+async def test_deltas_are_left_out_where_only_durable_events_are_wanted() -> None:
+    run = Journaled()
+    await run.happen(1)
+    watching = asyncio.create_task(run.seqs(durable_only=True))
+    await asyncio.sleep(0.01)
+    run.delta("x")
+    await run.happen(1, last=True)
+    assert await watching == [1, 2]
+
+
+async def test_nobody_is_left_behind_when_a_watcher_leaves_or_the_orchestrator_stops() -> None:
+    run = Journaled()
+    await run.happen(1)
+    watching = asyncio.create_task(run.seqs())
+    await asyncio.sleep(0.01)
+    assert run.watchers.watched("r")
+    run.watchers.close()
+    with pytest.raises(Unavailable):
+        await watching
+    assert not run.watchers.watched("r")
