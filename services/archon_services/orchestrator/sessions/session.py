@@ -13,7 +13,7 @@ from typing import Final
 from archon import status
 from archon.api.agent.v1 import agent_pb2, session_pb2
 from archon.api.common.v1 import common_pb2
-from archon.errors import ArchonError, FrameTooLarge, SequenceGap, UnknownFrame, WrongInstance
+from archon.errors import ArchonError, FrameTooLarge, SequenceGap, Unavailable, UnknownFrame, WrongInstance
 from archon.frames import Verdict, check_size
 from archon.status import as_error
 from archon_mesh.core.run import inputs as inp
@@ -63,6 +63,7 @@ class Session:
         self._window = 0
         self._in_flight = 0
         self._peer_limit = 0
+        self._features: frozenset[str] = frozenset()
         self._stream: Stream | None = None
         self._open = False
         self._fresh = False
@@ -136,7 +137,9 @@ class Session:
             self._send_adopt(binding, remaining)
 
     def cancel(self, ref: common_pb2.TaskRef, reason: str) -> None:
-        """Tells the instance to stop."""
+        """Tells the instance to stop, where it knows how; its result is discarded either way."""
+        if self._open and "cancel" not in self._features:
+            return
         binding = self._bindings.get(key_of(ref))
         frame = session_pb2.OrchestratorFrame(cancel_task=session_pb2.CancelTask(reason=reason))
         if binding is not None:
@@ -195,7 +198,8 @@ class Session:
         self._open = True
         self._window = ready.max_tasks
         self._peer_limit = int(ready.max_message_bytes)
-        for ref in self._stale.values():
+        self._features = frozenset(ready.features)
+        for ref in self._stale.values() if "cancel" in self._features else ():
             frame = session_pb2.OrchestratorFrame(task=ref, cancel_task=session_pb2.CancelTask(reason="superseded"))
             self._send(frame)
         self._stale.clear()
@@ -204,6 +208,10 @@ class Session:
         self._room_changed(self.role)
 
     def _send_adopt(self, binding: Binding, remaining: float | None) -> None:
+        if "adopt" not in self._features:
+            if not binding.concluded:
+                self._lose(binding, Unavailable("the stream broke, and this instance can't be asked for its tasks"))
+            return
         adopt = session_pb2.AdoptTask(last_applied=binding.channel.applied)
         if remaining is not None:
             stamp(adopt.remaining, max(0.0, remaining))
