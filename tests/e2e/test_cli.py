@@ -183,6 +183,7 @@ def test_a_second_ctrl_c_leaves_a_run_that_does_not_end(terminal: Terminal) -> N
             running.until("Ctrl-C again leaves")
             running.interrupt()
             assert running.end(within=5.0) == 130
+    assert "which may go on" in running.text
 
 
 def test_a_crashed_process_is_started_again_and_serves(terminal: Terminal) -> None:

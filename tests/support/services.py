@@ -67,11 +67,15 @@ class ServiceProcess:
         await self._wait()
 
     async def stop(self) -> int:
-        """SIGTERM; the exit code. Idempotent."""
+        """SIGTERM; the exit code. Idempotent. One that doesn't end is killed, and that is an error."""
         if self._process is None or self._process.poll() is not None:
             return 0
         self.send(signal.SIGTERM)
-        return await self._wait()
+        try:
+            return await self._wait()
+        except subprocess.TimeoutExpired:
+            await self.kill()
+            raise
 
     async def _wait(self) -> int:
         assert self._process is not None

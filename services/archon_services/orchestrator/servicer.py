@@ -15,11 +15,11 @@ from archon_mesh.core.run.common import Submission, quantize
 from archon_services.orchestrator.convert.read import seconds_of
 from archon_services.orchestrator.following import RegistryFollower
 from archon_services.orchestrator.journal import Journal, RunRow
-from archon_services.orchestrator.paging import make_token, page_size, read_token
 from archon_services.orchestrator.ports import Delivery
 from archon_services.orchestrator.runs import Runs
 from archon_services.orchestrator.summary import row_to_proto, run_to_proto
 from archon_services.orchestrator.validation import DEFAULT_TIMEOUT, check_submit, payload_hash
+from archon_services.paging import make_token, page_size, read_token
 
 SERVICE = "archon.api.orchestrator.v1.OrchestratorService"
 MAX_RECORD_PAGE_BYTES = 3 * 1024 * 1024

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
-import json
 from collections.abc import Mapping
 
 from archon.api.registry.v1.registry_pb2 import Registration
-from archon.errors import InvalidArgument, UnknownCapability, UnknownRole
+from archon.errors import UnknownCapability, UnknownRole
+from archon_services.paging import make_token, read_token
 from archon_services.registry.edges import version_key
 from archon_services.registry.state import State
 
@@ -51,25 +49,13 @@ def version_fits(version: str, wanted: str) -> bool:
 def page(state: State, *, role: str, size: int, token: str) -> tuple[list[Registration], str]:
     """One page of instances by role and instance_id, and the token of the next; empty after the last. Raises
     InvalidArgument (INVALID_PAGE_TOKEN)."""
-    after = _decode(token, role) if token else ("", "")
+    position = read_token(token, "instances", role) or ["", ""]
+    after = (position[0], position[1])
     rest = sorted(
         (one for one in state.instances.values() if role in ("", one.role) and (one.role, one.instance_id) > after),
         key=lambda one: (one.role, one.instance_id),
     )
     found = rest[:size]
-    return found, _encode(role, found[-1]) if len(rest) > size else ""
-
-
-def _encode(role: str, last: Registration) -> str:
-    return base64.urlsafe_b64encode(json.dumps([role, last.role, last.instance_id]).encode()).decode()
-
-
-def _decode(token: str, role: str) -> tuple[str, str]:
-    try:
-        found = json.loads(base64.b64decode(token.encode(), altchars=b"-_", validate=True))
-    except (ValueError, binascii.Error):
-        found = None
-    match found:
-        case [str(wanted), str(last_role), str(last_id)] if wanted == role:
-            return last_role, last_id
-    raise InvalidArgument("page_token is no token of this list and filter", reason="INVALID_PAGE_TOKEN")
+    if len(rest) <= size:
+        return found, ""
+    return found, make_token([found[-1].role, found[-1].instance_id], "instances", role)

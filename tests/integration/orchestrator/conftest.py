@@ -79,11 +79,12 @@ class Mesh:
         await eventually(look, within)
 
     async def stop(self) -> None:
-        """Ends everything."""
-        for process in [*self.agents, self.orchestrator, self.memory, self.registry]:
-            await process.stop()
-        await self.client.close()
-        await self.directory.close()
+        """Ends everything, also where one of them doesn't end as it should."""
+        async with AsyncExitStack() as stack:
+            stack.push_async_callback(self.client.close)
+            stack.push_async_callback(self.directory.close)
+            for process in [self.registry, self.memory, self.orchestrator, *self.agents]:
+                stack.push_async_callback(process.stop)
 
 
 def _prefix() -> str:

@@ -1,0 +1,113 @@
+"""`archon prompts`: exactly what each model was sent."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from archon_services.cli.errors import NOT_FOUND, USAGE, CliError
+from archon_services.cli.target import JsonOption, OrchestratorOption, find_orchestrator, reaching
+
+if TYPE_CHECKING:
+    from archon.api.orchestrator.v1.run_pb2 import RunRecord
+    from archon.client import Client
+
+LAST: Final = "last"
+_SEARCHED: Final = 10_000
+
+
+def prompts(
+    run: Annotated[str, typer.Argument(metavar="RUN", help=f"A run's id, the beginning of one, or `{LAST}`.")],
+    role: Annotated[str, typer.Option(metavar="ROLE", help="Only what this role's model was sent.")] = "",
+    as_json: JsonOption = False,
+    orchestrator: OrchestratorOption = "",
+) -> None:
+    """Show exactly what each model was sent in a run."""
+    from archon_services.cli.output import print_json
+
+    found = asyncio.run(_records(find_orchestrator(orchestrator), run, role))
+    if as_json:
+        print_json([_as_json(record) for record in found])
+        return
+    if not found:
+        print(f"No call of a model {f'by {role} ' if role else ''}is recorded for this run.")
+    for record in found:
+        _print(record)
+
+
+async def _records(orchestrator: str, run: str, role: str) -> list[RunRecord]:
+    from archon.client import Client
+
+    with reaching("orchestrator", orchestrator):
+        async with Client(orchestrator) as client:
+            run_id = await find_run(client, run)
+            return [record async for record in client.records(run_id, role=role) if record.kind == "model"]
+
+
+async def find_run(client: Client, named: str) -> str:
+    """The id of the run meant by an id, the beginning of one, or `last`. Raises CliError."""
+    if not named:
+        raise CliError("an empty id names no run", code=USAGE)
+    if named == LAST:
+        newest = await client.list_runs(limit=1)
+        if not newest:
+            raise CliError("there is no run yet", code=NOT_FOUND)
+        return newest[0].run_id
+    matching = [one.run_id for one in await client.list_runs(limit=_SEARCHED) if one.run_id.startswith(named)]
+    if len(matching) == 1 or named in matching:
+        return named if named in matching else matching[0]
+    if not matching:
+        raise CliError(f"no run's id begins with {named!r}", hint="`archon runs` lists the runs.", code=NOT_FOUND)
+    raise CliError(f"{len(matching)} runs have ids that begin with {named!r}", hint="Give more of it.", code=USAGE)
+
+
+def _as_json(record: RunRecord) -> dict[str, Any]:
+    return {
+        "run_id": record.task.run_id,
+        "task_id": record.task.task_id,
+        "attempt": record.task.attempt,
+        "role": record.role,
+        "ordinal": record.ordinal,
+        "model": record.target,
+        "seconds": record.duration.ToNanoseconds() / 1e9,
+        "input_tokens": record.usage.input_tokens,
+        "output_tokens": record.usage.output_tokens,
+        "estimated": record.usage.estimated,
+        "request": json.loads(record.request_json or "null"),
+        "response": json.loads(record.response_json or "null"),
+    }
+
+
+def _print(record: RunRecord) -> None:
+    from rich.text import Text
+
+    from archon_services.cli.output import console, duration, harmless, is_terminal
+    from archon_services.cli.summary import tokens
+
+    request = json.loads(record.request_json or "null")
+    messages = request.pop("messages", []) if isinstance(request, dict) else []
+    others = {key: value for key, value in request.items() if key != "model"} if isinstance(request, dict) else request
+    usage = record.usage
+    head = (
+        f"{record.role}, attempt {record.task.attempt}: model {record.target}, "
+        f"{duration(record.duration.ToNanoseconds() / 1e9)}, "
+        f"{tokens(usage.input_tokens, usage)} tokens in, {tokens(usage.output_tokens, usage)} out"
+    )
+    out = console() if is_terminal() else None
+
+    def show(text: str, style: str) -> None:
+        if out is None:
+            print(text)
+        else:
+            out.print(Text(harmless(text), style=style), soft_wrap=True)
+
+    show(f"=== {head} ===", "bold cyan")
+    for number, message in enumerate(messages, start=1):
+        show(f"--- {number} {message.get('role', '')} ---", "bold")
+        show(str(message.get("content", "")), "")
+    if others:
+        show(f"--- besides: {json.dumps(others, ensure_ascii=False)} ---", "dim")
+    show("", "")

@@ -1,0 +1,146 @@
+"""A run as its events tell it: folded into what a person wants to see. Knows no terminal."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from archon.api.common.v1 import common_pb2
+from archon.api.orchestrator.v1 import run_pb2
+
+_TAIL: Final = 2_000
+_FINAL: Final = ("completed", "failed", "canceled", "rejected")
+
+
+def state_name(state: common_pb2.TaskState.ValueType) -> str:
+    """As people read it: `working`, `input required`."""
+    if state not in common_pb2.TaskState.values():
+        return "unknown"
+    return common_pb2.TaskState.Name(state).removeprefix("TASK_STATE_").lower().replace("_", " ")
+
+
+@dataclass(slots=True)
+class TaskView:
+    """One task. Times are those of the events, in wall seconds; 0 where there is none."""
+
+    task_id: str
+    role: str
+    state: str = "submitted"
+    attempt: int = 0
+    instance: str = ""
+    began: float = 0.0
+    ended: float = 0.0
+    text: str = ""
+    """The end of what the attempt has written so far."""
+    written: int = 0
+    """Bytes of the attempt's text so far."""
+    version: int = 0
+    usage: common_pb2.Usage = field(default_factory=common_pb2.Usage)
+    given: tuple[str, ...] = ()
+    remark: str = ""
+    """What went wrong last: an instance lost, a refusal, a failure."""
+
+    @property
+    def final(self) -> bool:
+        """Nothing more will come of it."""
+        return self.state in _FINAL
+
+    @property
+    def tokens(self) -> str:
+        """Written so far or in all; `~` before an estimate."""
+        if self.usage.output_tokens:
+            return f"{'~' if self.usage.estimated else ''}{self.usage.output_tokens:,}"
+        return f"~{-(-self.written // 4):,}" if self.written else ""
+
+
+class RunView:
+    """Feed it the events of one run, in order."""
+
+    def __init__(self) -> None:
+        self.run_id = ""
+        self.state = "submitted"
+        self.began = 0.0
+        self.ended = 0.0
+        self.failure = ""
+        self.cancelling = ""
+        self.edges: list[tuple[str, str]] = []
+        self.tasks: dict[str, TaskView] = {}
+
+    def apply(self, event: run_pb2.RunEvent) -> None:
+        """One more event."""
+        kind = event.WhichOneof("event") or ""
+        now = event.time.ToNanoseconds() / 1e9
+        self.run_id = event.run_id or self.run_id
+        task = self._task(event, kind)
+        match kind:
+            case "submitted":
+                self.began = now
+                self.edges = [(edge.upstream, edge.downstream) for edge in event.submitted.edges]
+            case "run_state":
+                self.state = state_name(event.run_state.state)
+                self.failure = event.run_state.failure.message
+                if self.state in _FINAL:
+                    self._end(now)
+            case "cancel_requested":
+                self.cancelling = event.cancel_requested.reason or "somebody asked for it"
+            case _ if task is not None:
+                _apply(task, event, kind, now)
+
+    @property
+    def shown_state(self) -> str:
+        """As the run's, but a run with a task under way is working, which no event says."""
+        under_way = self.state == "submitted" and any(task.attempt for task in self.tasks.values())
+        return "working" if under_way else self.state
+
+    def waits_for(self, task: TaskView) -> str:
+        """What a task that isn't under way waits for."""
+        if task.state != "submitted" or self.ended:
+            return ""
+        done = {one.role for one in self.tasks.values() if one.state == "completed"}
+        missing = [up for up, down in self.edges if down == task.role and up not in done]
+        return f"waits for {' and '.join(missing)}" if missing else f"waits for an instance of {task.role}"
+
+    def _end(self, now: float) -> None:
+        self.ended = now
+        for task in self.tasks.values():
+            if not task.final:  # it was cut off
+                task.state, task.ended = "canceled", now
+
+    def _task(self, event: run_pb2.RunEvent, kind: str) -> TaskView | None:
+        task_id = event.task.task_id
+        if not task_id:
+            return None
+        if task_id not in self.tasks:
+            role = getattr(getattr(event, kind), "role", "")
+            self.tasks[task_id] = TaskView(task_id, role)
+        return self.tasks[task_id]
+
+
+def _apply(task: TaskView, event: run_pb2.RunEvent, kind: str, now: float) -> None:
+    match kind:
+        case "task_state":
+            task.state = state_name(event.task_state.state)
+            task.remark = event.task_state.failure.message or task.remark
+            if task.final:
+                task.ended = now
+        case "dispatched":
+            task.state, task.attempt = "working", event.task.attempt
+            task.instance = event.dispatched.instance_id
+            task.began, task.text, task.written = now, "", 0
+            task.given = tuple(ref.role for ref in event.dispatched.given)
+        case "text_delta":
+            if event.task.attempt == task.attempt:
+                task.written = event.text_delta.offset + len(event.text_delta.text.encode())
+                task.text = (task.text + event.text_delta.text)[-_TAIL:]
+        case "result":
+            task.state, task.ended = state_name(event.result.state), now
+            task.usage = event.result.usage
+            task.remark = event.result.failure.message
+        case "published":
+            task.version = event.published.ref.version
+        case "lost":
+            task.state = "submitted"
+            task.remark = f"{event.lost.instance_id} was lost: {event.lost.failure.message}"
+        case "rejected":
+            task.state = "submitted"
+            task.remark = f"{event.rejected.instance_id} didn't take it: {event.rejected.failure.message}"

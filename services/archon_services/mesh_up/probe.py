@@ -1,0 +1,64 @@
+"""Whether one process serves: health over gRPC, or over HTTP for etcd."""
+
+from __future__ import annotations
+
+import asyncio
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    import grpc.aio
+
+TIMEOUT: Final = 1.5
+"""Seconds for one question."""
+
+
+class Probe:
+    """Asks one address; an async context manager that closes its connection."""
+
+    def __init__(self, kind: str, address: str) -> None:
+        self._kind = kind
+        self._address = address
+        self._channel: grpc.aio.Channel | None = None
+
+    async def __aenter__(self) -> Probe:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._channel is not None:
+            await self._channel.close()
+
+    async def serves(self) -> bool:
+        """Whether it says so, within TIMEOUT seconds."""
+        return await (self._etcd() if self._kind == "etcd" else self._grpc())
+
+    async def _grpc(self) -> bool:
+        # Heavy, and only needed once processes were started: they start meanwhile.
+        from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+        from archon.channel import agent_options, connect
+        from archon.errors import ArchonError
+
+        if self._channel is None:
+            self._channel = connect(self._address, agent_options())
+        stub: Any = health_pb2_grpc.HealthStub(self._channel)
+        try:
+            answer = await stub.Check(health_pb2.HealthCheckRequest(), timeout=TIMEOUT)
+        except ArchonError:
+            return False
+        return bool(answer.status == health_pb2.HealthCheckResponse.SERVING)
+
+    async def _etcd(self) -> bool:
+        host, _, port = self._address.rpartition(":")
+        try:
+            async with asyncio.timeout(TIMEOUT):
+                reader, writer = await asyncio.open_connection(host, int(port))
+                try:
+                    writer.write(b"GET /health HTTP/1.0\r\n\r\n")
+                    return b'"true"' in await reader.read(4096)
+                finally:
+                    writer.close()
+        except (OSError, TimeoutError):
+            return False

@@ -1,0 +1,81 @@
+"""The mesh of the testing room: its processes die, freeze, come back, and none outlives it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from archon.client import Client
+from archon.errors import DeadlineExceeded
+from archon_services.testing.mesh import LocalMesh
+from tests.e2e.terminal import PATIENCE, Terminal, eventually
+
+
+async def test_what_is_killed_comes_back_and_the_mesh_serves_on() -> None:
+    with LocalMesh(replicas={"designer": 2}) as mesh:
+        assert set(mesh.pids) == {
+            *("supervisor", "etcd", "registry", "memory", "orchestrator"),
+            *("requirements-1", "designer-1", "designer-2", "implementer-1"),
+        }
+        killed = mesh.kill("designer-1")
+        assert mesh.wait("designer-1", not_pid=killed).restarts == 1
+        before = mesh.orchestrator
+        mesh.restart("orchestrator")
+        assert mesh.orchestrator == before
+        async with Client(mesh.orchestrator) as client:
+            run = await (await client.submit("It must be blue.")).result(timeout=PATIENCE)
+            assert [answer.role for answer in run.answers] == ["implementer"]
+        pids, home = mesh.pids, mesh.home
+        mesh.freeze("implementer-1")
+    assert not any(map(_alive, pids.values()))
+    assert not home.exists()
+
+
+def test_without_restarts_what_was_killed_stays_dead_until_it_is_resumed() -> None:
+    with LocalMesh(only=["registry", "designer"], restarts=False) as mesh:
+        killed = mesh.kill("designer-1")
+        mesh.wait("designer-1", "stopped")
+        with pytest.raises(DeadlineExceeded, match="designer-1 is stopped"):
+            mesh.wait("designer-1", "healthy", timeout=1.0)
+        mesh.resume("designer-1")
+        assert mesh.pids["designer-1"] != killed
+        with pytest.raises(KeyError):
+            mesh.pause("designer-7")
+
+
+def test_environment_reaches_the_role_it_is_meant_for() -> None:
+    environment = {"designer": {"ARCHON_MAX_TASKS": "3"}}
+    with LocalMesh(only=["registry", "designer", "requirements"], environment=environment) as mesh:
+        terminal = Terminal(mesh.home)
+        rows = [line.split() for line in terminal.archon("agents").out.splitlines()[1:]]
+        assert {row[0]: row[4] for row in rows} == {"designer": "3", "requirements": "8"}
+
+
+def test_the_mesh_ends_with_a_test_that_is_killed() -> None:
+    script = (
+        "import time\n"
+        "from archon_services.testing.mesh import LocalMesh\n"
+        "with LocalMesh(only=['registry']) as mesh:\n"
+        "    print(*mesh.pids.values(), flush=True)\n"
+        "    time.sleep(60)\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            pids = [int(pid) for pid in process.stdout.readline().split()]
+            assert len(pids) == 3
+        finally:
+            os.kill(process.pid, signal.SIGKILL)
+    eventually(lambda: not any(map(_alive, pids)))
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
