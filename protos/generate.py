@@ -7,6 +7,7 @@ python protos/generate.py --check    compare; exit 1 and name what differs
 from __future__ import annotations
 
 import filecmp
+import os
 import shutil
 import subprocess
 import sys
@@ -22,7 +23,9 @@ def generate(target: Path) -> None:
     files = sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("archon/**/*.proto"))
     outs = [f"--{plugin}_out={target}" for plugin in ("python", "grpc_python", "mypy", "mypy_grpc")]
     command = [sys.executable, "-m", "grpc_tools.protoc", f"-I{ROOT}", *outs, *files]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    # The plugins stand beside this Python, which need not be on PATH.
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env={**os.environ, "PATH": path})
     if done.returncode:
         sys.exit(done.stderr)
     api = target / "archon" / "api"
