@@ -11,7 +11,7 @@ from archon.api.agent.v1 import agent_pb2
 from archon.api.common.v1 import common_pb2
 from archon.errors import Unavailable
 from archon_mesh.core.run import inputs as inp
-from archon_mesh.core.run.common import Failure, quantize
+from archon_mesh.core.run.common import Failure, Want, quantize
 from archon_services.orchestrator.journal import Append, MemoryJournal, NewRun, Outcome
 from archon_services.orchestrator.ports import Delivery
 from archon_services.orchestrator.runs import Runs
@@ -77,8 +77,8 @@ class SimTransport:
         used = len(self._bound.get(agent.instance_id, ())) + self._reserved.get(agent.instance_id, 0)
         return agent.capacity - used
 
-    def reserve(self, role: str) -> str | None:
-        fit = [a for a in self.world.agents.values() if a.role == role and a.alive and self._room(a) > 0]
+    def reserve(self, want: Want) -> str | None:
+        fit = [a for a in self.world.agents.values() if a.role == want.role and a.alive and self._room(a) > 0]
         if not fit:
             return None
         best = max(fit, key=lambda agent: (self._room(agent), agent.instance_id))
@@ -88,11 +88,11 @@ class SimTransport:
     def release(self, instance_id: str) -> None:
         self._reserved[instance_id] = max(0, self._reserved.get(instance_id, 0) - 1)
 
-    def when_free(self, role: str, wake: Callable[[], None]) -> Callable[[], None]:
+    def when_free(self, want: Want, wake: Callable[[], None]) -> Callable[[], None]:
         self._ticket += 1
         ticket = self._ticket
-        self._waiting.setdefault(role, {})[ticket] = wake
-        return lambda: self._waiting.get(role, {}).pop(ticket, None) and None
+        self._waiting.setdefault(want.role, {})[ticket] = wake
+        return lambda: self._waiting.get(want.role, {}).pop(ticket, None) and None
 
     def room_changed(self) -> None:
         """Wakes everybody who waits: more than a real pool does, and never less."""

@@ -100,13 +100,15 @@ class Client:
         *,
         roles: Sequence[str] = (),
         capabilities: Sequence[str] = (),
+        versions: Mapping[str, str] | None = None,
         session_id: str = "",
         request_id: str = "",
         timeout: float | None = None,
         wait: float | None = None,
         metadata: Mapping[str, str] | None = None,
     ) -> RunHandle:
-        """Submits a run; it is durable when this returns. `timeout` is the run's time in seconds (1 h by default),
+        """Submits a run; it is durable when this returns. `versions` wants a version of a role's instances (`1.2` or
+        `1.*`). `timeout` is the run's time in seconds (1 h by default),
         `wait` how long to hold the answer for its end. `request_id` is made new where it is empty, so that calling
         this twice makes two runs, while a retry on the wire makes one.
 
@@ -125,6 +127,7 @@ class Client:
             goal=parts,
             roles=roles,
             capabilities=capabilities,
+            versions=versions,
             session_id=session_id,
             metadata=metadata,
         )

@@ -149,10 +149,10 @@ class RunDriver:
         ):
             if effect.not_before > now:
                 continue
-            instance_id = self._transport.reserve(effect.role)
+            instance_id = self._transport.reserve(effect.want)
             if instance_id is None:
                 if effect.task_id not in self._waiting:
-                    self._waiting[effect.task_id] = self._transport.when_free(effect.role, self._freed(effect.task_id))
+                    self._waiting[effect.task_id] = self._transport.when_free(effect.want, self._freed(effect.task_id))
                 continue
             if call_off := self._waiting.pop(effect.task_id, None):
                 call_off()

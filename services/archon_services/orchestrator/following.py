@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 
 from archon import context
 from archon.errors import ArchonError, FailedPrecondition, Unavailable, UnknownCapability, UnknownRole
 from archon.registry import Registration, RegistryChange, RegistryClient
-from archon_mesh.core.run.common import Edge
+from archon_mesh.core.run.common import Edge, Want
 from archon_services.orchestrator.topology import Topology
 
 _log = logging.getLogger(__name__)
@@ -39,17 +39,17 @@ class RegistryFollower:
         await self._client.close()
 
     async def choose(
-        self, roles: Sequence[str], capabilities: Sequence[str]
-    ) -> tuple[tuple[str, ...], tuple[Edge, ...]]:
+        self, roles: Sequence[str], capabilities: Sequence[str], versions: Mapping[str, str]
+    ) -> tuple[tuple[str, ...], tuple[Edge, ...], tuple[Want, ...]]:
         """As Topology.choose; before it says no, it asks the registry afresh: what has just registered counts."""
         try:
-            return self.topology.choose(roles, capabilities)
+            return self.topology.choose(roles, capabilities, versions)
         except (UnknownRole, UnknownCapability, FailedPrecondition, Unavailable):
             try:
                 await self._refresh()
             except ArchonError as error:
                 _log.info("the registry can't be asked now: %s", error)
-            return self.topology.choose(roles, capabilities)
+            return self.topology.choose(roles, capabilities, versions)
 
     async def _refresh(self) -> None:
         timeout = context.timeout(FRESH_TIMEOUT)

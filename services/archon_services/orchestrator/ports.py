@@ -9,7 +9,7 @@ from typing import Protocol
 
 from archon.api.agent.v1 import agent_pb2
 from archon.api.common.v1 import common_pb2
-from archon_mesh.core.run.common import quantize
+from archon_mesh.core.run.common import Want, quantize
 from archon_mesh.core.run.inputs import Input
 
 
@@ -68,16 +68,16 @@ class Inbox(Protocol):
 class Transport(Protocol):
     """Reaches instances of roles. Nothing here waits."""
 
-    def reserve(self, role: str) -> str | None:
-        """Keeps a slot free on the least loaded instance of a role that has room; its instance_id, or None."""
+    def reserve(self, want: Want) -> str | None:
+        """Keeps a slot free on the least loaded instance that fits and has room; its instance_id, or None."""
         ...
 
     def release(self, instance_id: str) -> None:
         """Gives a reserved slot back."""
         ...
 
-    def when_free(self, role: str, wake: Callable[[], None]) -> Callable[[], None]:
-        """Calls `wake` once when an instance of the role may have room. Returns what calls it off."""
+    def when_free(self, want: Want, wake: Callable[[], None]) -> Callable[[], None]:
+        """Calls `wake` once when an instance that fits may have room. Returns what calls it off."""
         ...
 
     def assign(self, instance_id: str, ref: common_pb2.TaskRef, role: str, task: agent_pb2.AssignTask) -> None:

@@ -47,7 +47,7 @@ class OrchestratorServicer(orchestrator_service_pb2_grpc.OrchestratorServiceServ
         return pb.SubmitRunResponse(run=await self._run(run_id), repeated_before=not created)
 
     async def _submission(self, request: pb.SubmitRunRequest) -> Submission:
-        roles, edges = await self._follower.choose(request.roles, request.capabilities)
+        roles, edges, wants = await self._follower.choose(request.roles, request.capabilities, request.versions)
         said = run_pb2.Submitted(goal=request.goal, metadata=request.metadata)
         if request.HasField("trace"):
             said.trace.CopyFrom(request.trace)
@@ -66,6 +66,7 @@ class OrchestratorServicer(orchestrator_service_pb2_grpc.OrchestratorServiceServ
             edges=edges,
             timeout=quantize(seconds_of(request.timeout)) if request.HasField("timeout") else DEFAULT_TIMEOUT,
             goal=said,
+            wants=wants,
         )
 
     async def _wait(self, run_id: str, seconds: float) -> None:

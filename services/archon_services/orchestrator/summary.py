@@ -71,7 +71,11 @@ def _waiting_for(run: RunState, task: Task) -> str:
     for name in task.predecessors:
         if run.tasks[name].state is not TaskState.COMPLETED:
             return f"the answer of {run.tasks[name].role}"
-    return f"an instance of {task.role} with room"
+    assert run.submission is not None
+    want = run.submission.want(task.role)
+    having = f" that has {want.capability}" if want.capability else ""
+    version = f" {want.version}" if want.version else ""
+    return f"an instance of {task.role}{version}{having} with room"
 
 
 def _add(total: common_pb2.Usage, usage: common_pb2.Usage) -> None:

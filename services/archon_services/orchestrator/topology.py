@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
-from archon.errors import FailedPrecondition, Unavailable, UnknownCapability, UnknownRole
+from archon.errors import (
+    FailedPrecondition,
+    FieldViolation,
+    InvalidArgument,
+    Unavailable,
+    UnknownCapability,
+    UnknownRole,
+)
 from archon.registry import Graph, PropagationPolicy, Registration, RegistryChange
-from archon_mesh.core.run.common import Edge
+from archon_mesh.core.run.common import Edge, Want
 
 _POLICIES = {policy: number for number, policy in enumerate(PropagationPolicy, 1)}
 
@@ -41,8 +48,11 @@ class Topology:
             | {edge.downstream for edge in edges}
         )
 
-    def choose(self, roles: Iterable[str], capabilities: Iterable[str]) -> tuple[tuple[str, ...], tuple[Edge, ...]]:
-        """The roles of a pipeline, in topological order, and the edges among them. Raises UnknownRole,
+    def choose(
+        self, roles: Iterable[str], capabilities: Iterable[str], versions: Mapping[str, str]
+    ) -> tuple[tuple[str, ...], tuple[Edge, ...], tuple[Want, ...]]:
+        """The roles of a pipeline, in topological order, the edges among them, and what is wanted of their instances
+        beside the role. Raises UnknownRole, InvalidArgument (a version for a role that takes no part),
         UnknownCapability, FailedPrecondition where no role stands on an edge, Unavailable where the registry was never
         heard."""
         if not self.heard:
@@ -53,8 +63,8 @@ class Topology:
                 f"no instance and no edge names the role {role!r}; known are: {_named(self.roles)}",
                 metadata={"role": role},
             )
-        for capability in capabilities:
-            wanted.add(self._with_capability(capability))
+        wants = {self._with_capability(capability): capability for capability in capabilities}
+        wanted |= set(wants)
         edges = self.graph.edges
         if not wanted:
             wanted = {edge.upstream for edge in edges} | {edge.downstream for edge in edges}
@@ -69,7 +79,13 @@ class Topology:
             for edge in edges
             if edge.upstream in wanted and edge.downstream in wanted
         )
-        return tuple(order), chosen
+        for role in sorted(set(versions) - wanted):
+            raise InvalidArgument(
+                f"a version is wanted of {role!r}, which takes no part",
+                field_violations=[FieldViolation("versions", f"{role!r} takes no part")],
+            )
+        named = sorted({*wants, *versions})
+        return tuple(order), chosen, tuple(Want(role, wants.get(role, ""), versions.get(role, "")) for role in named)
 
     def _with_capability(self, capability: str) -> str:
         offering = {

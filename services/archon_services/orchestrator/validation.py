@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import orchestrator_service_pb2, run_pb2
@@ -16,6 +17,7 @@ MAX_WAIT = 600.0
 MAX_ID = 256
 MAX_ROLES = 200
 MAX_METADATA = 64
+VERSION = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9}){0,7}(\.\*)?")
 
 
 def check_submit(request: orchestrator_service_pb2.SubmitRunRequest) -> None:
@@ -58,6 +60,9 @@ def _violations(request: orchestrator_service_pb2.SubmitRunRequest) -> list[Fiel
             found.append(FieldViolation(name, f"longer than {MAX_ID} characters"))
     if request.roles and request.capabilities:
         found.append(FieldViolation("capabilities", "give roles or capabilities, not both"))
+    for role, version in request.versions.items():
+        if not VERSION.fullmatch(version):
+            found.append(FieldViolation("versions", f"{version!r} of {role!r} is no version such as 1.2 or 1.*"))
     for name in ("roles", "capabilities"):
         values = list(getattr(request, name))
         if len(values) > MAX_ROLES:

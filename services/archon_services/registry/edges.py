@@ -17,16 +17,9 @@ from archon.api.common.v1.common_pb2 import PROPAGATION_POLICY_FINAL_RESPONSE_ON
 from archon.api.registry.v1.registry_pb2 import Graph, RefusedEdge, Registration
 from archon.errors import AlreadyExists, GraphCycle
 from archon_services.registry.state import State, Update, edge_key, instance_key, pin_key
+from archon_services.versions import version_key
 
 Pair = tuple[str, str]
-
-
-def version_key(version: str) -> tuple[int, ...]:
-    """Versions compare by their numbers: 1.10 is newer than 1.9, and 1.0 is 1."""
-    numbers = [int(part) for part in version.split(".") if part.isdigit()]
-    while numbers and numbers[-1] == 0:
-        numbers.pop()
-    return tuple(numbers)
 
 
 def cycle_path(pairs: Iterable[Pair], upstream: str, downstream: str) -> list[str]:

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from archon.api.registry.v1.registry_pb2 import Registration
 from archon.errors import UnknownCapability, UnknownRole
 from archon_services.paging import make_token, read_token
-from archon_services.registry.edges import version_key
 from archon_services.registry.state import State
+from archon_services.versions import version_fits, version_key
 
 
 def resolve(
@@ -35,15 +35,6 @@ def resolve(
     fitting.sort(key=lambda one: version_key(one.version), reverse=True)
     fitting.sort(key=lambda one: one.role)
     return fitting
-
-
-def version_fits(version: str, wanted: str) -> bool:
-    """Whether a version is the one wanted, or begins like it where it ends in `.*`; by numbers. Empty: any."""
-    if not wanted.endswith(".*"):
-        return not wanted or version_key(version) == version_key(wanted)
-    head = [int(part) for part in wanted.removesuffix(".*").split(".")]
-    numbers = list(version_key(version))
-    return (numbers + [0] * len(head))[: len(head)] == head
 
 
 def page(state: State, *, role: str, size: int, token: str) -> tuple[list[Registration], str]:

@@ -21,6 +21,7 @@ from archon.errors import (
     UnknownRun,
 )
 from archon.memory import MemoryGraphClient
+from archon.registry import Capability
 from archon.testing import FakeAgent
 from tests.integration.orchestrator.conftest import Mesh
 from tests.support.services import eventually
@@ -208,3 +209,33 @@ async def test_clients_of_the_same_process_share_nothing_but_the_server(mesh: Me
     async with Client(mesh.orchestrator.address) as other:
         run = (await mesh.client.submit("x", wait=10)).run
         assert (await other.get(run.run_id)).last_seq == run.last_seq
+
+
+async def test_a_task_goes_to_an_instance_that_has_the_capability_and_the_version(mesh: Mesh) -> None:
+    target = mesh.registry.address
+    drawing = [Capability("draw")]
+    async with (
+        FakeAgent("artist", [], registry=target) as plain,
+        FakeAgent("artist", ["drawn", "drawn by 0.1"], registry=target, capabilities=drawing) as able,
+    ):
+
+        async def both() -> bool:
+            return len(await mesh.directory.list_instances("artist")) == 2
+
+        await eventually(both)
+        assert answer_text((await mesh.client.submit("x", capabilities=["draw"], wait=10)).run) == "drawn"
+        versions = {"artist": "0.1.*"}
+        plain.then("plainly drawn")
+        run = (await mesh.client.submit("x", roles=["artist"], versions=versions, wait=10)).run
+        assert answer_text(run) in ("drawn by 0.1", "plainly drawn")
+        (plain if plain.unused else able)._replies.clear()
+        handle = await mesh.client.submit("x", roles=["artist"], versions={"artist": "9.*"})
+
+        async def waits() -> bool:
+            return "an instance of artist 9.*" in (await mesh.client.get(handle.run_id)).tasks[0].waiting_for
+
+        await eventually(waits)
+        await handle.cancel()
+    with pytest.raises(InvalidArgument) as refused:
+        await mesh.client.submit("x", roles=["designer"], versions={"implementer": "1.*"})
+    assert refused.value.field_violations[0].field == "versions"

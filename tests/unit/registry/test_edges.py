@@ -19,6 +19,7 @@ from archon.api.registry.v1.registry_pb2 import DependsOn, Graph, Registration
 from archon.errors import AlreadyExists, GraphCycle
 from archon_services.registry import edges
 from archon_services.registry.state import State, edge_key, pin_key
+from archon_services.versions import version_key
 
 ROLES = ["a", "b", "c", "d", "e"]
 
@@ -154,11 +155,11 @@ def test_a_cycle_written_past_the_registry_is_shown_as_refused() -> None:
 
 @pytest.mark.parametrize(("older", "newer"), [("1.9", "1.10"), ("", "0.0.1"), ("1.2", "1.2.1"), ("9", "10")])
 def test_versions_compare_by_their_numbers(older: str, newer: str) -> None:
-    assert edges.version_key(older) < edges.version_key(newer)
+    assert version_key(older) < version_key(newer)
 
 
 def test_trailing_zeros_of_a_version_say_nothing() -> None:
-    assert edges.version_key("1.0.0") == edges.version_key("1")
+    assert version_key("1.0.0") == version_key("1")
 
 
 role = st.sampled_from(ROLES)

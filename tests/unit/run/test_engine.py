@@ -45,7 +45,7 @@ class Run:
         return self.feed(inp.LostIn(self.task(role), attempt, GONE))
 
     def places(self) -> set[str]:
-        return {effect.role for effect in open_effects(self.state) if isinstance(effect, Place)}
+        return {effect.want.role for effect in open_effects(self.state) if isinstance(effect, Place)}
 
 
 def test_a_role_starts_as_soon_as_its_own_predecessors_are_done_and_not_a_level_later() -> None:

@@ -10,7 +10,7 @@ from archon_mesh.core.run import RunState, decide, fold, open_effects
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.codec import decode_inputs, encode_inputs
-from archon_mesh.core.run.common import Edge, Failure, Submission, TaskState, quantize
+from archon_mesh.core.run.common import Edge, Failure, Submission, TaskState, Want, quantize
 from archon_services.orchestrator.convert import event_to_proto, fold_journal
 
 FAILURES = st.builds(
@@ -51,7 +51,16 @@ def test_d1_and_v6_whatever_comes_the_folded_journal_is_the_live_state_and_opens
     edges: list[tuple[str, str]], steps: list[tuple[float, inp.Input]]
 ) -> None:
     submission = Submission(
-        "r", "default", "q", "s", "pipeline", ("a", "b", "c"), tuple(Edge(a, b) for a, b in edges), 60.0, None
+        "r",
+        "default",
+        "q",
+        "s",
+        "pipeline",
+        ("a", "b", "c"),
+        tuple(Edge(a, b) for a, b in edges),
+        60.0,
+        None,
+        (Want("b", "x", "1.*"),),
     )
     run, now = RunState(), 1_000.0
     log: list[tuple[ev.Event, float]] = []

@@ -12,7 +12,7 @@ from enum import IntEnum
 from typing import Any
 
 from archon_mesh.core.run import inputs as inp
-from archon_mesh.core.run.common import Edge, Failure, Submission, TaskState
+from archon_mesh.core.run.common import Edge, Failure, Submission, TaskState, Want
 
 VERSION = 1
 
@@ -32,6 +32,7 @@ _TYPES: dict[str, type] = {
         Submission,
         Failure,
         Edge,
+        Want,
     )
 }
 _OPAQUE = frozenset({"payload", "goal"})

@@ -58,6 +58,16 @@ class Edge:
 
 
 @dataclass(frozen=True, slots=True)
+class Want:
+    """Who may take a task: instances of the role that have the capability (empty: any) and the version (empty: any; one
+    that ends in `.*` is a prefix)."""
+
+    role: str
+    capability: str = ""
+    version: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Given:
     """One upstream answer that a dispatch hands over: the event of this run that holds it."""
 
@@ -78,6 +88,12 @@ class Submission:
     edges: tuple[Edge, ...]
     timeout: float
     goal: Payload = field(compare=False)
+    wants: tuple[Want, ...] = ()
+    """Where more is wanted of a role's instances than the role."""
+
+    def want(self, role: str) -> Want:
+        """Who may take the role's task."""
+        return next((want for want in self.wants if want.role == role), Want(role))
 
     @property
     def scope(self) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from archon_mesh.core.run.common import Want
 from archon_mesh.core.run.state import RunState
 
 CANCEL_GRACE = 5.0
@@ -16,10 +17,10 @@ CANCEL_GRACE = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A task is ready: find an instance of its role, not before `not_before` (wall seconds)."""
+    """A task is ready: find an instance for it, not before `not_before` (wall seconds)."""
 
     task_id: str
-    role: str
+    want: Want
     attempt: int
     not_before: float
 
@@ -78,6 +79,6 @@ def open_effects(run: RunState) -> set[Effect]:
             else:
                 effects.add(Adopt(task.task_id, task.attempt, run.epoch, task.instance_id))
         elif run.ready(task):
-            effects.add(Place(task.task_id, task.role, task.attempt + 1, task.not_before))
+            effects.add(Place(task.task_id, run.submission.want(task.role), task.attempt + 1, task.not_before))
     effects.add(Alarm(run.deadline if run.ending is None else run.ending_since + CANCEL_GRACE))
     return effects

@@ -12,7 +12,7 @@ from archon.api.common.v1 import failure_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.errors import DataLoss
 from archon_mesh.core.run import events as ev
-from archon_mesh.core.run.common import Edge, Failure, Given, Submission, TaskState
+from archon_mesh.core.run.common import Edge, Failure, Given, Submission, TaskState, Want
 from archon_mesh.core.run.state import RunState
 from archon_services.orchestrator.convert.failures import failure_from_proto
 
@@ -78,6 +78,7 @@ def _submitted(event: run_pb2.RunEvent) -> ev.Event:
         edges=tuple(Edge(edge.upstream, edge.downstream, int(edge.policy)) for edge in said.edges),
         timeout=seconds_of(said.timeout),
         goal=said,
+        wants=tuple(Want(want.role, want.capability, want.version) for want in said.wants),
     )
     return ev.Submitted(submission, said.owner, said.epoch)
 

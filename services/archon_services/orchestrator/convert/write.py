@@ -56,6 +56,9 @@ def _submitted(out: run_pb2.RunEvent, event: ev.Submitted) -> None:
     to.roles.extend(said.roles)
     for edge in said.edges:
         to.edges.add(upstream=edge.upstream, downstream=edge.downstream, policy=edge.policy)
+    del to.wants[:]
+    for want in said.wants:
+        to.wants.add(role=want.role, capability=want.capability, version=want.version)
     stamp(to.timeout, said.timeout)
 
 

@@ -13,7 +13,8 @@ from archon.api.common.v1 import common_pb2
 from archon.errors import Unavailable
 from archon.registry import Registration
 from archon_mesh.core.run import inputs as inp
-from archon_mesh.core.run.common import Failure
+from archon_mesh.core.run.common import Failure, Want
+from archon_services.orchestrator.matching import fits
 from archon_services.orchestrator.ports import Delivery, Inbox
 from archon_services.orchestrator.sessions.session import Limits, Session
 
@@ -26,7 +27,7 @@ class SessionPool:
         self._inbox = inbox
         self._limits = limits or Limits()
         self._sessions: dict[str, Session] = {}
-        self._waiting: dict[str, OrderedDict[int, Callable[[], None]]] = {}
+        self._waiting: dict[Want, OrderedDict[int, Callable[[], None]]] = {}
         self._tickets = count(1)
         self._closing: set[asyncio.Task[None]] = set()
         self._adoptions: set[asyncio.TimerHandle] = set()
@@ -39,7 +40,7 @@ class SessionPool:
             if session is None:
                 self._add(instance)
             else:
-                session.registered, session.address = True, instance.address
+                session.registered, session.instance = True, instance
         for instance_id, session in list(self._sessions.items()):
             if instance_id not in named:
                 session.registered = False
@@ -49,9 +50,7 @@ class SessionPool:
     def _add(self, instance: Registration) -> None:
         session = Session(
             orchestrator_id=self._orchestrator_id,
-            instance_id=instance.instance_id,
-            role=instance.role,
-            address=instance.address,
+            instance=instance,
             inbox=self._inbox,
             room_changed=self._room_changed,
             unneeded=self._unneeded,
@@ -84,9 +83,9 @@ class SessionPool:
 
     # ports.Transport
 
-    def reserve(self, role: str) -> str | None:
+    def reserve(self, want: Want) -> str | None:
         """See ports.Transport."""
-        fit = [session for session in self._sessions.values() if session.role == role and session.room > 0]
+        fit = [session for session in self._sessions.values() if session.room > 0 and fits(session.instance, want)]
         if not fit:
             return None
         best = min(fit, key=lambda session: (not session.registered, session.load, session.instance_id))
@@ -100,27 +99,27 @@ class SessionPool:
             session.reserved -= 1
             self._room_changed(session.role)
 
-    def when_free(self, role: str, wake: Callable[[], None]) -> Callable[[], None]:
+    def when_free(self, want: Want, wake: Callable[[], None]) -> Callable[[], None]:
         """See ports.Transport. First come, first woken."""
         ticket = next(self._tickets)
-        self._waiting.setdefault(role, OrderedDict())[ticket] = wake
-        return lambda: self._call_off(role, ticket)
+        self._waiting.setdefault(want, OrderedDict())[ticket] = wake
+        return lambda: self._call_off(want, ticket)
 
-    def _call_off(self, role: str, ticket: int) -> None:
-        waiting = self._waiting.get(role)
+    def _call_off(self, want: Want, ticket: int) -> None:
+        waiting = self._waiting.get(want)
         if waiting is not None and waiting.pop(ticket, None) is not None and not waiting:
-            self._waiting.pop(role, None)
+            self._waiting.pop(want, None)
 
     def _room_changed(self, role: str) -> None:
-        waiting = self._waiting.get(role)
-        if not waiting:
-            return
-        room = sum(max(0, session.room) for session in self._sessions.values() if session.role == role)
-        for _ in range(min(room, len(waiting))):
-            _, wake = waiting.popitem(last=False)
-            wake()
-        if not waiting:
-            self._waiting.pop(role, None)
+        for want, waiting in list(self._waiting.items()):
+            if want.role != role:
+                continue
+            room = sum(max(0, session.room) for session in self._sessions.values() if fits(session.instance, want))
+            for _ in range(min(room, len(waiting))):
+                _, wake = waiting.popitem(last=False)
+                wake()
+            if not waiting:
+                self._waiting.pop(want, None)
 
     def assign(self, instance_id: str, ref: common_pb2.TaskRef, role: str, task: agent_pb2.AssignTask) -> None:
         """See ports.Transport."""

@@ -13,6 +13,7 @@ from archon import status
 from archon.api.agent.v1 import agent_pb2, session_pb2
 from archon.api.common.v1 import common_pb2
 from archon.errors import ArchonError, UnknownFrame, WrongInstance
+from archon.registry import Registration
 from archon_services.orchestrator.ports import Inbox
 from archon_services.orchestrator.sessions.attempts import Attempts
 from archon_services.orchestrator.sessions.stream import Limits, Silent, Stream
@@ -32,17 +33,15 @@ class Session:
         self,
         *,
         orchestrator_id: str,
-        instance_id: str,
-        role: str,
-        address: str,
+        instance: Registration,
         inbox: Inbox,
         room_changed: Callable[[str], None],
         unneeded: Callable[[str], None],
         limits: Limits,
     ) -> None:
-        self.instance_id = instance_id
-        self.role = role
-        self.address = address
+        self.instance = instance
+        self.instance_id = instance.instance_id
+        self.role = role = instance.role
         self.registered = True
         self.reserved = 0
         self.connected = False
@@ -114,7 +113,7 @@ class Session:
                 on_frame=self._frame,
             )
             try:
-                await stream.serve(self.address, fresh=self._fresh)
+                await stream.serve(self.instance.address, fresh=self._fresh)
             except asyncio.CancelledError:
                 raise
             except Exception as raised:  # noqa: BLE001 - whatever breaks a stream, its tasks must not hang

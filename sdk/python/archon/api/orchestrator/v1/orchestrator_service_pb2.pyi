@@ -48,6 +48,26 @@ class SubmitRunRequest(_message.Message):
         def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 
+    @_typing.final
+    class VersionsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     GOAL_FIELD_NUMBER: _builtins.int
     ROLES_FIELD_NUMBER: _builtins.int
@@ -59,6 +79,7 @@ class SubmitRunRequest(_message.Message):
     BUDGET_FIELD_NUMBER: _builtins.int
     METADATA_FIELD_NUMBER: _builtins.int
     TRACE_FIELD_NUMBER: _builtins.int
+    VERSIONS_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     """Unique per tenant; made by the caller. Empty: each call is a new run."""
     strategy: _run_pb2.Strategy.ValueType
@@ -97,6 +118,10 @@ class SubmitRunRequest(_message.Message):
     def trace(self) -> _common_pb2.TraceContext:
         """Where the run belongs in a trace."""
 
+    @_builtins.property
+    def versions(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """Only instances of this version of a role or, ending in .*, of this prefix of it: role to version."""
+
     def __init__(
         self,
         *,
@@ -111,10 +136,11 @@ class SubmitRunRequest(_message.Message):
         budget: _common_pb2.Budget | None = ...,
         metadata: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         trace: _common_pb2.TraceContext | None = ...,
+        versions: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "timeout", b"timeout", "trace", b"trace", "wait", b"wait"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "capabilities", b"capabilities", "goal", b"goal", "metadata", b"metadata", "request_id", b"request_id", "roles", b"roles", "session_id", b"session_id", "strategy", b"strategy", "timeout", b"timeout", "trace", b"trace", "wait", b"wait"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "capabilities", b"capabilities", "goal", b"goal", "metadata", b"metadata", "request_id", b"request_id", "roles", b"roles", "session_id", b"session_id", "strategy", b"strategy", "timeout", b"timeout", "trace", b"trace", "versions", b"versions", "wait", b"wait"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

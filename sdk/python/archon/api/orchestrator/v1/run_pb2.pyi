@@ -454,6 +454,7 @@ class Submitted(_message.Message):
     METADATA_FIELD_NUMBER: _builtins.int
     BUDGET_FIELD_NUMBER: _builtins.int
     TENANT_FIELD_NUMBER: _builtins.int
+    WANTS_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     """The request id it came with."""
     session_id: _builtins.str
@@ -494,6 +495,10 @@ class Submitted(_message.Message):
     def budget(self) -> _common_pb2.Budget:
         """The run's budget."""
 
+    @_builtins.property
+    def wants(self) -> _containers.RepeatedCompositeFieldContainer[Global___Want]:
+        """Where more is wanted of a role's instances than the role."""
+
     def __init__(
         self,
         *,
@@ -510,14 +515,45 @@ class Submitted(_message.Message):
         metadata: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         budget: _common_pb2.Budget | None = ...,
         tenant: _builtins.str = ...,
+        wants: _abc.Iterable[Global___Want] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "timeout", b"timeout", "trace", b"trace"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "edges", b"edges", "epoch", b"epoch", "goal", b"goal", "metadata", b"metadata", "owner", b"owner", "request_id", b"request_id", "roles", b"roles", "session_id", b"session_id", "strategy", b"strategy", "tenant", b"tenant", "timeout", b"timeout", "trace", b"trace"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "edges", b"edges", "epoch", b"epoch", "goal", b"goal", "metadata", b"metadata", "owner", b"owner", "request_id", b"request_id", "roles", b"roles", "session_id", b"session_id", "strategy", b"strategy", "tenant", b"tenant", "timeout", b"timeout", "trace", b"trace", "wants", b"wants"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Submitted: _TypeAlias = Submitted  # noqa: Y015
+
+@_typing.final
+class Want(_message.Message):
+    """Who may take a role's task."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ROLE_FIELD_NUMBER: _builtins.int
+    CAPABILITY_FIELD_NUMBER: _builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
+    role: _builtins.str
+    """The role."""
+    capability: _builtins.str
+    """Only instances that have this capability; empty: any."""
+    version: _builtins.str
+    """Only instances of this version or, ending in .*, this prefix of it; empty: any."""
+    def __init__(
+        self,
+        *,
+        role: _builtins.str = ...,
+        capability: _builtins.str = ...,
+        version: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["capability", b"capability", "role", b"role", "version", b"version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Want: _TypeAlias = Want  # noqa: Y015
 
 @_typing.final
 class RunStateChanged(_message.Message):
