@@ -120,7 +120,13 @@ class RunDriver:
                 decided.append(event)
                 if isinstance(event, ev.Discarded):
                     discarded[number] = event.reason
-        placed = self._place(now, inputs, decided)
+        placed: dict[tuple[str, int], str] = {}
+        try:
+            self._place(now, inputs, decided, placed)
+        except BaseException:
+            for instance_id in placed.values():
+                self._transport.release(instance_id)
+            raise
         if decided:
             try:
                 written = await self._append(base, decided, inputs, now, batch)
@@ -140,10 +146,15 @@ class RunDriver:
             self.state.apply(event, now)
         return events
 
-    def _place(self, now: float, inputs: list[inp.Input], decided: list[ev.Event]) -> dict[tuple[str, int], str]:
+    def _place(
+        self,
+        now: float,
+        inputs: list[inp.Input],
+        decided: list[ev.Event],
+        placed: dict[tuple[str, int], str],
+    ) -> None:
         """Finds instances for the tasks that are ready, within the same step: one append holds a result and the
-        dispatch that it made possible. Returns the instance per (task, attempt)."""
-        placed: dict[tuple[str, int], str] = {}
+        dispatch that it made possible. `placed` gets the instance per (task, attempt), whose slot is reserved."""
         for effect in sorted(
             (e for e in open_effects(self.state) if isinstance(e, Place)), key=lambda place: place.task_id
         ):
@@ -156,15 +167,14 @@ class RunDriver:
                 continue
             if call_off := self._waiting.pop(effect.task_id, None):
                 call_off()
+            placed[effect.task_id, effect.attempt] = instance_id
             given = inp.SlotFound(effect.task_id, instance_id)
             events = self._decide(given, now)
             if not any(isinstance(event, ev.Dispatched) for event in events):
-                self._transport.release(instance_id)
+                self._transport.release(placed.pop((effect.task_id, effect.attempt)))
                 continue
             inputs.append(given)
             decided += events
-            placed[effect.task_id, effect.attempt] = instance_id
-        return placed
 
     def _freed(self, task_id: str) -> Callable[[], None]:
         def wake() -> None:

@@ -1,4 +1,4 @@
-"""What every journal promises, held for each store. D2 and others are lines of docs/durability.md."""
+"""What every journal promises, held for each store. Names with durability_N hold line DN of docs/durability.md."""
 
 from __future__ import annotations
 
@@ -60,14 +60,16 @@ async def test_events_come_back_in_order_and_from_any_of_them_on(journal: Journa
     assert [at for at, _ in await journal.inputs("r")] == [0, 3]
 
 
-async def test_d2_an_append_that_was_folded_from_something_else_is_stale_and_stores_nothing(journal: Journal) -> None:
+async def test_durability_2_an_append_that_was_folded_from_something_else_is_stale_and_stores_nothing(
+    journal: Journal,
+) -> None:
     await journal.create(new("r"), step("r", 0, 2))
     assert await journal.append(step("r", 1, batch="x")) is Outcome.STALE
     assert await journal.append(step("r", 5, batch="x")) is Outcome.STALE
     assert len(await journal.events("r", 0)) == 2
 
 
-async def test_d3_the_same_batch_again_is_done_and_stored_once(journal: Journal) -> None:
+async def test_durability_3_the_same_batch_again_is_done_and_stored_once(journal: Journal) -> None:
     await journal.create(new("r"), step("r", 0))
     again = step("r", 1)
     assert await journal.append(again) is Outcome.DONE
@@ -75,7 +77,7 @@ async def test_d3_the_same_batch_again_is_done_and_stored_once(journal: Journal)
     assert len(await journal.events("r", 0)) == 2
 
 
-async def test_d3_an_append_under_an_epoch_that_is_over_is_deposed(journal: Journal) -> None:
+async def test_durability_3_an_append_under_an_epoch_that_is_over_is_deposed(journal: Journal) -> None:
     await journal.create(new("r"), step("r", 0))
     row = await journal.claim("r", "other")
     assert row is not None
@@ -111,7 +113,9 @@ async def test_two_submits_with_one_id_at_the_same_moment_make_one_run(journal: 
     assert sum(created for _, created in made) == 1
 
 
-async def test_d4_appends_of_many_runs_at_once_all_arrive_and_one_that_fails_hurts_no_other(journal: Journal) -> None:
+async def test_durability_4_appends_of_many_runs_at_once_all_arrive_and_one_that_fails_hurts_no_other(
+    journal: Journal,
+) -> None:
     await asyncio.gather(*(journal.create(new(f"r{n}"), step(f"r{n}", 0)) for n in range(50)))
     steps = [step(f"r{n}", 1 if n % 7 else 9, batch=f"b{n}") for n in range(50)]
     outcomes = await asyncio.gather(*(journal.append(one) for one in steps))
@@ -142,7 +146,7 @@ async def test_records_keep_their_order_and_place(journal: Journal) -> None:
     assert await journal.records("r", after=2, limit=1) == [(3, b"2")]
 
 
-async def test_d15_a_publication_stays_in_the_outbox_until_it_is_confirmed(journal: Journal) -> None:
+async def test_durability_15_a_publication_stays_in_the_outbox_until_it_is_confirmed(journal: Journal) -> None:
     one = Publication("scope", "role", "r.1", 2, "text")
     await journal.create(new("r"), step("r", 0))
     await journal.append(step("r", 1, publications=(one,), ended=True))
@@ -152,7 +156,7 @@ async def test_d15_a_publication_stays_in_the_outbox_until_it_is_confirmed(journ
     assert await journal.outbox() == []
 
 
-async def test_d7_an_ended_run_is_compacted_to_its_summary_and_later_deleted_but_its_request_id_stays_a_day(
+async def test_durability_7_an_ended_run_is_compacted_to_its_summary_and_later_deleted_but_its_request_id_stays_a_day(
     journal: Journal,
 ) -> None:
     await journal.create(new("old", "q"), step("old", 0, ended=True, time=100.0))
@@ -186,7 +190,7 @@ async def test_what_was_acknowledged_is_there_after_the_file_is_opened_again(sto
     await second.close()
 
 
-async def test_d5_a_second_process_cannot_open_the_same_file(tmp_path: Path) -> None:
+async def test_durability_5_a_second_process_cannot_open_the_same_file(tmp_path: Path) -> None:
     first, second = make("sqlite-full", tmp_path), make("sqlite-full", tmp_path)
     await first.open()
     with pytest.raises(FailedPrecondition, match="in use by another orchestrator"):

@@ -34,7 +34,9 @@ asyncio.run(main())
 
 
 @pytest.mark.parametrize("sync", ["full", "normal"])
-async def test_d4_no_acknowledged_append_is_lost_when_the_process_is_killed(sync: str, tmp_path: Path) -> None:
+async def test_durability_4_no_acknowledged_append_is_lost_when_the_process_is_killed(
+    sync: str, tmp_path: Path
+) -> None:
     path = tmp_path / "journal.db"
     root = Path(__file__).parents[3]
     process = subprocess.Popen(
@@ -58,7 +60,9 @@ async def test_d4_no_acknowledged_append_is_lost_when_the_process_is_killed(sync
     await journal.close()
 
 
-async def test_d5_a_full_disk_refuses_what_it_cannot_hold_and_goes_on_when_there_is_room(tmp_path: Path) -> None:
+async def test_durability_5_a_full_disk_refuses_what_it_cannot_hold_and_goes_on_when_there_is_room(
+    tmp_path: Path,
+) -> None:
     journal = SqliteJournal(tmp_path / "journal.db")
     await journal.open()
     await journal.create(new("r"), step("r", 0))
@@ -94,7 +98,7 @@ async def test_work_that_raises_hurts_nobody_elses_in_the_same_batch(tmp_path: P
     await journal.close()
 
 
-async def test_d4_waiting_appends_of_all_runs_share_a_transaction(tmp_path: Path) -> None:
+async def test_durability_4_waiting_appends_of_all_runs_share_a_transaction(tmp_path: Path) -> None:
     journal = SqliteJournal(tmp_path / "journal.db")
     await journal.open()
     assert journal._connection is not None
@@ -123,7 +127,7 @@ asyncio.run(main())
 """
 
 
-async def test_d5_a_restart_claims_the_file_at_once_after_its_holder_was_killed(tmp_path: Path) -> None:
+async def test_durability_5_a_restart_claims_the_file_at_once_after_its_holder_was_killed(tmp_path: Path) -> None:
     path = tmp_path / "journal.db"
     done = subprocess.run([sys.executable, "-c", DIES_OPEN, str(path)], timeout=30)
     assert done.returncode == -signal.SIGKILL

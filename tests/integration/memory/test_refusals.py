@@ -59,7 +59,9 @@ async def test_the_same_event_of_a_run_gets_its_version_of_then(client: MemoryGr
     assert [(one.version, one.repeated_before) for one in done] == [(1, True), (2, True), (3, False), (3, True)]
 
 
-async def test_d12_a_late_writer_is_refused_and_nothing_of_its_request_is_published(client: MemoryGraphClient) -> None:
+async def test_durability_12_a_late_writer_is_refused_and_nothing_of_its_request_is_published(
+    client: MemoryGraphClient,
+) -> None:
     await client.publish_items([event("a", 4, "new owner", epoch=2)])
     for late in (event("a", 9, "late", epoch=1), event("a", 3, "late", epoch=2)):
         with pytest.raises(Aborted) as refused:

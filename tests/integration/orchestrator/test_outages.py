@@ -60,7 +60,9 @@ async def test_an_agent_that_is_killed_in_mid_task_is_noticed_and_the_run_comple
     assert second.pid
 
 
-async def test_an_agent_that_is_frozen_is_noticed_and_its_late_result_is_discarded(own_mesh: Mesh) -> None:
+async def test_durability_28_an_agent_that_is_frozen_is_noticed_and_its_late_result_is_discarded(
+    own_mesh: Mesh,
+) -> None:
     mesh = own_mesh
     first = await mesh.agent("solo", delay=0.5)
     handle = await mesh.client.submit("x", roles=["solo"])
@@ -95,7 +97,7 @@ async def test_with_no_other_replica_the_run_waits_visibly_and_goes_on_when_one_
     assert (await handle.result(timeout=10)).state == common_pb2.TASK_STATE_COMPLETED
 
 
-async def test_d20_a_task_that_takes_its_process_with_it_three_times_is_poisoned(own_mesh: Mesh) -> None:
+async def test_durability_20_a_task_that_takes_its_process_with_it_three_times_is_poisoned(own_mesh: Mesh) -> None:
     mesh = own_mesh
     handle = None
     for attempt in (1, 2, 3):
@@ -109,7 +111,9 @@ async def test_d20_a_task_that_takes_its_process_with_it_three_times_is_poisoned
     assert "3 attempts" in run.failure.message
 
 
-async def test_a_run_survives_the_death_of_the_orchestrator_and_finished_work_is_not_redone(own_mesh: Mesh) -> None:
+async def test_durability_21_a_run_survives_the_death_of_the_orchestrator_and_finished_work_is_not_redone(
+    own_mesh: Mesh,
+) -> None:
     mesh = own_mesh
     await three(mesh, delay=0.6)
     handle = await mesh.client.submit("x", request_id="q1")
@@ -124,7 +128,9 @@ async def test_a_run_survives_the_death_of_the_orchestrator_and_finished_work_is
         await mesh.client.submit("y", request_id="q1")
 
 
-async def test_d19_a_result_that_comes_while_the_orchestrator_is_gone_is_parked_and_counts(own_mesh: Mesh) -> None:
+async def test_durability_19_a_result_that_comes_while_the_orchestrator_is_gone_is_parked_and_counts(
+    own_mesh: Mesh,
+) -> None:
     mesh = own_mesh
     await mesh.agent("solo", delay=0.5)
     handle = await mesh.client.submit("x", roles=["solo"])
@@ -163,7 +169,7 @@ async def test_a_watcher_sees_every_event_once_across_a_restart_of_the_orchestra
     assert seen[-1] == (await mesh.client.get(handle.run_id)).last_seq
 
 
-async def test_d27_the_registry_may_be_gone_while_runs_go_on(own_mesh: Mesh) -> None:
+async def test_durability_27_the_registry_may_be_gone_while_runs_go_on(own_mesh: Mesh) -> None:
     mesh = own_mesh
     await three(mesh, delay=0.3)
     await mesh.client.submit("warm", wait=10)
@@ -176,7 +182,9 @@ async def test_d27_the_registry_may_be_gone_while_runs_go_on(own_mesh: Mesh) -> 
         await mesh.seen(agent.address, within=15.0)
 
 
-async def test_d15_a_memory_service_that_is_down_stops_no_run_and_is_fed_when_it_comes_back(own_mesh: Mesh) -> None:
+async def test_durability_15_a_memory_service_that_is_down_stops_no_run_and_is_fed_when_it_comes_back(
+    own_mesh: Mesh,
+) -> None:
     mesh = own_mesh
     await three(mesh, delay=0.0)
     await mesh.client.submit("warm", wait=10)

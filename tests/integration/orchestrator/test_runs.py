@@ -67,7 +67,9 @@ async def test_a_subset_of_roles_runs_with_the_edges_among_them(mesh: Mesh) -> N
     assert answer_text(run) == "implementer(designer())"
 
 
-async def test_answers_reach_the_shared_memory_with_versions_in_the_scope_of_the_session(mesh: Mesh) -> None:
+async def test_contract_rule_6_answers_reach_the_shared_memory_with_versions_in_the_scope_of_the_session(
+    mesh: Mesh,
+) -> None:
     session = uuid.uuid4().hex
     async with MemoryGraphClient(mesh.memory.address, session) as memory:
         for version in (1, 2):
@@ -152,12 +154,12 @@ async def test_the_failure_of_an_agent_is_the_failure_of_its_run_typed(mesh: Mes
     assert run.failure.metadata["which"] == "pro"
 
 
-async def test_d8_a_role_that_starts_while_the_mesh_runs_is_used_by_the_next_run(mesh: Mesh) -> None:
+async def test_a_role_that_starts_while_the_mesh_runs_is_used_by_the_next_run(mesh: Mesh) -> None:
     async with FakeAgent("late", ["here I am"], registry=mesh.registry.address):
         assert answer_text((await mesh.client.submit("x", roles=["late"], wait=10)).run) == "here I am"
 
 
-async def test_d10_an_instance_never_gets_more_than_it_takes_and_the_rest_waits_visibly(mesh: Mesh) -> None:
+async def test_contract_rule_2_an_instance_never_gets_more_than_it_takes_and_the_rest_waits_visibly(mesh: Mesh) -> None:
     going, most = 0, 0
     release = asyncio.Event()
 

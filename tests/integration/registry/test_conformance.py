@@ -161,7 +161,9 @@ async def test_closing_the_client_deregisters(registry: str, client: RegistryCli
     assert not await client.list_instances()
 
 
-async def test_a_cycle_refuses_the_edge_and_not_the_registration(client: RegistryClient, make: Make) -> None:
+async def test_durability_29_a_cycle_refuses_the_edge_and_not_the_registration(
+    client: RegistryClient, make: Make
+) -> None:
     await client.register(make("b", "a"))
     handle = await client.register(make("a", "b", "x"))
     assert [(one.edge.upstream, one.cycle) for one in handle.refused] == [("b", "b -> a -> b")]
@@ -215,7 +217,9 @@ async def test_edges_to_pin_are_checked(client: RegistryClient, edges: list[tupl
         await client.pin_edges(edges)
 
 
-async def test_a_newer_version_supersedes_the_edges_of_the_older(client: RegistryClient, make: Make) -> None:
+async def test_durability_29_a_newer_version_supersedes_the_edges_of_the_older(
+    client: RegistryClient, make: Make
+) -> None:
     """D29."""
     await client.register(make("r", "old", "both", version="1.9"))
     newer = await client.register(make("r", "both", "new", version="1.10"))
@@ -224,7 +228,7 @@ async def test_a_newer_version_supersedes_the_edges_of_the_older(client: Registr
     assert ("both", "r") in pairs(await client.get_graph())
 
 
-async def test_two_clients_that_add_the_halves_of_a_cycle_never_both_succeed(
+async def test_durability_29_two_clients_that_add_the_halves_of_a_cycle_never_both_succeed(
     registry: str, client: RegistryClient, make: Make
 ) -> None:
     """M6, V14."""

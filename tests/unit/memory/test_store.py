@@ -98,7 +98,7 @@ async def test_what_is_over_is_deleted_so_that_no_table_grows_for_ever(tmp_path:
         assert db.execute("SELECT count(*) FROM publications").fetchone() == (0,)
 
 
-async def test_d12_the_fence_holds_after_what_it_fenced_is_cleared_expired_or_a_day_old(
+async def test_durability_12_the_fence_holds_after_what_it_fenced_is_cleared_expired_or_a_day_old(
     store: SqliteStore, clock: Clock
 ) -> None:
     for seq in (4, 8):

@@ -1,4 +1,4 @@
-"""The engine by example. D1, D20 and others are lines of docs/durability.md."""
+"""The engine by example. Names with durability_N hold line DN of docs/durability.md."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_a_dispatch_records_the_upstream_answers_that_it_hands_over_in_dependenc
     assert [type(run.log[given.seq - 1]) for given in dispatched.given] == [ev.ResultReceived] * 2
 
 
-def test_d1_what_a_step_opens_and_what_a_restart_opens_come_from_the_same_function() -> None:
+def test_durability_1_what_a_step_opens_and_what_a_restart_opens_come_from_the_same_function() -> None:
     run = Run()
     before = open_effects(run.state)
     run.place("a", "i1")
@@ -87,7 +87,7 @@ def test_d1_what_a_step_opens_and_what_a_restart_opens_come_from_the_same_functi
     assert not any(isinstance(effect, Assign) for effect in open_effects(run.state))
 
 
-def test_d20_every_dispatch_takes_a_new_attempt_also_after_a_reject() -> None:
+def test_durability_20_every_dispatch_takes_a_new_attempt_also_after_a_reject() -> None:
     run = Run("a", ())
     run.place("a")
     run.feed(inp.RejectIn("r.1", 1, FULL, 0.5))
@@ -98,7 +98,7 @@ def test_d20_every_dispatch_takes_a_new_attempt_also_after_a_reject() -> None:
     assert again.attempt == 2
 
 
-def test_d20_three_attempts_that_end_with_the_loss_of_their_process_end_the_task_as_poisoned() -> None:
+def test_durability_20_three_attempts_that_end_with_the_loss_of_their_process_end_the_task_as_poisoned() -> None:
     run = Run("ab", ("ab",))
     for attempt in range(1, MAX_LOSSES + 1):
         run.place("a")
@@ -151,7 +151,7 @@ def test_a_failed_task_fails_the_run_and_what_is_under_way_is_cancelled_first() 
     assert run.state.failure == broken
 
 
-def test_d24_a_result_that_is_appended_before_the_cancel_wins() -> None:
+def test_durability_24_a_result_that_is_appended_before_the_cancel_wins() -> None:
     run = Run("a", ())
     run.place("a")
     run.result("a")
@@ -159,7 +159,7 @@ def test_d24_a_result_that_is_appended_before_the_cancel_wins() -> None:
     assert run.state.state is TaskState.COMPLETED
 
 
-def test_d24_a_result_after_the_cancel_is_discarded_and_the_run_is_cancelled() -> None:
+def test_durability_24_a_result_after_the_cancel_is_discarded_and_the_run_is_cancelled() -> None:
     run = Run("a", ())
     run.place("a")
     run.feed(inp.Cancel("me", "enough"))
@@ -185,7 +185,7 @@ def test_an_agent_that_never_answers_a_cancel_holds_the_run_no_longer_than_the_g
     assert isinstance(run.feed(inp.Tick())[-1], ev.RunEnded)
 
 
-def test_d23_a_run_whose_time_is_over_fails_with_run_timeout() -> None:
+def test_durability_23_a_run_whose_time_is_over_fails_with_run_timeout() -> None:
     run = Run("a", (), timeout=5.0)
     assert run.feed(inp.Tick()) == []
     run.now += 5.0
@@ -219,7 +219,7 @@ def test_a_role_that_refuses_is_final() -> None:
     assert run.state.tasks["r.1"].state is TaskState.REJECTED
 
 
-def test_d7_a_run_that_reaches_its_bound_of_events_ends_with_a_typed_failure() -> None:
+def test_durability_7_a_run_that_reaches_its_bound_of_events_ends_with_a_typed_failure() -> None:
     run = Run("a", ())
     run.state.last_seq = MAX_EVENTS
     run.place("a")

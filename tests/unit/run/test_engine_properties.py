@@ -47,7 +47,7 @@ STEPS = st.lists(st.tuples(st.floats(0, 20), INPUTS), max_size=40)
 
 @settings(max_examples=300, deadline=None)
 @given(EDGES, STEPS)
-def test_d1_and_v6_whatever_comes_the_folded_journal_is_the_live_state_and_opens_the_same_effects(
+def test_durability_1_and_v6_whatever_comes_the_folded_journal_is_the_live_state_and_opens_the_same_effects(
     edges: list[tuple[str, str]], steps: list[tuple[float, inp.Input]]
 ) -> None:
     submission = Submission(

@@ -1,0 +1,109 @@
+"""Who holds a run, in virtual time: one fault at a time, looked at closely."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, cast
+
+import pytest
+
+from archon.api.orchestrator.v1 import run_pb2
+from archon.errors import Unavailable
+from archon_mesh.core.run import RunState, engine
+from archon_mesh.core.run import inputs as inp
+from archon_mesh.core.run.common import Submission, TaskState
+from archon_services.orchestrator import driver as driver_module
+from archon_services.orchestrator.driver import fold_run
+from archon_services.orchestrator.ports import Delivery
+from archon_services.orchestrator.runs import LOOK_INTERVAL
+from tests.simulation.faults import Dice
+from tests.simulation.loop import VirtualLoop, run_virtual
+from tests.simulation.validator import Check
+from tests.simulation.world import SimTransport, World
+
+
+async def calm_world() -> World:
+    """One agent, no faults."""
+    dice, check = Dice(1), Check()
+    dice.calm = True
+    world = World(dice, cast(VirtualLoop, asyncio.get_running_loop()), check)
+    check.journal = world.journal
+    world.add_agent("a")
+    await world.start_orchestrator()
+    return world
+
+
+def wanted(run_id: str, roles: tuple[str, ...] = ("a",)) -> Submission:
+    """A run of one role."""
+    return Submission(run_id, "default", run_id, "", "pipeline", roles, (), 60.0, run_pb2.Submitted())
+
+
+async def ended(world: World, run_id: str, within: float) -> RunState:
+    """The state when it has ended; raises TimeoutError."""
+    async with asyncio.timeout(within):
+        while True:
+            state = await fold_run(world.journal, run_id)
+            if state.ended:
+                return state
+            await asyncio.sleep(0.1)
+
+
+def test_durability_10_a_run_whose_first_append_was_durable_though_nobody_heard_is_taken_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def course() -> None:
+        world = await calm_world()
+        real = world.journal.create
+
+        async def unheard(*arguments: Any) -> tuple[str, bool]:
+            await real(*arguments)
+            raise Unavailable("the connection died")
+
+        monkeypatch.setattr(world.journal, "create", unheard)
+        assert world.runs is not None
+        with pytest.raises(Unavailable):
+            await world.runs.submit(wanted("r"), b"")
+        assert (await ended(world, "r", LOOK_INTERVAL + 10)).state is TaskState.COMPLETED
+
+    run_virtual(course())
+
+
+def test_durability_11_an_owner_that_finds_itself_deposed_stops_and_cancels_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cancelled: list[object] = []
+    monkeypatch.setattr(SimTransport, "cancel", lambda self, *arguments: cancelled.append(arguments))
+
+    async def course() -> None:
+        world = await calm_world()
+        assert world.runs is not None
+        await world.runs.submit(wanted("r", ("a", "nobody")), b"")
+        await world.journal.claim("r", "somebody else")
+        before = (await fold_run(world.journal, "r")).last_seq
+        driver = world.runs._drivers["r"]
+        world.runs.deliver("r", Delivery(inp.Cancel("me", "enough")))
+        await asyncio.wait_for(driver.finished.wait(), 5)
+        assert driver.deposed
+        assert (await fold_run(world.journal, "r")).last_seq == before
+        assert not cancelled
+
+    run_virtual(course())
+
+
+def test_durability_14_an_error_of_the_engine_is_caught_per_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    def decide(run: RunState, given: inp.Input, now: float) -> Any:
+        if run.submission is not None and run.submission.run_id == "bad":
+            raise RuntimeError("planted")
+        return engine.decide(run, given, now)
+
+    monkeypatch.setattr(driver_module, "decide", decide)
+
+    async def course() -> None:
+        world = await calm_world()
+        assert world.runs is not None
+        with pytest.raises(RuntimeError):
+            await world.runs.submit(wanted("bad"), b"")
+        await world.runs.submit(wanted("good"), b"")
+        assert (await ended(world, "good", 30)).state is TaskState.COMPLETED
+
+    run_virtual(course())

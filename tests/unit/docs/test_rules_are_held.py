@@ -1,0 +1,49 @@
+"""What the docs say is held is named by a test: `test_durability_N_...`, `test_contract_rule_N_...`."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+NAMES = "\n".join(
+    name for path in (ROOT / "tests").rglob("test_*.py") for name in re.findall(r"def (test_\w+)", path.read_text())
+)
+
+
+def durability_rules() -> list[int]:
+    """The rules that the status table calls held, or partly."""
+    text = (ROOT / "docs" / "durability.md").read_text()
+    rules: list[int] = []
+    for row in re.findall(r"^\| (D[^|]*)\| (?:held|partly) \|", text, re.M):
+        numbers = [int(number) for number in re.findall(r"D(\d+)", row)]
+        rules += range(numbers[0], numbers[-1] + 1) if " to " in row else numbers
+    return rules
+
+
+def contract_rules() -> list[int]:
+    """All but those that the page calls planned."""
+    text = (ROOT / "docs" / "contract.md").read_text()
+    planned = re.search(r"Planned:(.*?)\n\n", text, re.S)
+    assert planned is not None
+    without = {int(number) for number in re.findall(r"rule (\d+) \(", planned.group(1))}
+    return [int(number) for number in re.findall(r"^\*\*C(\d+)\.?", text, re.M) if int(number) not in without]
+
+
+@pytest.mark.parametrize("rule", durability_rules())
+def test_each_line_of_durability_that_is_held_is_named_by_a_test(rule: int) -> None:
+    assert re.search(rf"durability_{rule}_", NAMES), f"no test names D{rule}"
+
+
+@pytest.mark.parametrize("rule", contract_rules())
+def test_each_rule_of_the_contract_that_is_served_is_named_by_a_test(rule: int) -> None:
+    assert re.search(rf"contract_rule_{rule}_", NAMES), f"no test names C{rule}"
+
+
+def test_the_tables_are_read_as_they_are_meant() -> None:
+    assert {1, 5, 7, 20, 29} <= set(durability_rules())
+    assert {6, 22, 30}.isdisjoint(durability_rules())
+    assert {1, 6, 12} <= set(contract_rules())
+    assert {7, 8, 9}.isdisjoint(contract_rules())
