@@ -13,6 +13,7 @@ from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.api.orchestrator.v1 import orchestrator_service_pb2_grpc, run_pb2
 from archon.channel import MAX_CHECKED_BYTES, Option, connect
+from archon.conversation import Conversation
 from archon.errors import Aborted, DeadlineExceeded, InvalidArgument, MessageTooLarge, Unavailable
 from archon.interceptors import translated
 
@@ -115,24 +116,16 @@ class Client:
         Raises MessageTooLarge before anything is sent where the goal is above 4 MiB, EmptyGoal, UnknownRole,
         UnknownCapability, RequestIdReused, ResourceExhausted.
         """
-        parts = [common_pb2.Part(text=_utf8(goal))] if isinstance(goal, str) else goal
-        size = sum(part.ByteSize() for part in parts)
-        if size > MAX_CHECKED_BYTES - 4096:
-            raise MessageTooLarge(
-                f"the goal has {size:,} bytes, at most {MAX_CHECKED_BYTES - 4096:,} go in; pass large content by URL",
-                metadata={"size": str(size)},
-            )
-        request = pb.SubmitRunRequest(
-            request_id=request_id or uuid.uuid4().hex,
-            goal=parts,
+        request = submit_request(
+            goal,
             roles=roles,
             capabilities=capabilities,
             versions=versions,
             session_id=session_id,
+            request_id=request_id,
+            timeout=timeout,
             metadata=metadata,
         )
-        if timeout is not None:
-            request.timeout.FromNanoseconds(int(timeout * 1e9))
         if wait is not None:
             request.wait.FromNanoseconds(int(wait * 1e9))
         response = await self._stub.SubmitRun(request, timeout=CALL_TIMEOUT + (wait or 0.0))
@@ -160,6 +153,10 @@ class Client:
                 if loop.time() - heard > patience:
                     raise
             await asyncio.sleep(random.uniform(0.1, 0.4))
+
+    def converse(self) -> Conversation:
+        """Many runs on one stream; use it as an async context manager, with requests made by `submit_request`."""
+        return Conversation(self._stub)
 
     async def get(self, run_id: str) -> run_pb2.Run:
         """A run as it stands. Raises UnknownRun."""
@@ -196,6 +193,39 @@ class Client:
         """Asks for a run to end; it has ended when its state is final. Raises UnknownRun."""
         request = pb.CancelRunRequest(run_id=run_id, reason=reason)
         return (await self._stub.CancelRun(request, timeout=CALL_TIMEOUT)).run
+
+
+def submit_request(
+    goal: Goal,
+    *,
+    roles: Sequence[str] = (),
+    capabilities: Sequence[str] = (),
+    versions: Mapping[str, str] | None = None,
+    session_id: str = "",
+    request_id: str = "",
+    timeout: float | None = None,
+    metadata: Mapping[str, str] | None = None,
+) -> pb.SubmitRunRequest:
+    """What `Client.submit` sends. Raises MessageTooLarge, and InvalidArgument where the goal is no UTF-8."""
+    parts = [common_pb2.Part(text=_utf8(goal))] if isinstance(goal, str) else goal
+    size = sum(part.ByteSize() for part in parts)
+    if size > MAX_CHECKED_BYTES - 4096:
+        raise MessageTooLarge(
+            f"the goal has {size:,} bytes, at most {MAX_CHECKED_BYTES - 4096:,} go in; pass large content by URL",
+            metadata={"size": str(size)},
+        )
+    request = pb.SubmitRunRequest(
+        request_id=request_id or uuid.uuid4().hex,
+        goal=parts,
+        roles=roles,
+        capabilities=capabilities,
+        versions=versions,
+        session_id=session_id,
+        metadata=metadata,
+    )
+    if timeout is not None:
+        request.timeout.FromNanoseconds(int(timeout * 1e9))
+    return request
 
 
 def _utf8(text: str) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from archon.api.orchestrator.v1 import orchestrator_service_pb2_grpc, run_pb2
 from archon.server import GrpcServer, Service
+from archon_services.orchestrator.commands import Commands
 from archon_services.orchestrator.following import RegistryFollower
 from archon_services.orchestrator.journal import Journal, MemoryJournal
 from archon_services.orchestrator.journal.sqlite import SqliteJournal
@@ -48,7 +49,7 @@ async def orchestrator_app(settings: OrchestratorSettings) -> AsyncIterator[str]
         retention = Retention(journal, clock, compact_after=settings.compact_after, delete_after=settings.delete_after)
         stack.push_async_callback(retention.close)
         retention.start()
-        servicer = OrchestratorServicer(runs, journal, follower)
+        servicer = OrchestratorServicer(Commands(runs, journal, follower), journal)
         add = orchestrator_service_pb2_grpc.add_OrchestratorServiceServicer_to_server
         server = GrpcServer([Service(SERVICE, add, servicer)], host=settings.host, port=settings.port)
         stack.push_async_callback(server.stop)

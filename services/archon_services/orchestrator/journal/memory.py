@@ -44,6 +44,11 @@ class MemoryJournal:
         self._store(first)
         return new.run_id, True
 
+    async def request(self, tenant: str, request_id: str) -> tuple[bytes, str] | None:
+        """See the port."""
+        known = self._requests.get((tenant, request_id))
+        return known[:2] if known is not None else None
+
     async def append(self, append: Append) -> Outcome:
         """See the port."""
         row = self._rows.get(append.run_id)

@@ -134,6 +134,12 @@ class SqliteJournal:
         result: tuple[str, bool] = await self._write(work)
         return result
 
+    async def request(self, tenant: str, request_id: str) -> tuple[bytes, str] | None:
+        """See the port."""
+        sql = "SELECT payload_hash, run_id FROM requests WHERE tenant = ? AND request_id = ?"
+        rows = await self._read(sql, (tenant, request_id))
+        return (rows[0][0], rows[0][1]) if rows else None
+
     async def append(self, append: Append) -> Outcome:
         """See the port."""
 

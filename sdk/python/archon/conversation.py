@@ -1,0 +1,120 @@
+"""Many runs on one stream: submits, watches and cancels one way, the events of all of them the other."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator
+from types import TracebackType
+from typing import Any, Final
+
+import grpc.aio
+
+from archon import status
+from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
+from archon.api.orchestrator.v1 import orchestrator_service_pb2_grpc, run_pb2
+from archon.errors import ArchonError, DeadlineExceeded, Unavailable
+
+COMMAND_TIMEOUT: Final = 30.0
+MAX_WAITING: Final = 10_000
+
+
+class Conversation:
+    """One Converse stream. Iterate over it for the events of all runs that are followed, in order per run; commands may
+    be given meanwhile. It doesn't reconnect: where it breaks, `Client.watch` resumes each run from its last event."""
+
+    def __init__(self, stub: orchestrator_service_pb2_grpc.OrchestratorServiceStub) -> None:
+        self._stub: Any = stub
+        self._commands: asyncio.Queue[pb.ConverseRequest | None] = asyncio.Queue(MAX_WAITING)
+        self._events: asyncio.Queue[run_pb2.RunEvent | None] = asyncio.Queue(MAX_WAITING)
+        self._answers: dict[str, asyncio.Future[run_pb2.Run]] = {}
+        self._numbers = itertools.count(1)
+        self._reader: asyncio.Task[None] | None = None
+        self._error: ArchonError | None = None
+
+    async def __aenter__(self) -> Conversation:
+        self._reader = asyncio.create_task(self._read(), name="conversation")
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._reader is not None:
+            self._reader.cancel()
+            await asyncio.wait([self._reader], timeout=2.0)
+
+    async def submit(self, request: pb.SubmitRunRequest) -> run_pb2.Run:
+        """Takes a run on; its events follow. Raises what Client.submit raises."""
+        return await self._command(pb.ConverseRequest(submit=request))
+
+    async def watch(self, run_id: str, after_seq: int = 0) -> run_pb2.Run:
+        """Follows a run that there is already. Raises UnknownRun."""
+        return await self._command(pb.ConverseRequest(watch=pb.WatchRunRequest(run_id=run_id, after_seq=after_seq)))
+
+    async def cancel(self, run_id: str, reason: str = "") -> run_pb2.Run:
+        """Asks for a run to end. Raises UnknownRun."""
+        return await self._command(pb.ConverseRequest(cancel=pb.CancelRunRequest(run_id=run_id, reason=reason)))
+
+    async def done(self) -> None:
+        """No more commands: the stream ends after the last event of what is followed."""
+        await self._commands.put(None)
+
+    def __aiter__(self) -> AsyncIterator[run_pb2.RunEvent]:
+        return self
+
+    async def __anext__(self) -> run_pb2.RunEvent:
+        event = await self._events.get()
+        if event is None:
+            if self._error is not None:
+                raise self._error
+            raise StopAsyncIteration
+        return event
+
+    async def _command(self, request: pb.ConverseRequest) -> run_pb2.Run:
+        if self._reader is None or self._reader.done():
+            raise self._error or Unavailable("the conversation has ended")
+        request.correlation_id = str(next(self._numbers))
+        answer: asyncio.Future[run_pb2.Run] = asyncio.get_running_loop().create_future()
+        self._answers[request.correlation_id] = answer
+        try:
+            async with asyncio.timeout(COMMAND_TIMEOUT):
+                await self._commands.put(request)
+                return await answer
+        except TimeoutError as error:
+            if isinstance(error, ArchonError):
+                raise
+            raise DeadlineExceeded(f"no answer within {COMMAND_TIMEOUT:g} s") from None
+        finally:
+            self._answers.pop(request.correlation_id, None)
+
+    async def _requests(self) -> AsyncIterator[pb.ConverseRequest]:
+        while (request := await self._commands.get()) is not None:
+            yield request
+
+    async def _read(self) -> None:
+        call = self._stub.Converse(self._requests())
+        try:
+            async for response in call:
+                for reply in response.replies:
+                    self._answer(reply)
+                for event in response.events:
+                    await self._events.put(event)
+        except grpc.aio.AioRpcError as error:
+            self._error = status.from_rpc_error(error)
+        finally:
+            call.cancel()
+            for answer in self._answers.values():
+                if not answer.done():
+                    answer.set_exception(self._error or Unavailable("the conversation has ended"))
+            if self._events.full():
+                self._events.get_nowait()  # whoever reads must come to the end
+            self._events.put_nowait(None)
+
+    def _answer(self, reply: pb.ConverseReply) -> None:
+        answer = self._answers.get(reply.correlation_id)
+        if answer is None or answer.done():
+            return
+        if reply.HasField("failure"):
+            answer.set_exception(status.from_failure(reply.failure))
+        else:
+            answer.set_result(reply.run)

@@ -1,0 +1,142 @@
+"""What callers can ask of runs, whatever the way they ask. Runs of other tenants are not there."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+
+from archon import context
+from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
+from archon.api.orchestrator.v1 import run_pb2
+from archon.errors import ArchonError, OutOfRange, RunExpired, Unavailable, UnknownRun
+from archon_mesh.core.run import inputs as inp
+from archon_mesh.core.run.common import Submission, quantize
+from archon_services.orchestrator.convert.read import seconds_of
+from archon_services.orchestrator.following import RegistryFollower
+from archon_services.orchestrator.journal import Journal, RunRow
+from archon_services.orchestrator.journal.memory import same_request
+from archon_services.orchestrator.journal.port import NewRun
+from archon_services.orchestrator.ports import Delivery
+from archon_services.orchestrator.runs import Runs
+from archon_services.orchestrator.summary import run_to_proto
+from archon_services.orchestrator.validation import DEFAULT_TIMEOUT, check_submit, payload_hash
+
+ANSWER_MARGIN = 0.2
+CANCEL_TIMEOUT = 10.0
+
+
+class Commands:
+    """Raises Archon's errors."""
+
+    def __init__(self, runs: Runs, journal: Journal, follower: RegistryFollower) -> None:
+        self._runs = runs
+        self._journal = journal
+        self._follower = follower
+
+    async def submit(self, request: pb.SubmitRunRequest) -> tuple[str, bool]:
+        """Takes a run on; it is durable when this returns. (run_id, True), or (the same request's run, False)."""
+        check_submit(request)
+        payload = payload_hash(request)
+        try:
+            submission = await self._submission(request)
+        except ArchonError:
+            # A request that was taken on stays taken on, whoever lives by now.
+            known = await self._journal.request(_tenant(), request.request_id) if request.request_id else None
+            if known is None:
+                raise
+            return same_request(known[0], NewRun("", _tenant(), request.request_id, payload, "", ""), known[1])
+        return await self._runs.submit(submission, payload)
+
+    async def _submission(self, request: pb.SubmitRunRequest) -> Submission:
+        roles, edges, wants = await self._follower.choose(request.roles, request.capabilities, request.versions)
+        said = run_pb2.Submitted(goal=request.goal, metadata=request.metadata)
+        if request.HasField("trace"):
+            said.trace.CopyFrom(request.trace)
+        elif context.current().traceparent:
+            said.trace.traceparent = context.current().traceparent
+            said.trace.tracestate = context.current().tracestate
+        if request.HasField("budget"):
+            said.budget.CopyFrom(request.budget)
+        return Submission(
+            run_id=self._runs.new_id(),
+            tenant=_tenant(),
+            request_id=request.request_id,
+            session_id=request.session_id,
+            strategy="pipeline",
+            roles=roles,
+            edges=edges,
+            timeout=quantize(seconds_of(request.timeout)) if request.HasField("timeout") else DEFAULT_TIMEOUT,
+            goal=said,
+            wants=wants,
+        )
+
+    async def wait(self, run_id: str, seconds: float) -> None:
+        """Until the run has ended, so many seconds have passed, or the caller must have its answer."""
+        left = context.current().remaining()
+        bound = seconds if left is None else min(seconds, max(0.0, left - ANSWER_MARGIN))
+        try:
+            async with asyncio.timeout(bound):
+                await self._runs.finished(run_id)
+        except TimeoutError:
+            return
+
+    async def row(self, run_id: str) -> RunRow:
+        """Raises UnknownRun."""
+        row = await self._journal.run(run_id)
+        if row is None or row.tenant != _tenant():
+            raise UnknownRun(f"no run has the id {run_id!r}", metadata={"run_id": run_id})
+        return row
+
+    async def run(self, run_id: str) -> run_pb2.Run:
+        """A run as it stands. Raises UnknownRun."""
+        row = await self.row(run_id)
+        if row.compacted:
+            return run_pb2.Run.FromString(row.summary)
+        return run_to_proto(await self._runs.state(run_id))
+
+    async def watch(self, request: pb.WatchRunRequest) -> AsyncGenerator[list[run_pb2.RunEvent], None]:
+        """Batches of events; ends after the last. Raises UnknownRun, RunExpired, OutOfRange."""
+        row = await self.row(request.run_id)
+        if row.compacted:
+            raise RunExpired(f"the events of run {request.run_id} are gone, GetRun has its answers")
+        if not 0 <= request.after_seq <= row.last_seq:
+            raise OutOfRange(
+                f"after_seq is {request.after_seq}, the run's last event is {row.last_seq}",
+                metadata={"last_seq": str(row.last_seq)},
+            )
+        if row.ended_at and request.after_seq == row.last_seq:
+            return
+        follow = self._runs.watchers.follow(request.run_id, request.after_seq, durable_only=request.durable_only)
+        async for events in follow:
+            yield events
+
+    async def cancel(self, run_id: str, reason: str) -> None:
+        """Returns when it is durable that the run is to end. Raises UnknownRun, Unavailable."""
+        await self.row(run_id)
+        durable = _Durable()
+        self._runs.deliver(run_id, Delivery(inp.Cancel(context.current().identity, reason), durable))
+        await durable.wait()
+
+
+class _Durable:
+    """A receipt that a caller waits for."""
+
+    def __init__(self) -> None:
+        self._done = asyncio.Event()
+
+    def accept(self) -> None:
+        self._done.set()
+
+    def discard(self, reason: str) -> None:
+        self._done.set()
+
+    async def wait(self) -> None:
+        try:
+            async with asyncio.timeout(context.timeout(CANCEL_TIMEOUT)):
+                await self._done.wait()
+        except TimeoutError:
+            raise Unavailable("the run is being moved, try again", retry_delay=1.0) from None
+
+
+def _tenant() -> str:
+    return context.current().tenant

@@ -1,0 +1,146 @@
+"""Many runs on one stream: commands one way, batches of events the other. What concerns one run is answered in place.
+
+Bounds: so many runs are followed and so many commands are under way at once; of what waits to be sent each run has one
+batch, so that a caller who doesn't read holds its own watchers back and nobody else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from types import TracebackType
+from typing import Final
+
+from archon import status
+from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
+from archon.api.orchestrator.v1 import run_pb2
+from archon.errors import ArchonError, InvalidArgument, ResourceExhausted, Unavailable, Unimplemented
+from archon_services.orchestrator.commands import Commands
+
+MAX_RUNS: Final = 1_000
+MAX_COMMANDS: Final = 256
+MAX_EVENTS: Final = 500
+
+
+class Conversation:
+    """Ends when the caller has said everything and every run that is followed has ended."""
+
+    def __init__(self, commands: Commands, requests: AsyncIterator[pb.ConverseRequest]) -> None:
+        self._commands = commands
+        self._requests = requests
+        self._replies: deque[pb.ConverseReply] = deque()
+        self._batches: deque[tuple[list[run_pb2.RunEvent], asyncio.Event]] = deque()
+        self._ready = asyncio.Event()
+        self._room = asyncio.Semaphore(MAX_COMMANDS)
+        self._followed: set[str] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._failed: BaseException | None = None
+
+    async def __aenter__(self) -> Conversation:
+        self._spawn(self._read())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=2.0)
+
+    def _spawn(self, work: object) -> None:
+        task: asyncio.Task[None] = asyncio.create_task(work)  # type: ignore[arg-type]
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            self._failed = self._failed or task.exception()
+        self._ready.set()
+
+    async def next(self) -> pb.ConverseResponse | None:
+        """What is to be sent next; None after the last."""
+        while not self._replies and not self._batches:
+            if self._failed is not None:
+                raise self._failed
+            if not self._tasks:
+                return None
+            self._ready.clear()
+            await self._ready.wait()
+        response = pb.ConverseResponse(replies=self._replies)
+        self._replies.clear()
+        while self._batches and len(response.events) < MAX_EVENTS:
+            events, taken = self._batches.popleft()
+            response.events.extend(events)
+            taken.set()
+        return response
+
+    async def _read(self) -> None:
+        async for request in self._requests:
+            await self._room.acquire()
+            self._spawn(self._command(request))
+
+    async def _command(self, request: pb.ConverseRequest) -> None:
+        reply = pb.ConverseReply(correlation_id=request.correlation_id)
+        follow: pb.WatchRunRequest | None = None
+        try:
+            follow = await self._carry_out(request, reply)
+        except Exception as error:  # noqa: BLE001 - it is this command's failure, and no other's
+            reply.failure.CopyFrom(status.to_failure(status.as_error(error)))
+        finally:
+            self._room.release()
+        self._replies.append(reply)
+        self._ready.set()
+        if follow is not None:
+            await self._follow(follow)
+
+    async def _carry_out(self, request: pb.ConverseRequest, reply: pb.ConverseReply) -> pb.WatchRunRequest | None:
+        """Fills in the reply; what is to be followed now."""
+        match request.WhichOneof("command"):
+            case "submit":
+                self._check_room()
+                run_id, _ = await self._commands.submit(request.submit)
+                reply.run.CopyFrom(await self._commands.run(run_id))
+                return pb.WatchRunRequest(run_id=run_id)
+            case "watch":
+                self._check_room()
+                reply.run.CopyFrom(await self._commands.run(request.watch.run_id))
+                return request.watch
+            case "cancel":
+                await self._commands.cancel(request.cancel.run_id, request.cancel.reason)
+                reply.run.CopyFrom(await self._commands.run(request.cancel.run_id))
+                return None
+            case "respond":
+                raise Unimplemented("answers to a run's questions are not served by this orchestrator")
+        raise InvalidArgument("the message has no command that this orchestrator knows")
+
+    def _check_room(self) -> None:
+        if len(self._followed) >= MAX_RUNS:
+            raise ResourceExhausted(f"{MAX_RUNS} runs are followed on this stream", retry_delay=1.0)
+
+    async def _follow(self, request: pb.WatchRunRequest) -> None:
+        """Each batch waits until it is taken: what comes meanwhile waits in the run's watcher, which is bounded."""
+        if request.run_id in self._followed:
+            return
+        self._followed.add(request.run_id)
+        taken = asyncio.Event()
+        try:
+            async with aclosing(self._commands.watch(request)) as batches:
+                async for events in batches:
+                    if not events:
+                        continue
+                    taken.clear()
+                    self._batches.append((events, taken))
+                    self._ready.set()
+                    await taken.wait()
+        except Unavailable:
+            raise  # the orchestrator is going: the whole stream ends, and resumes elsewhere
+        except ArchonError as error:
+            failure = status.to_failure(error)
+            failure.metadata["run_id"] = request.run_id
+            self._replies.append(pb.ConverseReply(failure=failure))
+        finally:
+            self._followed.discard(request.run_id)
