@@ -1,0 +1,113 @@
+"""One measurement: so many runs at a concurrency, over an edge. Gives latencies in seconds and runs per second."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+import grpc.aio
+
+from archon.api.common.v1 import common_pb2
+from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
+from archon.api.orchestrator.v1 import orchestrator_service_pb2_grpc
+from archon.channel import service_options
+from archon.client import Client, submit_request
+from tests.bench.peers import METHOD
+
+GOAL = "g" * 200
+
+
+@dataclass
+class Measured:
+    """`p50` in seconds."""
+
+    p50: float
+    rate: float
+
+
+async def drive(one: Callable[[], Awaitable[None]], runs: int, concurrency: int) -> Measured:
+    """`concurrency` workers, each with one run at a time."""
+    latencies: list[float] = []
+    left = runs
+
+    async def worker() -> None:
+        nonlocal left
+        while left > 0:
+            left -= 1
+            began = time.perf_counter()
+            await one()
+            latencies.append(time.perf_counter() - began)
+
+    began = time.perf_counter()
+    await asyncio.gather(*(worker() for _ in range(concurrency)))
+    elapsed = time.perf_counter() - began
+    return Measured(sorted(latencies)[len(latencies) // 2], len(latencies) / elapsed)
+
+
+async def floor(target: str, runs: int, concurrency: int) -> Measured:
+    """The edge of the floor."""
+    async with grpc.aio.insecure_channel(target) as channel:
+        method: Any = channel.unary_unary(METHOD)
+
+        async def one() -> None:
+            await method(GOAL.encode())
+
+        await one()
+        return await drive(one, runs, concurrency)
+
+
+async def unary(target: str, runs: int, concurrency: int) -> Measured:
+    """SubmitRun with wait, over bare stubs."""
+    async with grpc.aio.insecure_channel(target, options=service_options()) as channel:
+        stub: Any = orchestrator_service_pb2_grpc.OrchestratorServiceStub(channel)
+        request = pb.SubmitRunRequest(goal=[common_pb2.Part(text=GOAL)])
+        request.wait.seconds = 30
+
+        async def one() -> None:
+            response = await stub.SubmitRun(request)
+            assert response.run.state == common_pb2.TASK_STATE_COMPLETED, response.run.failure
+
+        await _until_known(one)
+        return await drive(one, runs, concurrency)
+
+
+async def converse(target: str, runs: int, concurrency: int) -> Measured:
+    """Many runs on one stream; a run is done when its last event has come."""
+    async with Client(target) as client, client.converse() as conversation:
+        ends: dict[str, asyncio.Event] = {}
+
+        def end(run_id: str) -> asyncio.Event:
+            return ends.setdefault(run_id, asyncio.Event())
+
+        async def read() -> None:
+            async for event in conversation:
+                if event.WhichOneof("event") == "run_state":
+                    assert event.run_state.state == common_pb2.TASK_STATE_COMPLETED, event.run_state.failure
+                    end(event.run_id).set()
+
+        reading = asyncio.create_task(read())
+
+        async def one() -> None:
+            run = await conversation.submit(submit_request(GOAL))
+            await end(run.run_id).wait()
+            del ends[run.run_id]
+
+        await _until_known(one)
+        measured = await drive(one, runs, concurrency)
+        await conversation.done()
+        await reading
+        return measured
+
+
+async def _until_known(one: Callable[[], Awaitable[None]]) -> None:
+    """The orchestrator has to have heard of the agents first."""
+    async with asyncio.timeout(10):
+        while True:
+            try:
+                await one()
+                return
+            except Exception:  # noqa: BLE001 - whatever it is, it passes or the time is over
+                await asyncio.sleep(0.1)
