@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 RUN := $(BIN)/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo up down test test-unit test-integration test-e2e simulate check format lint types floors drift buf \
+.PHONY: help demo up down test test-unit test-integration test-e2e simulate bench check format lint types floors drift buf \
         buf-baseline gates protos hooks clean
 
 help: ## this list
@@ -60,6 +60,10 @@ test-e2e: $(VENV)/.dev ## the command line and whole meshes
 SEEDS ?= 1000
 simulate: $(VENV)/.dev ## engine and driver under faults in virtual time: make simulate SEEDS=100000
 	@$(RUN) -m tests.simulation.run --seeds $(SEEDS)
+
+ROUNDS ?= 5
+bench: $(VENV)/.dev ## the pipeline against a floor in the same run, as ratios; and the cost of one append, by part
+	@$(RUN) -m tests.bench.pipeline --rounds $(ROUNDS)
 
 # What must hold ------------------------------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ from archon_services.orchestrator.following import RegistryFollower
 from archon_services.orchestrator.journal import Journal, MemoryJournal
 from archon_services.orchestrator.journal.sqlite import SqliteJournal
 from archon_services.orchestrator.ports import SystemClock
+from archon_services.orchestrator.publisher import Publisher
 from archon_services.orchestrator.retention import Retention
 from archon_services.orchestrator.runs import Runs
 from archon_services.orchestrator.servicer import SERVICE, OrchestratorServicer
@@ -40,8 +41,6 @@ async def orchestrator_app(settings: OrchestratorSettings) -> AsyncIterator[str]
         stack.push_async_callback(follower.close)
         follower.start()
         if settings.memory:
-            from archon_services.orchestrator.publisher import Publisher
-
             publisher = Publisher(journal, runs, settings.memory)
             stack.push_async_callback(publisher.close)
             runs.watchers.tap(lambda events: publisher.wake() if _publishes(events) else None)

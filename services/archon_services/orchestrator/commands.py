@@ -36,7 +36,7 @@ class Commands:
     async def submit(self, request: pb.SubmitRunRequest) -> tuple[str, bool]:
         """Takes a run on; it is durable when this returns. (run_id, True), or (the same request's run, False)."""
         check_submit(request)
-        payload = payload_hash(request)
+        payload = payload_hash(request) if request.request_id else b""
         try:
             submission = await self._submission(request)
         except ArchonError:
@@ -81,7 +81,7 @@ class Commands:
             return
 
     async def row(self, run_id: str) -> RunRow:
-        """Raises UnknownRun."""
+        """A run's row in the journal. Raises UnknownRun."""
         row = await self._journal.run(run_id)
         if row is None or row.tenant != _tenant():
             raise UnknownRun(f"no run has the id {run_id!r}", metadata={"run_id": run_id})
@@ -89,6 +89,9 @@ class Commands:
 
     async def run(self, run_id: str) -> run_pb2.Run:
         """A run as it stands. Raises UnknownRun."""
+        held = self._runs.held(run_id)
+        if held is not None and held.submission is not None and held.submission.tenant == _tenant():
+            return run_to_proto(held)
         row = await self.row(run_id)
         if row.compacted:
             return run_pb2.Run.FromString(row.summary)

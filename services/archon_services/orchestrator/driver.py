@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import uuid
+import secrets
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import count
 
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
@@ -61,6 +62,8 @@ class RunDriver:
         self._journal = journal
         self._transport = transport
         self._publish = publish
+        self._batch_prefix = secrets.token_hex(8)
+        self._batches = count(1)
         self._inbox: deque[Delivery] = deque(first)
         self._wake = asyncio.Event()
         self._done: set[Effect] = set()
@@ -155,9 +158,8 @@ class RunDriver:
     ) -> None:
         """Finds instances for the tasks that are ready, within the same step: one append holds a result and the
         dispatch that it made possible. `placed` gets the instance per (task, attempt), whose slot is reserved."""
-        for effect in sorted(
-            (e for e in open_effects(self.state) if isinstance(e, Place)), key=lambda place: place.task_id
-        ):
+        for effect in _in_order(effect for effect in open_effects(self.state) if type(effect) is Place):
+            assert isinstance(effect, Place)
             if effect.not_before > now:
                 continue
             instance_id = self._transport.reserve(effect.want)
@@ -200,7 +202,7 @@ class RunDriver:
             run_id=self.run_id,
             epoch=self.epoch,
             last_seq=base,
-            batch_id=uuid.uuid4().hex,
+            batch_id=f"{self._batch_prefix}{next(self._batches)}",
             time=now,
             events=tuple(proto.SerializeToString() for proto in protos),
             inputs=encode_inputs(inputs, now),
@@ -242,7 +244,7 @@ class RunDriver:
     def _do(self, placed: dict[tuple[str, int], str]) -> None:
         """Carries out what is open now and wasn't before."""
         effects = open_effects(self.state)
-        for effect in sorted(effects - self._done, key=repr):
+        for effect in _in_order(effects - self._done):
             match effect:
                 case Assign():
                     task = self.state.tasks[effect.task_id]
@@ -289,6 +291,11 @@ class RunDriver:
         for call_off in self._waiting.values():
             call_off()
         self._waiting.clear()
+
+
+def _in_order(effects: Iterable[Effect]) -> list[Effect]:
+    """By task: sets have no order, and the same course must be the same every time."""
+    return sorted(effects, key=lambda effect: getattr(effect, "task_id", ""))
 
 
 async def fold_run(journal: Journal, run_id: str) -> RunState:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final
 
@@ -24,6 +25,7 @@ _log = logging.getLogger(__name__)
 
 MAX_RUNS: Final = 5_000
 LOOK_INTERVAL: Final = 5.0
+MAX_ENDED: Final = 256
 
 
 class Runs:
@@ -41,6 +43,7 @@ class Runs:
         self._transport: Transport | None = None
         self._drivers: dict[str, RunDriver] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._ended: OrderedDict[str, RunState] = OrderedDict()
         self._looking: asyncio.Task[None] | None = None
         self._closing = False
 
@@ -144,6 +147,10 @@ class Runs:
         finally:
             self._drivers.pop(run_id, None)
             self._tasks.pop(run_id, None)
+            if driver.state.ended:
+                self._ended[run_id] = driver.state  # whoever waited for the end asks for it at once
+                if len(self._ended) > MAX_ENDED:
+                    self._ended.popitem(last=False)
 
     def deliver(self, run_id: str, delivery: Delivery) -> None:
         """See ports.Inbox. What concerns no run of ours doesn't count."""
@@ -188,11 +195,17 @@ class Runs:
         if driver is not None:
             await driver.finished.wait()
 
-    async def state(self, run_id: str) -> RunState:
-        """A run as it stands: live, or folded. Raises UnknownRun."""
+    def held(self, run_id: str) -> RunState | None:
+        """The state of a run that is under way or has just ended; None: the journal has it."""
         driver = self._drivers.get(run_id)
-        if driver is not None and driver.state.submission is not None:
-            return driver.state
+        if driver is None:
+            return self._ended.get(run_id)
+        return driver.state if driver.state.submission is not None else None
+
+    async def state(self, run_id: str) -> RunState:
+        """A run as it stands: held, or folded. Raises UnknownRun."""
+        if (held := self.held(run_id)) is not None:
+            return held
         state = await fold_run(self._journal, run_id)
         if state.submission is None:
             raise UnknownRun(f"no run has the id {run_id!r}", metadata={"run_id": run_id})

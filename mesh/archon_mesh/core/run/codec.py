@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import fields, is_dataclass
-from enum import IntEnum
+from dataclasses import fields
 from typing import Any
 
 from archon_mesh.core.run import inputs as inp
@@ -37,11 +36,13 @@ _TYPES: dict[str, type] = {
 }
 _OPAQUE = frozenset({"payload", "goal"})
 _NAMES = {cls: [field.name for field in fields(cls) if field.name not in _OPAQUE] for cls in _TYPES.values()}
+_encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
+_PLAIN = frozenset({str, int, float, bool, type(None)})
 
 
 def encode_inputs(given: Sequence[inp.Input], now: float) -> bytes:
     """The inputs of one append and the time they were decided at."""
-    return json.dumps([VERSION, now, [_pack(one) for one in given]], separators=(",", ":")).encode()
+    return _encode([VERSION, now, [_pack(one) for one in given]]).encode()
 
 
 def decode_inputs(data: bytes) -> tuple[list[inp.Input], float]:
@@ -53,14 +54,15 @@ def decode_inputs(data: bytes) -> tuple[list[inp.Input], float]:
 
 
 def _pack(value: Any) -> Any:
-    if isinstance(value, IntEnum):
-        return int(value)
-    if is_dataclass(value):
-        cls = type(value)
-        return {"": cls.__name__, **{name: _pack(getattr(value, name)) for name in _NAMES[cls]}}
-    if isinstance(value, tuple):
-        return [_pack(one) for one in value]
-    return value
+    """An object is {"": its class, field: value}; a tuple is a list; an enum its number, as JSON writes it anyway."""
+    names = _NAMES.get(type(value))
+    if names is None:
+        return [_pack(one) for one in value] if type(value) is tuple else value
+    packed: dict[str, Any] = {"": type(value).__name__}
+    for name in names:
+        held = getattr(value, name)
+        packed[name] = held if type(held) in _PLAIN else _pack(held)
+    return packed
 
 
 def _unpack(value: Any) -> Any:

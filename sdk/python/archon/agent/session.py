@@ -14,7 +14,7 @@ from archon import status
 from archon.agent.held import HeldTask
 from archon.agent.refusals import Ending, invalid, unknown
 from archon.agent.table import TaskTable
-from archon.api.agent.v1 import session_pb2
+from archon.api.agent.v1 import agent_service_pb2, session_pb2
 from archon.api.common.v1 import common_pb2
 from archon.channel import MAX_CHECKED_BYTES
 from archon.errors import (
@@ -81,6 +81,16 @@ class AgentSession:
 
     def _message(self, message: bytes) -> None:
         try:
+            frames = agent_service_pb2.SessionRequest.FromString(message).frames
+        except DecodeError:
+            self._broken_message(message)
+            return
+        for frame in frames:
+            self._decoded(frame)
+
+    def _broken_message(self, message: bytes) -> None:
+        """Something in it can't be decoded: frame by frame, so that its neighbours are served."""
+        try:
             for raw in split(message):
                 self._frame(raw)
         except DecodeError:
@@ -123,6 +133,9 @@ class AgentSession:
         except DecodeError:
             self._refuse(task_of(raw), MalformedMessage("a frame is no frame of the contract, or not UTF-8"))
             return
+        self._decoded(frame)
+
+    def _decoded(self, frame: session_pb2.OrchestratorFrame) -> None:
         ref = frame.task if frame.HasField("task") else None
         arm = frame.WhichOneof("frame")
         try:

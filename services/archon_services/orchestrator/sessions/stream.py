@@ -152,6 +152,14 @@ class Stream:
 
     def _message(self, message: bytes) -> None:
         try:
+            for frame in agent_service_pb2.SessionResponse.FromString(message).frames:
+                self._frame(frame)
+        except DecodeError:
+            self._broken_message(message)
+
+    def _broken_message(self, message: bytes) -> None:
+        """Something in it can't be decoded: frame by frame, so that its neighbours are served."""
+        try:
             raws = list(split(message))
         except DecodeError:
             self._refuse(None, MalformedMessage("the message can't be taken apart into frames"))
