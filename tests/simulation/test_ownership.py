@@ -15,7 +15,7 @@ from archon_mesh.core.run.common import Submission, TaskState
 from archon_services.orchestrator import driver as driver_module
 from archon_services.orchestrator.driver import fold_run
 from archon_services.orchestrator.ports import Delivery
-from archon_services.orchestrator.runs import LOOK_INTERVAL
+from archon_services.orchestrator.runs import LOOK_INTERVAL, MAX_FAILURES, Runs
 from tests.simulation.faults import Dice
 from tests.simulation.loop import VirtualLoop, run_virtual
 from tests.simulation.validator import Check
@@ -105,5 +105,62 @@ def test_durability_14_an_error_of_the_engine_is_caught_per_run(monkeypatch: pyt
             await world.runs.submit(wanted("bad"), b"")
         await world.runs.submit(wanted("good"), b"")
         assert (await ended(world, "good", 30)).state is TaskState.COMPLETED
+
+    run_virtual(course())
+
+
+def test_a_result_that_arrives_before_its_run_is_taken_up_is_neither_acked_nor_discarded() -> None:
+    said: list[str] = []
+
+    class Receipt:
+        def accept(self) -> None:
+            said.append("accepted")
+
+        def discard(self, reason: str) -> None:
+            said.append(reason)
+
+    async def course() -> None:
+        world = await calm_world()
+        result = inp.ResultIn("r.1", 1, TaskState.COMPLETED, None)
+        early = Runs(owner="o2", clock=world.clock, journal=world.journal, new_id=lambda: "x")
+        early.deliver("r", Delivery(result, Receipt()))
+        assert said == []
+        await early.start(SimTransport(world, early))
+        early.deliver("r", Delivery(result, Receipt()))
+        assert said == ["UNKNOWN_RUN"]
+        await early.stop()
+
+    run_virtual(course())
+
+
+def test_a_run_whose_driver_fails_again_and_again_is_left_alone_and_its_agents_keep_their_results(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def course() -> None:
+        world = await calm_world()
+        assert world.runs is not None
+        await world.runs.submit(wanted("bad", ("nobody",)), b"")
+        failures = 0
+
+        def decide(run: RunState, given: inp.Input, now: float) -> Any:
+            nonlocal failures
+            failures += 1
+            raise RuntimeError("planted")
+
+        monkeypatch.setattr(driver_module, "decide", decide)
+        world.runs.deliver("bad", Delivery(inp.Tick()))
+        await asyncio.sleep(20 * LOOK_INTERVAL)
+        assert failures == MAX_FAILURES
+        discarded: list[str] = []
+
+        class Receipt:
+            def accept(self) -> None:
+                discarded.append("accepted")
+
+            def discard(self, reason: str) -> None:
+                discarded.append(reason)
+
+        world.runs.deliver("bad", Delivery(inp.ResultIn("bad.1", 1, TaskState.COMPLETED, None), Receipt()))
+        assert discarded == []
 
     run_virtual(course())

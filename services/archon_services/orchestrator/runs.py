@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable
 from typing import Final
 
 from archon.api.agent.v1 import agent_pb2
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
-from archon.errors import ArchonError, ResourceExhausted, Unavailable, UnknownRun
+from archon.errors import ArchonError, DataLoss, ResourceExhausted, Unavailable, UnknownRun
 from archon_mesh.core.run import RunState
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.common import Submission
@@ -26,6 +26,7 @@ _log = logging.getLogger(__name__)
 MAX_RUNS: Final = 5_000
 LOOK_INTERVAL: Final = 5.0
 MAX_ENDED: Final = 256
+MAX_FAILURES: Final = 3
 
 
 class Runs:
@@ -45,27 +46,35 @@ class Runs:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._ended: OrderedDict[str, RunState] = OrderedDict()
         self._looking: asyncio.Task[None] | None = None
+        self._started = False
+        self._awaited: set[str] = set()
+        self._failures: Counter[str] = Counter()
         self._closing = False
 
     async def start(self, transport: Transport) -> int:
         """Claims every run that hasn't ended, under a new epoch. Returns how many."""
         self._transport = transport
         claimed = sum([await self._take_up(run_id) for run_id in await self._journal.open_runs()])
+        self._started = True
         self._looking = asyncio.create_task(self._look_after(), name="runs-look-after")
         return claimed
 
     async def _take_up(self, run_id: str) -> bool:
-        """Claims a run and goes on with it."""
-        row = await self._journal.claim(run_id, self.owner)
-        if row is None:
-            return False
+        """Claims a run and goes on with it. Where its events can't be read it is left alone."""
+        self._awaited.add(run_id)
         try:
+            row = await self._journal.claim(run_id, self.owner)
+            if row is None:
+                self._awaited.discard(run_id)
+                return False
             state = await fold_run(self._journal, run_id)
-        except ArchonError as error:
-            _log.error("run %s can't be folded and is left alone: %s", run_id, error)
+        except DataLoss as error:
+            _log.error("run %s can't be folded and is left alone until the next start: %s", run_id, error)
+            self._failures[run_id] = MAX_FAILURES
             return False
         driver = self._driver(run_id, state, row.epoch, [Delivery(inp.Claim(self.owner, row.epoch))])
         self._drivers[run_id] = driver
+        self._awaited.discard(run_id)
         self._run(run_id, driver)
         return True
 
@@ -76,7 +85,7 @@ class Runs:
             await asyncio.sleep(LOOK_INTERVAL)
             try:
                 for run_id in await self._journal.open_runs():
-                    if run_id not in self._drivers:
+                    if run_id not in self._drivers and self._failures[run_id] < MAX_FAILURES:
                         await self._take_up(run_id)
             except ArchonError as error:
                 _log.warning("the journal can't be looked through now: %s", error)
@@ -143,7 +152,9 @@ class Runs:
         try:
             await driver.run()
         except Exception:  # noqa: BLE001 - an error of one run hurts no other
-            _log.exception("the driver of run %s failed; the run stays open and is taken up at the next start", run_id)
+            _log.exception("the driver of run %s failed", run_id)
+            self._failures[run_id] += 1
+            self._awaited.add(run_id)
         finally:
             self._drivers.pop(run_id, None)
             self._tasks.pop(run_id, None)
@@ -153,11 +164,12 @@ class Runs:
                     self._ended.popitem(last=False)
 
     def deliver(self, run_id: str, delivery: Delivery) -> None:
-        """See ports.Inbox. What concerns no run of ours doesn't count."""
+        """See ports.Inbox. What concerns no run of ours doesn't count; a run that is still to be taken up says nothing
+        yet: its agents keep what they have and are asked for it."""
         driver = self._drivers.get(run_id)
         if driver is not None:
             driver.offer(delivery)
-        elif delivery.receipt is not None and not self._closing:
+        elif delivery.receipt is not None and self._started and not self._closing and run_id not in self._awaited:
             delivery.receipt.discard("UNKNOWN_RUN")
 
     def progress(self, ref: common_pb2.TaskRef, progress: agent_pb2.Progress) -> None:

@@ -46,9 +46,6 @@ class Attempts:
     def __len__(self) -> int:
         return len(self._bindings)
 
-    def __contains__(self, ref: common_pb2.TaskRef) -> bool:
-        return key_of(ref) in self._bindings
-
     def opened(self, ready: session_pb2.Ready) -> None:
         """A stream is open: stale attempts are stopped, the others asked for."""
         self._peer_limit = int(ready.max_message_bytes) or MAX_CHECKED_BYTES

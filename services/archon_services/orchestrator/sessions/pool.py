@@ -31,6 +31,7 @@ class SessionPool:
         self._tickets = count(1)
         self._closing: set[asyncio.Task[None]] = set()
         self._adoptions: set[asyncio.TimerHandle] = set()
+        self._unclaimed: dict[str, list[tuple[common_pb2.TaskRef, str, float]]] = {}
 
     def update(self, instances: Iterable[Registration]) -> None:
         """The instances that live now, all of them: sessions are made and ended by the difference."""
@@ -57,6 +58,8 @@ class SessionPool:
             limits=self._limits,
         )
         self._sessions[instance.instance_id] = session
+        for ref, role, remaining in self._unclaimed.pop(instance.instance_id, ()):
+            session.adopt(ref, role, remaining)
         session.start()
 
     def _unneeded(self, instance_id: str) -> None:
@@ -131,23 +134,24 @@ class SessionPool:
         session.assign(ref, role, task)
 
     def adopt(self, instance_id: str, ref: common_pb2.TaskRef, role: str, remaining: float) -> None:
-        """See ports.Transport. An instance that isn't there within the resume window has lost the attempt."""
+        """See ports.Transport. It is asked for as soon as there is a stream; where there is none within the resume
+        window the attempt is lost."""
         session = self._sessions.get(instance_id)
         if session is not None:
             session.adopt(ref, role, remaining)
+        else:
+            self._unclaimed.setdefault(instance_id, []).append((ref, role, remaining))
         if session is None or not session.connected:
-            window = self._limits.resume_window
-            handle = asyncio.get_running_loop().call_later(window, self._adopt_late, instance_id, ref, role, remaining)
-            self._adoptions.add(handle)
+            loop = asyncio.get_running_loop()
+            self._adoptions = {handle for handle in self._adoptions if handle.when() > loop.time()}
+            self._adoptions.add(loop.call_later(self._limits.resume_window, self._too_late, instance_id))
 
-    def _adopt_late(self, instance_id: str, ref: common_pb2.TaskRef, role: str, remaining: float) -> None:
-        session = self._sessions.get(instance_id)
-        if session is None:
+    def _too_late(self, instance_id: str) -> None:
+        for ref, _, _ in self._unclaimed.pop(instance_id, ()):
             self._gone(instance_id, ref)
-        elif not session.connected:
+        session = self._sessions.get(instance_id)
+        if session is not None and not session.connected:
             session.lose_all(Unavailable(f"instance {instance_id} can't be reached", reason="INSTANCE_LOST"))
-        elif not session.holds(ref):
-            session.adopt(ref, role, remaining)
 
     def cancel(self, instance_id: str, ref: common_pb2.TaskRef, reason: str) -> None:
         """See ports.Transport."""

@@ -80,10 +80,6 @@ class Session:
         """True where nothing is bound to it."""
         return not len(self._attempts)
 
-    def holds(self, ref: common_pb2.TaskRef) -> bool:
-        """True where this attempt is bound here."""
-        return ref in self._attempts
-
     def assign(self, ref: common_pb2.TaskRef, role: str, task: agent_pb2.AssignTask) -> None:
         """See Attempts."""
         self._attempts.assign(ref, role, task)
