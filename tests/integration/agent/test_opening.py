@@ -11,7 +11,7 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from archon import errors, status
 from archon.agent import AgentServer, TaskContext
-from archon.api.agent.v1 import agent_pb2, agent_service_pb2, session_pb2
+from archon.api.agent.v1 import agent_service_pb2, session_pb2
 from archon.api.common.v1 import common_pb2
 from archon.testing import FakeOrchestrator
 from tests.integration.agent.conftest import Dial, Serve
@@ -200,16 +200,12 @@ async def test_describe_tells_what_an_agent_card_needs(agent: AgentServer) -> No
     assert {"adopt", "park"} <= set(said.features)
 
 
-async def test_run_task_and_deliver_answer_not_served(agent: AgentServer) -> None:
+async def test_deliver_answers_not_served(agent: AgentServer) -> None:
     async with FakeOrchestrator(agent.address) as peer:
-        request = agent_service_pb2.RunTaskRequest(task=agent_pb2.AssignTask(input=[common_pb2.Part(text="x")]))
-        with pytest.raises(grpc.aio.AioRpcError) as streamed:
-            await anext(aiter(peer.stub.RunTask(request, timeout=5.0)))
         with pytest.raises(grpc.aio.AioRpcError) as unary:
             await peer.stub.Deliver(agent_service_pb2.DeliverRequest(request_id="r"), timeout=5.0)
-    for raised in (streamed.value, unary.value):
-        error = status.from_rpc_error(raised)
-        assert (type(error), error.reason) == (errors.Unimplemented, "NOT_SERVED")
+    error = status.from_rpc_error(unary.value)
+    assert (type(error), error.reason) == (errors.Unimplemented, "NOT_SERVED")
 
 
 async def test_health_and_reflection_answer(agent: AgentServer) -> None:

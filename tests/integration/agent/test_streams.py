@@ -151,7 +151,7 @@ async def test_durability_19_a_result_is_kept_no_longer_than_the_orchestrator_as
         await peer.open(agent.instance_id, park_ttl=0.1)
         await peer.assign(peer.ref("one"))
         await peer.receive("result")
-        await until(lambda: len(agent._tasks) == 0)
+        await until(lambda: len(agent.tasks) == 0)
         await peer.send(peer.adoption(peer.ref("one")))
         assert reason(await peer.receive("reject")) == "NOT_HELD"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 import uuid
 
 import pytest
@@ -123,24 +124,44 @@ async def test_an_unknown_run_is_not_found_in_every_call(mesh: Mesh) -> None:
             await call
 
 
-async def test_cancelling_stops_the_work_and_a_second_cancel_changes_nothing(mesh: Mesh) -> None:
-    async with FakeAgent("sleeper", [lambda task: asyncio.sleep(60)], registry=mesh.registry.address) as agent:
+class Sleeper:
+    """Sleeps until it is stopped, and knows when that was."""
+
+    def __init__(self) -> None:
+        self.stopped_at = 0.0
+
+    async def __call__(self, task: object) -> str:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            self.stopped_at = time.monotonic()
+        return "slept"
+
+
+async def test_cancelling_stops_the_work_within_a_second_and_a_second_cancel_changes_nothing(mesh: Mesh) -> None:
+    sleeper = Sleeper()
+    async with FakeAgent("sleeper", [sleeper], registry=mesh.registry.address) as agent:
         handle = await mesh.client.submit("sleep", roles=["sleeper"])
 
         async def begun() -> bool:
             return bool(agent.tasks)
 
         await eventually(begun)
+        asked = time.monotonic()
         await handle.cancel("enough")
         run = await handle.result(timeout=3)
+        assert 0 < sleeper.stopped_at - asked < 1.0
         assert run.state == common_pb2.TASK_STATE_CANCELED
         assert run.failure.message == "enough"
         assert (await handle.cancel("again")).last_seq == run.last_seq
 
 
-async def test_a_run_whose_time_is_over_fails_with_run_timeout_and_the_agent_stops(mesh: Mesh) -> None:
-    async with FakeAgent("dawdler", [lambda task: asyncio.sleep(60)], registry=mesh.registry.address):
+async def test_a_run_whose_time_is_over_fails_with_run_timeout_and_its_work_stops_within_a_second(mesh: Mesh) -> None:
+    sleeper = Sleeper()
+    async with FakeAgent("dawdler", [sleeper], registry=mesh.registry.address):
+        asked = time.monotonic()
         run = (await mesh.client.submit("sleep", roles=["dawdler"], timeout=0.5, wait=8)).run
+    assert 0 < sleeper.stopped_at - asked < 0.5 + 1.0
     assert run.state == common_pb2.TASK_STATE_FAILED
     assert run.failure.code == 4
 

@@ -9,17 +9,16 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from archon import context, status
 from archon.agent.task import TaskContext, TaskRejected, without_payload
 from archon.api.agent.v1 import agent_pb2, session_pb2
 from archon.api.common.v1 import common_pb2
 from archon.errors import ArchonError, DeadlineExceeded, FrameTooLarge, Internal, OperationCancelled
-from archon.frames import Channel, check_size
+from archon.frames import Channel, FrameQueue, check_size
 
 if TYPE_CHECKING:
-    from archon.agent.session import AgentSession
     from archon.agent.table import TaskTable
 
 _log = logging.getLogger(__name__)
@@ -30,13 +29,28 @@ CANCEL_GRACE: Final = 1.0
 """Seconds that a handler has to end after it was cancelled; after them its task is over without it."""
 
 
+class Outlet(Protocol):
+    """Where the frames of a task go: the stream of a session, or the one call that it is for."""
+
+    queue: FrameQueue[session_pb2.AgentFrame]
+
+    @property
+    def agreed(self) -> frozenset[str]: ...
+
+    @property
+    def peer_limit(self) -> int: ...
+
+    @property
+    def park_ttl(self) -> float: ...
+
+
 class HeldTask:
     """From its assignment until its result is acked. It belongs to the agent: `session` is the stream that its frames
     leave on now, None while there is none."""
 
-    def __init__(self, table: TaskTable, ref: common_pb2.TaskRef, session: AgentSession) -> None:
+    def __init__(self, table: TaskTable, ref: common_pb2.TaskRef, session: Outlet) -> None:
         self.channel: Channel[session_pb2.AgentFrame] = Channel(ref)
-        self.session: AgentSession | None = session
+        self.session: Outlet | None = session
         self.finished_at: float | None = None
         self.park_ttl = session.park_ttl
         self._table = table
@@ -135,7 +149,7 @@ class HeldTask:
             for frame in self.channel.unacked():
                 self.session.queue.put(frame)
 
-    def bind(self, session: AgentSession, epoch: int) -> None:
+    def bind(self, session: Outlet, epoch: int) -> None:
         """The task belongs to this stream and owner from here on."""
         self.session, self.park_ttl, self._limit = session, session.park_ttl, session.peer_limit
         self.ref.epoch = epoch

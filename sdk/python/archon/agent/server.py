@@ -80,7 +80,7 @@ class AgentServer:
             ttl=self.settings.ttl,
         )
         self._handler = handler
-        self._tasks = TaskTable(self.registration.max_tasks, self._credit)
+        self.tasks = TaskTable(self.registration.max_tasks, self._credit)
         self._streams: list[AgentSession] = []
         self._sessions: list[AgentSession] = []
         self._draining = False
@@ -154,17 +154,17 @@ class AgentServer:
             await self._registry.close()
         try:
             async with asyncio.timeout(grace):
-                while self._tasks.working:
-                    await self._tasks.wait_changed()
+                while self.tasks.working:
+                    await self.tasks.wait_changed()
         except TimeoutError:
-            _log.warning("stopping with %d tasks under way", self._tasks.working)
+            _log.warning("stopping with %d tasks under way", self.tasks.working)
         try:
             async with asyncio.timeout(min(grace, ACK_GRACE)):
-                while self._sessions and len(self._tasks) > self._tasks.working:
-                    await self._tasks.wait_changed()
+                while self._sessions and len(self.tasks) > self.tasks.working:
+                    await self.tasks.wait_changed()
         except TimeoutError:
             _log.warning("stopping with results that nobody acked")
-        self._left_behind = await self._tasks.stop()
+        self._left_behind = await self.tasks.stop()
         for session in self._streams:
             session.end()
         if self._sweeper is not None:
@@ -202,7 +202,7 @@ class AgentServer:
 
     def stream_began(self) -> AgentSession:
         """A stream came in; it isn't a session before Open."""
-        session = AgentSession(self, self._tasks)
+        session = AgentSession(self, self.tasks)
         self._streams.append(session)
         return session
 
@@ -223,10 +223,10 @@ class AgentServer:
         self._streams.remove(session)
         if session in self._sessions:
             self._sessions.remove(session)
-        for held in self._tasks:
+        for held in self.tasks:
             if held.session is session:
                 held.session = None
-        self._tasks.changed()
+        self.tasks.changed()
 
     def _credit(self) -> None:
         share = self._share()
@@ -234,8 +234,8 @@ class AgentServer:
             session.credit(share)
 
     def _share(self) -> int:
-        room = self._tasks.capacity - self._tasks.lost_capacity
-        if self._draining or room <= 0 or self._tasks.parked_full:
+        room = self.tasks.capacity - self.tasks.lost_capacity
+        if self._draining or room <= 0 or self.tasks.parked_full:
             return 0
         return max(1, room // max(1, len(self._sessions)))
 
@@ -243,15 +243,15 @@ class AgentServer:
         """Why a further task can't be taken, if it can't. `superseded` makes room for it."""
         if self._draining:
             return draining()
-        busy = len(self._tasks.running - {superseded}) if superseded is not None else len(self._tasks.running)
-        if busy >= max(self._tasks.capacity, len(self._sessions)) or self._tasks.parked_full:
+        busy = len(self.tasks.running - {superseded}) if superseded is not None else len(self.tasks.running)
+        if busy >= max(self.tasks.capacity, len(self._sessions)) or self.tasks.parked_full:
             return no_capacity(0.2)
         return None
 
     async def _sweep(self) -> None:
         while True:
             await asyncio.sleep(SWEEP_INTERVAL)
-            self._tasks.expire()
+            self.tasks.expire()
             for session in self._streams:
                 if session.is_silent:
                     session.end(Unavailable("nothing was heard from the orchestrator"))
@@ -261,7 +261,7 @@ class AgentServer:
 
     def _offer(self, session: AgentSession) -> None:
         """Results that nobody asked for: any orchestrator can judge them by its journal."""
-        for held in self._tasks:
+        for held in self.tasks:
             if held.session is None and not held.working:
                 held.session = session
                 held.send_again(0)

@@ -1,11 +1,13 @@
-"""The wire of an agent. RunTask and Deliver are not served."""
+"""The wire of an agent. Deliver is not served."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Final
 
+from archon.agent.direct import run_task
 from archon.agent.session import FEATURES, PROTOCOL
 from archon.api.agent.v1 import agent_service_pb2, agent_service_pb2_grpc
 from archon.errors import ResourceExhausted
@@ -24,9 +26,13 @@ class AgentServicer(agent_service_pb2_grpc.AgentServiceServicer):
     def __init__(self, agent: AgentServer) -> None:
         self._agent = agent
 
-    def RunTask(self, request: Any, context: Any) -> Any:
-        """Not served."""
-        raise NotImplementedError
+    async def RunTask(
+        self, request: agent_service_pb2.RunTaskRequest, context: Any
+    ) -> AsyncIterator[agent_service_pb2.RunTaskResponse]:
+        """One task without an orchestrator."""
+        async with aclosing(run_task(self._agent, request.task)) as responses:
+            async for response in responses:
+                yield response
 
     def Deliver(self, request: Any, context: Any) -> Any:
         """Not served."""
