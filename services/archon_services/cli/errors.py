@@ -65,6 +65,8 @@ def _explain(error: BaseException) -> tuple[str, str, int]:
     match error:
         case CliError():
             return str(error), error.hint, error.code
+        case errors.RunExpired():
+            return str(error), "`archon show` still has its answers.", FAILED
         case errors.UnknownRun():
             return str(error), "`archon runs` lists the runs.", NOT_FOUND
         case errors.UnknownRole() | errors.UnknownCapability():

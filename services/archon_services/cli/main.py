@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from contextlib import redirect_stdout, suppress
+from enum import StrEnum
 from importlib.metadata import PackageNotFoundError, version
-from typing import Annotated
+from io import StringIO
+from typing import Annotated, Final
 
 import typer
 
-from archon_services.cli import agents, demo, down, graph, prompts, run, runs, up
+from archon_services.cli import agents, cancel, demo, doctor, down, graph, prompts, run, runs, show, up, watch
 from archon_services.cli.errors import EXIT_CODES, report
 
+NAME: Final = "archon"
+
 app = typer.Typer(
-    name="archon",
+    name=NAME,
     help="A mesh of agents: every role its own gRPC service.",
     epilog=EXIT_CODES,
     invoke_without_command=True,
-    add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -28,7 +33,19 @@ app.command()(demo.demo)
 app.command()(agents.agents)
 app.command()(graph.graph)
 app.command()(runs.runs)
+app.command()(show.show)
+app.command()(watch.watch)
+app.command()(cancel.cancel)
 app.command()(prompts.prompts)
+app.command()(doctor.doctor)
+
+
+class Shell(StrEnum):
+    """The shells whose completion scripts can be printed."""
+
+    BASH = "bash"
+    ZSH = "zsh"
+    FISH = "fish"
 
 
 def _version(wanted: bool) -> None:
@@ -40,12 +57,28 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
+def _completion(shell: Shell | None) -> None:
+    if shell is None:
+        return
+    os.environ[f"_{NAME.upper()}_COMPLETE"] = f"source_{shell}"  # as Typer is asked for the script
+    with redirect_stdout(StringIO()) as script, suppress(SystemExit):
+        app(args=[], prog_name=NAME, standalone_mode=False)
+    print(script.getvalue().strip())  # what zsh looks for must stand in the first line
+    raise typer.Exit
+
+
 @app.callback()
 def _options(
     context: typer.Context,
     _: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
     ] = False,
+    __: Annotated[
+        Shell | None,
+        typer.Option(
+            "--completion", callback=_completion, is_eager=True, help="Print the completion script of a shell and exit."
+        ),
+    ] = None,
 ) -> None:
     if context.invoked_subcommand is None:
         print(context.get_help())
@@ -54,7 +87,7 @@ def _options(
 def main() -> None:
     """The console script. Never shows a traceback, unless ARCHON_DEBUG is set."""
     try:
-        code = app(standalone_mode=False)
+        code = app(prog_name=NAME, standalone_mode=False)
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the last stop: a sentence and an exit code
         code = report(error)
     sys.exit(code)

@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from archon_services.cli.errors import NOT_FOUND, USAGE, CliError
 from archon_services.cli.target import JsonOption, OrchestratorOption, find_orchestrator, reaching
+from archon_services.cli.which_run import RunArgument, find_run
 
 if TYPE_CHECKING:
     from archon.api.orchestrator.v1.run_pb2 import RunRecord
-    from archon.client import Client
-
-LAST: Final = "last"
-_SEARCHED: Final = 10_000
 
 
 def prompts(
-    run: Annotated[str, typer.Argument(metavar="RUN", help=f"A run's id, the beginning of one, or `{LAST}`.")],
+    run: RunArgument,
     role: Annotated[str, typer.Option(metavar="ROLE", help="Only what this role's model was sent.")] = "",
     as_json: JsonOption = False,
     orchestrator: OrchestratorOption = "",
@@ -45,23 +41,6 @@ async def _records(orchestrator: str, run: str, role: str) -> list[RunRecord]:
         async with Client(orchestrator) as client:
             run_id = await find_run(client, run)
             return [record async for record in client.records(run_id, role=role) if record.kind == "model"]
-
-
-async def find_run(client: Client, named: str) -> str:
-    """The id of the run meant by an id, the beginning of one, or `last`. Raises CliError."""
-    if not named:
-        raise CliError("an empty id names no run", code=USAGE)
-    if named == LAST:
-        newest = await client.list_runs(limit=1)
-        if not newest:
-            raise CliError("there is no run yet", code=NOT_FOUND)
-        return newest[0].run_id
-    matching = [one.run_id for one in await client.list_runs(limit=_SEARCHED) if one.run_id.startswith(named)]
-    if len(matching) == 1 or named in matching:
-        return named if named in matching else matching[0]
-    if not matching:
-        raise CliError(f"no run's id begins with {named!r}", hint="`archon runs` lists the runs.", code=NOT_FOUND)
-    raise CliError(f"{len(matching)} runs have ids that begin with {named!r}", hint="Give more of it.", code=USAGE)
 
 
 def _as_json(record: RunRecord) -> dict[str, Any]:

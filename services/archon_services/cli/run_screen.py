@@ -67,14 +67,17 @@ class JsonScreen(NoScreen):
 
 
 class LineScreen(NoScreen):
-    """A line for what changes a task or the run, on standard error."""
+    """A line for what changes a task or the run, on standard error; events before `since` are known, but not said."""
 
-    def __init__(self) -> None:
+    def __init__(self, since: int = 0) -> None:
         self._view = RunView()
+        self._since = since
 
     def event(self, event: run_pb2.RunEvent) -> None:
         """Said where it is news for a person."""
         self._view.apply(event)
+        if event.seq < self._since:
+            return
         view, kind = self._view, event.WhichOneof("event")
         at = f"{max(0.0, event.time.ToNanoseconds() / 1e9 - view.began):7.2f} s"
         task = view.tasks.get(event.task.task_id)

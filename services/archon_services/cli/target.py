@@ -51,24 +51,29 @@ def target_of(state: MeshState) -> Target:
 def target_or_none(given: str, home: Home) -> Target | None:
     """The orchestrator that was named, else that of the mesh that is up here, if one is."""
     if given:
-        return Target(_checked(given))
+        return Target(checked_address(given))
     state = _ready_state(home)
     return None if state is None else target_of(state)
 
 
-def find_orchestrator(given: str) -> str:
-    """Its address. Raises CliError where there is none."""
+def find_target(given: str) -> Target:
+    """Where runs go. Raises CliError where there is no mesh."""
     home = Home.find()
     target = target_or_none(given, home)
     if target is None:
         raise CliError(f"no mesh is up in {home.root}", hint=START_HINT, code=UNREACHABLE)
-    return target.orchestrator
+    return target
+
+
+def find_orchestrator(given: str) -> str:
+    """Its address. Raises CliError where there is none."""
+    return find_target(given).orchestrator
 
 
 def find_registry(given: str) -> str:
     """Its address. Raises CliError where there is none."""
     if given:
-        return _checked(given)
+        return checked_address(given)
     home = Home.find()
     state = _ready_state(home)
     if state is None:
@@ -89,7 +94,8 @@ def reaching(what: str, address: str) -> Iterator[None]:
         ) from error
 
 
-def _checked(address: str) -> str:
+def checked_address(address: str) -> str:
+    """The address as it is. Raises CliError where it is none."""
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal() or not 1 <= int(port) <= 65535:
         raise CliError(f"{address!r} is no address: host:port is needed, as in 127.0.0.1:7100", code=USAGE)

@@ -18,6 +18,8 @@ from archon.frames import FrameQueue
 if TYPE_CHECKING:
     from archon.agent.server import AgentServer
 
+Responses = AsyncGenerator[agent_service_pb2.RunTaskResponse, None]
+
 ANSWER_MARGIN: Final = 0.1
 """Seconds kept of the call's time for the answer to travel."""
 
