@@ -96,6 +96,24 @@ async def test_a_task_sent_again_after_a_lost_ack_runs_once_and_gives_one_sequen
     assert gate.calls == 1
 
 
+async def test_a_late_copy_of_an_assignment_whose_result_was_acked_is_not_executed_again(
+    serve: Serve, dial: Dial, gate: Gate
+) -> None:
+    agent = await serve(gate.handle)
+    peer = await dial(agent)
+    ref = peer.ref("one")
+    frame = peer.assignment(ref, "x")
+    gate.open.set()
+    await peer.send(frame)
+    await peer.receive("result")
+    await peer.send(peer.adoption(ref, last_applied=1))
+    await until(lambda: len(agent.tasks) == 0)
+    other = peer.ref("another")
+    await peer.send(frame, peer.assignment(other, "y"))
+    await peer.receive("result", other)
+    assert gate.calls == 2, "the other one's, and not the first again"
+
+
 async def test_a_result_that_is_applied_already_is_not_sent_again(serve: Serve, dial: Dial) -> None:
     peer = await dial(await serve(echo))
     ref = peer.ref("one")

@@ -245,6 +245,8 @@ class AgentSession:
         newest = self._tasks.newest(frame.task.task_id)
         if newest is not None and newest.ref.attempt > frame.task.attempt:
             return  # a late frame of an attempt that was superseded
+        if self._tasks.was_held(frame.task):
+            return
         refusal = self._agent.no_room(newest)
         if refusal is not None:
             self.told = None  # it halves its window now

@@ -19,6 +19,7 @@ from archon.errors import Aborted
 _log = logging.getLogger(__name__)
 
 MAX_EPOCHS: Final = 10_000
+MAX_OVER: Final = 10_000
 MAX_PARKED_BYTES: Final = 64 * 1024 * 1024
 STOP_GRACE: Final = 1.0
 
@@ -32,6 +33,7 @@ class TaskTable:
         self.running: set[HeldTask] = set()
         self._held: dict[str, HeldTask] = {}
         self._epochs: OrderedDict[str, int] = OrderedDict()
+        self._over: OrderedDict[tuple[str, int], None] = OrderedDict()
         self._changed = asyncio.Event()
         self._on_changed = on_changed
 
@@ -59,12 +61,19 @@ class TaskTable:
         self._held[held.ref.task_id] = held
 
     def drop(self, held: HeldTask) -> None:
-        """Forgets a task: its result was acked, or doesn't count."""
+        """Forgets a task: its result was acked, or doesn't count. That it was, is remembered for a while."""
+        self._over[held.ref.task_id, held.ref.attempt] = None
+        if len(self._over) > MAX_OVER:
+            self._over.popitem(last=False)
         if self._held.get(held.ref.task_id) is held:
             del self._held[held.ref.task_id]
         held.session = None
         held.cancel()
         self.changed()
+
+    def was_held(self, ref: common_pb2.TaskRef) -> bool:
+        """True where this very attempt was done with before: a late copy of its assignment is no new task."""
+        return (ref.task_id, ref.attempt) in self._over
 
     def check_epoch(self, ref: common_pb2.TaskRef) -> None:
         """Raises Aborted / STALE_EPOCH below the highest epoch seen for the run; remembers a higher one."""
