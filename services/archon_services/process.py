@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 import sys
@@ -11,7 +10,7 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 from archon.errors import ArchonError
-from archon.server import signalled
+from archon.server import run_loop, signalled
 
 _log = logging.getLogger(__name__)
 
@@ -62,13 +61,4 @@ def run(
             return 1
         return 0
 
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        return runner.run(main())
-
-
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    try:
-        import uvloop
-    except ImportError:
-        return None
-    return uvloop.new_event_loop
+    return run_loop(main())

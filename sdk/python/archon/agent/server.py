@@ -30,7 +30,7 @@ from archon.agent.table import TaskTable
 from archon.api.agent.v1 import agent_service_pb2_grpc
 from archon.errors import ArchonError, FailedPrecondition, Unavailable
 from archon.registry import Capability, DependsOn, Registration, RegistryClient, Tool
-from archon.server import GrpcServer, Service, signalled
+from archon.server import GrpcServer, Service, run_loop, signalled
 
 _log = logging.getLogger(__name__)
 
@@ -178,7 +178,7 @@ class AgentServer:
         logging.basicConfig(
             level=self.settings.log_level.upper(), format=f"%(asctime)s %(levelname)-7s {self.role} %(message)s"
         )
-        return asyncio.run(self.serve())
+        return run_loop(self.serve())
 
     async def serve(self) -> int:
         """As `run`, in a loop of your own: until a signal. Returns the process's exit code: 0 after a drain, 1 where it
