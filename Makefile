@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 RUN := $(BIN)/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo up down test test-unit test-integration test-e2e simulate bench check format lint types floors drift buf \
+.PHONY: help demo up down test test-unit test-integration test-e2e simulate bench tools test-interop check format lint types floors drift buf \
         buf-baseline gates protos hooks clean
 
 help: ## this list
@@ -64,6 +64,14 @@ simulate: $(VENV)/.dev ## engine and driver under faults in virtual time: make s
 ROUNDS ?= 5
 bench: $(VENV)/.dev ## the pipeline against a floor in the same run, as ratios; and the cost of one append, by part
 	@$(RUN) -m tests.bench.pipeline --rounds $(ROUNDS)
+
+# Other languages -----------------------------------------------------------------------------------------------
+
+tools: $(VENV)/.dev ## grpcurl, kustomize and the Go plugins of protoc, into .tools/bin (needs Go)
+	@$(RUN) -m tests.interop.tools
+
+test-interop: tools ## members and clients in Go, TypeScript and Java, and the README's grpcurl commands
+	@ARCHON_REQUIRE=go,node,java,grpcurl $(RUN) -m pytest -q tests/interop
 
 # What must hold ------------------------------------------------------------------------------------------------
 

@@ -150,7 +150,7 @@ class SimTransport:
             return
         self._bound.get(agent.instance_id, set()).discard((ref.task_id, ref.attempt))
         receipt = _SimReceipt(self, agent, _copy(ref)) if isinstance(said, inp.ResultIn) else None
-        records = (agent_pb2.Record(kind=agent_pb2.RECORD_KIND_MODEL, request_json="{}"),) if receipt else ()
+        records = (agent_pb2.CallRecord(kind=agent_pb2.RECORD_KIND_MODEL, request_json="{}"),) if receipt else ()
         self.runs.deliver(ref.run_id, Delivery(said, receipt, records))
         self.room_changed()
 

@@ -47,6 +47,8 @@ _COMMON: Final[list[Option]] = [
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.min_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 500),
+    # A headless Service's name is looked up again soon after its pod has got another address.
+    ("grpc.dns_min_time_between_resolutions_ms", 2_000),
 ]
 
 _KEEPALIVE: Final[list[Option]] = [

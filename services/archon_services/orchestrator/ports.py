@@ -52,7 +52,7 @@ class Delivery:
 
     given: Input
     receipt: Receipt | None = None
-    records: Sequence[agent_pb2.Record] = field(default_factory=tuple)
+    records: Sequence[agent_pb2.CallRecord] = field(default_factory=tuple)
     quiet: bool = False
     """True: it joins the run's next step and makes none of its own."""
 

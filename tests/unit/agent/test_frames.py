@@ -18,7 +18,7 @@ REF = common_pb2.TaskRef(task_id="t", run_id="r", attempt=1, epoch=1)
 
 
 def record(number: int, size: int = 0) -> session_pb2.AgentFrame:
-    return session_pb2.AgentFrame(record=agent_pb2.Record(target=str(number), request_json="x" * size))
+    return session_pb2.AgentFrame(record=agent_pb2.CallRecord(target=str(number), request_json="x" * size))
 
 
 def delta(text: str = "x") -> session_pb2.AgentFrame:

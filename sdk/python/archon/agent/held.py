@@ -172,7 +172,7 @@ class HeldTask:
         self.send(session_pb2.AgentFrame(result=result))
         self._table.changed()
 
-    def _send_record(self, record: agent_pb2.Record) -> None:
+    def _send_record(self, record: agent_pb2.CallRecord) -> None:
         try:
             check_size(session_pb2.AgentFrame(task=self.ref, record=record), self._limit)
         except FrameTooLarge:

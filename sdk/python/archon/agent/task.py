@@ -70,7 +70,7 @@ class TaskContext:
         self._assigned = assigned
         self._send = send
         self._offset = 0
-        self._records: list[agent_pb2.Record] = []
+        self._records: list[agent_pb2.CallRecord] = []
         self._recording = os.environ.get("ARCHON_RECORDS", "full") != "off"
         self.deadline: float | None = None
         """On the monotonic clock of this process, in seconds; None: no end."""
@@ -168,7 +168,7 @@ class TaskContext:
         self.usage.estimated |= usage.estimated
         if not self._recording:
             return
-        record = agent_pb2.Record(
+        record = agent_pb2.CallRecord(
             kind=agent_pb2.RECORD_KIND_MODEL,
             usage=usage,
             target=model,
@@ -179,7 +179,7 @@ class TaskContext:
         record.duration.FromNanoseconds(int(seconds * 1e9))
         self._records.append(record)
 
-    def take_records(self) -> list[agent_pb2.Record]:
+    def take_records(self) -> list[agent_pb2.CallRecord]:
         """What was recorded since the last time. For the server."""
         records, self._records = self._records, []
         return records
@@ -208,9 +208,9 @@ class TaskContext:
         return result
 
 
-def without_payload(record: agent_pb2.Record) -> agent_pb2.Record:
+def without_payload(record: agent_pb2.CallRecord) -> agent_pb2.CallRecord:
     """The record of a call whose request or response is more than a frame takes."""
-    small = agent_pb2.Record()
+    small = agent_pb2.CallRecord()
     small.CopyFrom(record)
     small.request_json = _left_out(len(record.request_json.encode()))
     small.response_json = _left_out(len(record.response_json.encode()))

@@ -22,7 +22,7 @@ class Binding:
     def __init__(self, ref: common_pb2.TaskRef, role: str) -> None:
         self.channel: Channel[session_pb2.OrchestratorFrame] = Channel(ref, ack_at_once=False)
         self.role = role
-        self.records: list[agent_pb2.Record] = []
+        self.records: list[agent_pb2.CallRecord] = []
         self.concluded = False
         """True once a result or reject came: it counts against no window any more."""
 

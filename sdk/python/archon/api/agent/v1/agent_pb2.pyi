@@ -107,7 +107,7 @@ class AssignTask(_message.Message):
 
     @_builtins.property
     def remaining(self) -> _duration_pb2.Duration:
-        """Time left for the task, computed as the frame is written; the agent counts it down itself."""
+        """Time left for the task, computed as the frame is written; the agent counts it down itself. Absent: no end."""
 
     @_builtins.property
     def delegation_chain(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -500,9 +500,9 @@ class ToolEvent(_message.Message):
 Global___ToolEvent: _TypeAlias = ToolEvent  # noqa: Y015
 
 @_typing.final
-class Record(_message.Message):
-    """One call of a model or a tool, exactly as it was made. Sent in the message of the result, delegate or checkpoint that
-    follows it and stored in that append.
+class CallRecord(_message.Message):
+    """One call of a model or a tool, exactly as it was made. Sent in sequence before the result, delegate or checkpoint that
+    follows it, and stored in that append.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -551,4 +551,4 @@ class Record(_message.Message):
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___Record: _TypeAlias = Record  # noqa: Y015
+Global___CallRecord: _TypeAlias = CallRecord  # noqa: Y015

@@ -206,7 +206,7 @@ class AgentFrame(_message.Message):
         """What a later attempt should start from."""
 
     @_builtins.property
-    def record(self) -> _agent_pb2.Record:
+    def record(self) -> _agent_pb2.CallRecord:
         """A call of a model or a tool."""
 
     @_builtins.property
@@ -241,7 +241,7 @@ class AgentFrame(_message.Message):
         cancel_delegation: Global___CancelDelegation | None = ...,
         publish: Global___Publish | None = ...,
         checkpoint: Global___Checkpoint | None = ...,
-        record: _agent_pb2.Record | None = ...,
+        record: _agent_pb2.CallRecord | None = ...,
         budget_request: Global___BudgetRequest | None = ...,
         credit: Global___Credit | None = ...,
         drain: Global___Drain | None = ...,
@@ -286,7 +286,7 @@ class Open(_message.Message):
 
     @_builtins.property
     def heartbeat_interval(self) -> _duration_pb2.Duration:
-        """A beat at least so often, both ways."""
+        """The orchestrator beats at least so often; the agent echoes."""
 
     @_builtins.property
     def silence_limit(self) -> _duration_pb2.Duration:
@@ -431,7 +431,7 @@ class AdoptTask(_message.Message):
     """The last sequence of the agent's frames that is in the journal; send again from the one after it."""
     @_builtins.property
     def remaining(self) -> _duration_pb2.Duration:
-        """Time left, as it is written."""
+        """Time left, as it is written; absent: the agent's own count goes on."""
 
     def __init__(
         self,

@@ -65,7 +65,7 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     ERROR_REASON_FAILED_PRECONDITION: _ErrorReason.ValueType  # 18
     """Not in this state."""
     ERROR_REASON_CYCLE: _ErrorReason.ValueType  # 19
-    """The edge would close a cycle; metadata names the path."""
+    """The edge would close a cycle; metadata["cycle"] names the path."""
     ERROR_REASON_SESSION_NOT_OPEN: _ErrorReason.ValueType  # 20
     """A frame came before Open or Ready."""
     ERROR_REASON_SESSION_ALREADY_OPEN: _ErrorReason.ValueType  # 21
@@ -79,7 +79,7 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     ERROR_REASON_SESSION_REPLACED: _ErrorReason.ValueType  # 25
     """A newer stream of the same orchestrator took this one's place."""
     ERROR_REASON_SEQUENCE_GAP: _ErrorReason.ValueType  # 26
-    """A frame's sequence skips one; metadata names the one expected."""
+    """A frame's sequence skips one; metadata["expected"] names the one expected."""
     ERROR_REASON_OUT_OF_RANGE: _ErrorReason.ValueType  # 27
     """Past the end."""
     ERROR_REASON_NOT_SERVED: _ErrorReason.ValueType  # 28
@@ -99,7 +99,7 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     ERROR_REASON_NO_CAPACITY: _ErrorReason.ValueType  # 35
     """The instance has no room now."""
     ERROR_REASON_STALE_EPOCH: _ErrorReason.ValueType  # 36
-    """The frame's epoch lies below the highest seen for the run."""
+    """The frame's epoch lies below the highest seen for the run; answered by a Failure frame, metadata["epoch"] is the highest."""
     ERROR_REASON_POISONED: _ErrorReason.ValueType  # 37
     """The task's attempts ended in loss of their process again and again."""
     ERROR_REASON_INSTANCE_LOST: _ErrorReason.ValueType  # 38
@@ -165,7 +165,7 @@ ERROR_REASON_RESOURCE_EXHAUSTED: ErrorReason.ValueType  # 17
 ERROR_REASON_FAILED_PRECONDITION: ErrorReason.ValueType  # 18
 """Not in this state."""
 ERROR_REASON_CYCLE: ErrorReason.ValueType  # 19
-"""The edge would close a cycle; metadata names the path."""
+"""The edge would close a cycle; metadata["cycle"] names the path."""
 ERROR_REASON_SESSION_NOT_OPEN: ErrorReason.ValueType  # 20
 """A frame came before Open or Ready."""
 ERROR_REASON_SESSION_ALREADY_OPEN: ErrorReason.ValueType  # 21
@@ -179,7 +179,7 @@ ERROR_REASON_ABORTED: ErrorReason.ValueType  # 24
 ERROR_REASON_SESSION_REPLACED: ErrorReason.ValueType  # 25
 """A newer stream of the same orchestrator took this one's place."""
 ERROR_REASON_SEQUENCE_GAP: ErrorReason.ValueType  # 26
-"""A frame's sequence skips one; metadata names the one expected."""
+"""A frame's sequence skips one; metadata["expected"] names the one expected."""
 ERROR_REASON_OUT_OF_RANGE: ErrorReason.ValueType  # 27
 """Past the end."""
 ERROR_REASON_NOT_SERVED: ErrorReason.ValueType  # 28
@@ -199,7 +199,7 @@ ERROR_REASON_NOT_HELD: ErrorReason.ValueType  # 34
 ERROR_REASON_NO_CAPACITY: ErrorReason.ValueType  # 35
 """The instance has no room now."""
 ERROR_REASON_STALE_EPOCH: ErrorReason.ValueType  # 36
-"""The frame's epoch lies below the highest seen for the run."""
+"""The frame's epoch lies below the highest seen for the run; answered by a Failure frame, metadata["epoch"] is the highest."""
 ERROR_REASON_POISONED: ErrorReason.ValueType  # 37
 """The task's attempts ended in loss of their process again and again."""
 ERROR_REASON_INSTANCE_LOST: ErrorReason.ValueType  # 38

@@ -1,0 +1,1 @@
+"""What `archon doctor` looks at: one file per matter, each of whose functions returns findings."""

@@ -1,0 +1,69 @@
+"""`archon show`: one run as it stands."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from archon_services.cli.target import JsonOption, OrchestratorOption, Target, find_target, reaching
+from archon_services.cli.which_run import RunArgument, find_run
+
+if TYPE_CHECKING:
+    from archon.api.orchestrator.v1.run_pb2 import Run
+
+
+def show(
+    run: RunArgument,
+    answer: Annotated[bool, typer.Option("--answer/--no-answer", help="Print what it came to, too.")] = True,
+    as_json: JsonOption = False,
+    orchestrator: OrchestratorOption = "",
+) -> None:
+    """Show a run as it stands, with its tasks and its answer."""
+    from archon_services.cli.output import print_json
+    from archon_services.cli.summary import print_answer
+
+    found = asyncio.run(_get(find_target(orchestrator), run))
+    if not answer:
+        found.ClearField("answers")
+    if as_json:
+        from google.protobuf import json_format
+
+        print_json(json_format.MessageToDict(found, preserving_proto_field_name=True))
+        return
+    _print(found)
+    if found.answers:
+        print()
+        print_answer(found)
+
+
+async def _get(target: Target, named: str) -> Run:
+    from archon.client import Client
+    from archon_services.cli.versions import memory_versions
+
+    with reaching("orchestrator", target.orchestrator):
+        async with Client(target.orchestrator) as client:
+            run = await client.get(await find_run(client, named))
+    # The last answers are published when the run has ended, so that the memory knows more than the run does.
+    versions = await memory_versions(target.memory, run)
+    for task in run.tasks:
+        task.memory_version = versions.get(task.role, 0)
+    return run
+
+
+def _print(run: Run) -> None:
+    from archon_services.cli.output import console, harmless, is_terminal, style_of
+    from archon_services.cli.show_view import run_lines
+
+    lines = run_lines(run, time.time())
+    if not is_terminal():
+        for text, _ in lines:
+            print(text)
+        return
+    from rich.text import Text
+
+    out = console()
+    for text, state in lines:
+        out.print(Text(harmless(text), style=style_of(state)), soft_wrap=True)

@@ -1,0 +1,89 @@
+"""A run as it stands, in lines: what it is, then the tree of its tasks. Knows no terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from archon.api.common.v1 import common_pb2
+from archon.api.orchestrator.v1 import run_pb2
+from archon_services.cli.output import duration, moment
+from archon_services.cli.run_view import state_name
+from archon_services.cli.summary import tokens
+
+GOAL_SHOWN: Final = 240
+"""Characters of a goal; all of it is in `archon show --json`."""
+
+Line = tuple[str, str]
+"""A text, and the state whose colour it has; empty where it has none."""
+
+
+def run_lines(run: run_pb2.Run, now: float) -> Iterator[Line]:
+    """The run at `now`, in wall seconds."""
+    yield f"run {run.run_id}  {state_name(run.state)}", state_name(run.state)
+    began = run.create_time.ToNanoseconds() / 1e9
+    if run.HasField("end_time"):
+        took = f"ended after {duration(max(0.0, run.end_time.ToNanoseconds() / 1e9 - began))}"
+    else:
+        took = f"{duration(max(0.0, now - began))} ago"
+    facts = [
+        ("goal", goal_text(run.goal)),
+        ("submitted", f"{moment(began)}, {took}"),
+        ("session", run.session_id),
+        ("tokens", _spent(run.usage)),
+        ("forked from", run.parent_run_id),
+        *((f"metadata {key}", value) for key, value in sorted(run.metadata.items())),
+    ]
+    for name, value in facts:
+        if value:
+            yield f"  {name:<10}  {value}", ""
+    if run.failure.message:
+        yield f"  {'failure':<10}  {run.failure.message}", "failed"
+    yield from _task_lines(run, now)
+
+
+def goal_text(goal: Sequence[common_pb2.Part], most: int = GOAL_SHOWN) -> str:
+    """On one line, cut; what is no text is named."""
+    pieces = []
+    for part in goal:
+        name = f"[{part.filename}]" if part.filename else ""
+        text = " ".join(part.text.split()) if part.WhichOneof("content") == "text" else ""
+        pieces.append(f"{name} {text}".strip() or f"[{part.media_type or 'content'}]")
+    whole = " ".join(pieces)
+    return whole if len(whole) <= most else whole[:most].rstrip() + "…"
+
+
+def _task_lines(run: run_pb2.Run, now: float) -> Iterator[Line]:
+    width = max((len(task.role) for task in run.tasks), default=0)
+    for number, task in enumerate(run.tasks, start=1):
+        last = number == len(run.tasks)
+        state = state_name(task.state)
+        said = "  ".join([f"{task.role:<{width}}", *_what(run, task, now)])
+        yield f"{'└──' if last else '├──'} {said}", state
+        if task.failure.message:
+            yield f"{'   ' if last else '│  '}   {task.failure.message}", "failed"
+
+
+def _what(run: run_pb2.Run, task: run_pb2.Task, now: float) -> Iterator[str]:
+    yield state_name(task.state)
+    if task.waiting_for:
+        yield f"waits for {task.waiting_for}"
+    if task.instance_id:
+        yield f"on {task.instance_id}"
+    if task.attempt:
+        yield f"attempt {task.attempt}"
+    if task.HasField("start_time"):
+        end = task.end_time.ToNanoseconds() / 1e9 if task.HasField("end_time") else now
+        yield duration(max(0.0, end - task.start_time.ToNanoseconds() / 1e9))
+    if spent := _spent(task.usage):
+        yield f"tokens {spent}"
+    if task.memory_version:
+        yield f"memory v{task.memory_version}"
+    if upstream := [edge.upstream for edge in run.edges if edge.downstream == task.role]:
+        yield f"after {', '.join(upstream)}"
+
+
+def _spent(usage: common_pb2.Usage) -> str:
+    if not usage.input_tokens and not usage.output_tokens:
+        return ""
+    return f"{tokens(usage.input_tokens, usage)} in, {tokens(usage.output_tokens, usage)} out"

@@ -1,0 +1,131 @@
+"""Members and clients in other languages, built from their sources here and from the contract alone. All that is generated
+or installed lies in .tools/interop/NAME; what is up to date, by a hash of what it is made of, is left as it is."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tests.interop import tools
+from tests.support.require import TOOLS, find, is_required, missing
+
+HERE: Final = Path(__file__).resolve().parent
+PROTOS: Final = HERE.parents[1] / "protos"
+GO_MODULE: Final = "github.com/archon-mesh/archon/sdk/go"
+STAMP: Final = ".built"
+LEFT_BY_HAND: Final = ("node_modules", "dist", "stubs", "target")
+"""What a build in the source folder itself would leave there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Build:
+    """`make` is called in the folder with the sources copied there; `result` is what it must leave behind. `needs` are
+    programs, `name` is what ARCHON_REQUIRE calls it, `folder` is the same here and below .tools/interop."""
+
+    name: str
+    folder: str
+    needs: tuple[str, ...]
+    result: str
+    make: Callable[[Path], None]
+
+    @property
+    def target(self) -> Path:
+        return TOOLS / "interop" / self.folder
+
+    def digest(self) -> str:
+        """Of the sources, the contract, and how they are put together."""
+        total = hashlib.sha256()
+        files = [path for path in (HERE / self.folder).rglob("*") if path.is_file()]
+        files = [path for path in files if not set(LEFT_BY_HAND).intersection(path.parts)]
+        files += [*PROTOS.rglob("*.proto"), Path(__file__), HERE / "tools.py"]
+        for path in sorted(files):
+            total.update(f"{path.relative_to(HERE.parents[1])}\0".encode() + path.read_bytes() + b"\0")
+        return total.hexdigest()
+
+    def is_current(self) -> bool:
+        stamp = self.target / STAMP
+        return (self.target / self.result).exists() and stamp.exists() and stamp.read_text() == self.digest()
+
+    def run(self) -> Path:
+        """Builds where that is needed; the result. Raises RuntimeError with what the compiler said."""
+        if not self.is_current():
+            shutil.rmtree(self.target, ignore_errors=True)
+            shutil.copytree(HERE / self.folder, self.target, ignore=shutil.ignore_patterns(*LEFT_BY_HAND))
+            self.make(self.target)
+            (self.target / STAMP).write_text(self.digest())
+        return self.target / self.result
+
+    def require(self) -> Path:
+        """The result. It is built here only where ARCHON_REQUIRE names it, since that takes time and network."""
+        if is_required(self.name):
+            for program in self.needs:
+                if find(program) is None:
+                    missing(self.name, f"{program} is neither in .tools/bin nor on PATH")
+            return self.run()
+        if not self.is_current():
+            missing(self.name, f"tests/interop/{self.folder} isn't built: `make test-interop`")
+        return self.target / self.result
+
+
+def call(folder: Path, *command: str | Path) -> None:
+    """Raises RuntimeError with the end of what it said."""
+    done = subprocess.run([str(word) for word in command], cwd=folder, capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(map(str, command[:4]))} ... failed:\n{(done.stdout + done.stderr)[-4000:]}")
+
+
+def protoc(target: Path, *options: str, others: tuple[str, ...] = ()) -> None:
+    """Generates stubs into `target`. `others` are protos that come with Python packages."""
+    target.mkdir(parents=True)
+    files = sorted(str(path.relative_to(PROTOS)) for path in PROTOS.rglob("*.proto"))
+    call(PROTOS, sys.executable, "-m", "grpc_tools.protoc", f"-I{PROTOS}", f"-I{_google()}", *options, *files, *others)
+
+
+def _google() -> Path:
+    """Where google/rpc/status.proto lies."""
+    spec = importlib.util.find_spec("google.rpc")
+    assert spec is not None and spec.submodule_search_locations
+    return Path(next(iter(spec.submodule_search_locations))).parents[1]
+
+
+def _go(folder: Path) -> None:
+    tools.build(["protoc-gen-go", "protoc-gen-go-grpc"])
+    stubs = folder / "stubs"
+    options = []
+    for plugin in ("go", "go-grpc"):
+        options += [f"--plugin={tools.BIN / f'protoc-gen-{plugin}'}", f"--{plugin}_out={stubs}"]
+        options += [f"--{plugin}_opt=module={GO_MODULE}"]
+    protoc(stubs, *options)
+    (stubs / "go.mod").write_text(f"module {GO_MODULE}\n\ngo 1.24\n")
+    call(folder, tools.go(), "vet", ".")
+    call(folder, tools.go(), "build", "-o", "agent", ".")
+
+
+def _typescript(folder: Path) -> None:
+    call(folder, "npm", "ci", "--no-audit", "--no-fund")
+    plugin = folder / "node_modules" / ".bin" / "protoc-gen-ts_proto"
+    options = ["outputServices=grpc-js", "esModuleInterop=true", "useExactTypes=false", "oneof=unions-value"]
+    protoc(
+        folder / "stubs",
+        f"--plugin={plugin}",
+        f"--ts_proto_out={folder / 'stubs'}",
+        f"--ts_proto_opt={','.join(options)}",
+        others=("google/rpc/status.proto", "google/rpc/error_details.proto"),
+    )
+    call(folder, folder / "node_modules" / ".bin" / "tsc")
+
+
+def _java(folder: Path) -> None:
+    call(folder, "mvn", "-q", "-B", f"-Darchon.protos={PROTOS}", "compile")
+
+
+GO: Final = Build("go", "go", ("go",), "agent", _go)
+TYPESCRIPT: Final = Build("node", "typescript", ("node", "npm"), "dist/client.js", _typescript)
+JAVA: Final = Build("java", "java", ("mvn", "java"), "target/classes/dev/archon/interop/Speak.class", _java)

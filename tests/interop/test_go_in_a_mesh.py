@@ -1,0 +1,173 @@
+"""A designer in Go takes the Python designer's place: in runs, when processes die, when it is told to stop."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from archon.api.common.v1 import common_pb2
+from archon.api.orchestrator.v1 import run_pb2
+from archon.client import Client, RunHandle, answer_text
+from archon.memory import MemoryGraphClient
+from archon.registry import RegistryClient
+from archon_services.testing.mesh import LocalMesh
+from tests.interop.conftest import GoAgent, StartGo, registered
+from tests.support.services import eventually
+
+pytestmark = [pytest.mark.liveness, pytest.mark.timeout(300)]  # the first may have to build the agent
+
+GOAL = "Readers must be able to reserve a book. The clerk must see overdue books."
+DELAY = "dev.archon.interop/delay"
+PYTHON = "designer-1"
+
+
+@pytest.fixture(scope="module")
+def mesh(go_program: Path) -> Iterator[LocalMesh]:
+    """Without a designer, until a test starts one."""
+    with LocalMesh() as mesh:
+        mesh.pause(PYTHON)
+        yield mesh
+
+
+@pytest.fixture
+async def designer(mesh: LocalMesh, start_go: StartGo) -> GoAgent:
+    """The only one."""
+    agent = await start_go(mesh.registry)
+    await registered(mesh, agent.address)
+    return agent
+
+
+@pytest.fixture
+def python_paused_after(mesh: LocalMesh) -> Iterator[None]:
+    """For a test that lets the Python designer in."""
+    yield
+    mesh.pause(PYTHON)
+
+
+async def submit(client: Client, delay: float = 0.0, session_id: str = "") -> RunHandle:
+    return await client.submit(GOAL, metadata={DELAY: f"{delay}s"}, session_id=session_id)
+
+
+def designing(run: run_pb2.Run) -> run_pb2.Task:
+    return next(task for task in run.tasks if task.role == "designer")
+
+
+async def dispatches(client: Client, run_id: str) -> list[str]:
+    """The instances that were given the designer's task, in order."""
+    events = [event async for event in client.watch(run_id)]
+    return [event.dispatched.instance_id for event in events if event.dispatched.role == "designer"]
+
+
+async def test_a_run_goes_through_the_designer_in_go_and_the_implementer_builds_on_it(
+    mesh: LocalMesh, client: Client, designer: GoAgent
+) -> None:
+    handle = await submit(client, session_id="go")
+    run = await handle.result(timeout=15)
+    assert run.state == common_pb2.TASK_STATE_COMPLETED, run.failure
+    assert designing(run).instance_id.startswith("designer-go-")
+    assert "class GoComponentR1:" in answer_text(run) and "class GoComponentR2:" in answer_text(run)
+    assert designing(run).usage.model_calls == 1
+
+    (record,) = [record async for record in client.records(run.run_id, role="designer")]
+    given = json.loads(record.request_json)
+    assert (record.target, record.task.attempt, given["goal"]) == ("go-rules", 1, GOAL)
+    assert "R1. Readers must be able to reserve a book." in given["requirements"]
+    assert json.loads(record.response_json).startswith("C1. GoComponentR1 — covers R1")
+
+    async with MemoryGraphClient(mesh.memory, "go") as memory:
+
+        async def published() -> bool:
+            items = await memory.pull_for("implementer")
+            return any("GoComponentR1" in item.content for item in items)
+
+        await eventually(published)
+
+
+async def test_what_it_writes_is_seen_while_it_works(client: Client, designer: GoAgent) -> None:
+    handle = await submit(client, delay=0.3)
+    deltas, result = [], False
+    async for event in handle.events():
+        if event.text_delta.role == "designer":
+            assert not result, "a delta came after the result"
+            deltas.append(event.text_delta)
+        result = result or event.result.role == "designer"
+    text = "".join(delta.text for delta in deltas)
+    assert text.startswith("C1. GoComponentR1") and result
+    assert [delta.offset for delta in deltas] == [0, len(deltas[0].text.encode())]
+
+
+async def test_contract_rule_5_its_task_is_adopted_by_a_restarted_orchestrator_and_not_redone(
+    mesh: LocalMesh, client: Client, designer: GoAgent
+) -> None:
+    handle = await submit(client, delay=3.0)
+    (begun,) = await designer.saying("begin", within=10.0)
+    killed = mesh.kill("orchestrator")
+    mesh.wait("orchestrator", not_pid=killed)
+    assert begun in (await designer.saying("adopted"))[0]
+    assert not designer.said("end"), "it was adopted in mid-task"
+    run = await handle.result(timeout=15)
+    assert run.state == common_pb2.TASK_STATE_COMPLETED
+    assert designing(run).attempt == 1
+    assert designer.said("begin") == [begun]
+
+
+async def test_contract_rule_5_a_result_that_nobody_was_there_for_is_parked_and_counts(
+    mesh: LocalMesh, client: Client, designer: GoAgent
+) -> None:
+    handle = await submit(client, delay=0.4)
+    await designer.saying("begin", within=10.0)
+    mesh.pause("orchestrator")
+    await designer.saying("end")
+    mesh.resume("orchestrator")
+    run = await handle.result(timeout=15)
+    assert run.state == common_pb2.TASK_STATE_COMPLETED
+    assert (designing(run).attempt, len(designer.said("begin"))) == (1, 1)
+
+
+async def test_contract_rule_3_its_death_is_noticed_within_3_s_and_a_python_designer_takes_over(
+    mesh: LocalMesh, client: Client, designer: GoAgent, python_paused_after: None
+) -> None:
+    handle = await submit(client, delay=30.0)
+    await designer.saying("begin", within=10.0)
+    mesh.resume(PYTHON)
+    killed = time.monotonic()
+    designer.send(signal.SIGKILL)
+    async for event in handle.events():
+        if event.dispatched.role == "designer" and event.task.attempt == 2:
+            break
+    assert time.monotonic() - killed < 3.0
+    run = await handle.result(timeout=15)
+    assert run.state == common_pb2.TASK_STATE_COMPLETED
+    assert "GoComponent" not in answer_text(run)
+    first, second = await dispatches(client, run.run_id)
+    assert first.startswith("designer-go-") and not second.startswith("designer-go-")
+
+
+async def test_a_cancel_stops_it_within_1_s(client: Client, designer: GoAgent) -> None:
+    handle = await submit(client, delay=30.0)
+    (begun,) = await designer.saying("begin", within=10.0)
+    asked = time.monotonic()
+    await handle.cancel()
+    assert await designer.saying("end") == [f"{begun} TASK_STATE_CANCELED"]
+    assert time.monotonic() - asked < 1.0
+    assert (await handle.result(timeout=5)).state == common_pb2.TASK_STATE_CANCELED
+
+
+async def test_sigterm_drains_what_is_under_way_counts_and_nothing_new_comes(
+    mesh: LocalMesh, client: Client, designer: GoAgent
+) -> None:
+    handle = await submit(client, delay=2.5)
+    await designer.saying("begin", within=10.0)
+    designer.send(signal.SIGTERM)
+    assert await designer.exit_code() == 0
+    run = await handle.result(timeout=10)
+    assert (run.state, designing(run).attempt) == (common_pb2.TASK_STATE_COMPLETED, 1)
+    assert "GoComponentR1" in answer_text(run)
+    assert "drained" in designer.log
+    async with RegistryClient(mesh.registry) as registry:
+        assert designer.address not in [one.address for one in await registry.list_instances()]

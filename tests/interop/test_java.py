@@ -1,0 +1,15 @@
+"""The contract in Java: its stubs compile, and so does code that uses them."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.interop import builds
+
+
+@pytest.mark.timeout(600)  # Maven may have to fetch its plugins
+def test_the_stubs_and_what_uses_them_compile() -> None:
+    classes = builds.JAVA.require().parents[3]
+    services = {path.stem for path in classes.rglob("*ServiceGrpc.class")}
+    protos = {path.stem for path in builds.PROTOS.rglob("*_service.proto")}
+    assert len(services) == len(protos) == 8

@@ -1,0 +1,188 @@
+"""The manifests: valid, hardened, probed, and of one mind about names and ports."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+import yaml
+
+from archon.agent import AgentSettings
+from archon.agent.server import ACK_GRACE, DRAIN_GRACE
+from archon_services.agents.settings import AgentServiceSettings
+from archon_services.memory.app import MemorySettings
+from archon_services.mesh_up import ROLES
+from archon_services.orchestrator.settings import OrchestratorSettings
+from archon_services.registry.app import RegistrySettings
+from archon_services.registry.etcd import members
+from archon_services.settings import ServiceSettings, load
+from tests.unit.deploy import manifests as base
+from tests.unit.deploy.manifests import BASE, Invalid, Manifest, container, environment, name_of, pod, validate
+
+KUBERNETES = ("1.27", "1.37")
+"""The oldest that the README names, and the newest whose schemas there are."""
+
+SETTINGS: dict[str, type[ServiceSettings]] = {
+    "archon-registry": RegistrySettings,
+    "archon-memory": MemorySettings,
+    "archon-orchestrator": OrchestratorSettings,
+    **{f"archon-{role}": AgentServiceSettings for role in ROLES},
+}
+
+every_workload = pytest.mark.parametrize("workload", base.workloads(), ids=name_of)
+each_of_ours = pytest.mark.parametrize("workload", base.ours(), ids=name_of)
+
+
+def is_agent(workload: Manifest) -> bool:
+    return workload["metadata"]["name"].removeprefix("archon-") in ROLES
+
+
+def of(name: str) -> Manifest:
+    [found] = [one for one in base.workloads() if one["metadata"]["name"] == name]
+    return found
+
+
+def test_the_base_names_each_of_its_files_and_no_other() -> None:
+    named = base.kustomization()["resources"]
+    assert sorted(named) == sorted(path.name for path in BASE.iterdir() if path.name != "kustomization.yaml")
+
+
+@pytest.mark.parametrize("version", KUBERNETES)
+@pytest.mark.parametrize("manifest", base.manifests(), ids=name_of)
+def test_a_manifest_keeps_to_the_schema_of_its_kind(manifest: Manifest, version: str) -> None:
+    validate(manifest, version)
+
+
+def test_what_breaks_a_schema_is_seen() -> None:
+    broken: Any = yaml.safe_load(yaml.safe_dump(of("archon-registry")))
+    broken["spec"]["template"]["spec"]["enableServiceLink"] = False
+    with pytest.raises(Invalid):
+        validate(broken, KUBERNETES[-1])
+
+
+def test_the_mesh_is_whole() -> None:
+    replicas = {name_of(one): one["spec"]["replicas"] for one in base.workloads()}
+    assert replicas == {
+        "StatefulSet/archon-etcd": 3,
+        "Deployment/archon-registry": 2,
+        "StatefulSet/archon-memory": 1,
+        "StatefulSet/archon-orchestrator": 1,
+        **{f"Deployment/archon-{role}": 2 for role in ROLES},
+    }
+
+
+@every_workload
+def test_pods_are_hardened(workload: Manifest) -> None:
+    spec, inside = pod(workload), container(workload)
+    assert spec["automountServiceAccountToken"] is False
+    assert spec["enableServiceLinks"] is False
+    assert spec["securityContext"]["runAsNonRoot"] is True
+    assert spec["securityContext"]["runAsUser"] > 1000
+    assert spec["securityContext"]["runAsGroup"] > 1000
+    assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert inside["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert set(inside["resources"]["requests"]) == {"cpu", "memory"}
+    assert set(inside["resources"]["limits"]) == {"memory"}
+
+
+def test_the_namespace_admits_nothing_less() -> None:
+    [namespace] = [one for one in base.manifests() if one["kind"] == "Namespace"]
+    assert namespace["metadata"]["name"] == base.kustomization()["namespace"]
+    assert namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
+
+
+@every_workload
+def test_each_container_is_probed_at_a_port_of_its_own(workload: Manifest) -> None:
+    inside = container(workload)
+    ports = {one["name"]: one["containerPort"] for one in inside["ports"]}
+    for kind in ("startupProbe", "livenessProbe", "readinessProbe"):
+        probe = inside[kind]
+        if "grpc" in probe:
+            assert probe["grpc"] == {"port": int(environment(workload)["ARCHON_PORT"])}
+        else:
+            assert workload["metadata"]["name"] == "archon-etcd", "ours answer over gRPC"
+            assert probe["httpGet"]["port"] in ports
+
+
+@each_of_ours
+def test_ports_agree(workload: Manifest) -> None:
+    port = int(environment(workload)["ARCHON_PORT"])
+    assert container(workload)["ports"] == [{"name": "grpc", "containerPort": port}]
+    service = base.services().get(workload["metadata"]["name"])
+    assert (service is None) == is_agent(workload)
+    if service is not None:
+        [served] = service["spec"]["ports"]
+        assert (served["port"], served["targetPort"]) == (port, "grpc")
+
+
+def test_the_ports_of_etcd_agree() -> None:
+    etcd = of("archon-etcd")
+    ports = {one["name"]: one["containerPort"] for one in container(etcd)["ports"]}
+    listened = re.findall(r"--listen-\w+-urls=http://0\.0\.0\.0:(\d+)", " ".join(container(etcd)["args"]))
+    assert sorted(map(int, listened)) == sorted(ports.values())
+    for one in base.services()["archon-etcd"]["spec"]["ports"]:
+        assert ports[one["targetPort"]] == one["port"]
+
+
+def test_the_members_of_etcd_know_each_other() -> None:
+    etcd = of("archon-etcd")
+    names = [f"archon-etcd-{number}" for number in range(etcd["spec"]["replicas"])]
+    service = etcd["spec"]["serviceName"]
+    [cluster] = [one for one in container(etcd)["args"] if one.startswith("--initial-cluster=")]
+    assert cluster.partition("=")[2].split(",") == [f"{name}=http://{name}.{service}:2380" for name in names]
+    assert base.services()[service]["spec"]["publishNotReadyAddresses"] is True
+    assert members(base.literals()["etcd"]) == [f"{name}.{service}:2379" for name in names]
+
+
+@pytest.mark.parametrize("service", base.services().values(), ids=name_of)
+def test_a_service_finds_the_pods_of_its_name_one_by_one(service: Manifest) -> None:
+    assert service["spec"]["clusterIP"] == "None"
+    labels = of(service["metadata"]["name"])["spec"]["template"]["metadata"]["labels"]
+    assert service["spec"]["selector"].items() <= labels.items()
+
+
+@each_of_ours
+def test_variables_are_settings_of_the_service_and_their_values_are_taken(
+    workload: Manifest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = SETTINGS[workload["metadata"]["name"]]
+    given = environment(workload)
+    assert set(given) <= {f"ARCHON_{name.upper()}" for name in settings.model_fields}
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    taken = load(settings, [])
+    assert (taken.host, str(taken.port)) == ("0.0.0.0", given["ARCHON_PORT"])
+
+
+@each_of_ours
+def test_every_service_is_called_by_the_name_and_port_that_it_has(workload: Manifest) -> None:
+    for variable, name in (("ARCHON_REGISTRY", "archon-registry"), ("ARCHON_MEMORY", "archon-memory")):
+        if (address := environment(workload).get(variable)) is not None:
+            assert address == f"{name}:{base.services()[name]['spec']['ports'][0]['port']}"
+
+
+@each_of_ours
+def test_agents_advertise_their_pod_and_have_time_to_drain(workload: Manifest) -> None:
+    if not is_agent(workload):
+        return
+    assert environment(workload)["ARCHON_ADVERTISE"] == "<status.podIP>"
+    assert AgentSettings(host="0.0.0.0", advertise="10.1.2.3").advertised(7110) == "10.1.2.3:7110"
+    assert pod(workload)["terminationGracePeriodSeconds"] > DRAIN_GRACE + ACK_GRACE + 5
+
+
+@each_of_ours
+def test_what_is_kept_is_kept_in_a_volume_and_by_one_owner(workload: Manifest) -> None:
+    given = environment(workload)
+    kept = [given[name] for name in ("ARCHON_DB", "ARCHON_JOURNAL") if name in given]
+    assert bool(kept) == (workload["kind"] == "StatefulSet")
+    if kept:
+        mounts = {one["name"]: one["mountPath"] for one in container(workload)["volumeMounts"]}
+        [claim] = workload["spec"]["volumeClaimTemplates"]
+        assert kept[0].startswith(mounts[claim["metadata"]["name"]] + "/")
+        assert workload["spec"]["replicas"] == 1
+        assert pod(workload)["securityContext"]["fsGroup"] == pod(workload)["securityContext"]["runAsGroup"]
