@@ -48,7 +48,7 @@ class Commands:
         return await self._runs.submit(submission, payload)
 
     async def _submission(self, request: pb.SubmitRunRequest) -> Submission:
-        roles, edges, wants = await self._follower.choose(request.roles, request.capabilities, request.versions)
+        chosen = await self._follower.choose(request.roles, request.capabilities, request.versions)
         said = run_pb2.Submitted(goal=request.goal, metadata=request.metadata)
         if request.HasField("trace"):
             said.trace.CopyFrom(request.trace)
@@ -63,11 +63,12 @@ class Commands:
             request_id=request.request_id,
             session_id=request.session_id,
             strategy="pipeline",
-            roles=roles,
-            edges=edges,
+            roles=chosen.roles,
+            edges=chosen.edges,
             timeout=quantize(seconds_of(request.timeout)) if request.HasField("timeout") else DEFAULT_TIMEOUT,
             goal=said,
-            wants=wants,
+            wants=chosen.wants,
+            all_ancestors=chosen.all_ancestors,
         )
 
     async def wait(self, run_id: str, seconds: float) -> None:

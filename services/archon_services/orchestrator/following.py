@@ -10,8 +10,7 @@ from contextlib import aclosing
 from archon import context
 from archon.errors import ArchonError, FailedPrecondition, Unavailable, UnknownCapability, UnknownRole
 from archon.registry import Registration, RegistryChange, RegistryClient
-from archon_mesh.core.run.common import Edge, Want
-from archon_services.orchestrator.topology import Topology
+from archon_services.orchestrator.topology import Chosen, Topology
 
 _log = logging.getLogger(__name__)
 
@@ -38,9 +37,7 @@ class RegistryFollower:
             await asyncio.wait([self._task], timeout=2.0)
         await self._client.close()
 
-    async def choose(
-        self, roles: Sequence[str], capabilities: Sequence[str], versions: Mapping[str, str]
-    ) -> tuple[tuple[str, ...], tuple[Edge, ...], tuple[Want, ...]]:
+    async def choose(self, roles: Sequence[str], capabilities: Sequence[str], versions: Mapping[str, str]) -> Chosen:
         """As Topology.choose; before it says no, it asks the registry afresh: what has just registered counts."""
         try:
             return self.topology.choose(roles, capabilities, versions)

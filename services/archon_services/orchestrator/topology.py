@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from archon.errors import (
     FailedPrecondition,
@@ -16,6 +17,17 @@ from archon.registry import Graph, PropagationPolicy, Registration, RegistryChan
 from archon_mesh.core.run.common import Edge, Want
 
 _POLICIES = {policy: number for number, policy in enumerate(PropagationPolicy, 1)}
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """What a pipeline is made of: its roles in topological order, the edges among them, what is wanted of instances
+    beside the role, and the roles that are handed the answers of all ancestors."""
+
+    roles: tuple[str, ...]
+    edges: tuple[Edge, ...]
+    wants: tuple[Want, ...]
+    all_ancestors: tuple[str, ...]
 
 
 class Topology:
@@ -48,13 +60,10 @@ class Topology:
             | {edge.downstream for edge in edges}
         )
 
-    def choose(
-        self, roles: Iterable[str], capabilities: Iterable[str], versions: Mapping[str, str]
-    ) -> tuple[tuple[str, ...], tuple[Edge, ...], tuple[Want, ...]]:
-        """The roles of a pipeline, in topological order, the edges among them, and what is wanted of their instances
-        beside the role. Raises UnknownRole, InvalidArgument (a version for a role that takes no part),
-        UnknownCapability, FailedPrecondition where no role stands on an edge, Unavailable where the registry was never
-        heard."""
+    def choose(self, roles: Iterable[str], capabilities: Iterable[str], versions: Mapping[str, str]) -> Chosen:
+        """A pipeline of these roles, or of all that stand on an edge. Raises UnknownRole, UnknownCapability,
+        InvalidArgument (a version for a role that takes no part), FailedPrecondition where no role stands on an edge,
+        Unavailable where the registry was never heard."""
         if not self.heard:
             raise Unavailable("the registry has not been heard yet", retry_delay=1.0)
         wanted = set(roles)
@@ -85,7 +94,9 @@ class Topology:
                 field_violations=[FieldViolation("versions", f"{role!r} takes no part")],
             )
         named = sorted({*wants, *versions})
-        return tuple(order), chosen, tuple(Want(role, wants.get(role, ""), versions.get(role, "")) for role in named)
+        extra = tuple(Want(role, wants.get(role, ""), versions.get(role, "")) for role in named)
+        deep = {instance.role for instance in self.instances.values() if instance.all_ancestors}
+        return Chosen(tuple(order), chosen, extra, tuple(role for role in order if role in deep))
 
     def _with_capability(self, capability: str) -> str:
         offering = {

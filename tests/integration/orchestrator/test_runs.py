@@ -8,6 +8,7 @@ import uuid
 
 import pytest
 
+from archon.agent import AgentServer, AgentSettings, TaskContext
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.api.orchestrator.v1 import orchestrator_service_pb2_grpc, run_pb2
@@ -262,3 +263,17 @@ async def test_a_task_goes_to_an_instance_that_has_the_capability_and_the_versio
     with pytest.raises(InvalidArgument) as refused:
         await mesh.client.submit("x", roles=["designer"], versions={"implementer": "1.*"})
     assert refused.value.field_violations[0].field == "versions"
+
+
+async def test_a_role_that_asks_for_all_ancestors_is_handed_their_answers_too(mesh: Mesh) -> None:
+    def told(task: TaskContext) -> str:
+        return ", ".join(item.role for item in task.context)
+
+    settings = AgentSettings(registry=mesh.registry.address)
+    async with (
+        AgentServer("critic", depends_on=["implementer"], handler=told, settings=settings),
+        AgentServer("judge", depends_on=["critic"], all_ancestors=True, handler=told, settings=settings),
+    ):
+        roles = ["requirements", "designer", "implementer", "critic", "judge"]
+        run = (await mesh.client.submit("x", roles=roles, wait=10)).run
+    assert answer_text(run) == "requirements, designer, implementer, critic"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from archon_mesh.core.run import Adopt, Alarm, Assign, CancelAttempt, Place, RunState, decide, open_effects
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run import inputs as inp
@@ -75,6 +77,20 @@ def test_a_dispatch_records_the_upstream_answers_that_it_hands_over_in_dependenc
     assert isinstance(dispatched, ev.Dispatched)
     assert [given.role for given in dispatched.given] == ["a", "b"]
     assert [type(run.log[given.seq - 1]) for given in dispatched.given] == [ev.ResultReceived] * 2
+
+
+def test_a_role_that_asks_for_all_ancestors_is_handed_their_answers_in_dependency_order() -> None:
+    asking: tuple[str, ...]
+    for asking, given in ((("d",), ["a", "b", "c"]), ((), ["c"])):
+        run = Run("abcd", ("ab", "bc", "cd"))
+        assert run.state.submission is not None
+        run.state.submission = replace(run.state.submission, all_ancestors=asking)
+        for role in "abc":
+            run.place(role)
+            run.result(role)
+        (dispatched,) = run.place("d")
+        assert isinstance(dispatched, ev.Dispatched)
+        assert [one.role for one in dispatched.given] == given
 
 
 def test_durability_1_what_a_step_opens_and_what_a_restart_opens_come_from_the_same_function() -> None:

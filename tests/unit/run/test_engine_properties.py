@@ -61,6 +61,7 @@ def test_durability_1_and_v6_whatever_comes_the_folded_journal_is_the_live_state
         60.0,
         None,
         (Want("b", "x", "1.*"),),
+        ("c",),
     )
     run, now = RunState(), 1_000.0
     log: list[tuple[ev.Event, float]] = []

@@ -90,6 +90,8 @@ class Submission:
     goal: Payload = field(compare=False)
     wants: tuple[Want, ...] = ()
     """Where more is wanted of a role's instances than the role."""
+    all_ancestors: tuple[str, ...] = ()
+    """The roles that are handed the answers of all their ancestors."""
 
     def want(self, role: str) -> Want:
         """Who may take the role's task."""

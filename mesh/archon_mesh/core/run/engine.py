@@ -79,10 +79,14 @@ def _slot_found(run: RunState, given: inp.SlotFound, now: float) -> list[ev.Even
 
 
 def _context(run: RunState, task: Task) -> tuple[Given, ...]:
-    """The answers of the direct predecessors, in dependency order."""
-    return tuple(
-        Given(run.tasks[name].role, run.tasks[name].result_seq) for name in run.tasks if name in task.predecessors
-    )
+    """The answers of the direct predecessors, or of all ancestors where the role asks for them, in dependency order."""
+    assert run.submission is not None
+    wanted = set(task.predecessors)
+    if task.role in run.submission.all_ancestors:
+        for name in reversed(run.tasks):  # tasks stand in topological order
+            if name in wanted:
+                wanted |= set(run.tasks[name].predecessors)
+    return tuple(Given(run.tasks[name].role, run.tasks[name].result_seq) for name in run.tasks if name in wanted)
 
 
 def _current(run: RunState, name: str, attempt: int) -> Task | None:

@@ -58,6 +58,7 @@ def registration_to_proto(one: Registration) -> registry_pb2.Registration:
             depends_on=[registry_pb2.DependsOn(role=d.role, policy=policy_to_proto(d.policy)) for d in one.depends_on],
             tags=one.tags,
             max_tasks=one.max_tasks,
+            all_ancestors=one.all_ancestors,
             ttl=duration(one.ttl),
         )
         if one.profile is not None:
@@ -88,6 +89,7 @@ def registration_from_proto(message: registry_pb2.Registration) -> Registration:
         depends_on=tuple(DependsOn(d.role, policy_from_proto(d.policy)) for d in message.depends_on),
         tags=dict(message.tags),
         max_tasks=message.max_tasks,
+        all_ancestors=message.all_ancestors,
         ttl=message.ttl.ToNanoseconds() / 1e9,
         instance_id=message.instance_id,
         profile=Profile(

@@ -68,6 +68,7 @@ class Profile:
 class Registration:
     """One running process that serves a role. `address` is host:port as others dial it; `version` dotted numbers; `ttl`
     seconds, 1 to 3600 (whole ones: a fraction is rounded up); `instance_id` is made new where it is left empty.
+    With `all_ancestors` its tasks are handed the answers of all ancestors, not only of the roles in `depends_on`.
 
     The last four are the registry's to say and are ignored when registering.
     """
@@ -84,6 +85,7 @@ class Registration:
     ttl: float = 10.0
     instance_id: str = ""
     profile: Profile | None = None
+    all_ancestors: bool = False
     tenant: str = ""
     identity: str = ""
     revision: int = 0

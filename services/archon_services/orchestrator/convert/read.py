@@ -79,6 +79,7 @@ def _submitted(event: run_pb2.RunEvent) -> ev.Event:
         timeout=seconds_of(said.timeout),
         goal=said,
         wants=tuple(Want(want.role, want.capability, want.version) for want in said.wants),
+        all_ancestors=tuple(said.all_ancestors),
     )
     return ev.Submitted(submission, said.owner, said.epoch)
 

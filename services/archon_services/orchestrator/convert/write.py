@@ -59,6 +59,7 @@ def _submitted(out: run_pb2.RunEvent, event: ev.Submitted) -> None:
     del to.wants[:]
     for want in said.wants:
         to.wants.add(role=want.role, capability=want.capability, version=want.version)
+    to.all_ancestors[:] = said.all_ancestors
     stamp(to.timeout, said.timeout)
 
 

@@ -455,6 +455,7 @@ class Submitted(_message.Message):
     BUDGET_FIELD_NUMBER: _builtins.int
     TENANT_FIELD_NUMBER: _builtins.int
     WANTS_FIELD_NUMBER: _builtins.int
+    ALL_ANCESTORS_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     """The request id it came with."""
     session_id: _builtins.str
@@ -499,6 +500,10 @@ class Submitted(_message.Message):
     def wants(self) -> _containers.RepeatedCompositeFieldContainer[Global___Want]:
         """Where more is wanted of a role's instances than the role."""
 
+    @_builtins.property
+    def all_ancestors(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The roles that are handed the answers of all their ancestors."""
+
     def __init__(
         self,
         *,
@@ -516,10 +521,11 @@ class Submitted(_message.Message):
         budget: _common_pb2.Budget | None = ...,
         tenant: _builtins.str = ...,
         wants: _abc.Iterable[Global___Want] | None = ...,
+        all_ancestors: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "timeout", b"timeout", "trace", b"trace"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "edges", b"edges", "epoch", b"epoch", "goal", b"goal", "metadata", b"metadata", "owner", b"owner", "request_id", b"request_id", "roles", b"roles", "session_id", b"session_id", "strategy", b"strategy", "tenant", b"tenant", "timeout", b"timeout", "trace", b"trace", "wants", b"wants"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["all_ancestors", b"all_ancestors", "budget", b"budget", "edges", b"edges", "epoch", b"epoch", "goal", b"goal", "metadata", b"metadata", "owner", b"owner", "request_id", b"request_id", "roles", b"roles", "session_id", b"session_id", "strategy", b"strategy", "tenant", b"tenant", "timeout", b"timeout", "trace", b"trace", "wants", b"wants"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
