@@ -15,8 +15,8 @@ class Role:
 
     `capabilities` are ids such as `design.components`, or whole Capabilities; `depends_on` names the roles whose
     answers it is given, with `all_ancestors` those of all their ancestors too. `max_tasks` is how many tasks one
-    process works on at once. `temperature` and `max_tokens` (of a reply) are the model's own where None; `timeout` bounds one
-    call of the model, in seconds.
+    process works on at once. `temperature` and `max_tokens` (of a reply) are the model's own where None; `timeout`
+    bounds one call of the model, in seconds.
 
     Raises InvalidArgument for an empty name or prompt, and for a dependency on itself.
     """
