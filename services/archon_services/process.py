@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import logging
-import os
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 from archon.errors import ArchonError
-from archon.server import run_loop, signalled
+from archon.server import announce, run_loop, signalled
 
 _log = logging.getLogger(__name__)
 
@@ -24,21 +23,12 @@ def setup_logging(level: str, service: str) -> None:
         logging.getLogger(noisy).setLevel(max(logging.WARNING, logging.getLogger().level))
 
 
-def announce(ready_file: Path | None, address: str) -> None:
-    """Writes the address in one step, so that a reader never sees half of it."""
-    if ready_file is not None:
-        partial = ready_file.with_name(f".{ready_file.name}.{os.getpid()}")
-        partial.write_text(address)
-        partial.replace(ready_file)
-
-
 def run(
     name: str,
     app: Callable[[], AbstractAsyncContextManager[str]],
     *,
     log_level: str = "info",
     ready_file: Path | None = None,
-    before_stop: Callable[[], Awaitable[None]] | None = None,
 ) -> int:
     """Runs an app (a context manager that yields its address while it serves) until SIGTERM or SIGINT.
 
@@ -54,8 +44,6 @@ def run(
                 _log.info("serving on %s", address)
                 await stop.wait()
                 _log.info("stopping")
-                if before_stop is not None:
-                    await before_stop()
         except ArchonError as error:
             _log.error("%s", error)
             return 1

@@ -8,12 +8,12 @@ from typing import Any, cast
 import pytest
 
 from archon.api.orchestrator.v1 import run_pb2
-from archon.errors import Unavailable
+from archon.errors import ResourceExhausted, Unavailable
 from archon_mesh.core.run import RunState, engine
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.common import Submission, TaskState
 from archon_services.orchestrator import driver as driver_module
-from archon_services.orchestrator.driver import fold_run
+from archon_services.orchestrator.driver import MAX_INBOX, fold_run
 from archon_services.orchestrator.ports import Delivery
 from archon_services.orchestrator.runs import LOOK_INTERVAL, MAX_FAILURES, Runs
 from tests.simulation.faults import Dice
@@ -162,5 +162,22 @@ def test_a_run_whose_driver_fails_again_and_again_is_left_alone_and_its_agents_k
 
         world.runs.deliver("bad", Delivery(inp.ResultIn("bad.1", 1, TaskState.COMPLETED, None), Receipt()))
         assert discarded == []
+
+    run_virtual(course())
+
+
+def test_what_callers_ask_of_one_run_at_once_is_bounded_and_what_agents_say_is_never_dropped() -> None:
+    async def course() -> None:
+        world = await calm_world()
+        assert world.runs is not None
+        await world.runs.submit(wanted("r", ("nobody",)), b"")
+        result = Delivery(inp.ResultIn("r.1", 1, TaskState.COMPLETED, None))
+        for _ in range(MAX_INBOX):
+            world.runs.deliver("r", result)
+        with pytest.raises(ResourceExhausted) as refused:
+            world.runs.deliver("r", Delivery(inp.Cancel("me", "")))
+        assert refused.value.retry_delay
+        world.runs.deliver("r", result)
+        assert len(world.runs._drivers["r"]._inbox) == MAX_INBOX + 1
 
     run_virtual(course())

@@ -4,9 +4,11 @@ that tells callers first, waits for what is under way, and may be called twice."
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
 import grpc.aio
@@ -83,6 +85,14 @@ class GrpcServer:
         await self.unhealthy()
         if self._server is not None:
             await self._server.stop(grace)
+
+
+def announce(ready_file: Path | None, address: str) -> None:
+    """Writes the address to the ready file where there is one, in one step: a reader never sees half of it."""
+    if ready_file is not None:
+        partial = ready_file.with_name(f".{ready_file.name}.{os.getpid()}")
+        partial.write_text(address)
+        partial.replace(ready_file)
 
 
 def run_loop(main: Coroutine[Any, Any, T]) -> T:

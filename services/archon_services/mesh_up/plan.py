@@ -25,8 +25,6 @@ _OURS: Final = (
     "ARCHON_DB",
     "ARCHON_ETCD",
 )
-_FAST_ALONE: Final = ("--heartbeat-interval", "20", "--election-timeout", "200", "--grpc-keepalive-min-time", "500ms")
-_TIDY: Final = ("--auto-compaction-mode", "periodic", "--auto-compaction-retention", "1h", "--log-level", "warn")
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,12 +113,7 @@ def _python(module: str) -> tuple[str, ...]:
 
 
 def _etcd(home: Home, address: str) -> tuple[str, ...]:
-    from archon_services.testing.etcd import etcd_binary
+    from archon_services.testing.etcd import etcd_command
 
-    client, peer = f"http://{address}", f"http://{HOST}:{free_port({int(address.rpartition(':')[2])})}"
-    return (
-        *(str(etcd_binary()), "--name", "archon", "--data-dir", str(Path(home.etcd) / "data")),
-        *("--listen-client-urls", client, "--advertise-client-urls", client),
-        *("--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer),
-        *("--initial-cluster", f"archon={peer}", *_FAST_ALONE, *_TIDY),
-    )
+    peer = f"{HOST}:{free_port({int(address.rpartition(':')[2])})}"
+    return etcd_command(Path(home.etcd) / "data", address, peer)

@@ -73,10 +73,10 @@ class RunDriver:
         self.finished = asyncio.Event()
 
     def offer(self, delivery: Delivery) -> None:
-        """Takes an input in. Above the inbox's bound a frame's delivery is left unacked: its sender sends it again."""
-        if len(self._inbox) >= MAX_INBOX and delivery.receipt is not None:
-            _log.warning("run %s: the inbox is full, a frame is left to be sent again", self.run_id)
-            return
+        """Takes an input in. What agents say is bounded by the attempts that are live; of what callers ask, so much
+        waits at most: above it ResourceExhausted."""
+        if len(self._inbox) >= MAX_INBOX and isinstance(delivery.given, inp.Cancel):
+            raise ResourceExhausted(f"too much is asked of run {self.run_id} at once", retry_delay=1.0)
         self._inbox.append(delivery)
         if not delivery.quiet:
             self._wake.set()

@@ -222,8 +222,3 @@ class Runs:
         if state.submission is None:
             raise UnknownRun(f"no run has the id {run_id!r}", metadata={"run_id": run_id})
         return state
-
-    @property
-    def open(self) -> int:
-        """How many runs are under way."""
-        return len(self._drivers)

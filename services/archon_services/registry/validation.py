@@ -11,6 +11,7 @@ from archon.api.common.v1.common_pb2 import PROPAGATION_POLICY_FINAL_RESPONSE_ON
 from archon.api.registry.v1 import registry_service_pb2 as pb
 from archon.api.registry.v1.registry_pb2 import Registration
 from archon.errors import FieldViolation, InvalidArgument
+from archon_services import paging
 
 ROLE: Final = re.compile(r"[a-z][a-z0-9-]{0,62}")
 INSTANCE_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,128}")
@@ -30,8 +31,6 @@ MAX_BYTES: Final = 256 * 1024
 MAX_DEPENDS_ON: Final = 50
 MAX_PINS: Final = 100
 MAX_LEASES: Final = 1_000
-MAX_PAGE: Final = 1_000
-DEFAULT_PAGE: Final = 100
 
 
 class _Check:
@@ -169,8 +168,7 @@ def resolve(given: pb.ResolveInstancesRequest) -> pb.ResolveInstancesRequest:
 def page_size(given: pb.ListInstancesRequest) -> int:
     """How many instances a page holds. Raises InvalidArgument."""
     check = _Check()
-    check(0 <= given.page_size <= MAX_PAGE, "page_size", f"0 to {MAX_PAGE}")
     if given.role:
         check.role(given.role, "role")
     check.done()
-    return given.page_size or DEFAULT_PAGE
+    return paging.page_size(given.page_size)

@@ -31,6 +31,17 @@ def etcd_binary() -> Path:
     return Path(spec.origin).parent / "etcdbin" / ("etcd.exe" if os.name == "nt" else "etcd")
 
 
+def etcd_command(data: Path, address: str, peer_address: str) -> tuple[str, ...]:
+    """One fast lone member that serves clients on `address`, both host:port. Never for a cluster."""
+    client, peer = f"http://{address}", f"http://{peer_address}"
+    return (
+        *(str(etcd_binary()), "--name", "archon", "--data-dir", str(data)),
+        *("--listen-client-urls", client, "--advertise-client-urls", client),
+        *("--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer),
+        *("--initial-cluster", f"archon={peer}", *_FAST_ALONE, *_TIDY),
+    )
+
+
 def _free_ports(host: str, count: int) -> list[int]:
     sockets = [socket.socket() for _ in range(count)]
     try:
@@ -83,11 +94,7 @@ class EtcdProcess:
         if self.running:
             return self.address
         self.data_dir.mkdir(parents=True, exist_ok=True)
-        client, peer = f"http://{self.address}", f"http://{self._peer}"
-        command = [str(etcd_binary()), "--name", "archon", "--data-dir", str(self.data_dir / "data")]
-        command += ["--listen-client-urls", client, "--advertise-client-urls", client]
-        command += ["--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer]
-        command += ["--initial-cluster", f"archon={peer}", *_FAST_ALONE, *_TIDY, *self._arguments]
+        command = [*etcd_command(self.data_dir / "data", self.address, self._peer), *self._arguments]
         with self.log_file.open("ab") as log:
             # a session of its own: Ctrl-C in the terminal reaches the services first, they stop etcd after themselves
             process = subprocess.Popen(

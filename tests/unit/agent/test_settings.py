@@ -8,6 +8,7 @@ import pytest
 
 from archon.agent import AgentServer, AgentSettings
 from archon.errors import InvalidArgument
+from archon.server import announce
 from archon_services.agents.settings import AgentServiceSettings
 from archon_services.settings import load
 
@@ -73,7 +74,7 @@ def test_the_environment_may_replace_a_roles_dependencies(told: tuple[str, ...] 
 
 
 def test_the_address_is_announced_whole(tmp_path: Path) -> None:
-    AgentSettings(ready_file=tmp_path / "ready").announce("127.0.0.1:7201")
+    announce(tmp_path / "ready", "127.0.0.1:7201")
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("ready", "127.0.0.1:7201")]
 
 

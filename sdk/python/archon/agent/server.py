@@ -30,7 +30,7 @@ from archon.agent.table import TaskTable
 from archon.api.agent.v1 import agent_service_pb2_grpc
 from archon.errors import ArchonError, FailedPrecondition, Unavailable
 from archon.registry import Capability, DependsOn, Registration, RegistryClient, Tool
-from archon.server import GrpcServer, Service, run_loop, signalled
+from archon.server import GrpcServer, Service, announce, run_loop, signalled
 
 _log = logging.getLogger(__name__)
 
@@ -192,7 +192,7 @@ class AgentServer:
         except ArchonError as error:
             _log.error("%s", error)
             return 1
-        self.settings.announce(address)
+        announce(self.settings.ready_file, address)
         _log.info("%s serves on %s", self.instance_id, address)
         await stop.wait()
         await self.stop()

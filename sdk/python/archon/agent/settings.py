@@ -51,13 +51,6 @@ class AgentSettings:
             return f"{self.host}:{port}"
         return self.advertise if ":" in self.advertise else f"{self.advertise}:{port}"
 
-    def announce(self, address: str) -> None:
-        """Writes the address to the ready file, in one step."""
-        if self.ready_file is not None:
-            partial = self.ready_file.with_name(f".{self.ready_file.name}.{os.getpid()}")
-            partial.write_text(address)
-            partial.replace(self.ready_file)
-
 
 def _whole(env: Mapping[str, str], name: str, least: int, most: int) -> int:
     if env.get(name, "").startswith("tcp://"):

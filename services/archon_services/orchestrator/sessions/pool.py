@@ -80,10 +80,6 @@ class SessionPool:
         await asyncio.gather(*(session.close() for session in self._sessions.values()), *self._closing)
         self._sessions.clear()
 
-    def connected(self, role: str) -> int:
-        """How many instances of a role have a stream."""
-        return sum(session.connected for session in self._sessions.values() if session.role == role)
-
     # ports.Transport
 
     def reserve(self, want: Want) -> str | None:

@@ -88,11 +88,11 @@ class Stream:
                     self._message(message)
             except grpc.aio.AioRpcError as error:
                 if self._silent:
-                    raise Silent(f"{self._instance_id} was silent for {self._limits.silence_limit:g} s") from None
+                    raise self._silence() from None
                 raise self._ended or status.from_rpc_error(error) from None
             except asyncio.CancelledError:
                 if self._silent and not _cancelled_from_outside():
-                    raise Silent(f"{self._instance_id} was silent for {self._limits.silence_limit:g} s") from None
+                    raise self._silence() from None
                 if self._ended is not None and not _cancelled_from_outside():
                     raise self._ended from None
                 raise
@@ -103,9 +103,8 @@ class Stream:
                 await asyncio.wait([beat], timeout=1.0)
         raise self._ended or Unavailable(f"{self._instance_id} ended the session")
 
-    def beat_now(self) -> None:
-        """Counts silence from now on."""
-        self._heard = asyncio.get_running_loop().time()
+    def _silence(self) -> Silent:
+        return Silent(f"{self._instance_id} was silent for {self._limits.silence_limit:g} s")
 
     def _open(self) -> session_pb2.OrchestratorFrame:
         limits = self._limits
