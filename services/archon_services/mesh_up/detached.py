@@ -22,6 +22,7 @@ from archon_services.mesh_up.supervisor import START_TIMEOUT
 STOP_TIMEOUT: Final = 30.0
 _LOOK: Final = 0.03
 _MARGIN: Final = 10.0
+_GONE: Final = 3.0
 
 
 def spawn(
@@ -74,6 +75,7 @@ def end_mesh(home: Home, timeout: float = STOP_TIMEOUT) -> bool:
     whether there was anything to end. Raises DeadlineExceeded where it can't be ended."""
     pid = home.holder()
     state = read_state(home)
+    birth = birth_of(pid) if pid > 0 else ""
     if pid > 0:
         _signal(pid, signal.SIGTERM)
         end = time.monotonic() + timeout
@@ -86,6 +88,10 @@ def end_mesh(home: Home, timeout: float = STOP_TIMEOUT) -> bool:
     while home.holder():
         if time.monotonic() > end:
             raise DeadlineExceeded(f"the mesh in {home.root} (process {pid}) doesn't end")
+        time.sleep(_LOOK)
+    # It lets go of the folder a moment before it is gone; one that its parent hasn't reaped yet stays a while.
+    end = time.monotonic() + _GONE
+    while birth and birth_of(pid) == birth and time.monotonic() < end:
         time.sleep(_LOOK)
     home.state_file.unlink(missing_ok=True)
     return pid != 0 or left

@@ -104,6 +104,8 @@ def test_a_process_of_another_installation_is_seen(tmp_path: Path) -> None:
     other.symlink_to(os.path.realpath(sys.executable))
     with subprocess.Popen([other, "-c", "import time; time.sleep(60)"]) as process:
         try:
+            while not Path(f"/proc/{process.pid}/cmdline").read_bytes():
+                time.sleep(0.01)  # the kernel fills it in a moment after the program began
             state = mesh(ProcessState("memory", "service", "healthy", process.pid, birth=birth_of(process.pid)))
             found = running.check_versions(state, changed=0.0)
         finally:
