@@ -14,7 +14,8 @@ class Role:
     """One role of the mesh.
 
     `capabilities` are ids such as `design.components`, or whole Capabilities; `depends_on` names the roles whose
-    answers it is given, with `all_ancestors` those of all their ancestors too. `max_tasks` is how many tasks one
+    answers it is given, with `all_ancestors` those of all their ancestors too. A `coordinator` sees the other
+    roles as tools, and is told of the edges among them. `max_tasks` is how many tasks one
     process works on at once. `temperature` and `max_tokens` (of a reply) are the model's own where None; `timeout`
     bounds one call of the model, in seconds.
 
@@ -27,6 +28,7 @@ class Role:
     capabilities: Sequence[Capability | str] = ()
     depends_on: Sequence[DependsOn | str] = ()
     all_ancestors: bool = False
+    coordinator: bool = False
     version: str = "0.1.0"
     max_tasks: int = 8
     tags: Mapping[str, str] = field(default_factory=dict)

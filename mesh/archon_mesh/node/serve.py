@@ -25,6 +25,7 @@ def agent_server(role: Role, model: ModelClient, settings: AgentSettings | None 
         capabilities=[Capability(one) if isinstance(one, str) else one for one in role.capabilities],
         depends_on=role.depends_on,
         all_ancestors=role.all_ancestors,
+        coordinator=role.coordinator,
         tags=dict(role.tags),
         max_tasks=role.max_tasks,
         handler=answer_with(role, model),

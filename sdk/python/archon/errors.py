@@ -103,6 +103,12 @@ class DeadlineExceeded(ArchonError, TimeoutError):
     default_reason = "DEADLINE_EXCEEDED"
 
 
+class DelegationTimeout(DeadlineExceeded):
+    """A delegation was not answered within its time."""
+
+    default_reason = "DELEGATION_TIMEOUT"
+
+
 class NotFound(ArchonError, LookupError):
     """NOT_FOUND: what was named does not exist."""
 
@@ -161,6 +167,18 @@ class ResourceExhausted(ArchonError):
     default_reason = "RESOURCE_EXHAUSTED"
 
 
+class BudgetExhausted(ResourceExhausted):
+    """The run's budget has not so much left. Trying again doesn't help."""
+
+    default_reason = "BUDGET_EXHAUSTED"
+
+
+class TooManyDelegations(ResourceExhausted):
+    """The task has made as many delegations as one may."""
+
+    default_reason = "TOO_MANY_DELEGATIONS"
+
+
 class FailedPrecondition(ArchonError):
     """FAILED_PRECONDITION: not in this state; mend the state first."""
 
@@ -196,6 +214,18 @@ class RunExpired(FailedPrecondition):
     """The run's events are gone after retention."""
 
     default_reason = "RUN_EXPIRED"
+
+
+class DelegationLoop(FailedPrecondition):
+    """The delegation would come round to a role that waits for it; `metadata["chain"]` is the way, `a -> b -> a`."""
+
+    default_reason = "DELEGATION_LOOP"
+
+
+class DelegationTooDeep(FailedPrecondition):
+    """The delegation would nest deeper than the run allows."""
+
+    default_reason = "DELEGATION_TOO_DEEP"
 
 
 class Aborted(ArchonError):

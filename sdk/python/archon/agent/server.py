@@ -45,7 +45,8 @@ class AgentServer:
     """Serves `role` on host:port and keeps it registered. What isn't given here comes from the environment
     (`AgentSettings`), so that the same file runs on a laptop and in a cluster.
 
-    Its tasks are handed the answers of the roles in `depends_on`, with `all_ancestors` of all theirs too. `max_tasks`
+    Its tasks are handed the answers of the roles in `depends_on`, with `all_ancestors` of all theirs too; those of a
+    `coordinator` are told of the other roles (`TaskContext.delegation_targets`, `awareness`). `max_tasks`
     is how many tasks run at once, over all orchestrators together. Use `run` for a process, or `start` and
     `stop`, or `async with` within a loop of your own.
     """
@@ -60,6 +61,7 @@ class AgentServer:
         tools: Sequence[Tool] = (),
         depends_on: Sequence[DependsOn | str] = (),
         all_ancestors: bool = False,
+        coordinator: bool = False,
         tags: dict[str, str] | None = None,
         max_tasks: int = 8,
         handler: Handler | None = None,
@@ -79,6 +81,7 @@ class AgentServer:
             depends_on=tuple(one if isinstance(one, DependsOn) else DependsOn(one) for one in chosen),
             tags=dict(tags or {}),
             all_ancestors=all_ancestors,
+            coordinator=coordinator,
             max_tasks=self.settings.max_tasks or max_tasks,
             ttl=self.settings.ttl,
         )

@@ -59,6 +59,7 @@ def registration_to_proto(one: Registration) -> registry_pb2.Registration:
             tags=one.tags,
             max_tasks=one.max_tasks,
             all_ancestors=one.all_ancestors,
+            coordinator=one.coordinator,
             ttl=duration(one.ttl),
         )
         if one.profile is not None:
@@ -90,6 +91,7 @@ def registration_from_proto(message: registry_pb2.Registration) -> Registration:
         tags=dict(message.tags),
         max_tasks=message.max_tasks,
         all_ancestors=message.all_ancestors,
+        coordinator=message.coordinator,
         ttl=message.ttl.ToNanoseconds() / 1e9,
         instance_id=message.instance_id,
         profile=Profile(

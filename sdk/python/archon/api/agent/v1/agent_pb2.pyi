@@ -87,6 +87,7 @@ class AssignTask(_message.Message):
     CONVERSATION_VERSION_FIELD_NUMBER: _builtins.int
     HISTORY_FIELD_NUMBER: _builtins.int
     METADATA_FIELD_NUMBER: _builtins.int
+    DELEGATION_TARGETS_FIELD_NUMBER: _builtins.int
     awareness: _builtins.str
     """What a coordinating role should know of the others; one system message, empty where there is none."""
     expected_output: _builtins.str
@@ -115,7 +116,7 @@ class AssignTask(_message.Message):
 
     @_builtins.property
     def budget(self) -> _common_pb2.Budget:
-        """The slice of the run's budget that this task may spend."""
+        """The slice of the run's budget that this attempt may spend, until more is granted; absent: no limit."""
 
     @_builtins.property
     def trace(self) -> _common_pb2.TraceContext:
@@ -132,6 +133,10 @@ class AssignTask(_message.Message):
     @_builtins.property
     def metadata(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
         """Remarks from the submitter; keys in reverse DNS."""
+
+    @_builtins.property
+    def delegation_targets(self) -> _containers.RepeatedCompositeFieldContainer[Global___DelegationTarget]:
+        """The roles that a coordinating role may delegate to, in topological order; empty for all others."""
 
     def __init__(
         self,
@@ -150,14 +155,41 @@ class AssignTask(_message.Message):
         conversation_version: _builtins.int = ...,
         history: _abc.Iterable[Global___HistoryMessage] | None = ...,
         metadata: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        delegation_targets: _abc.Iterable[Global___DelegationTarget] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "remaining", b"remaining", "resume", b"resume", "trace", b"trace"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["awareness", b"awareness", "budget", b"budget", "context", b"context", "conversation_id", b"conversation_id", "conversation_version", b"conversation_version", "delegation_chain", b"delegation_chain", "expected_output", b"expected_output", "history", b"history", "idempotency_key", b"idempotency_key", "input", b"input", "metadata", b"metadata", "remaining", b"remaining", "resume", b"resume", "trace", b"trace"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["awareness", b"awareness", "budget", b"budget", "context", b"context", "conversation_id", b"conversation_id", "conversation_version", b"conversation_version", "delegation_chain", b"delegation_chain", "delegation_targets", b"delegation_targets", "expected_output", b"expected_output", "history", b"history", "idempotency_key", b"idempotency_key", "input", b"input", "metadata", b"metadata", "remaining", b"remaining", "resume", b"resume", "trace", b"trace"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___AssignTask: _TypeAlias = AssignTask  # noqa: Y015
+
+@_typing.final
+class DelegationTarget(_message.Message):
+    """A role that a task may be delegated to."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ROLE_FIELD_NUMBER: _builtins.int
+    DESCRIPTION_FIELD_NUMBER: _builtins.int
+    role: _builtins.str
+    """The role."""
+    description: _builtins.str
+    """What it does, as it registered."""
+    def __init__(
+        self,
+        *,
+        role: _builtins.str = ...,
+        description: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["description", b"description", "role", b"role"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DelegationTarget: _TypeAlias = DelegationTarget  # noqa: Y015
 
 @_typing.final
 class Resume(_message.Message):

@@ -519,7 +519,9 @@ class Delegate(_message.Message):
     capability: _builtins.str
     """A capability."""
     memo_key: _builtins.str
-    """Under which key it is remembered across attempts; empty: a hash of task, target, input and occurrence."""
+    """Under which key it is remembered across attempts; empty: a hash of task, target, input and occurrence. A key that
+    was used before gives what was remembered, whatever the input.
+    """
     checkpoint: _builtins.bytes
     """To start from, should this attempt be lost."""
     @_builtins.property
@@ -750,18 +752,22 @@ class BudgetGrant(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     BUDGET_FIELD_NUMBER: _builtins.int
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    request_id: _builtins.str
+    """The request that it answers."""
     @_builtins.property
     def budget(self) -> _common_pb2.Budget:
-        """How much more; all zero: nothing is left."""
+        """How much more; absent: there is not so much left."""
 
     def __init__(
         self,
         *,
         budget: _common_pb2.Budget | None = ...,
+        request_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "request_id", b"request_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -774,6 +780,9 @@ class BudgetRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     BUDGET_FIELD_NUMBER: _builtins.int
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    request_id: _builtins.str
+    """Made by the agent, unique in its attempt."""
     @_builtins.property
     def budget(self) -> _common_pb2.Budget:
         """How much more is wanted."""
@@ -782,10 +791,11 @@ class BudgetRequest(_message.Message):
         self,
         *,
         budget: _common_pb2.Budget | None = ...,
+        request_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "request_id", b"request_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

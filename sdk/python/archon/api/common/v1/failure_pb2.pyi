@@ -120,6 +120,12 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """A delegation would come round to a task that waits for it."""
     ERROR_REASON_TOO_MANY_EVENTS: _ErrorReason.ValueType  # 46
     """The run has reached its greatest number of events."""
+    ERROR_REASON_DELEGATION_TOO_DEEP: _ErrorReason.ValueType  # 47
+    """A delegation would nest deeper than the run allows."""
+    ERROR_REASON_DELEGATION_TIMEOUT: _ErrorReason.ValueType  # 48
+    """A delegation was not answered within its time."""
+    ERROR_REASON_TOO_MANY_DELEGATIONS: _ErrorReason.ValueType  # 49
+    """The task has made as many delegations as one may."""
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """Why something was refused or went wrong: for programs. RPCs carry it as google.rpc.ErrorInfo.reason without the
@@ -220,6 +226,12 @@ ERROR_REASON_DELEGATION_LOOP: ErrorReason.ValueType  # 45
 """A delegation would come round to a task that waits for it."""
 ERROR_REASON_TOO_MANY_EVENTS: ErrorReason.ValueType  # 46
 """The run has reached its greatest number of events."""
+ERROR_REASON_DELEGATION_TOO_DEEP: ErrorReason.ValueType  # 47
+"""A delegation would nest deeper than the run allows."""
+ERROR_REASON_DELEGATION_TIMEOUT: ErrorReason.ValueType  # 48
+"""A delegation was not answered within its time."""
+ERROR_REASON_TOO_MANY_DELEGATIONS: ErrorReason.ValueType  # 49
+"""The task has made as many delegations as one may."""
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015
 
 class _FailureClass:

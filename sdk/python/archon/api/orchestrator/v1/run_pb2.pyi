@@ -189,6 +189,7 @@ class Task(_message.Message):
     END_TIME_FIELD_NUMBER: _builtins.int
     USAGE_FIELD_NUMBER: _builtins.int
     FAILURE_FIELD_NUMBER: _builtins.int
+    PARENT_TASK_ID_FIELD_NUMBER: _builtins.int
     task_id: _builtins.str
     """Made by the server."""
     role: _builtins.str
@@ -205,6 +206,8 @@ class Task(_message.Message):
     """The event that holds its result; 0 before."""
     memory_version: _builtins.int
     """The version its answer got in the shared memory; 0 before, or where it wasn't published."""
+    parent_task_id: _builtins.str
+    """The task that delegated it; empty where the run itself made it."""
     @_builtins.property
     def start_time(self) -> _timestamp_pb2.Timestamp:
         """When it was dispatched last."""
@@ -236,10 +239,11 @@ class Task(_message.Message):
         end_time: _timestamp_pb2.Timestamp | None = ...,
         usage: _common_pb2.Usage | None = ...,
         failure: _failure_pb2.Failure | None = ...,
+        parent_task_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["end_time", b"end_time", "failure", b"failure", "start_time", b"start_time", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "end_time", b"end_time", "failure", b"failure", "instance_id", b"instance_id", "memory_version", b"memory_version", "result_seq", b"result_seq", "role", b"role", "start_time", b"start_time", "state", b"state", "task_id", b"task_id", "usage", b"usage", "waiting_for", b"waiting_for"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "end_time", b"end_time", "failure", b"failure", "instance_id", b"instance_id", "memory_version", b"memory_version", "parent_task_id", b"parent_task_id", "result_seq", b"result_seq", "role", b"role", "start_time", b"start_time", "state", b"state", "task_id", b"task_id", "usage", b"usage", "waiting_for", b"waiting_for"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -298,6 +302,8 @@ class RunEvent(_message.Message):
     CANCEL_REQUESTED_FIELD_NUMBER: _builtins.int
     CHECKPOINT_FIELD_NUMBER: _builtins.int
     CLAIMED_FIELD_NUMBER: _builtins.int
+    BUDGET_RESERVED_FIELD_NUMBER: _builtins.int
+    DELEGATION_CANCELLED_FIELD_NUMBER: _builtins.int
     TEXT_DELTA_FIELD_NUMBER: _builtins.int
     TOOL_EVENT_FIELD_NUMBER: _builtins.int
     run_id: _builtins.str
@@ -373,6 +379,14 @@ class RunEvent(_message.Message):
         """Another owner, or the same one after a restart, goes on with the run."""
 
     @_builtins.property
+    def budget_reserved(self) -> Global___BudgetReserved:
+        """More of the budget was reserved for an attempt, or there was not enough left."""
+
+    @_builtins.property
+    def delegation_cancelled(self) -> Global___DelegationCancelled:
+        """A delegation is not needed any more."""
+
+    @_builtins.property
     def text_delta(self) -> Global___TextDelta:
         """Passing: more of an answer's text."""
 
@@ -402,14 +416,16 @@ class RunEvent(_message.Message):
         cancel_requested: Global___CancelRequested | None = ...,
         checkpoint: Global___CheckpointTaken | None = ...,
         claimed: Global___Claimed | None = ...,
+        budget_reserved: Global___BudgetReserved | None = ...,
+        delegation_cancelled: Global___DelegationCancelled | None = ...,
         text_delta: Global___TextDelta | None = ...,
         tool_event: Global___ToolActivity | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["cancel_requested", b"cancel_requested", "checkpoint", b"checkpoint", "claimed", b"claimed", "delegated", b"delegated", "discarded", b"discarded", "dispatched", b"dispatched", "event", b"event", "input_requested", b"input_requested", "lost", b"lost", "published", b"published", "recorded", b"recorded", "rejected", b"rejected", "result", b"result", "run_state", b"run_state", "submitted", b"submitted", "task", b"task", "task_state", b"task_state", "text_delta", b"text_delta", "time", b"time", "tool_event", b"tool_event"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["budget_reserved", b"budget_reserved", "cancel_requested", b"cancel_requested", "checkpoint", b"checkpoint", "claimed", b"claimed", "delegated", b"delegated", "delegation_cancelled", b"delegation_cancelled", "discarded", b"discarded", "dispatched", b"dispatched", "event", b"event", "input_requested", b"input_requested", "lost", b"lost", "published", b"published", "recorded", b"recorded", "rejected", b"rejected", "result", b"result", "run_state", b"run_state", "submitted", b"submitted", "task", b"task", "task_state", b"task_state", "text_delta", b"text_delta", "time", b"time", "tool_event", b"tool_event"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cancel_requested", b"cancel_requested", "checkpoint", b"checkpoint", "claimed", b"claimed", "delegated", b"delegated", "discarded", b"discarded", "dispatched", b"dispatched", "event", b"event", "input_requested", b"input_requested", "lost", b"lost", "published", b"published", "recorded", b"recorded", "rejected", b"rejected", "result", b"result", "run_id", b"run_id", "run_state", b"run_state", "seq", b"seq", "submitted", b"submitted", "task", b"task", "task_state", b"task_state", "text_delta", b"text_delta", "time", b"time", "tool_event", b"tool_event"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["budget_reserved", b"budget_reserved", "cancel_requested", b"cancel_requested", "checkpoint", b"checkpoint", "claimed", b"claimed", "delegated", b"delegated", "delegation_cancelled", b"delegation_cancelled", "discarded", b"discarded", "dispatched", b"dispatched", "event", b"event", "input_requested", b"input_requested", "lost", b"lost", "published", b"published", "recorded", b"recorded", "rejected", b"rejected", "result", b"result", "run_id", b"run_id", "run_state", b"run_state", "seq", b"seq", "submitted", b"submitted", "task", b"task", "task_state", b"task_state", "text_delta", b"text_delta", "time", b"time", "tool_event", b"tool_event"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["submitted", "run_state", "task_state", "dispatched", "delegated", "published", "result", "input_requested", "recorded", "lost", "rejected", "discarded", "cancel_requested", "checkpoint", "claimed", "text_delta", "tool_event"]  # noqa: Y015
+    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["submitted", "run_state", "task_state", "dispatched", "delegated", "published", "result", "input_requested", "recorded", "lost", "rejected", "discarded", "cancel_requested", "checkpoint", "claimed", "budget_reserved", "delegation_cancelled", "text_delta", "tool_event"]  # noqa: Y015
     _WhichOneofArgType_event: _TypeAlias = _typing.Literal["event", b"event"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_event) -> _WhichOneofReturnType_event | None: ...
 
@@ -456,6 +472,7 @@ class Submitted(_message.Message):
     TENANT_FIELD_NUMBER: _builtins.int
     WANTS_FIELD_NUMBER: _builtins.int
     ALL_ANCESTORS_FIELD_NUMBER: _builtins.int
+    TARGETS_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     """The request id it came with."""
     session_id: _builtins.str
@@ -504,6 +521,12 @@ class Submitted(_message.Message):
     def all_ancestors(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The roles that are handed the answers of all their ancestors."""
 
+    @_builtins.property
+    def targets(self) -> _containers.RepeatedCompositeFieldContainer[Global___Target]:
+        """The roles that can be delegated to, as they stood, in topological order; empty where no role that takes part
+        coordinates.
+        """
+
     def __init__(
         self,
         *,
@@ -522,14 +545,45 @@ class Submitted(_message.Message):
         tenant: _builtins.str = ...,
         wants: _abc.Iterable[Global___Want] | None = ...,
         all_ancestors: _abc.Iterable[_builtins.str] | None = ...,
+        targets: _abc.Iterable[Global___Target] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "timeout", b"timeout", "trace", b"trace"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["all_ancestors", b"all_ancestors", "budget", b"budget", "edges", b"edges", "epoch", b"epoch", "goal", b"goal", "metadata", b"metadata", "owner", b"owner", "request_id", b"request_id", "roles", b"roles", "session_id", b"session_id", "strategy", b"strategy", "tenant", b"tenant", "timeout", b"timeout", "trace", b"trace", "wants", b"wants"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["all_ancestors", b"all_ancestors", "budget", b"budget", "edges", b"edges", "epoch", b"epoch", "goal", b"goal", "metadata", b"metadata", "owner", b"owner", "request_id", b"request_id", "roles", b"roles", "session_id", b"session_id", "strategy", b"strategy", "targets", b"targets", "tenant", b"tenant", "timeout", b"timeout", "trace", b"trace", "wants", b"wants"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Submitted: _TypeAlias = Submitted  # noqa: Y015
+
+@_typing.final
+class Target(_message.Message):
+    """A role that can be delegated to."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ROLE_FIELD_NUMBER: _builtins.int
+    DESCRIPTION_FIELD_NUMBER: _builtins.int
+    COORDINATOR_FIELD_NUMBER: _builtins.int
+    role: _builtins.str
+    """The role."""
+    description: _builtins.str
+    """What it does, as it registered."""
+    coordinator: _builtins.bool
+    """True where it coordinates others."""
+    def __init__(
+        self,
+        *,
+        role: _builtins.str = ...,
+        description: _builtins.str = ...,
+        coordinator: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["coordinator", b"coordinator", "description", b"description", "role", b"role"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Target: _TypeAlias = Target  # noqa: Y015
 
 @_typing.final
 class Want(_message.Message):
@@ -604,13 +658,19 @@ class TaskStateChanged(_message.Message):
     ROLE_FIELD_NUMBER: _builtins.int
     STATE_FIELD_NUMBER: _builtins.int
     FAILURE_FIELD_NUMBER: _builtins.int
+    PARENT_TASK_ID_FIELD_NUMBER: _builtins.int
+    STOPPING_FIELD_NUMBER: _builtins.int
     role: _builtins.str
     """The role."""
     state: _common_pb2.TaskState.ValueType
     """Its state now."""
+    parent_task_id: _builtins.str
+    """The task that delegated it, where it is made; empty where the run itself makes it."""
+    stopping: _builtins.bool
+    """True: it isn't over yet, but is to stop, because nobody needs it any more or its time is over."""
     @_builtins.property
     def failure(self) -> _failure_pb2.Failure:
-        """Why, where it failed."""
+        """Why, where it failed or is being stopped."""
 
     def __init__(
         self,
@@ -618,10 +678,12 @@ class TaskStateChanged(_message.Message):
         role: _builtins.str = ...,
         state: _common_pb2.TaskState.ValueType = ...,
         failure: _failure_pb2.Failure | None = ...,
+        parent_task_id: _builtins.str = ...,
+        stopping: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["failure", b"failure"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["failure", b"failure", "role", b"role", "state", b"state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["failure", b"failure", "parent_task_id", b"parent_task_id", "role", b"role", "state", b"state", "stopping", b"stopping"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -636,6 +698,7 @@ class Dispatched(_message.Message):
     ROLE_FIELD_NUMBER: _builtins.int
     INSTANCE_ID_FIELD_NUMBER: _builtins.int
     GIVEN_FIELD_NUMBER: _builtins.int
+    BUDGET_FIELD_NUMBER: _builtins.int
     role: _builtins.str
     """The role."""
     instance_id: _builtins.str
@@ -644,16 +707,21 @@ class Dispatched(_message.Message):
     def given(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.MemoryRef]:
         """The upstream answers that it was given."""
 
+    @_builtins.property
+    def budget(self) -> _common_pb2.Budget:
+        """The slice of the budget that was reserved for it; absent where the run has none."""
+
     def __init__(
         self,
         *,
         role: _builtins.str = ...,
         instance_id: _builtins.str = ...,
         given: _abc.Iterable[_common_pb2.MemoryRef] | None = ...,
+        budget: _common_pb2.Budget | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["given", b"given", "instance_id", b"instance_id", "role", b"role"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "given", b"given", "instance_id", b"instance_id", "role", b"role"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -669,14 +737,48 @@ class Delegated(_message.Message):
     CHILD_TASK_ID_FIELD_NUMBER: _builtins.int
     ROLE_FIELD_NUMBER: _builtins.int
     MEMO_KEY_FIELD_NUMBER: _builtins.int
+    SEQUENCE_FIELD_NUMBER: _builtins.int
+    CAPABILITY_FIELD_NUMBER: _builtins.int
+    INPUT_FIELD_NUMBER: _builtins.int
+    TIMEOUT_FIELD_NUMBER: _builtins.int
+    BUDGET_FIELD_NUMBER: _builtins.int
+    CHECKPOINT_FIELD_NUMBER: _builtins.int
+    TRACE_FIELD_NUMBER: _builtins.int
+    FAILURE_FIELD_NUMBER: _builtins.int
     delegation_id: _builtins.str
-    """The agent's name for it."""
+    """The agent's name for it, unique in its attempt."""
     child_task_id: _builtins.str
-    """The task it became."""
+    """The task it became, now or in an earlier attempt; empty where it was refused."""
     role: _builtins.str
     """For whom."""
     memo_key: _builtins.str
-    """Its key."""
+    """The key under which it is remembered."""
+    sequence: _builtins.int
+    """The frame's place among those of its attempt."""
+    capability: _builtins.str
+    """The instances of the role that may take it must have this capability; empty: any."""
+    checkpoint: _builtins.bytes
+    """To start from, should the attempt be lost."""
+    @_builtins.property
+    def input(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Part]:
+        """What is asked."""
+
+    @_builtins.property
+    def timeout(self) -> _duration_pb2.Duration:
+        """How long it may take."""
+
+    @_builtins.property
+    def budget(self) -> _common_pb2.Budget:
+        """The part of the budget that it may spend."""
+
+    @_builtins.property
+    def trace(self) -> _common_pb2.TraceContext:
+        """Where it belongs in a trace."""
+
+    @_builtins.property
+    def failure(self) -> _failure_pb2.Failure:
+        """Why it was refused."""
+
     def __init__(
         self,
         *,
@@ -684,14 +786,80 @@ class Delegated(_message.Message):
         child_task_id: _builtins.str = ...,
         role: _builtins.str = ...,
         memo_key: _builtins.str = ...,
+        sequence: _builtins.int = ...,
+        capability: _builtins.str = ...,
+        input: _abc.Iterable[_common_pb2.Part] | None = ...,
+        timeout: _duration_pb2.Duration | None = ...,
+        budget: _common_pb2.Budget | None = ...,
+        checkpoint: _builtins.bytes = ...,
+        trace: _common_pb2.TraceContext | None = ...,
+        failure: _failure_pb2.Failure | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "failure", b"failure", "timeout", b"timeout", "trace", b"trace"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["child_task_id", b"child_task_id", "delegation_id", b"delegation_id", "memo_key", b"memo_key", "role", b"role"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "capability", b"capability", "checkpoint", b"checkpoint", "child_task_id", b"child_task_id", "delegation_id", b"delegation_id", "failure", b"failure", "input", b"input", "memo_key", b"memo_key", "role", b"role", "sequence", b"sequence", "timeout", b"timeout", "trace", b"trace"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Delegated: _TypeAlias = Delegated  # noqa: Y015
+
+@_typing.final
+class DelegationCancelled(_message.Message):
+    """The task that delegated needs an answer no more."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DELEGATION_ID_FIELD_NUMBER: _builtins.int
+    SEQUENCE_FIELD_NUMBER: _builtins.int
+    delegation_id: _builtins.str
+    """The agent's name for it."""
+    sequence: _builtins.int
+    """The frame's place among those of its attempt."""
+    def __init__(
+        self,
+        *,
+        delegation_id: _builtins.str = ...,
+        sequence: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["delegation_id", b"delegation_id", "sequence", b"sequence"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DelegationCancelled: _TypeAlias = DelegationCancelled  # noqa: Y015
+
+@_typing.final
+class BudgetReserved(_message.Message):
+    """More of the budget for an attempt, or a refusal."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BUDGET_FIELD_NUMBER: _builtins.int
+    SEQUENCE_FIELD_NUMBER: _builtins.int
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    sequence: _builtins.int
+    """The frame's place among those of its attempt."""
+    request_id: _builtins.str
+    """The agent's name for the request."""
+    @_builtins.property
+    def budget(self) -> _common_pb2.Budget:
+        """How much more; absent: there is not so much left."""
+
+    def __init__(
+        self,
+        *,
+        budget: _common_pb2.Budget | None = ...,
+        sequence: _builtins.int = ...,
+        request_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "request_id", b"request_id", "sequence", b"sequence"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BudgetReserved: _TypeAlias = BudgetReserved  # noqa: Y015
 
 @_typing.final
 class PublishedToMemory(_message.Message):
@@ -953,7 +1121,7 @@ class CancelRequested(_message.Message):
     reason: _builtins.str
     """Why, for people."""
     cause: _failure_pb2.ErrorReason.ValueType
-    """What asked: CANCELLED (a caller), RUN_TIMEOUT or TOO_MANY_EVENTS (the orchestrator itself)."""
+    """What asked: CANCELLED (a caller), RUN_TIMEOUT, TOO_MANY_EVENTS or BUDGET_EXHAUSTED (the orchestrator itself)."""
     def __init__(
         self,
         *,

@@ -64,6 +64,7 @@ class Registration(_message.Message):
     REVISION_FIELD_NUMBER: _builtins.int
     VIA_ORCHESTRATOR_FIELD_NUMBER: _builtins.int
     ALL_ANCESTORS_FIELD_NUMBER: _builtins.int
+    COORDINATOR_FIELD_NUMBER: _builtins.int
     instance_id: _builtins.str
     """New with every start of the process; the key of the registration."""
     role: _builtins.str
@@ -86,6 +87,8 @@ class Registration(_message.Message):
     """Output only: the orchestrator through which an attached agent is reached; empty where it can be dialled."""
     all_ancestors: _builtins.bool
     """Its tasks are handed the answers of all ancestors, not only of the roles that it depends on itself."""
+    coordinator: _builtins.bool
+    """It coordinates: its tasks are told of the other roles and of the edges among them."""
     @_builtins.property
     def capabilities(self) -> _containers.RepeatedCompositeFieldContainer[_capability_pb2.Capability]:
         """What it can do."""
@@ -130,10 +133,11 @@ class Registration(_message.Message):
         revision: _builtins.int = ...,
         via_orchestrator: _builtins.str = ...,
         all_ancestors: _builtins.bool = ...,
+        coordinator: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["profile", b"profile", "ttl", b"ttl"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "all_ancestors", b"all_ancestors", "capabilities", b"capabilities", "depends_on", b"depends_on", "description", b"description", "identity", b"identity", "instance_id", b"instance_id", "max_tasks", b"max_tasks", "profile", b"profile", "revision", b"revision", "role", b"role", "tags", b"tags", "tenant", b"tenant", "tools", b"tools", "ttl", b"ttl", "version", b"version", "via_orchestrator", b"via_orchestrator"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "all_ancestors", b"all_ancestors", "capabilities", b"capabilities", "coordinator", b"coordinator", "depends_on", b"depends_on", "description", b"description", "identity", b"identity", "instance_id", b"instance_id", "max_tasks", b"max_tasks", "profile", b"profile", "revision", b"revision", "role", b"role", "tags", b"tags", "tenant", b"tenant", "tools", b"tools", "ttl", b"ttl", "version", b"version", "via_orchestrator", b"via_orchestrator"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
