@@ -8,6 +8,7 @@ from archon_mesh.llm.base import (
     ToolCallDelta,
     ToolSpec,
     Usage,
+    estimate_input,
     estimate_tokens,
 )
 from archon_mesh.llm.create import create_model
@@ -21,5 +22,6 @@ __all__ = [
     "ToolSpec",
     "Usage",
     "create_model",
+    "estimate_input",
     "estimate_tokens",
 ]

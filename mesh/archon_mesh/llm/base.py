@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -97,7 +98,15 @@ def estimate_tokens(text: str) -> int:
     return -(-len(text) // 4)
 
 
-def estimate_usage(messages: Sequence[ChatMessage], reply_text: str) -> Usage:
+def estimate_input(request: ModelRequest) -> int:
+    """About how many tokens a request has; what is on offer and what was called before count as well."""
+    pieces = [message.content for message in request.messages]
+    pieces += [call.name + call.arguments_json for message in request.messages for call in message.tool_calls]
+    pieces += [tool.name + tool.description + json.dumps(dict(tool.parameters_schema)) for tool in request.tools]
+    return sum(estimate_tokens(piece) for piece in pieces)
+
+
+def estimate_usage(request: ModelRequest, reply_text: str, calls: Sequence[ToolCall] = ()) -> Usage:
     """Usage by `estimate_tokens`, flagged as such."""
-    read = sum(estimate_tokens(message.content) for message in messages)
-    return Usage(read, estimate_tokens(reply_text), estimated=True)
+    written = [reply_text, *(call.name + call.arguments_json for call in calls)]
+    return Usage(estimate_input(request), sum(estimate_tokens(piece) for piece in written), estimated=True)

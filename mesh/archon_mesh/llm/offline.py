@@ -40,7 +40,7 @@ class OfflineModel:
         finish_reason = "stop"
         if request.max_tokens is not None and estimate_tokens(text) > request.max_tokens:
             text, finish_reason = text[: 4 * request.max_tokens], "length"
-        return ModelReply(text, (), estimate_usage(request.messages, text), self.model, finish_reason)
+        return ModelReply(text, (), estimate_usage(request, text), self.model, finish_reason)
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelChunk]:
         reply = await self.generate(request)

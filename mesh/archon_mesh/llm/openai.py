@@ -9,17 +9,17 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from archon.errors import DeadlineExceeded, Unauthenticated, Unavailable, UnknownFailure
-from archon_mesh.core.messages import ChatMessage, ToolCall
+from archon_mesh.core.messages import ToolCall
 from archon_mesh.llm.base import (
     ModelChunk,
     ModelReply,
     ModelRequest,
     ToolCallDelta,
-    ToolSpec,
     Usage,
     estimate_usage,
 )
 from archon_mesh.llm.openai_errors import to_archon_error
+from archon_mesh.llm.wire import message_to_wire, tool_to_wire
 
 if TYPE_CHECKING:
     from openai.types import CompletionUsage
@@ -71,7 +71,7 @@ class OpenAIModel:
         return ModelReply(
             text=text,
             tool_calls=calls,
-            usage=_usage(answer.usage, request, text),
+            usage=_usage(answer.usage, request, text, calls),
             model=answer.model or self._model,
             finish_reason=choice.finish_reason or "stop",
         )
@@ -100,11 +100,11 @@ class OpenAIModel:
     def _arguments(self, request: ModelRequest) -> dict[str, Any]:
         arguments: dict[str, Any] = {
             "model": self._model,
-            "messages": [_to_wire(message) for message in request.messages],
+            "messages": [message_to_wire(message) for message in request.messages],
             "timeout": request.timeout,
         }
         if request.tools:
-            arguments["tools"] = [_tool_to_wire(tool) for tool in request.tools]
+            arguments["tools"] = [tool_to_wire(tool) for tool in request.tools]
         if request.temperature is not None:
             arguments["temperature"] = request.temperature
         if request.max_tokens is not None:
@@ -164,39 +164,11 @@ class _Assembly:
             ToolCall(next(filter(None, ids), ""), next(filter(None, names), ""), "".join(arguments))
             for _, (ids, names, arguments) in sorted(self._calls.items())
         )
-        usage = _usage(self._usage, request, text)
+        usage = _usage(self._usage, request, text, calls)
         return ModelReply(text, calls, usage, self._model or model, self._finish_reason)
 
 
-def _usage(usage: CompletionUsage | None, request: ModelRequest, text: str) -> Usage:
+def _usage(usage: CompletionUsage | None, request: ModelRequest, text: str, calls: tuple[ToolCall, ...]) -> Usage:
     if usage is None:
-        return estimate_usage(request.messages, text)
+        return estimate_usage(request, text, calls)
     return Usage(usage.prompt_tokens or 0, usage.completion_tokens or 0)
-
-
-def _tool_to_wire(tool: ToolSpec) -> dict[str, Any]:
-    function = {
-        "name": tool.name,
-        "description": tool.description,
-        "parameters": dict(tool.parameters_schema),
-    }
-    return {"type": "function", "function": function}
-
-
-def _to_wire(message: ChatMessage) -> dict[str, Any]:
-    wire: dict[str, Any] = {"role": message.role, "content": message.content}
-    if message.name:
-        wire["name"] = message.name
-    if message.tool_call_id:
-        wire["tool_call_id"] = message.tool_call_id
-    if message.tool_calls:
-        wire["content"] = message.content or None
-        wire["tool_calls"] = [
-            {
-                "id": call.id,
-                "type": "function",
-                "function": {"name": call.name, "arguments": call.arguments_json},
-            }
-            for call in message.tool_calls
-        ]
-    return wire

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -80,12 +81,15 @@ def test_each_context_item_is_one_system_message_in_the_order_given_between_prom
 
 
 def test_what_a_coordinating_role_is_told_comes_behind_the_shared_context() -> None:
-    messages = messages_for(POET, Task("Go.", CONTEXT[:1], awareness="There is a painter too."))
+    task = Task("Go.", CONTEXT[:1], awareness="There is a painter too.")
+    messages = messages_for(replace(POET, coordinator=True), task)
     assert [message.content for message in messages][1:] == [
         "Shared context from requirements:\nR1. It must rhyme.",
         "There is a painter too.",
         "Go.",
     ]
+    assert messages[2].metadata == {"orchestrator_awareness": True}
+    assert "There is a painter too." not in [message.content for message in messages_for(POET, task)]
 
 
 async def test_text_is_streamed_and_the_reply_is_the_answer() -> None:

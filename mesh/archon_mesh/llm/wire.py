@@ -1,0 +1,36 @@
+"""Messages, tools and tool calls as the chat completions API writes them; calls are recorded in the same form."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from archon_mesh.core.messages import ChatMessage, ToolCall
+from archon_mesh.llm.base import ToolSpec
+
+
+def message_to_wire(message: ChatMessage) -> dict[str, Any]:
+    """Without `metadata`, which is never sent."""
+    wire: dict[str, Any] = {"role": message.role, "content": message.content}
+    if message.name:
+        wire["name"] = message.name
+    if message.tool_call_id:
+        wire["tool_call_id"] = message.tool_call_id
+    if message.tool_calls:
+        wire["content"] = message.content or None
+        wire["tool_calls"] = [call_to_wire(call) for call in message.tool_calls]
+    return wire
+
+
+def call_to_wire(call: ToolCall) -> dict[str, Any]:
+    """Its arguments as the model wrote them."""
+    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments_json}}
+
+
+def tool_to_wire(tool: ToolSpec) -> dict[str, Any]:
+    """A tool on offer."""
+    function = {
+        "name": tool.name,
+        "description": tool.description,
+        "parameters": dict(tool.parameters_schema),
+    }
+    return {"type": "function", "function": function}
