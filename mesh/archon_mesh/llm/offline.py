@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 
+from archon_mesh.core.messages import ToolCall
 from archon_mesh.llm.base import (
     ModelChunk,
     ModelReply,
     ModelRequest,
+    ToolCallDelta,
     estimate_tokens,
     estimate_usage,
 )
+from archon_mesh.llm.offline_coordinator import next_step
 from archon_mesh.llm.offline_tasks import write_reply
 
 _WORDS_PER_CHUNK = 4
@@ -22,8 +25,9 @@ _LARGE = 100_000  # characters, from which on the analysis leaves the event loop
 class OfflineModel:
     """Answers by text analysis alone: the same messages always give the same reply, which says what it is.
 
-    The first system prompt sets the task: to extract requirements, to design components, to write an
-    implementation; anything else gets a summary of the material. It calls no tools. Usage is estimated at
+    With tools on offer it coordinates: it calls each of them once, one a turn, in the order that it is told, and puts
+    their answers together. Without any the first system prompt sets the task: to extract requirements, to design
+    components, to write an implementation; anything else gets a summary of the material. Usage is estimated at
     four characters a token, and `max_tokens` is kept by that measure; `temperature` and `timeout` have no
     effect.
     """
@@ -34,24 +38,39 @@ class OfflineModel:
 
     async def generate(self, request: ModelRequest) -> ModelReply:
         if sum(len(message.content) for message in request.messages) > _LARGE:
-            text = await asyncio.to_thread(write_reply, request.messages)
+            text, calls = await asyncio.to_thread(_reply, request)
         else:
-            text = write_reply(request.messages)
-        finish_reason = "stop"
+            text, calls = _reply(request)
+        finish_reason = "tool_calls" if calls else "stop"
         if request.max_tokens is not None and estimate_tokens(text) > request.max_tokens:
             text, finish_reason = text[: 4 * request.max_tokens], "length"
-        return ModelReply(text, (), estimate_usage(request, text), self.model, finish_reason)
+        return ModelReply(text, calls, estimate_usage(request, text, calls), self.model, finish_reason)
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelChunk]:
         reply = await self.generate(request)
-        for text in _chunks(reply.text):
-            yield ModelChunk(text_delta=text)
+        for chunk in _pieces(reply):
+            yield chunk
             # Lets others run, and a cancellation through.
             await asyncio.sleep(0)
         yield ModelChunk(reply=reply)
 
     async def close(self) -> None:
         """Nothing to close."""
+
+
+def _reply(request: ModelRequest) -> tuple[str, tuple[ToolCall, ...]]:
+    if request.tools:
+        return next_step(request.messages, request.tools)
+    return write_reply(request.messages), ()
+
+
+def _pieces(reply: ModelReply) -> Iterator[ModelChunk]:
+    for text in _chunks(reply.text):
+        yield ModelChunk(text_delta=text)
+    for index, call in enumerate(reply.tool_calls):
+        yield ModelChunk(tool_call_delta=ToolCallDelta(index, call.id, call.name))
+        for text in _chunks(call.arguments_json):
+            yield ModelChunk(tool_call_delta=ToolCallDelta(index, arguments_delta=text))
 
 
 def _chunks(text: str) -> list[str]:
