@@ -47,11 +47,13 @@ def last_run(terminal: Terminal) -> dict[str, str]:
 
 def test_agents_lists_every_instance_with_its_dependencies(terminal: Terminal) -> None:
     agents = json.loads(terminal.archon("agents", "--json").out)
-    assert sorted(one["role"] for one in agents) == ["designer", "designer", "implementer", "requirements"]
+    assert sorted(one["role"] for one in agents) == [
+        *("coordinator", "designer", "designer", "implementer", "requirements")
+    ]
     [implementer] = [one for one in agents if one["role"] == "implementer"]
     assert [one["role"] for one in implementer["depends_on"]] == ["requirements", "designer"]
     lines = terminal.archon("agents").out.splitlines()
-    assert len(lines) == 5
+    assert len(lines) == 6
     assert all(one["address"] in "\n".join(lines) for one in agents)
 
 
@@ -62,7 +64,13 @@ def test_graph_shows_the_edges_in_every_format(terminal: Terminal, tmp_path: Pat
     assert "designer (2 alive)" in text
     assert "declared by 2 instances" in text
     graph = json.loads(terminal.archon("graph", "--format", "json").out)
-    assert [one["role"] for one in graph["roles"]] == ["requirements", "designer", "implementer"]
+    assert [one["role"] for one in graph["roles"] if not one["coordinator"]] == [
+        "requirements",
+        "designer",
+        "implementer",
+    ]
+    assert [one["role"] for one in graph["roles"] if one["coordinator"]] == ["coordinator"]
+    assert "coordinator (1 alive, coordinates)" in text
     assert len(graph["edges"]) == 3
     assert terminal.archon("graph", "--format", "mermaid").out.startswith("flowchart LR")
     assert terminal.archon("graph", "--format", "dot").out.startswith("digraph")

@@ -123,8 +123,8 @@ def test_doctor_finds_a_healthy_mesh_well(terminal: Terminal) -> None:
     assert done.code == 0
     for check in ("python", "packages", "sqlite", "etcd program", "etcd", "state", "mesh", "agents", "clock", "model"):
         assert found[check]["level"] == "ok", found[check]
-    assert "7 processes" in found["mesh"]["message"]
-    assert "3 registered" in found["agents"]["message"]
+    assert "8 processes" in found["mesh"]["message"]
+    assert "4 registered" in found["agents"]["message"]
 
 
 def test_doctor_names_a_process_that_is_silent_and_its_log(terminal: Terminal) -> None:

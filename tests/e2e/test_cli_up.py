@@ -37,7 +37,7 @@ def test_demo_answers_its_brief_and_leaves_no_process(terminal: Terminal) -> Non
 def test_demo_keep_leaves_a_mesh_that_down_ends(terminal: Terminal) -> None:
     assert terminal.archon("demo", "--keep").code == 0
     pids = [one.pid for one in terminal.state().processes]
-    assert len(pids) == 7
+    assert len(pids) == 8
     assert all(Path(f"/proc/{pid}").exists() or _alive(pid) for pid in pids)
     assert "has ended" in terminal.archon("down").out
     assert not any(map(_alive, pids))

@@ -41,8 +41,8 @@ def graph(
 ) -> None:
     """Show who depends on whose answers."""
     form = form or (Format.JSON if as_json else None) or _BY_SUFFIX.get(output.suffix if output else "", Format.TEXT)
-    found, alive = asyncio.run(_ask(find_registry(registry)))
-    text = render(found, alive, form)
+    found, alive, coordinators = asyncio.run(_ask(find_registry(registry)))
+    text = render(found, alive, form, coordinators)
     if output is None:
         print(text, end="")
         return
@@ -53,23 +53,25 @@ def graph(
     print(f"Wrote {output}.")
 
 
-async def _ask(registry: str) -> tuple[Graph, Counter[str]]:
+async def _ask(registry: str) -> tuple[Graph, Counter[str], frozenset[str]]:
     from archon.registry import RegistryClient
 
     with reaching("registry", registry):
         async with RegistryClient(registry) as client:
             found = await client.get_graph()
-            return found, Counter(one.role for one in await client.list_instances())
+            instances = await client.list_instances()
+    coordinators = frozenset(one.role for one in instances if one.coordinator)
+    return found, Counter(one.role for one in instances), coordinators
 
 
-def render(found: Graph, alive: Counter[str], form: Format) -> str:
+def render(found: Graph, alive: Counter[str], form: Format, coordinators: frozenset[str] = frozenset()) -> str:
     """The graph in one of its forms; `alive` counts the instances of each role."""
     from archon_mesh.core import memory_graph
 
     if form is Format.JSON:
-        return json.dumps(_as_json(found, alive), indent=2) + "\n"
+        return json.dumps(_as_json(found, alive, coordinators), indent=2) + "\n"
     edges = [(edge.upstream, edge.downstream) for edge in found.edges]
-    labels = {role: f"{role} ({alive[role]} alive)" if alive[role] else f"{role} (nobody)" for role in found.roles}
+    labels = {role: _label(role, alive[role], role in coordinators) for role in found.roles}
     if form is not Format.TEXT:
         draw = {
             Format.MERMAID: memory_graph.to_mermaid,
@@ -88,6 +90,11 @@ def render(found: Graph, alive: Counter[str], form: Format) -> str:
     return lines[0] + ("\n" if len(lines) > 1 else "") + "".join(lines[1:])
 
 
+def _label(role: str, alive: int, coordinates: bool) -> str:
+    said = f"{alive} alive" if alive else "nobody"
+    return f"{role} ({said}{', coordinates' if coordinates else ''})"
+
+
 def _arrow(edge: Edge) -> str:
     return f"{edge.upstream} -> {edge.downstream}"
 
@@ -98,7 +105,7 @@ def _origin(edge: Edge) -> str:
     return ", ".join(filter(None, (declared, "pinned" if edge.pinned else "", edge.policy.value)))
 
 
-def _as_json(found: Graph, alive: Counter[str]) -> dict[str, Any]:
+def _as_json(found: Graph, alive: Counter[str], coordinators: frozenset[str]) -> dict[str, Any]:
     def plain(edge: Edge) -> dict[str, Any]:
         return {
             "upstream": edge.upstream,
@@ -110,7 +117,9 @@ def _as_json(found: Graph, alive: Counter[str]) -> dict[str, Any]:
 
     return {
         "revision": found.revision,
-        "roles": [{"role": role, "instances": alive[role]} for role in found.roles],
+        "roles": [
+            {"role": role, "instances": alive[role], "coordinator": role in coordinators} for role in found.roles
+        ],
         "edges": [plain(edge) for edge in found.edges],
         "refused": [{"edge": plain(one.edge), "cycle": one.cycle} for one in found.refused],
     }

@@ -43,7 +43,8 @@ def up(
 ) -> None:
     """Start a mesh on this machine.
 
-    etcd, registry, memory, orchestrator and the roles requirements, designer, implementer, each its own process.
+    etcd, registry, memory, orchestrator and the roles requirements, designer, implementer, coordinator, each its own
+    process.
 
     Restarts what crashes; Ctrl-C ends all. State, data and logs are in ARCHON_HOME, by default .archon in the current
     directory.

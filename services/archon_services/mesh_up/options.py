@@ -12,6 +12,7 @@ ROLES: Final[Mapping[str, str]] = {
     "requirements": "archon_services.agents.requirements",
     "designer": "archon_services.agents.designer",
     "implementer": "archon_services.agents.implementer",
+    "coordinator": "archon_services.agents.coordinator",
 }
 """The roles that come with Archon, and the module that serves each."""
 

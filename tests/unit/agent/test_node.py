@@ -16,6 +16,7 @@ from archon_mesh.core.messages import ChatMessage
 from archon_mesh.llm import ModelChunk, ModelReply, ModelRequest, Usage, create_model
 from archon_mesh.llm.offline_tasks import task_of
 from archon_mesh.node import Role, answer_with, messages_for
+from archon_services.agents.coordinator import ROLE as COORDINATOR
 from archon_services.agents.designer import ROLE as DESIGNER
 from archon_services.agents.implementer import ROLE as IMPLEMENTER
 from archon_services.agents.requirements import ROLE as REQUIREMENTS
@@ -171,6 +172,13 @@ def test_the_reference_roles_are_what_the_offline_model_recognizes_and_depend_on
     roles = [REQUIREMENTS, DESIGNER, IMPLEMENTER]
     assert [task_of(role.system_prompt) for role in roles] == ["requirements", "design", "implementation"]
     assert [list(role.depends_on) for role in roles] == [[], ["requirements"], ["requirements", "designer"]]
+    assert [role.coordinator for role in roles] == [False] * 3
+
+
+def test_the_reference_coordinator_stands_on_no_edge_and_has_no_method_of_its_own() -> None:
+    assert COORDINATOR.coordinator
+    assert list(COORDINATOR.depends_on) == []
+    assert task_of(COORDINATOR.system_prompt) is None
 
 
 @pytest.mark.parametrize("fields", [{"name": ""}, {"system_prompt": " "}, {"depends_on": ["poet"]}])

@@ -77,4 +77,4 @@ def test_the_readmes_own_etcd_leaves_ours_out(tmp_path: Path) -> None:
     documents = overlay(tmp_path, extract("$patch: delete"))
     assert config(documents)["etcd"].startswith("10.0.0.1:2379,")
     assert not any(one["metadata"]["name"] == "archon-etcd" for one in documents)
-    assert len([one for one in documents if one["kind"] in ("Deployment", "StatefulSet")]) == 6
+    assert len([one for one in documents if one["kind"] in ("Deployment", "StatefulSet")]) == 7
