@@ -102,14 +102,17 @@ class Client:
         roles: Sequence[str] = (),
         capabilities: Sequence[str] = (),
         versions: Mapping[str, str] | None = None,
+        strategy: str = "",
+        budget: common_pb2.Budget | None = None,
         session_id: str = "",
         request_id: str = "",
         timeout: float | None = None,
         wait: float | None = None,
         metadata: Mapping[str, str] | None = None,
     ) -> RunHandle:
-        """Submits a run; it is durable when this returns. `versions` wants a version of a role's instances (`1.2` or
-        `1.*`). `timeout` is the run's time in seconds (1 h by default),
+        """Submits a run; it is durable when this returns. `strategy` is `pipeline` or `agent`; where it is empty, one
+        role is asked as an agent, none or several are a pipeline. `budget` is what the run may spend. `versions` wants
+        a version of a role's instances (`1.2` or `1.*`). `timeout` is the run's time in seconds (1 h by default),
         `wait` how long to hold the answer for its end. `request_id` is made new where it is empty, so that calling
         this twice makes two runs, while a retry on the wire makes one.
 
@@ -121,6 +124,8 @@ class Client:
             roles=roles,
             capabilities=capabilities,
             versions=versions,
+            strategy=strategy,
+            budget=budget,
             session_id=session_id,
             request_id=request_id,
             timeout=timeout,
@@ -201,12 +206,15 @@ def submit_request(
     roles: Sequence[str] = (),
     capabilities: Sequence[str] = (),
     versions: Mapping[str, str] | None = None,
+    strategy: str = "",
+    budget: common_pb2.Budget | None = None,
     session_id: str = "",
     request_id: str = "",
     timeout: float | None = None,
     metadata: Mapping[str, str] | None = None,
 ) -> pb.SubmitRunRequest:
-    """What `Client.submit` sends. Raises MessageTooLarge, and InvalidArgument where the goal is no UTF-8."""
+    """What `Client.submit` sends. Raises MessageTooLarge, and InvalidArgument where the goal is no UTF-8 or there is
+    no such strategy."""
     parts = [common_pb2.Part(text=_utf8(goal))] if isinstance(goal, str) else goal
     size = sum(part.ByteSize() for part in parts)
     if size > MAX_CHECKED_BYTES - 4096:
@@ -220,12 +228,23 @@ def submit_request(
         roles=roles,
         capabilities=capabilities,
         versions=versions,
+        strategy=_strategy(strategy),
+        budget=budget,
         session_id=session_id,
         metadata=metadata,
     )
     if timeout is not None:
         request.timeout.FromNanoseconds(int(timeout * 1e9))
     return request
+
+
+def _strategy(name: str) -> run_pb2.Strategy.ValueType:
+    if not name:
+        return run_pb2.STRATEGY_UNSPECIFIED
+    known = {value.removeprefix("STRATEGY_").lower(): value for value in run_pb2.Strategy.keys()[1:]}
+    if name not in known:
+        raise InvalidArgument(f"there is no strategy {name!r}; possible are {', '.join(known)}")
+    return run_pb2.Strategy.Value(known[name])
 
 
 def _utf8(text: str) -> str:

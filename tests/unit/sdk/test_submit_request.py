@@ -1,0 +1,35 @@
+"""What a client sends when it submits."""
+
+from __future__ import annotations
+
+import pytest
+
+from archon.api.common.v1 import common_pb2
+from archon.api.orchestrator.v1 import run_pb2
+from archon.client import submit_request
+from archon.errors import InvalidArgument
+
+
+@pytest.mark.parametrize(
+    ("name", "strategy"),
+    [
+        ("", run_pb2.STRATEGY_UNSPECIFIED),
+        ("pipeline", run_pb2.STRATEGY_PIPELINE),
+        ("agent", run_pb2.STRATEGY_AGENT),
+        ("plan", run_pb2.STRATEGY_PLAN),
+    ],
+)
+def test_a_strategy_goes_by_its_name(name: str, strategy: run_pb2.Strategy.ValueType) -> None:
+    assert submit_request("x", strategy=name).strategy == strategy
+
+
+@pytest.mark.parametrize("name", ["fly", "AGENT", "unspecified"])
+def test_a_strategy_that_there_is_not_is_refused_with_those_that_there_are(name: str) -> None:
+    with pytest.raises(InvalidArgument, match="agent, pipeline, plan"):
+        submit_request("x", strategy=name)
+
+
+def test_a_budget_goes_with_it_where_there_is_one() -> None:
+    budget = common_pb2.Budget(max_tokens=7)
+    assert submit_request("x", budget=budget).budget == budget
+    assert not submit_request("x").HasField("budget")
