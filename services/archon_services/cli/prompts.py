@@ -63,30 +63,12 @@ def _as_json(record: RunRecord) -> dict[str, Any]:
 def _print(record: RunRecord) -> None:
     from rich.text import Text
 
-    from archon_services.cli.output import console, duration, harmless, is_terminal
-    from archon_services.cli.summary import tokens
+    from archon_services.cli.output import console, harmless, is_terminal
+    from archon_services.cli.prompts_view import record_lines
 
-    request = json.loads(record.request_json or "null")
-    messages = request.pop("messages", []) if isinstance(request, dict) else []
-    others = {key: value for key, value in request.items() if key != "model"} if isinstance(request, dict) else request
-    usage = record.usage
-    head = (
-        f"{record.role}, attempt {record.task.attempt}: model {record.target}, "
-        f"{duration(record.duration.ToNanoseconds() / 1e9)}, "
-        f"{tokens(usage.input_tokens, usage)} tokens in, {tokens(usage.output_tokens, usage)} out"
-    )
     out = console() if is_terminal() else None
-
-    def show(text: str, style: str) -> None:
+    for text, style in record_lines(record):
         if out is None:
             print(text)
         else:
             out.print(Text(harmless(text), style=style), soft_wrap=True)
-
-    show(f"=== {head} ===", "bold cyan")
-    for number, message in enumerate(messages, start=1):
-        show(f"--- {number} {message.get('role', '')} ---", "bold")
-        show(str(message.get("content", "")), "")
-    if others:
-        show(f"--- besides: {json.dumps(others, ensure_ascii=False)} ---", "dim")
-    show("", "")
