@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, Protocol
 
 from archon.api.orchestrator.v1 import run_pb2
 from archon_services.cli.output import console, duration, harmless, say, style_of
 from archon_services.cli.run_view import RunView, TaskView
+from archon_services.cli.run_words import news, remarks, task_words
+from archon_services.cli.task_tree import children_of, in_order
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.live import Live
+    from rich.tree import Tree
 
 _MARKS: Final = {
     "completed": "✔",
@@ -24,7 +28,7 @@ _MARKS: Final = {
     "input required": "?",
 }
 _TEXT_LINES: Final = 2
-_TOLD: Final = ("task_state", "dispatched", "result", "published", "lost", "rejected")
+_NOTES: Final = 4
 
 
 class Screen(Protocol):
@@ -74,7 +78,8 @@ class LineScreen(NoScreen):
         self._since = since
 
     def event(self, event: run_pb2.RunEvent) -> None:
-        """Said where it is news for a person."""
+        """Said where it is news for a person; a delegated task further to the right than the one that delegated it."""
+        asked_before = self._view.asked_before(event)
         self._view.apply(event)
         if event.seq < self._since:
             return
@@ -85,9 +90,9 @@ class LineScreen(NoScreen):
             say(f"{at}  run {view.run_id} is being cancelled: {harmless(view.cancelling)}")
         elif kind == "submitted" or (kind == "run_state" and view.ended):
             say(f"{at}  run {view.run_id} {view.state}")
-        elif task is not None and kind in _TOLD:
-            remark = f"  {task.remark}" if task.remark else ""
-            say(f"{at}  {task.role:<14} {harmless(_what(view, task) + remark)}")
+        elif task is not None and (said := news(view, event, asked_before=asked_before)):
+            depth = next(depth for depth, one in in_order(view.tasks.values()) if one is task)
+            say(f"{at}  {'  ' * depth + task.role:<14} {harmless(said)}")
 
 
 class TreeScreen(NoScreen):
@@ -135,14 +140,21 @@ class TreeScreen(NoScreen):
         if view.cancelling and not view.ended:
             head.append(f"  being cancelled: {view.cancelling}", style="yellow")
         tree = Tree(head, guide_style="dim")
-        for task in view.tasks.values():
-            branch = tree.add(_line(view, task))
-            if task.remark:
-                branch.add(Text(harmless(task.remark), style="yellow"))
-            if task.state == "working":
-                for line in _last_lines(task.text):
-                    branch.add(Text(line, style="dim", no_wrap=True, overflow="ellipsis"))
+        _grow(tree, view, children_of(view.tasks.values()), "")
         return Group(tree, *(Text(note, style="yellow") for note in self._notes))
+
+
+def _grow(branch: Tree, view: RunView, below: Mapping[str, list[TaskView]], parent: str) -> None:
+    from rich.text import Text
+
+    for task in below.get(parent, ()):
+        twig = branch.add(_line(view, task))
+        for remark in [*remarks(task)][-_NOTES:]:
+            twig.add(Text(harmless(remark), style="yellow"))
+        if task.state == "working":
+            for line in _last_lines(task.text):
+                twig.add(Text(line, style="dim", no_wrap=True, overflow="ellipsis"))
+        _grow(twig, view, below, task.task_id)
 
 
 def _line(view: RunView, task: TaskView) -> RenderableType:
@@ -150,28 +162,9 @@ def _line(view: RunView, task: TaskView) -> RenderableType:
 
     style = style_of(task.state)
     line = Text.assemble((_MARKS.get(task.state, "·"), style), " ", (f"{task.role:<14}", "bold"), " ", no_wrap=True)
-    line.append(harmless(_what(view, task)), style=style if task.state != "completed" else "")
+    line.append(harmless(task_words(view, task)), style=style if task.state != "completed" else "")
     line.overflow = "ellipsis"
     return line
-
-
-def _what(view: RunView, task: TaskView) -> str:
-    parts = [task.state]
-    if waiting := view.waits_for(task):
-        parts = [waiting]
-    elif task.instance:
-        parts.append(f"on {task.instance}")
-    if task.attempt > 1:
-        parts.append(f"attempt {task.attempt}")
-    if task.final and task.began:
-        parts.append(duration(max(0.0, task.ended - task.began)))
-    if task.tokens:
-        parts.append(f"{task.tokens} tokens")
-    if task.final and task.given:
-        parts.append(f"knew {', '.join(task.given)}")
-    if task.version:
-        parts.append(f"memory v{task.version}")
-    return "  ".join(parts)
 
 
 def _last_lines(text: str) -> list[str]:

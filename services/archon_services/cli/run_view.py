@@ -25,6 +25,7 @@ class TaskView:
 
     task_id: str
     role: str
+    parent_task_id: str = ""
     state: str = "submitted"
     attempt: int = 0
     instance: str = ""
@@ -39,6 +40,12 @@ class TaskView:
     given: tuple[str, ...] = ()
     remark: str = ""
     """What went wrong last: an instance lost, a refusal, a failure."""
+    stopping: str = ""
+    """Why it is to stop, where it is and hasn't yet."""
+    notes: list[str] = field(default_factory=list)
+    """What became of delegations and of the budget, where it isn't the usual."""
+    delegated: dict[str, str] = field(default_factory=dict)
+    """The tasks whose answers the attempt has asked for, by the name it gave each delegation."""
 
     @property
     def final(self) -> bool:
@@ -65,6 +72,7 @@ class RunView:
         self.cancelling = ""
         self.edges: list[tuple[str, str]] = []
         self.tasks: dict[str, TaskView] = {}
+        self._asked_for: set[str] = set()
 
     def apply(self, event: run_pb2.RunEvent) -> None:
         """One more event."""
@@ -75,7 +83,8 @@ class RunView:
         match kind:
             case "submitted":
                 self.began = now
-                self.edges = [(edge.upstream, edge.downstream) for edge in event.submitted.edges]
+                if event.submitted.strategy != run_pb2.STRATEGY_AGENT:  # there edges hold nothing back
+                    self.edges = [(edge.upstream, edge.downstream) for edge in event.submitted.edges]
             case "run_state":
                 self.state = state_name(event.run_state.state)
                 self.failure = event.run_state.failure.message
@@ -83,6 +92,11 @@ class RunView:
                     self._end(now)
             case "cancel_requested":
                 self.cancelling = event.cancel_requested.reason or "somebody asked for it"
+            case "delegated" if task is not None:
+                self._delegated(task, event.delegated)
+            case "delegation_cancelled" if task is not None:
+                child = self.tasks.get(task.delegated.pop(event.delegation_cancelled.delegation_id, ""))
+                task.notes.append(f"needs {child.role if child else 'a delegation'} no more")
             case _ if task is not None:
                 _apply(task, event, kind, now)
 
@@ -93,12 +107,31 @@ class RunView:
         return "working" if under_way else self.state
 
     def waits_for(self, task: TaskView) -> str:
-        """What a task that isn't under way waits for."""
-        if task.state != "submitted" or self.ended:
+        """What a task waits for that isn't under way, or can't go on without its delegations."""
+        if self.ended or task.final:
             return ""
-        done = {one.role for one in self.tasks.values() if one.state == "completed"}
-        missing = [up for up, down in self.edges if down == task.role and up not in done]
+        if task.state != "submitted":
+            asked = [self.tasks[child] for child in dict.fromkeys(task.delegated.values()) if child in self.tasks]
+            roles = dict.fromkeys(child.role for child in asked if not child.final)
+            return f"waits for {' and '.join(roles)}" if roles else ""
+        own = [one for one in self.tasks.values() if not one.parent_task_id]
+        done = {one.role for one in own if one.state == "completed"}
+        edges = () if task.parent_task_id else self.edges
+        missing = [up for up, down in edges if down == task.role and up not in done]
         return f"waits for {' and '.join(missing)}" if missing else f"waits for an instance of {task.role}"
+
+    def asked_before(self, event: run_pb2.RunEvent) -> bool:
+        """Whether this event of kind `delegated`, not applied yet, asks for what was asked before: it is remembered."""
+        return event.delegated.child_task_id in self._asked_for
+
+    def _delegated(self, task: TaskView, what: run_pb2.Delegated) -> None:
+        if what.HasField("failure"):
+            task.notes.append(f"{what.role} was refused: {what.failure.message}")
+            return
+        if what.child_task_id in self._asked_for:
+            task.notes.append(f"{what.role} had been asked this before: remembered")
+        self._asked_for.add(what.child_task_id)
+        task.delegated[what.delegation_id] = what.child_task_id
 
     def _end(self, now: float) -> None:
         self.ended = now
@@ -111,13 +144,16 @@ class RunView:
         if not task_id:
             return None
         if task_id not in self.tasks:
-            role = getattr(getattr(event, kind), "role", "")
-            self.tasks[task_id] = TaskView(task_id, role)
+            what = getattr(event, kind)
+            parent = what.parent_task_id if kind == "task_state" else ""
+            self.tasks[task_id] = TaskView(task_id, getattr(what, "role", ""), parent)
         return self.tasks[task_id]
 
 
 def _apply(task: TaskView, event: run_pb2.RunEvent, kind: str, now: float) -> None:
     match kind:
+        case "task_state" if event.task_state.stopping:
+            task.stopping = event.task_state.failure.message or "it is not needed any more"
         case "task_state":
             task.state = state_name(event.task_state.state)
             task.remark = event.task_state.failure.message or task.remark
@@ -128,6 +164,7 @@ def _apply(task: TaskView, event: run_pb2.RunEvent, kind: str, now: float) -> No
             task.instance = event.dispatched.instance_id
             task.began, task.text, task.written = now, "", 0
             task.given = tuple(ref.role for ref in event.dispatched.given)
+            task.delegated.clear()  # the attempt asks for what it needs
         case "text_delta":
             if event.task.attempt == task.attempt:
                 task.written = event.text_delta.offset + len(event.text_delta.text.encode())
@@ -136,6 +173,8 @@ def _apply(task: TaskView, event: run_pb2.RunEvent, kind: str, now: float) -> No
             task.state, task.ended = state_name(event.result.state), now
             task.usage = event.result.usage
             task.remark = event.result.failure.message
+        case "budget_reserved" if not event.budget_reserved.HasField("budget"):
+            task.notes.append("wanted more of the budget than is left")
         case "published":
             task.version = event.published.ref.version
         case "lost":

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING, Annotated
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -13,6 +14,10 @@ from archon_services.cli.which_run import RunArgument, find_run
 
 if TYPE_CHECKING:
     from archon.api.orchestrator.v1.run_pb2 import Run
+    from archon.client import Client
+    from archon_services.cli.run_view import RunView
+
+_PATIENCE: Final = 10.0
 
 
 def show(
@@ -25,7 +30,7 @@ def show(
     from archon_services.cli.output import print_json
     from archon_services.cli.summary import print_answer
 
-    found = asyncio.run(_get(find_target(orchestrator), run))
+    found, view = asyncio.run(_get(find_target(orchestrator), run))
     if not answer:
         found.ClearField("answers")
     if as_json:
@@ -33,31 +38,55 @@ def show(
 
         print_json(json_format.MessageToDict(found, preserving_proto_field_name=True))
         return
-    _print(found)
+    _print(found, view)
     if found.answers:
         print()
         print_answer(found)
 
 
-async def _get(target: Target, named: str) -> Run:
+async def _get(target: Target, named: str) -> tuple[Run, RunView]:
     from archon.client import Client
-    from archon_services.cli.versions import memory_versions
+    from archon_services.cli.versions import memory_versions, version_of
 
     with reaching("orchestrator", target.orchestrator):
         async with Client(target.orchestrator) as client:
             run = await client.get(await find_run(client, named))
+            view = await _events(client, run)
     # The last answers are published when the run has ended, so that the memory knows more than the run does.
     versions = await memory_versions(target.memory, run)
     for task in run.tasks:
-        task.memory_version = versions.get(task.role, 0)
-    return run
+        task.memory_version = version_of(run, task, versions)
+    return run, view
 
 
-def _print(run: Run) -> None:
+async def _events(client: Client, run: Run) -> RunView:
+    """What the run's events say up to where it stands; nothing where they are gone after retention."""
+    from archon.api.orchestrator.v1 import run_pb2
+    from archon.errors import RunExpired
+    from archon_services.cli.run_view import RunView
+
+    view = RunView()
+    if run.strategy != run_pb2.STRATEGY_AGENT and not any(task.parent_task_id for task in run.tasks):
+        return view  # the run itself says all there is to say
+    try:
+        async with (
+            asyncio.timeout(_PATIENCE),
+            aclosing(client.watch(run.run_id, durable_only=True, patience=_PATIENCE)) as events,
+        ):
+            async for event in events:
+                view.apply(event)
+                if event.seq >= run.last_seq:
+                    break
+    except (RunExpired, TimeoutError):
+        return RunView()
+    return view
+
+
+def _print(run: Run, view: RunView) -> None:
     from archon_services.cli.output import console, harmless, is_terminal, style_of
     from archon_services.cli.show_view import run_lines
 
-    lines = run_lines(run, time.time())
+    lines = run_lines(run, time.time(), view)
     if not is_terminal():
         for text, _ in lines:
             print(text)

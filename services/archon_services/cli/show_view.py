@@ -8,8 +8,10 @@ from typing import Final
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon_services.cli.output import duration, moment
-from archon_services.cli.run_view import state_name
+from archon_services.cli.run_view import RunView, state_name
+from archon_services.cli.run_words import remarks
 from archon_services.cli.summary import tokens
+from archon_services.cli.task_tree import children_of, in_order
 
 GOAL_SHOWN: Final = 240
 """Characters of a goal; all of it is in `archon show --json`."""
@@ -18,8 +20,8 @@ Line = tuple[str, str]
 """A text, and the state whose colour it has; empty where it has none."""
 
 
-def run_lines(run: run_pb2.Run, now: float) -> Iterator[Line]:
-    """The run at `now`, in wall seconds."""
+def run_lines(run: run_pb2.Run, now: float, view: RunView | None = None) -> Iterator[Line]:
+    """The run at `now`, in wall seconds. `view` knows its events, for what only they tell."""
     yield f"run {run.run_id}  {state_name(run.state)}", state_name(run.state)
     began = run.create_time.ToNanoseconds() / 1e9
     if run.HasField("end_time"):
@@ -28,6 +30,7 @@ def run_lines(run: run_pb2.Run, now: float) -> Iterator[Line]:
         took = f"{duration(max(0.0, now - began))} ago"
     facts = [
         ("goal", goal_text(run.goal)),
+        ("strategy", strategy_name(run.strategy)),
         ("submitted", f"{moment(began)}, {took}"),
         ("session", run.session_id),
         ("tokens", _spent(run.usage)),
@@ -39,7 +42,7 @@ def run_lines(run: run_pb2.Run, now: float) -> Iterator[Line]:
             yield f"  {name:<10}  {value}", ""
     if run.failure.message:
         yield f"  {'failure':<10}  {run.failure.message}", "failed"
-    yield from _task_lines(run, now)
+    yield from _task_lines(run, now, view or RunView())
 
 
 def goal_text(goal: Sequence[common_pb2.Part], most: int = GOAL_SHOWN) -> str:
@@ -53,21 +56,44 @@ def goal_text(goal: Sequence[common_pb2.Part], most: int = GOAL_SHOWN) -> str:
     return whole if len(whole) <= most else whole[:most].rstrip() + "…"
 
 
-def _task_lines(run: run_pb2.Run, now: float) -> Iterator[Line]:
-    width = max((len(task.role) for task in run.tasks), default=0)
-    for number, task in enumerate(run.tasks, start=1):
-        last = number == len(run.tasks)
-        state = state_name(task.state)
-        said = "  ".join([f"{task.role:<{width}}", *_what(run, task, now)])
-        yield f"{'└──' if last else '├──'} {said}", state
-        if task.failure.message:
-            yield f"{'   ' if last else '│  '}   {task.failure.message}", "failed"
+def strategy_name(strategy: run_pb2.Strategy.ValueType) -> str:
+    """As people read it; empty where there is none, or one that this version doesn't know."""
+    if not strategy or strategy not in run_pb2.Strategy.values():
+        return ""
+    return run_pb2.Strategy.Name(strategy).removeprefix("STRATEGY_").lower()
 
 
-def _what(run: run_pb2.Run, task: run_pb2.Task, now: float) -> Iterator[str]:
+def _task_lines(run: run_pb2.Run, now: float, view: RunView) -> Iterator[Line]:
+    width = max((4 * depth + len(task.role) for depth, task in in_order(run.tasks)), default=0)
+    below = children_of(run.tasks)
+
+    def branch(tasks: Sequence[run_pb2.Task], indent: str) -> Iterator[Line]:
+        for number, task in enumerate(tasks, start=1):
+            last = number == len(tasks)
+            said = "  ".join([f"{task.role:<{width - len(indent)}}", *_what(run, task, now, view)])
+            yield f"{indent}{'└──' if last else '├──'} {said}", state_name(task.state)
+            inner = indent + ("    " if last else "│   ")
+            yield from ((f"{inner}  {text}", state) for text, state in _remarks(task, view))
+            yield from branch(below.get(task.task_id, []) if task.task_id else [], inner)
+
+    yield from branch(below.get("", []), "")
+
+
+def _remarks(task: run_pb2.Task, view: RunView) -> Iterator[Line]:
+    known = view.tasks.get(task.task_id)
+    told = list(remarks(known)) if known is not None else []
+    if task.failure.message:
+        yield task.failure.message, "failed"
+    yield from ((text, "") for text in told if text != task.failure.message)
+
+
+def _what(run: run_pb2.Run, task: run_pb2.Task, now: float, view: RunView) -> Iterator[str]:
     yield state_name(task.state)
+    known = view.tasks.get(task.task_id)
     if task.waiting_for:
         yield f"waits for {task.waiting_for}"
+    elif known is not None and known.state == "working" and (waits := view.waits_for(known)):
+        yield waits
     if task.instance_id:
         yield f"on {task.instance_id}"
     if task.attempt:
@@ -79,7 +105,8 @@ def _what(run: run_pb2.Run, task: run_pb2.Task, now: float) -> Iterator[str]:
         yield f"tokens {spent}"
     if task.memory_version:
         yield f"memory v{task.memory_version}"
-    if upstream := [edge.upstream for edge in run.edges if edge.downstream == task.role]:
+    in_a_pipeline = run.strategy != run_pb2.STRATEGY_AGENT and not task.parent_task_id
+    if in_a_pipeline and (upstream := [edge.upstream for edge in run.edges if edge.downstream == task.role]):
         yield f"after {', '.join(upstream)}"
 
 

@@ -10,6 +10,8 @@ from archon.api.orchestrator.v1 import run_pb2
 from archon.client import answer_text
 from archon_services.cli.output import console, duration, harmless, is_terminal, print_table
 from archon_services.cli.run_view import state_name
+from archon_services.cli.task_tree import in_order
+from archon_services.cli.versions import version_of
 
 
 def print_answer(run: run_pb2.Run) -> None:
@@ -33,16 +35,16 @@ def print_summary(run: run_pb2.Run, versions: Mapping[str, int]) -> None:
     """A line per task, and one for the run; `versions` of the answers in the shared memory, by role."""
     rows = [
         (
-            task.role,
+            "  " * depth + task.role,
             state_name(task.state),
             duration(_span(task)) if task.HasField("start_time") and task.HasField("end_time") else "-",
             str(task.attempt),
-            f"v{versions[task.role]}" if task.role in versions else "-",
+            f"v{version}" if (version := version_of(run, task, versions)) else "-",
             tokens(task.usage.input_tokens, task.usage),
             tokens(task.usage.output_tokens, task.usage),
             task.instance_id or "-",
         )
-        for task in run.tasks
+        for depth, task in in_order(run.tasks)
     ]
     print()
     if rows:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from contextlib import aclosing
 from typing import Final
 
@@ -34,3 +35,10 @@ async def memory_versions(memory: str, run: run_pb2.Run) -> dict[str, int]:
     except (ArchonError, TimeoutError):
         pass
     return known
+
+
+def version_of(run: run_pb2.Run, task: run_pb2.Task, versions: Mapping[str, int]) -> int:
+    """That of one task's answer; 0 where it isn't known. The memory tells roles apart and not tasks, so that it says
+    nothing of a role that has answered twice."""
+    answered = [one for one in run.tasks if one.role == task.role and one.state == common_pb2.TASK_STATE_COMPLETED]
+    return task.memory_version or (versions.get(task.role, 0) if answered == [task] else 0)

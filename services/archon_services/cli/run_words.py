@@ -1,0 +1,77 @@
+"""How a task of a run stands, and what an event says, in a few words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from archon.api.common.v1 import common_pb2
+from archon.api.orchestrator.v1 import run_pb2
+from archon_services.cli.output import duration
+from archon_services.cli.run_view import RunView, TaskView
+
+_ASKED_SHOWN: Final = 80
+"""Characters of what is asked for in a delegation."""
+
+
+def task_words(view: RunView, task: TaskView) -> str:
+    """State, instance, time, tokens: what is known."""
+    waiting = view.waits_for(task)
+    parts = [waiting or task.state]
+    if task.instance and task.state != "submitted":
+        parts.append(f"on {task.instance}")
+    if task.attempt > 1:
+        parts.append(f"attempt {task.attempt}")
+    if task.final and task.began:
+        parts.append(duration(max(0.0, task.ended - task.began)))
+    if task.tokens:
+        parts.append(f"{task.tokens} tokens")
+    if task.final and task.given:
+        parts.append(f"knew {', '.join(task.given)}")
+    if task.version:
+        parts.append(f"memory v{task.version}")
+    return "  ".join(parts)
+
+
+def remarks(task: TaskView) -> Iterator[str]:
+    """What isn't as usual with it."""
+    yield from task.notes
+    if task.stopping and not task.final:
+        yield f"is being stopped: {task.stopping}"
+    if task.remark:
+        yield task.remark
+
+
+def news(view: RunView, event: run_pb2.RunEvent, *, asked_before: bool) -> str:
+    """What an event says of its task, in the words of one line; empty where it is no news. `view` knows the event."""
+    task = view.tasks[event.task.task_id]
+    match event.WhichOneof("event"):
+        case "delegated":
+            return _delegated(event.delegated, asked_before=asked_before)
+        case "delegation_cancelled":
+            return task.notes[-1]
+        case "budget_reserved":
+            more = budget_words(event.budget_reserved.budget)
+            return f"gets {more} more of the budget" if more else "wanted more of the budget than is left"
+        case "task_state" if event.task_state.stopping:
+            return f"is being stopped: {task.stopping}"
+        case "task_state" | "dispatched" | "result" | "published" | "lost" | "rejected":
+            return "  ".join(filter(None, (task_words(view, task), task.remark)))
+    return ""
+
+
+def _delegated(what: run_pb2.Delegated, *, asked_before: bool) -> str:
+    if what.HasField("failure"):
+        return f"may not delegate to {what.role}: {what.failure.message}"
+    if asked_before:
+        return f"delegates to {what.role} what it had been asked before: remembered"
+    asked = " ".join(" ".join(part.text for part in what.input).split())
+    asked = asked if len(asked) <= _ASKED_SHOWN else asked[:_ASKED_SHOWN].rstrip() + "…"
+    return f"delegates to {what.role}" + (f": {asked}" if asked else "")
+
+
+def budget_words(budget: common_pb2.Budget) -> str:
+    """As `2,000 tokens and $0.05`; empty where it says nothing."""
+    tokens = f"{budget.max_tokens:,} tokens" if budget.max_tokens else ""
+    cost = f"${budget.max_cost_micro_usd / 1e6:,.6f}".rstrip("0").rstrip(".") if budget.max_cost_micro_usd else ""
+    return " and ".join(filter(None, (tokens, cost)))
