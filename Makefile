@@ -34,7 +34,7 @@ $(VENV)/.dev: pyproject.toml | $(VENV)/.created
 
 # Using it ------------------------------------------------------------------------------------------------------
 
-demo: $(VENV)/.runtime ## set up, start a mesh, run a real brief through it, and stop
+demo: $(VENV)/.runtime ## set up, start a mesh, run a real brief through it by both strategies, and stop
 	@$(BIN)/archon demo
 
 up: $(VENV)/.runtime ## start a mesh on this machine and stay with it (Ctrl-C ends it)

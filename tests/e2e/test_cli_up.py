@@ -25,12 +25,17 @@ def terminal(tmp_path: Path) -> Iterator[Terminal]:
         assert not terminal.processes()
 
 
-def test_demo_answers_its_brief_and_leaves_no_process(terminal: Terminal) -> None:
+def test_demo_answers_its_brief_by_both_strategies_and_leaves_no_process(terminal: Terminal) -> None:
     done = terminal.archon("demo")
     assert done.code == 0, done.err
     assert "starting one for this run" in done.sentences[0]
-    assert done.out.count("which meets R") >= 15
-    assert "completed after" in done.out.splitlines()[-1]
+    pipeline, agent = done.out.split("\n2. Agent: ")
+    assert pipeline.startswith("\n1. Pipeline: ")
+    for part in (pipeline, agent):
+        assert part.count("which meets R") >= 15
+        assert "completed after" in part
+    assert "coordinator chose whom to ask (requirements, designer, implementer): 3 delegations, 7 model calls" in agent
+    assert "archon show " in done.out.splitlines()[-1]
     assert not terminal.processes()
 
 

@@ -29,6 +29,8 @@ class Order:
     roles: Sequence[str] = ()
     session_id: str = ""
     timeout: float | None = None
+    strategy: str = ""
+    budget: common_pb2.Budget | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,14 @@ async def run_to_end(target: Target, order: Order, screen: Screen, signals: Sign
     with reaching("orchestrator", target.orchestrator):
         async with Client(target.orchestrator) as client:
             handle = await signals.guard(
-                client.submit(order.goal, roles=order.roles, session_id=order.session_id, timeout=order.timeout)
+                client.submit(
+                    order.goal,
+                    roles=order.roles,
+                    strategy=order.strategy,
+                    budget=order.budget,
+                    session_id=order.session_id,
+                    timeout=order.timeout,
+                )
             )
             following = asyncio.create_task(_follow(client, handle.run_id, screen), name="follow")
             try:

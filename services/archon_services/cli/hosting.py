@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 
+from archon_services.cli.output import console, say
 from archon_services.cli.signals import Signals
+from archon_services.cli.target import Target, target_of, target_or_none
 from archon_services.mesh_up import Home, MeshOptions, Supervisor, make_plan
 
 
@@ -29,3 +32,21 @@ async def own_mesh(
                 if await signals.race(stopping) is not None:
                     supervisor.kill()
             stopping.result()
+
+
+@asynccontextmanager
+async def some_mesh(orchestrator: str, *, quiet: bool = False) -> AsyncIterator[tuple[Target, Signals]]:
+    """The mesh that is named, or up here, else an own one; and the signals, which are heard while the block lasts."""
+    home = Home.find()
+    target = target_or_none(orchestrator, home)
+    with Signals() as signals, ExitStack() as starting:
+        if target is not None:
+            yield target, signals
+            return
+        if not quiet:
+            say(f"No mesh is up: starting one for this run, in {home.root} (`archon up` keeps one).")
+        if sys.stderr.isatty():
+            starting.enter_context(console(stderr=True).status("starting the mesh"))
+        async with own_mesh(home, MeshOptions(), signals) as mesh:
+            starting.close()
+            yield target_of(mesh.state()), signals

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from contextlib import ExitStack
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from archon_services.cli.budget import MOST_DEPTH, MOST_TOKENS, budget_of
 from archon_services.cli.errors import USAGE, CliError
 from archon_services.cli.target import OrchestratorOption
 
@@ -17,6 +18,13 @@ if TYPE_CHECKING:
     from archon.client import Goal
     from archon_services.cli.following import Order, Outcome
     from archon_services.cli.run_screen import Screen
+
+
+class StrategyName(StrEnum):
+    """What a run may do."""
+
+    PIPELINE = "pipeline"
+    AGENT = "agent"
 
 
 def run(
@@ -30,9 +38,25 @@ def run(
         list[str] | None,
         typer.Option(metavar="ROLE", help="Who takes part; all of the pipeline by default. Repeatable."),
     ] = None,
+    strategy: Annotated[
+        StrategyName | None,
+        typer.Option(
+            help="pipeline: all roles, along their dependencies. agent: one role, the coordinating one by default, "
+            "which may delegate to others. By default agent where one --role is named, else pipeline.",
+        ),
+    ] = None,
     session: Annotated[str, typer.Option(metavar="ID", help="The session whose shared memory the run works in.")] = "",
     timeout: Annotated[
         float | None, typer.Option(min=0.001, metavar="SECONDS", help="The run's time; 1 h by default.")
+    ] = None,
+    budget_tokens: Annotated[
+        int | None, typer.Option(min=1, max=MOST_TOKENS, metavar="N", help="What it may spend: tokens, in and out.")
+    ] = None,
+    budget_cost: Annotated[
+        float | None, typer.Option(metavar="USD", help="What it may spend: US dollars, as in 0.25.")
+    ] = None,
+    budget_depth: Annotated[
+        int | None, typer.Option(min=1, max=MOST_DEPTH, metavar="N", help="How deep delegations may nest.")
     ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print each event as one line of JSON, and nothing else.")
@@ -47,42 +71,40 @@ def run(
     """
     if as_json and quiet:
         raise CliError("--json and --quiet exclude each other", code=USAGE)
+    roles = role or []
+    if strategy is StrategyName.AGENT and len(roles) > 1:
+        raise CliError(
+            f"--strategy agent takes one --role, not {len(roles)}",
+            hint="Without --role it is the one that coordinates; --strategy pipeline takes any number.",
+            code=USAGE,
+        )
     text = _read_goal(goal, file)
     from archon_services.cli.following import Order
 
-    order = Order(text, tuple(role or ()), session, timeout)
-    raise typer.Exit(asyncio.run(run_order(order, orchestrator, as_json=as_json, quiet=quiet)))
+    order = Order(
+        text,
+        tuple(roles),
+        session,
+        timeout,
+        str(strategy or ""),
+        budget_of(tokens=budget_tokens, cost=budget_cost, depth=budget_depth),
+    )
+    raise typer.Exit(asyncio.run(_run(order, orchestrator, as_json=as_json, quiet=quiet)))
 
 
-async def run_order(order: Order, orchestrator: str, *, as_json: bool = False, quiet: bool = False) -> int:
-    """Runs it on the mesh that is there, else on one of its own; shows it; returns the exit code."""
+async def _run(order: Order, orchestrator: str, *, as_json: bool, quiet: bool) -> int:
     from archon_services.cli.following import run_to_end
-    from archon_services.cli.hosting import own_mesh
-    from archon_services.cli.output import console, say
-    from archon_services.cli.signals import Signals
-    from archon_services.cli.target import target_of, target_or_none
-    from archon_services.mesh_up import Home, MeshOptions
+    from archon_services.cli.hosting import some_mesh
 
-    home = Home.find()
-    screen = _screen(as_json=as_json, quiet=quiet)
-    target = target_or_none(orchestrator, home)
-    with Signals() as signals, ExitStack() as starting:
-        if target is not None:
-            outcome = await run_to_end(target, order, screen, signals)
-        else:
-            if not quiet:
-                say(f"No mesh is up: starting one for this run, in {home.root} (`archon up` keeps one).")
-            if sys.stderr.isatty():
-                starting.enter_context(console(stderr=True).status("starting the mesh"))
-            async with own_mesh(home, MeshOptions(), signals) as mesh:
-                starting.close()
-                outcome = await run_to_end(target_of(mesh.state()), order, screen, signals)
+    async with some_mesh(orchestrator, quiet=quiet) as (target, signals):
+        outcome = await run_to_end(target, order, make_screen(as_json=as_json, quiet=quiet), signals)
     if not as_json:
-        _show(outcome, quiet=quiet)
+        show_outcome(outcome, quiet=quiet)
     return outcome.code
 
 
-def _screen(*, as_json: bool, quiet: bool) -> Screen:
+def make_screen(*, as_json: bool = False, quiet: bool = False) -> Screen:
+    """What shows a run here."""
     from archon_services.cli.output import is_terminal
     from archon_services.cli.run_screen import JsonScreen, LineScreen, NoScreen, TreeScreen
 
@@ -93,7 +115,8 @@ def _screen(*, as_json: bool, quiet: bool) -> Screen:
     return TreeScreen() if is_terminal() else LineScreen()
 
 
-def _show(outcome: Outcome, *, quiet: bool) -> None:
+def show_outcome(outcome: Outcome, *, quiet: bool = False) -> None:
+    """The answer, then who did what."""
     from archon_services.cli.output import say
     from archon_services.cli.run_view import state_name
     from archon_services.cli.summary import print_answer, print_summary
