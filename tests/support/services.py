@@ -61,6 +61,11 @@ class ServiceProcess:
         """Sends a signal."""
         os.kill(self.pid, number)
 
+    def thaw(self) -> None:
+        """SIGCONT, where it lives: one that is frozen takes no SIGTERM."""
+        if self._process is not None and self._process.poll() is None:
+            self.send(signal.SIGCONT)
+
     async def kill(self) -> None:
         """kill -9, and its body is gone."""
         self.send(signal.SIGKILL)

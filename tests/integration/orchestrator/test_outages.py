@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
+from contextlib import AsyncExitStack
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +14,7 @@ from archon.api.common.v1 import common_pb2
 from archon.client import answer_text
 from archon.errors import ArchonError, RequestIdReused
 from archon.memory import MemoryGraphClient
+from archon_services.testing import EtcdProcess
 from tests.integration.orchestrator.conftest import Mesh
 from tests.support.services import eventually
 
@@ -180,6 +183,25 @@ async def test_durability_27_the_registry_may_be_gone_while_runs_go_on(own_mesh:
     await mesh.registry.start()
     for agent in mesh.agents:
         await mesh.seen(agent.address, within=15.0)
+
+
+async def test_durability_27_etcd_may_be_restarted_while_runs_go_on(tmp_path: Path) -> None:
+    async with AsyncExitStack() as stack:
+        etcd = EtcdProcess()
+        stack.push_async_callback(asyncio.to_thread, etcd.close)
+        await asyncio.to_thread(etcd.start)
+        mesh = Mesh(tmp_path, etcd.address)
+        await mesh.start()
+        stack.push_async_callback(mesh.stop)
+        await three(mesh, delay=0.3)
+        await mesh.client.submit("warm", wait=10)
+        handle = await mesh.client.submit("x")
+        await asyncio.to_thread(etcd.restart)
+        assert answer_text(await handle.result(timeout=10)) == WHOLE
+        await mesh.agent("late")
+        assert answer_text((await mesh.client.submit("y", roles=["late"], wait=10)).run) == "late()"
+        for agent in mesh.agents:
+            await mesh.seen(agent.address)
 
 
 async def test_durability_15_a_memory_service_that_is_down_stops_no_run_and_is_fed_when_it_comes_back(
