@@ -10,7 +10,7 @@ from typing import Any
 
 from rich.console import Console
 
-from archon.api.agent.v1 import agent_pb2
+from archon.api.agent.v1 import agent_pb2, session_pb2
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon_mesh.core.run import inputs as inp
@@ -18,7 +18,7 @@ from archon_mesh.core.run.common import Edge, Submission, TaskState, Want
 from archon_mesh.core.run.state import RunState
 from archon_services.orchestrator import driver
 from archon_services.orchestrator.journal import MemoryJournal
-from archon_services.orchestrator.ports import Delivery, SystemClock
+from archon_services.orchestrator.ports import Delivery, Standing, SystemClock
 from archon_services.orchestrator.runs import Runs
 from archon_services.orchestrator.watchers import Watchers
 
@@ -47,7 +47,10 @@ class Instant:
         result = inp.ResultIn(ref.task_id, ref.attempt, TaskState.COMPLETED, RESULT)
         asyncio.get_running_loop().call_soon(self._runs.deliver, ref.run_id, Delivery(result))
 
-    def adopt(self, instance_id: str, ref: common_pb2.TaskRef, role: str, remaining: float) -> None:
+    def adopt(self, instance_id: str, ref: common_pb2.TaskRef, role: str, standing: Standing) -> None:
+        pass
+
+    def tell(self, instance_id: str, ref: common_pb2.TaskRef, frame: session_pb2.OrchestratorFrame) -> None:
         pass
 
     def cancel(self, instance_id: str, ref: common_pb2.TaskRef, reason: str) -> None:

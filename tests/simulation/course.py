@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 from archon.api.orchestrator.v1 import run_pb2
 from archon.errors import ArchonError
 from archon_mesh.core.run import inputs as inp
-from archon_mesh.core.run.common import Edge, Submission
+from archon_mesh.core.run.common import Budget, Edge, Submission, Target
 from archon_services.orchestrator.ports import Delivery
 from tests.simulation.faults import Dice
 from tests.simulation.loop import VirtualLoop, run_virtual
@@ -47,6 +47,9 @@ async def _course(seed: int) -> Outcome:
     for role in roles:
         for _ in range(dice.random.randint(1, 2)):
             world.add_agent(role)
+    for _ in range(dice.random.randint(1, 2)):
+        world.add_agent("lead", (*roles, "boss", "lead"))
+        world.add_agent("boss", ("lead", *roles))
     await world.start_orchestrator()
     seen: dict[str, str] = {}
     watchers: list[asyncio.Task[None]] = []
@@ -91,6 +94,8 @@ async def _submitter(
     await asyncio.sleep(dice.random.uniform(0, FAULTS_LAST / 2))
     request_id = f"q{number}"
     twice = dice.random.random() < 0.3
+    delegating = dice.random.random() < 0.5
+    budget = Budget(dice.random.choice([0, 500, 3000]), 0, dice.random.choice([0, 1, 2]))
     goal = run_pb2.Submitted()
     goal.goal.add(text=f"goal {number}")
     for attempt in range(1000):
@@ -98,7 +103,11 @@ async def _submitter(
         if runs is None:
             await asyncio.sleep(0.1)
             continue
-        wanted = Submission(runs.new_id(), "default", request_id, "", "pipeline", roles, edges, RUN_TIMEOUT, goal)
+        run_id = runs.new_id()
+        wanted = Submission(run_id, "default", request_id, "", "pipeline", roles, edges, RUN_TIMEOUT, goal)
+        if delegating:
+            targets = tuple(Target(role, "", role in ("lead", "boss")) for role in (*roles, "lead", "boss"))
+            wanted = replace(wanted, strategy="agent", roles=("lead",), targets=targets, budget=budget)
         try:
             run_id, _created = await asyncio.wait_for(runs.submit(wanted, b"hash"), 5.0)
         except (ArchonError, TimeoutError):
@@ -154,7 +163,7 @@ async def _trouble(world: World, seen: dict[str, str]) -> None:
             await world.crash_orchestrator(zombie=False)
         elif world.runs is not None and dice.fault("orchestrator deposed while it works", 0.08):
             await world.crash_orchestrator(zombie=True)
-        elif world.runs is not None and seen and dice.fault("run cancelled", 0.04):
+        elif world.runs is not None and seen and dice.fault("run cancelled", 0.10):
             run_id = dice.random.choice(sorted(seen.values()))
             world.runs.deliver(run_id, Delivery(inp.Cancel("anonymous", "by the simulation")))
     dice.calm = True
@@ -164,6 +173,8 @@ async def _settle(world: World) -> None:
     """Faults have ended: everything must come to its end."""
     end = world.loop.time() + PATIENCE
     while world.loop.time() < end:
+        if world.check.violation is not None:
+            raise world.check.violation
         open_runs = await world.journal.open_runs()
         if not open_runs and not any(agent.held for agent in world.agents.values()):
             return

@@ -5,13 +5,15 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
-from archon_mesh.core.run import RunState, Task, engine
+from archon_mesh.core.run import Event, RunState, Task, engine
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.codec import encode_inputs
 from archon_mesh.core.run.common import TaskState
+from archon_mesh.core.run.delegation import delegate
 from archon_services.orchestrator import driver
 from tests.simulation.course import run_seed
 from tests.simulation.run import attempt
@@ -47,6 +49,8 @@ def test_a_thousand_seeds_of_crashes_delays_and_duplicates_hold_every_line_of_th
         "journal fails before the commit",
         "journal fails after the commit",
         "run cancelled",
+        "delegation cancelled",
+        "left without waiting",
     ):
         assert fired[fault] > 0, f"the fault {fault!r} never fired"
 
@@ -55,7 +59,7 @@ def test_a_seed_replays_exactly() -> None:
     assert run_seed(7) == run_seed(7)
 
 
-def caught(line: str, seeds: int = 400) -> bool:
+def caught(line: str, seeds: int = 1500) -> bool:
     """Whether the planted fault violates this line within so many seeds."""
     for seed in range(seeds):
         try:
@@ -101,3 +105,23 @@ def test_an_input_that_is_decided_but_not_stored_is_caught(monkeypatch: pytest.M
 
     monkeypatch.setattr(driver, "encode_inputs", careless)
     assert caught("V6")
+
+
+def test_a_delegation_that_is_forgotten_and_made_again_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    def careless(run: RunState, task: Task, given: inp.DelegateIn) -> list[Event]:
+        return delegate(run, replace(task, children={}), given)
+
+    monkeypatch.setattr(engine, "delegate", careless)
+    assert caught("V9")
+
+
+def test_an_answer_to_a_delegation_that_leaves_before_its_result_is_durable_is_caught(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Task, "answered", property(lambda task: task.live))
+    assert caught("V5")
+
+
+def test_a_budget_that_is_given_out_twice_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "grant", lambda run, task, wanted: wanted)
+    assert caught("V13")

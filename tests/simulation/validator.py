@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
-from archon.api.agent.v1 import agent_pb2
+from archon.api.agent.v1 import agent_pb2, session_pb2
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon_mesh.core.run import RunState, decide, open_effects
@@ -33,6 +33,16 @@ class Check:
     def __init__(self) -> None:
         self.journal: MemoryJournal | None = None
         self.given: dict[tuple[str, int], tuple[str, ...]] = {}
+        self.answers: dict[tuple[str, str], bytes] = {}
+        self.violation: Violation | None = None
+        """The first: raised in a driver it would only look like one that fails."""
+
+    def _must(self, line: str, holds: bool, why: object = "") -> None:
+        try:
+            must(line, holds, why)
+        except Violation as violation:
+            self.violation = self.violation or violation
+            raise
 
     def _events(self, run_id: str) -> list[run_pb2.RunEvent]:
         assert self.journal is not None
@@ -48,11 +58,35 @@ class Check:
             and (e.task.task_id, e.task.attempt) == (ref.task_id, ref.attempt)
             and e.dispatched.instance_id == instance_id
         ]
-        must("V5", bool(dispatched), f"{ref.task_id} attempt {ref.attempt} left before its dispatch was durable")
+        self._must("V5", bool(dispatched), f"{ref.task_id} attempt {ref.attempt} left before its dispatch was durable")
         texts = tuple(part.text for item in task.context for part in item.parts)
         recorded = tuple(events[g.seq - 1].result.output[0].text for g in dispatched[0].dispatched.given)
-        must("V11", texts == recorded, f"given {texts}, recorded {recorded}")
+        self._must("V11", texts == recorded, f"given {texts}, recorded {recorded}")
         self.given[ref.task_id, ref.attempt] = texts
+
+    def answered(self, ref: common_pb2.TaskRef, told: session_pb2.DelegateResult) -> None:
+        """V5: DelegateResult leaves after the child's end is durable. V9: later attempts get the same bytes."""
+        events = self._events(ref.run_id)
+        asked = [
+            e.delegated
+            for e in events
+            if e.WhichOneof("event") == "delegated"
+            and (e.task.task_id, e.task.attempt) == (ref.task_id, ref.attempt)
+            and e.delegated.delegation_id == told.delegation_id
+        ]
+        self._must("V5", len(asked) == 1, f"{told.delegation_id} of {ref.task_id} was answered before it was durable")
+        if asked[0].HasField("failure"):
+            return
+        child = asked[0].child_task_id
+        ended = any(
+            e.task.task_id == child
+            and (e.WhichOneof("event") in ("result", "discarded") or e.task_state.state > 2 or e.task_state.stopping)
+            for e in events
+        )
+        self._must("V5", ended, f"{told.delegation_id} of {ref.task_id} was answered before {child} had ended")
+        bytes_of = told.result.SerializeToString(deterministic=True)
+        first = self.answers.setdefault((ref.task_id, asked[0].memo_key), bytes_of)
+        self._must("V9", first == bytes_of, f"{asked[0].memo_key} of {ref.task_id} was answered in two ways")
 
     def acked(self, ref: common_pb2.TaskRef) -> None:
         """V5: an accepted ack means that the event is durable."""
@@ -61,7 +95,7 @@ class Check:
             and (e.WhichOneof("event") == "run_state" or e.task.task_id == ref.task_id)
             for e in self._events(ref.run_id)
         )
-        must("V5", seen, f"the result of {ref.task_id} was acked before it was durable")
+        self._must("V5", seen, f"the result of {ref.task_id} was acked before it was durable")
 
 
 async def validate_run(journal: MemoryJournal, run_id: str, ledger: list[Execution]) -> RunState:
@@ -77,8 +111,12 @@ async def validate_run(journal: MemoryJournal, run_id: str, ledger: list[Executi
     _epochs(protos)
     run = await _decided_again(journal, run_id, events, times)
     if run.state is TaskState.COMPLETED:
-        for task in run.tasks.values():
+        for task in run.roots():
             must("V8", task.result_seq > 0, f"{task.task_id} has no result in a completed run")
+    must("V7", all(task.ended for task in run.tasks.values()), f"run {run_id} ended before its tasks")
+    budget = run.submission.budget if run.submission else None
+    if budget is not None and budget.tokens:
+        must("V13", run.spent.tokens <= budget.tokens, f"{run.spent} of {budget} were spent")
     _redone(events, [e for e in ledger if e.task_id.split(".")[0] == run_id])
     return run
 
@@ -88,18 +126,26 @@ def _attempts(events: list[Any]) -> None:
     ended: dict[str, bool] = defaultdict(lambda: True)
     results: set[str] = set()
     cancelled = False
+    stopped: set[str] = set()
+    children: dict[tuple[str, str], str] = {}
     done: set[str] = set()
     for event in events:
         if isinstance(event, ev.CancelRequested):
             cancelled = True
         if isinstance(event, ev.Dispatched):
             must("V10", not cancelled, f"{event.task_id} was dispatched after the cancel")
+            must("V10", event.task_id not in stopped, f"{event.task_id} was dispatched after it was to stop")
             must("V3", event.attempt == current[event.task_id] + 1, event)
             must("V3", ended[event.task_id], f"attempt {event.attempt} of {event.task_id} beside a live one")
             must("V3", event.task_id not in results, f"{event.task_id} was dispatched after its result")
             for given in event.given:
                 must("V11", given.role in done, f"{event.role} began before {given.role} was done")
             current[event.task_id], ended[event.task_id] = event.attempt, False
+        elif isinstance(event, ev.TaskStopping):
+            stopped.add(event.task_id)
+        elif isinstance(event, ev.Delegated) and event.child:
+            known = children.setdefault((event.task_id, event.memo_key), event.child)
+            must("V9", known == event.child, f"{event.memo_key} of {event.task_id} is both {known} and {event.child}")
         elif isinstance(event, (ev.Lost, ev.Rejected)):
             must("V3", event.attempt == current[event.task_id] and not ended[event.task_id], event)
             ended[event.task_id] = True

@@ -7,13 +7,13 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from archon.api.agent.v1 import agent_pb2
+from archon.api.agent.v1 import agent_pb2, session_pb2
 from archon.api.common.v1 import common_pb2
 from archon.errors import Unavailable
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.common import Failure, Want, quantize
 from archon_services.orchestrator.journal import Append, MemoryJournal, NewRun, Outcome
-from archon_services.orchestrator.ports import Delivery
+from archon_services.orchestrator.ports import Delivery, Standing
 from archon_services.orchestrator.runs import Runs
 from tests.simulation.agents import Execution, Key, SimAgent
 from tests.simulation.faults import Dice
@@ -70,11 +70,13 @@ class SimTransport:
         self.dead = False
         self._bound: dict[str, set[Key]] = {}
         self._reserved: dict[str, int] = {}
+        self._open: dict[Key, set[str]] = {}
         self._waiting: dict[str, dict[int, Callable[[], None]]] = {}
         self._ticket = 0
 
     def _room(self, agent: SimAgent) -> int:
-        used = len(self._bound.get(agent.instance_id, ())) + self._reserved.get(agent.instance_id, 0)
+        bound = self._bound.get(agent.instance_id, set())
+        used = sum(not self._open.get(key) for key in bound) + self._reserved.get(agent.instance_id, 0)
         return agent.capacity - used
 
     def reserve(self, want: Want) -> str | None:
@@ -106,9 +108,15 @@ class SimTransport:
         self.world.check.assigned(ref, instance_id, task)
         self._send(instance_id, ref, lambda agent: agent.assign(_copy(ref), task))
 
-    def adopt(self, instance_id: str, ref: common_pb2.TaskRef, role: str, remaining: float) -> None:
+    def adopt(self, instance_id: str, ref: common_pb2.TaskRef, role: str, standing: Standing) -> None:
         self._bound.setdefault(instance_id, set()).add((ref.task_id, ref.attempt))
         self._send(instance_id, ref, lambda agent: agent.adopt(_copy(ref)))
+
+    def tell(self, instance_id: str, ref: common_pb2.TaskRef, frame: session_pb2.OrchestratorFrame) -> None:
+        if frame.HasField("delegate_result"):
+            self.world.check.answered(ref, frame.delegate_result)
+            self._open.get((ref.task_id, ref.attempt), set()).discard(frame.delegate_result.delegation_id)
+        self._send(instance_id, ref, lambda agent: agent.told(_copy(ref), frame))
 
     def cancel(self, instance_id: str, ref: common_pb2.TaskRef, reason: str) -> None:
         self._send(instance_id, ref, lambda agent: agent.cancel(_copy(ref)))
@@ -148,11 +156,36 @@ class SimTransport:
         """A frame of an agent arrives."""
         if self.dead:
             return
+        if isinstance(said, (inp.DelegateIn, inp.CancelDelegationIn, inp.BudgetRequestIn)):
+            if (ref.task_id, ref.attempt) not in self._bound.get(agent.instance_id, ()):
+                self.world.later(self.world.dice.delay(0.005), lambda: agent.cancel(_copy(ref)))
+                return
+            if isinstance(said, inp.DelegateIn):
+                self._open.setdefault((ref.task_id, ref.attempt), set()).add(said.delegation_id)
+            self.runs.deliver(ref.run_id, Delivery(said, _AskReceipt(self, agent, _copy(ref))))
+            self.room_changed()
+            return
         self._bound.get(agent.instance_id, set()).discard((ref.task_id, ref.attempt))
         receipt = _SimReceipt(self, agent, _copy(ref)) if isinstance(said, inp.ResultIn) else None
         records = (agent_pb2.CallRecord(kind=agent_pb2.RECORD_KIND_MODEL, request_json="{}"),) if receipt else ()
         self.runs.deliver(ref.run_id, Delivery(said, receipt, records))
         self.room_changed()
+
+
+class _AskReceipt:
+    """Of what is answered later, if at all."""
+
+    def __init__(self, transport: SimTransport, agent: SimAgent, ref: common_pb2.TaskRef) -> None:
+        self._transport = transport
+        self._agent = agent
+        self._ref = ref
+
+    def accept(self) -> None:
+        pass
+
+    def discard(self, reason: str) -> None:
+        world = self._transport.world
+        world.later(world.dice.delay(0.005), lambda: self._agent.settled(self._ref))
 
 
 class _SimReceipt:
@@ -192,19 +225,20 @@ class World:
     def later(self, seconds: float, what: Callable[[], None]) -> None:
         self.loop.call_later(seconds, what)
 
-    def add_agent(self, role: str) -> None:
+    def add_agent(self, role: str, others: tuple[str, ...] = ()) -> None:
         """A new instance registers."""
         self._names += 1
         name = f"{role}-{self._names}"
         capacity = self.dice.random.randint(1, 3)
-        self.agents[name] = SimAgent(name, role, capacity, self.dice, self._report, self.ledger)
+        self.agents[name] = SimAgent(name, role, capacity, self.dice, self._report, self.ledger, others)
         if self.transport is not None:
             self.transport.room_changed()
 
     def _report(self, agent: SimAgent, ref: common_pb2.TaskRef, said: object) -> None:
         """A frame of an agent goes out to whoever is the orchestrator when it arrives."""
-        if self.dice.fault("frame of an agent lost", 0.02) and isinstance(said, inp.ResultIn):
-            return  # it is parked, and offered again
+        again = isinstance(said, (inp.ResultIn, inp.DelegateIn, inp.BudgetRequestIn))
+        if self.dice.fault("frame of an agent lost", 0.02) and again:
+            return  # it is kept, and sent again
         wait = max(0.0, agent.frozen_until - self.loop.time())
         for _ in range(2 if self.dice.fault("frame of an agent doubled", 0.03) else 1):
             self.later(wait + self.dice.delay(0.005), lambda: self._arrive(agent, ref, said))
@@ -220,7 +254,7 @@ class World:
         if self.transport is not None:
             transport = self.transport
             self.later(0.5 + self.dice.delay(0.5), lambda: transport.lose_all(name))
-        self.later(0.5 + self.dice.delay(1.0), lambda: self.add_agent(agent.role))
+        self.later(0.5 + self.dice.delay(1.0), lambda: self.add_agent(agent.role, agent.others))
 
     def freeze_agent(self, name: str) -> None:
         """SIGSTOP for longer than the silence limit, then SIGCONT: a zombie that believes in its tasks."""

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from archon.agent import Answer, TaskContext
-from archon.agent.task import clean
+from archon.agent.values import clean
 from archon.errors import ArchonError, BudgetExhausted, InvalidArgument, OperationCancelled, ResourceExhausted
 from archon_mesh.core.messages import ChatMessage, ToolCall
 from archon_mesh.core.tool_messages import tool_answer, tool_failure

@@ -7,12 +7,17 @@ from collections.abc import Sequence
 from archon.api.agent.v1 import agent_pb2
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
+from archon_mesh.core.awareness import awareness_message
 from archon_mesh.core.run import RunState, Task
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run import inputs as inp
-from archon_services.orchestrator.convert.write import stamp
+from archon_mesh.core.run.budget import limits
+from archon_services.orchestrator.answers import remaining, result_of
+from archon_services.orchestrator.convert.write import amount_to_proto, stamp, state_to_proto
 from archon_services.orchestrator.journal import Publication, RecordRow
 from archon_services.orchestrator.ports import Delivery
+
+MAX_RESUMED_BYTES = 1024 * 1024
 
 _KINDS = {agent_pb2.RECORD_KIND_MODEL: "model", agent_pb2.RECORD_KIND_TOOL: "tool"}
 
@@ -23,18 +28,21 @@ def assign_task(run: RunState, task: Task, now: float) -> agent_pb2.AssignTask:
     said = run.submission.goal
     assigned = agent_pb2.AssignTask(idempotency_key=task.task_id)
     if isinstance(said, run_pb2.Submitted):
-        assigned.input.MergeFrom(said.goal)
         assigned.metadata.update(said.metadata)
-        if said.HasField("trace"):
+        asked = task.payload_in if isinstance(task.payload_in, run_pb2.Delegated) else None
+        assigned.input.MergeFrom(said.goal if asked is None else asked.input)
+        if asked is not None and asked.HasField("trace"):
+            assigned.trace.CopyFrom(asked.trace)
+        elif said.HasField("trace"):
             assigned.trace.CopyFrom(said.trace)
-        if said.HasField("budget"):
-            assigned.budget.CopyFrom(said.budget)
+    if any(limits(run, task)):
+        amount_to_proto(task.reserved, assigned.budget)
     if run.submission.session_id:
         assigned.conversation_id = f"{run.submission.session_id}/{task.role}"
-    stamp(assigned.remaining, max(0.0, run.deadline - now))
+    stamp(assigned.remaining, remaining(run, task, now))
     policies = {edge.upstream: edge.policy for edge in run.submission.edges if edge.downstream == task.role}
     for given in task.given:
-        upstream = run.tasks[run.by_role[given.role]]
+        upstream = next(one for one in run.tasks.values() if one.result_seq == given.seq)
         item = assigned.context.add(policy=policies.get(given.role, 1))
         item.ref.scope, item.ref.role = run.submission.scope, given.role
         item.ref.run_id, item.ref.seq, item.ref.version = run.submission.run_id, given.seq, upstream.memory_version
@@ -42,7 +50,48 @@ def assign_task(run: RunState, task: Task, now: float) -> agent_pb2.AssignTask:
         if isinstance(upstream.payload, agent_pb2.TaskResult):
             item.parts.MergeFrom(upstream.payload.output)
             item.metadata.update(upstream.payload.metadata)
+    if task.parent:
+        assigned.delegation_chain.extend(above.role for above in run.lineage(task)[:-1])
+    if run.submission.targets:
+        _tell_coordinator(run, task, assigned)
+    if task.children:
+        _resume(run, task, assigned)
     return assigned
+
+
+def _tell_coordinator(run: RunState, task: Task, assigned: agent_pb2.AssignTask) -> None:
+    """Whom a coordinating role may delegate to, and what depends on what among them."""
+    assert run.submission is not None
+    if not any(target.role == task.role and target.coordinator for target in run.submission.targets):
+        return
+    above = {one.role for one in run.lineage(task)}
+    targets = [target for target in run.submission.targets if target.role not in above]
+    order = [target.role for target in targets]
+    edges = [
+        (one.upstream, one.downstream) for one in run.submission.edges if {one.upstream, one.downstream} <= {*order}
+    ]
+    assigned.awareness = awareness_message(edges, order)
+    for target in targets:
+        assigned.delegation_targets.add(role=target.role, description=target.description)
+
+
+def _resume(run: RunState, task: Task, assigned: agent_pb2.AssignTask) -> None:
+    """What earlier attempts left. Results are left out where they get too large together: delegating the same again
+    gives each."""
+    if isinstance(task.checkpoint, run_pb2.Delegated):
+        assigned.resume.checkpoint = task.checkpoint.checkpoint
+    size = 0
+    for key, name in task.children.items():
+        child = run.tasks[name]
+        told = assigned.resume.delegations.add(memo_key=key, state=state_to_proto(child.state))
+        if isinstance(child.payload_in, run_pb2.Delegated):
+            told.input.MergeFrom(child.payload_in.input)
+        if child.answered:
+            told.result.CopyFrom(result_of(child))
+        size += told.ByteSize()
+        if size > MAX_RESUMED_BYTES:
+            told.ClearField("result")
+            told.ClearField("input")
 
 
 def publications(run: RunState, decided: Sequence[ev.Event], base: int) -> tuple[Publication, ...]:
@@ -69,7 +118,7 @@ def record_rows(run_id: str, batch: Sequence[Delivery], run: RunState) -> tuple[
     """The recorded calls that came with these deliveries."""
     rows = []
     for delivery in batch:
-        if not delivery.records or not isinstance(delivery.given, (inp.ResultIn, inp.RecordsIn)):
+        if not delivery.records or not isinstance(delivery.given, (inp.ResultIn, inp.DelegateIn, inp.RecordsIn)):
             continue
         task = run.tasks.get(delivery.given.task_id)
         role = task.role if task is not None else ""

@@ -10,8 +10,8 @@ from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.api.orchestrator.v1 import run_pb2
 from archon.errors import ArchonError, OutOfRange, RunExpired, Unavailable, UnknownRun
 from archon_mesh.core.run import inputs as inp
-from archon_mesh.core.run.common import Submission, quantize
-from archon_services.orchestrator.convert.read import seconds_of
+from archon_mesh.core.run.common import Submission
+from archon_services.orchestrator.convert.read import budget_from_proto
 from archon_services.orchestrator.following import RegistryFollower
 from archon_services.orchestrator.journal import Journal, RunRow
 from archon_services.orchestrator.journal.memory import same_request
@@ -19,7 +19,7 @@ from archon_services.orchestrator.journal.port import NewRun
 from archon_services.orchestrator.ports import Delivery
 from archon_services.orchestrator.runs import Runs
 from archon_services.orchestrator.summary import run_to_proto
-from archon_services.orchestrator.validation import DEFAULT_TIMEOUT, check_submit, payload_hash
+from archon_services.orchestrator.validation import check_submit, payload_hash, time_of, wants_agent
 
 ANSWER_MARGIN = 0.2
 CANCEL_TIMEOUT = 10.0
@@ -48,7 +48,8 @@ class Commands:
         return await self._runs.submit(submission, payload)
 
     async def _submission(self, request: pb.SubmitRunRequest) -> Submission:
-        chosen = await self._follower.choose(request.roles, request.capabilities, request.versions)
+        agent = wants_agent(request)
+        chosen = await self._follower.choose(request.roles, request.capabilities, request.versions, agent=agent)
         said = run_pb2.Submitted(goal=request.goal, metadata=request.metadata)
         if request.HasField("trace"):
             said.trace.CopyFrom(request.trace)
@@ -62,13 +63,15 @@ class Commands:
             tenant=_tenant(),
             request_id=request.request_id,
             session_id=request.session_id,
-            strategy="pipeline",
+            strategy="agent" if agent else "pipeline",
             roles=chosen.roles,
             edges=chosen.edges,
-            timeout=quantize(seconds_of(request.timeout)) if request.HasField("timeout") else DEFAULT_TIMEOUT,
+            timeout=time_of(request),
             goal=said,
             wants=chosen.wants,
             all_ancestors=chosen.all_ancestors,
+            targets=chosen.targets,
+            budget=budget_from_proto(request.budget),
         )
 
     async def wait(self, run_id: str, seconds: float) -> None:

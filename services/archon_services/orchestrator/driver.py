@@ -16,10 +16,23 @@ from itertools import count
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.errors import ArchonError, ResourceExhausted, Unavailable
-from archon_mesh.core.run import Adopt, Alarm, Assign, CancelAttempt, Effect, Place, RunState, decide, open_effects
+from archon_mesh.core.run import (
+    Adopt,
+    Alarm,
+    Answer,
+    Assign,
+    CancelAttempt,
+    Effect,
+    Grant,
+    Place,
+    RunState,
+    decide,
+    open_effects,
+)
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.codec import encode_inputs
+from archon_services.orchestrator.answers import budget_grant, delegate_result, standing
 from archon_services.orchestrator.assignment import assign_task, publications, record_rows
 from archon_services.orchestrator.convert import event_to_proto, fold_journal
 from archon_services.orchestrator.journal import Append, Journal, NewRun, Outcome
@@ -28,6 +41,7 @@ from archon_services.orchestrator.ports import Clock, Delivery, Transport
 _log = logging.getLogger(__name__)
 
 MAX_INBOX = 1_000
+_ASKING = (inp.DelegateIn, inp.CancelDelegationIn, inp.BudgetRequestIn)
 RETRY_DELAY = 0.2
 MAX_RETRY_DELAY = 5.0
 
@@ -123,6 +137,8 @@ class RunDriver:
                 decided.append(event)
                 if isinstance(event, ev.Discarded):
                     discarded[number] = event.reason
+            if isinstance(given, _ASKING) and not self._current(given.task_id, given.attempt):
+                discarded[number] = "ABORTED"  # nobody will answer: whoever asked is to stop
         placed: dict[tuple[str, int], str] = {}
         try:
             self._place(now, inputs, decided, placed)
@@ -142,6 +158,10 @@ class RunDriver:
             self._publish(self.run_id, written)
         self._settle(batch, discarded)
         self._do(placed)
+
+    def _current(self, task_id: str, attempt: int) -> bool:
+        task = self.state.tasks.get(task_id)
+        return task is not None and task.live and task.attempt == attempt
 
     def _decide(self, given: inp.Input, now: float) -> list[ev.Event]:
         events = decide(self.state, given, now)
@@ -174,9 +194,9 @@ class RunDriver:
             events = self._decide(given, now)
             if not any(isinstance(event, ev.Dispatched) for event in events):
                 self._transport.release(placed.pop((effect.task_id, effect.attempt)))
-                continue
-            inputs.append(given)
-            decided += events
+            if events:
+                inputs.append(given)
+                decided += events
 
     def _freed(self, task_id: str) -> Callable[[], None]:
         def wake() -> None:
@@ -251,18 +271,26 @@ class RunDriver:
                     assigned = assign_task(self.state, task, self._clock.now())
                     self._transport.assign(effect.instance_id, self._ref(effect), task.role, assigned)
                 case Adopt():
-                    role = self.state.tasks[effect.task_id].role
-                    remaining = self.state.deadline - self._clock.now()
-                    self._transport.adopt(effect.instance_id, self._ref(effect), role, remaining)
+                    task = self.state.tasks[effect.task_id]
+                    stands = standing(self.state, task, self._clock.now())
+                    self._transport.adopt(effect.instance_id, self._ref(effect), task.role, stands)
                 case CancelAttempt():
-                    reason = self.state.failure.message if self.state.failure else "the run ends"
-                    self._transport.cancel(effect.instance_id, self._ref(effect), reason)
+                    why = self.state.tasks[effect.task_id].failure or self.state.failure
+                    self._transport.cancel(
+                        effect.instance_id, self._ref(effect), why.message if why else "the run ends"
+                    )
+                case Answer():
+                    told = delegate_result(self.state, self.state.tasks[effect.task_id], effect.delegation_id)
+                    self._transport.tell(effect.instance_id, self._ref(effect), told)
+                case Grant():
+                    told = budget_grant(self.state.tasks[effect.task_id], effect.request_id)
+                    self._transport.tell(effect.instance_id, self._ref(effect), told)
                 case _:
                     pass
         self._done = effects
         self._set_alarm(effects)
 
-    def _ref(self, effect: Assign | Adopt | CancelAttempt) -> common_pb2.TaskRef:
+    def _ref(self, effect: Assign | Adopt | CancelAttempt | Answer | Grant) -> common_pb2.TaskRef:
         return common_pb2.TaskRef(
             task_id=effect.task_id, run_id=self.run_id, attempt=effect.attempt, epoch=effect.epoch
         )
@@ -294,8 +322,14 @@ class RunDriver:
 
 
 def _in_order(effects: Iterable[Effect]) -> list[Effect]:
-    """By task: sets have no order, and the same course must be the same every time."""
-    return sorted(effects, key=lambda effect: getattr(effect, "task_id", ""))
+    """By task: sets have no order, and the same course must be the same every time. What an attempt is told comes after
+    it was assigned or adopted."""
+    return sorted(effects, key=_place)
+
+
+def _place(effect: Effect) -> tuple[str, str]:
+    told = getattr(effect, "delegation_id", "") or getattr(effect, "request_id", "")
+    return getattr(effect, "task_id", ""), told
 
 
 async def fold_run(journal: Journal, run_id: str) -> RunState:

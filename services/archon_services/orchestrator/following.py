@@ -37,16 +37,20 @@ class RegistryFollower:
             await asyncio.wait([self._task], timeout=2.0)
         await self._client.close()
 
-    async def choose(self, roles: Sequence[str], capabilities: Sequence[str], versions: Mapping[str, str]) -> Chosen:
-        """As Topology.choose; before it says no, it asks the registry afresh: what has just registered counts."""
+    async def choose(
+        self, roles: Sequence[str], capabilities: Sequence[str], versions: Mapping[str, str], *, agent: bool
+    ) -> Chosen:
+        """As Topology.choose, or with `agent` as Topology.choose_agent; before it says no, it asks the registry afresh:
+        what has just registered counts."""
+        choose = self.topology.choose_agent if agent else self.topology.choose
         try:
-            return self.topology.choose(roles, capabilities, versions)
+            return choose(roles, capabilities, versions)
         except (UnknownRole, UnknownCapability, FailedPrecondition, Unavailable):
             try:
                 await self._refresh()
             except ArchonError as error:
                 _log.info("the registry can't be asked now: %s", error)
-            return self.topology.choose(roles, capabilities, versions)
+            return choose(roles, capabilities, versions)
 
     async def _refresh(self) -> None:
         timeout = context.timeout(FRESH_TIMEOUT)

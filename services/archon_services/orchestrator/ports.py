@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from archon.api.agent.v1 import agent_pb2
+from archon.api.agent.v1 import agent_pb2, session_pb2
 from archon.api.common.v1 import common_pb2
 from archon_mesh.core.run.common import Want, quantize
 from archon_mesh.core.run.inputs import Input
@@ -65,6 +65,16 @@ class Inbox(Protocol):
     def progress(self, ref: common_pb2.TaskRef, progress: agent_pb2.Progress) -> None: ...
 
 
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How an attempt stands in the journal: seconds `remaining`, the last of the agent's frames that is `applied`, the
+    delegations that it has no answer to yet."""
+
+    remaining: float
+    applied: int = 0
+    outstanding: frozenset[str] = frozenset()
+
+
 class Transport(Protocol):
     """Reaches instances of roles. Nothing here waits."""
 
@@ -84,8 +94,12 @@ class Transport(Protocol):
         """Uses a reserved slot."""
         ...
 
-    def adopt(self, instance_id: str, ref: common_pb2.TaskRef, role: str, remaining: float) -> None:
+    def adopt(self, instance_id: str, ref: common_pb2.TaskRef, role: str, standing: Standing) -> None:
         """Asks an instance whether it still holds an attempt; the answer comes as a delivery."""
+        ...
+
+    def tell(self, instance_id: str, ref: common_pb2.TaskRef, frame: session_pb2.OrchestratorFrame) -> None:
+        """Tells an attempt what it asked for. A delegation's result waits until the task may take a slot again."""
         ...
 
     def cancel(self, instance_id: str, ref: common_pb2.TaskRef, reason: str) -> None: ...

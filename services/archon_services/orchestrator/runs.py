@@ -14,7 +14,9 @@ from archon.api.orchestrator.v1 import run_pb2
 from archon.errors import ArchonError, DataLoss, ResourceExhausted, Unavailable, UnknownRun
 from archon_mesh.core.run import RunState
 from archon_mesh.core.run import inputs as inp
+from archon_mesh.core.run.budget import limits
 from archon_mesh.core.run.common import Submission
+from archon_services.orchestrator.convert.read import amount_from_usage
 from archon_services.orchestrator.convert.write import stamp
 from archon_services.orchestrator.driver import RunDriver, fold_run
 from archon_services.orchestrator.journal import Journal, NewRun
@@ -175,10 +177,12 @@ class Runs:
     def progress(self, ref: common_pb2.TaskRef, progress: agent_pb2.Progress) -> None:
         """See ports.Inbox. Passing events go to watchers and nowhere else; none of an attempt that is over."""
         driver = self._drivers.get(ref.run_id)
-        if driver is None or not self.watchers.watched(ref.run_id):
+        task = driver.state.tasks.get(ref.task_id) if driver is not None else None
+        if driver is None or task is None or not task.live or task.attempt != ref.attempt:
             return
-        task = driver.state.tasks.get(ref.task_id)
-        if task is None or not task.live or task.attempt != ref.attempt:
+        if progress.HasField("usage") and any(limits(driver.state, task)):
+            driver.offer(Delivery(inp.UsageIn(ref.task_id, ref.attempt, amount_from_usage(progress.usage))))
+        if not self.watchers.watched(ref.run_id):
             return
         event = run_pb2.RunEvent(run_id=ref.run_id, task=ref)
         stamp(event.time, self._clock.now())

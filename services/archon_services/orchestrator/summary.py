@@ -7,6 +7,7 @@ from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon_mesh.core.run import RunState, Task
 from archon_mesh.core.run.common import TaskState
+from archon_mesh.core.run.effects import want_of
 from archon_services.orchestrator.convert import failure_to_proto
 from archon_services.orchestrator.convert.write import STRATEGIES, stamp, state_to_proto
 from archon_services.orchestrator.journal import RunRow
@@ -58,6 +59,7 @@ def _task(run: RunState, task: Task) -> run_pb2.Task:
         stamp(out.start_time, task.start_time)
     if task.end_time:
         stamp(out.end_time, task.end_time)
+    out.parent_task_id = task.parent
     if isinstance(task.payload, agent_pb2.TaskResult):
         out.usage.CopyFrom(task.payload.usage)
     if task.failure is not None:
@@ -66,13 +68,17 @@ def _task(run: RunState, task: Task) -> run_pb2.Task:
 
 
 def _waiting_for(run: RunState, task: Task) -> str:
-    if task.live or task.ended or run.ended:
+    if task.ended or run.ended:
         return ""
+    if task.live:
+        open_ones = [run.tasks[one.child] for one in task.delegations.values() if one.child and not one.cancelled]
+        roles = sorted({child.role for child in open_ones if not child.answered})
+        return f"the answer of {', '.join(roles)}" if roles else ""
     for name in task.predecessors:
         if run.tasks[name].state is not TaskState.COMPLETED:
             return f"the answer of {run.tasks[name].role}"
     assert run.submission is not None
-    want = run.submission.want(task.role)
+    want = want_of(run.submission, task)
     having = f" that has {want.capability}" if want.capability else ""
     version = f" {want.version}" if want.version else ""
     return f"an instance of {task.role}{version}{having} with room"

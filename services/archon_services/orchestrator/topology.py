@@ -14,20 +14,23 @@ from archon.errors import (
     UnknownRole,
 )
 from archon.registry import Graph, PropagationPolicy, Registration, RegistryChange
-from archon_mesh.core.run.common import Edge, Want
+from archon_mesh.core.run.common import Edge, Target, Want
+from archon_services.versions import version_key
 
 _POLICIES = {policy: number for number, policy in enumerate(PropagationPolicy, 1)}
 
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """What a pipeline is made of: its roles in topological order, the edges among them, what is wanted of instances
-    beside the role, and the roles that are handed the answers of all ancestors."""
+    """What a run is made of: the roles that it begins with in topological order, the edges among all that take part,
+    what is wanted of instances beside the role, the roles that are handed the answers of all ancestors, and those that
+    can be delegated to."""
 
     roles: tuple[str, ...]
     edges: tuple[Edge, ...]
     wants: tuple[Want, ...]
     all_ancestors: tuple[str, ...]
+    targets: tuple[Target, ...] = ()
 
 
 class Topology:
@@ -64,6 +67,33 @@ class Topology:
         """A pipeline of these roles, or of all that stand on an edge. Raises UnknownRole, UnknownCapability,
         InvalidArgument (a version for a role that takes no part), FailedPrecondition where no role stands on an edge,
         Unavailable where the registry was never heard."""
+        wanted, wants = self._asked_for(roles, capabilities)
+        edges = self.graph.edges
+        if not wanted:
+            wanted = {edge.upstream for edge in edges} | {edge.downstream for edge in edges}
+            if not wanted:
+                raise FailedPrecondition(
+                    "there is no pipeline: no role depends on another; start roles with depends_on, or name roles"
+                )
+        coordinated = any(one.coordinator for one in self.instances.values() if one.role in wanted)
+        return self._chosen(wanted, wanted, wants, versions, self._targets() if coordinated else ())
+
+    def choose_agent(self, roles: Iterable[str], capabilities: Iterable[str], versions: Mapping[str, str]) -> Chosen:
+        """The one role, or the one that coordinates, and all that it may delegate to. Raises as `choose` does, and
+        FailedPrecondition where none is named and not exactly one role coordinates."""
+        wanted, wants = self._asked_for(roles, capabilities)
+        if not wanted:
+            wanted = {one.role for one in self.instances.values() if one.coordinator}
+            if len(wanted) != 1:
+                raise FailedPrecondition(
+                    f"name the role that the goal goes to: {_named(wanted)} coordinate"
+                    if wanted
+                    else "no role coordinates: start one that does, or name the role that the goal goes to"
+                )
+        targets = self._targets()
+        return self._chosen(wanted, wanted | {target.role for target in targets}, wants, versions, targets)
+
+    def _asked_for(self, roles: Iterable[str], capabilities: Iterable[str]) -> tuple[set[str], dict[str, str]]:
         if not self.heard:
             raise Unavailable("the registry has not been heard yet", retry_delay=1.0)
         wanted = set(roles)
@@ -73,22 +103,22 @@ class Topology:
                 metadata={"role": role},
             )
         wants = {self._with_capability(capability): capability for capability in capabilities}
-        wanted |= set(wants)
-        edges = self.graph.edges
-        if not wanted:
-            wanted = {edge.upstream for edge in edges} | {edge.downstream for edge in edges}
-            if not wanted:
-                raise FailedPrecondition(
-                    "there is no pipeline: no role depends on another; start roles with depends_on, or name roles"
-                )
-        order = [role for role in self.graph.roles if role in wanted]
-        order += sorted(wanted - set(order))
-        chosen = tuple(
+        return wanted | set(wants), wants
+
+    def _chosen(
+        self,
+        first: set[str],
+        taking_part: set[str],
+        wants: dict[str, str],
+        versions: Mapping[str, str],
+        targets: tuple[Target, ...],
+    ) -> Chosen:
+        edges = tuple(
             Edge(edge.upstream, edge.downstream, _POLICIES[edge.policy])
-            for edge in edges
-            if edge.upstream in wanted and edge.downstream in wanted
+            for edge in self.graph.edges
+            if edge.upstream in taking_part and edge.downstream in taking_part
         )
-        for role in sorted(set(versions) - wanted):
+        for role in sorted(set(versions) - taking_part):
             raise InvalidArgument(
                 f"a version is wanted of {role!r}, which takes no part",
                 field_violations=[FieldViolation("versions", f"{role!r} takes no part")],
@@ -96,7 +126,24 @@ class Topology:
         named = sorted({*wants, *versions})
         extra = tuple(Want(role, wants.get(role, ""), versions.get(role, "")) for role in named)
         deep = {instance.role for instance in self.instances.values() if instance.all_ancestors}
-        return Chosen(tuple(order), chosen, extra, tuple(role for role in order if role in deep))
+        ordered = tuple(role for role in self._order(taking_part) if role in deep)
+        return Chosen(self._order(first), edges, extra, ordered, targets)
+
+    def _order(self, roles: set[str]) -> tuple[str, ...]:
+        """Topological; roles without an edge come last."""
+        order = [role for role in self.graph.roles if role in roles]
+        return (*order, *sorted(roles - set(order)))
+
+    def _targets(self) -> tuple[Target, ...]:
+        """All roles that are played, in topological order."""
+        newest: dict[str, Registration] = {}
+        for instance in self.instances.values():
+            known = newest.get(instance.role)
+            if known is None or version_key(instance.version) > version_key(known.version):
+                newest[instance.role] = instance
+        return tuple(
+            Target(role, newest[role].description, newest[role].coordinator) for role in self._order(set(newest))
+        )
 
     def _with_capability(self, capability: str) -> str:
         offering = {

@@ -9,6 +9,7 @@ from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import orchestrator_service_pb2, run_pb2
 from archon.channel import MAX_CHECKED_BYTES
 from archon.errors import EmptyGoal, FieldViolation, InvalidArgument, MessageTooLarge, Unimplemented
+from archon_mesh.core.run.common import quantize
 from archon_services.orchestrator.convert.read import seconds_of
 
 DEFAULT_TIMEOUT = 3600.0
@@ -17,13 +18,14 @@ MAX_WAIT = 600.0
 MAX_ID = 256
 MAX_ROLES = 200
 MAX_METADATA = 64
+MAX_DEPTH = 32
 VERSION = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9}){0,7}(\.\*)?")
 
 
 def check_submit(request: orchestrator_service_pb2.SubmitRunRequest) -> None:
     """Raises EmptyGoal, MessageTooLarge, Unimplemented (a strategy that isn't served) or InvalidArgument with all
     violations."""
-    if request.strategy not in (run_pb2.STRATEGY_UNSPECIFIED, run_pb2.STRATEGY_PIPELINE):
+    if request.strategy not in (run_pb2.STRATEGY_UNSPECIFIED, run_pb2.STRATEGY_PIPELINE, run_pb2.STRATEGY_AGENT):
         known = request.strategy in run_pb2.Strategy.values()
         name = run_pb2.Strategy.Name(request.strategy) if known else str(request.strategy)
         raise Unimplemented(f"strategy {name} is not served by this orchestrator", metadata={"strategy": name})
@@ -60,6 +62,13 @@ def _violations(request: orchestrator_service_pb2.SubmitRunRequest) -> list[Fiel
             found.append(FieldViolation(name, f"longer than {MAX_ID} characters"))
     if request.roles and request.capabilities:
         found.append(FieldViolation("capabilities", "give roles or capabilities, not both"))
+    if request.strategy == run_pb2.STRATEGY_AGENT and len(request.roles) + len(request.capabilities) > 1:
+        found.append(FieldViolation("roles", "strategy AGENT takes one role, which may delegate to others"))
+    budget = request.budget
+    if min(budget.max_tokens, budget.max_cost_micro_usd, budget.max_depth) < 0 or budget.max_depth > MAX_DEPTH:
+        found.append(FieldViolation("budget", f"no part may be negative, max_depth at most {MAX_DEPTH}"))
+    if budget.HasField("max_time") and not 0 < seconds_of(budget.max_time) <= MAX_TIMEOUT:
+        found.append(FieldViolation("budget.max_time", f"must be above 0 and at most {MAX_TIMEOUT:g} s"))
     for role, version in request.versions.items():
         if not VERSION.fullmatch(version):
             found.append(FieldViolation("versions", f"{version!r} of {role!r} is no version such as 1.2 or 1.*"))
@@ -76,6 +85,21 @@ def _violations(request: orchestrator_service_pb2.SubmitRunRequest) -> list[Fiel
     if len(request.metadata) > MAX_METADATA or any(len(k) + len(v) > 4096 for k, v in request.metadata.items()):
         found.append(FieldViolation("metadata", f"more than {MAX_METADATA} keys, or one above 4,096 characters"))
     return found
+
+
+def wants_agent(request: orchestrator_service_pb2.SubmitRunRequest) -> bool:
+    """Whether the goal goes to one role: asked for, or where one is named and nothing else is said."""
+    if request.strategy == run_pb2.STRATEGY_UNSPECIFIED:
+        return len(request.roles) + len(request.capabilities) == 1
+    return request.strategy == run_pb2.STRATEGY_AGENT
+
+
+def time_of(request: orchestrator_service_pb2.SubmitRunRequest) -> float:
+    """The run's time in seconds: its timeout, or what its budget has of it where that is less."""
+    timeout = quantize(seconds_of(request.timeout)) if request.HasField("timeout") else DEFAULT_TIMEOUT
+    if request.budget.HasField("max_time"):
+        return min(timeout, quantize(seconds_of(request.budget.max_time)))
+    return timeout
 
 
 def payload_hash(request: orchestrator_service_pb2.SubmitRunRequest) -> bytes:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from archon.agent import TaskContext
-from archon.agent.task import Delegated
+from archon.agent.values import Delegated
 from archon.api.agent.v1 import agent_pb2, session_pb2
 from archon.api.common.v1 import common_pb2
 from archon.errors import (
@@ -26,6 +26,7 @@ from archon_mesh.core.messages import ChatMessage, ToolCall
 from archon_mesh.node import Role, answer_with, coordinate_with
 from archon_mesh.node.asking import OUTPUT_TOKENS
 from archon_mesh.node.coordinate import MAX_TURNS
+from tests.support.fake_link import FakeLink
 from tests.support.scripted_model import ScriptedModel, says
 
 LEAD = Role("lead", "You lead.", coordinator=True)
@@ -42,12 +43,12 @@ class Task(TaskContext):
             input=[common_pb2.Part(text="Make lunch.")], awareness=AWARENESS, delegation_targets=targets, **fields
         )
         self.sent: list[session_pb2.AgentFrame] = []
-        super().__init__(common_pb2.TaskRef(task_id="t", attempt=1), assigned, self.sent.append, role="lead")
+        super().__init__(common_pb2.TaskRef(task_id="t", attempt=1), assigned, FakeLink(self.sent), role="lead")
         self._plays = plays
         self.delegations: list[tuple[str, str]] = []
         self.cancelled: list[str] = []
         self.reserved: list[int] = []
-        self.budget: int | None = None
+        self.allowance: int | None = None
 
     @property
     def written(self) -> str:
@@ -68,7 +69,7 @@ class Task(TaskContext):
 
     async def reserve(self, *, tokens: int = 0, cost_micro_usd: int = 0) -> None:
         self.reserved.append(tokens)
-        if self.budget is not None and tokens > self.budget:
+        if self.allowance is not None and tokens > self.allowance:
             raise BudgetExhausted("there is not so much left")
 
 
@@ -259,13 +260,13 @@ async def test_a_model_that_never_stops_calling_fails_the_task() -> None:
 
 async def test_budget_is_reserved_before_each_call_and_an_empty_one_ends_the_task() -> None:
     task = Task()
-    task.budget = OUTPUT_TOKENS + 400
+    task.allowance = OUTPUT_TOKENS + 400
     model = ScriptedModel(says("", call("cook")), says("Never said."))
     task._plays["cook"] = "Soup. " * 400
     with pytest.raises(BudgetExhausted):
         await coordinate_with(LEAD, model)(task)
     assert len(model.requests) == 1
-    assert OUTPUT_TOKENS < task.reserved[0] < task.budget < task.reserved[1]
+    assert OUTPUT_TOKENS < task.reserved[0] < task.allowance < task.reserved[1]
 
 
 async def test_a_role_that_does_not_coordinate_reserves_too_and_sees_no_tools() -> None:
@@ -273,7 +274,7 @@ async def test_a_role_that_does_not_coordinate_reserves_too_and_sees_no_tools() 
     await answer_with(poet, model)(task)
     assert task.reserved == [-(-len("You rhyme.") // 4) + -(-len("Make lunch.") // 4) + 7]
     assert model.requests[0].tools == ()
-    task.budget = 5
+    task.allowance = 5
     with pytest.raises(BudgetExhausted):
         await answer_with(poet, model)(task)
     assert len(model.requests) == 1

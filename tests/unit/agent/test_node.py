@@ -20,6 +20,7 @@ from archon_services.agents.coordinator import ROLE as COORDINATOR
 from archon_services.agents.designer import ROLE as DESIGNER
 from archon_services.agents.implementer import ROLE as IMPLEMENTER
 from archon_services.agents.requirements import ROLE as REQUIREMENTS
+from tests.support.fake_link import FakeLink
 
 POET = Role("poet", "You are a poet.", temperature=0.5, max_tokens=40)
 
@@ -33,7 +34,7 @@ class Task(TaskContext):
             item = assigned.context.add(parts=[common_pb2.Part(text=answer)])
             item.ref.role, item.ref.version = role, version
         self.sent: list[session_pb2.AgentFrame] = []
-        super().__init__(common_pb2.TaskRef(task_id="t", attempt=1), assigned, self.sent.append, role="poet")
+        super().__init__(common_pb2.TaskRef(task_id="t", attempt=1), assigned, FakeLink(self.sent), role="poet")
 
     @property
     def written(self) -> str:

@@ -1,18 +1,22 @@
 """What a run is: events, state, and the two functions that decide."""
 
-from archon_mesh.core.run.effects import Adopt, Alarm, Assign, CancelAttempt, Effect, Place, open_effects
+from archon_mesh.core.run.effects import Adopt, Alarm, Answer, Assign, CancelAttempt, Effect, Grant, Place, open_effects
 from archon_mesh.core.run.engine import decide
 from archon_mesh.core.run.events import Event
 from archon_mesh.core.run.inputs import Input
-from archon_mesh.core.run.state import RunState, Task, fold
+from archon_mesh.core.run.state import RunState, fold
+from archon_mesh.core.run.task import Delegation, Task
 
 __all__ = [
     "Adopt",
     "Alarm",
+    "Answer",
     "Assign",
     "CancelAttempt",
+    "Delegation",
     "Effect",
     "Event",
+    "Grant",
     "Input",
     "Place",
     "RunState",

@@ -11,7 +11,7 @@ from dataclasses import fields
 from typing import Any
 
 from archon_mesh.core.run import inputs as inp
-from archon_mesh.core.run.common import Edge, Failure, Submission, TaskState, Want
+from archon_mesh.core.run.common import Amount, Budget, Edge, Failure, Submission, Target, TaskState, Want
 
 VERSION = 1
 
@@ -22,6 +22,10 @@ _TYPES: dict[str, type] = {
         inp.Claim,
         inp.SlotFound,
         inp.ResultIn,
+        inp.DelegateIn,
+        inp.CancelDelegationIn,
+        inp.BudgetRequestIn,
+        inp.UsageIn,
         inp.RejectIn,
         inp.LostIn,
         inp.RecordsIn,
@@ -32,6 +36,9 @@ _TYPES: dict[str, type] = {
         Failure,
         Edge,
         Want,
+        Target,
+        Amount,
+        Budget,
     )
 }
 _OPAQUE = frozenset({"payload", "goal"})

@@ -76,6 +76,42 @@ class Given:
 
 
 @dataclass(frozen=True, slots=True)
+class Target:
+    """A role that can be delegated to; a coordinator is told of the others."""
+
+    role: str
+    description: str = ""
+    coordinator: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """So much of a budget: tokens, and millionths of a US dollar."""
+
+    tokens: int = 0
+    cost: int = 0
+
+    def __add__(self, other: Amount) -> Amount:
+        return Amount(self.tokens + other.tokens, self.cost + other.cost)
+
+    def __sub__(self, other: Amount) -> Amount:
+        return Amount(self.tokens - other.tokens, self.cost - other.cost)
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What may be spent, and how deep delegations may nest. 0: no limit of that kind (of depth: the default)."""
+
+    tokens: int = 0
+    cost: int = 0
+    depth: int = 0
+
+
+NOTHING = Amount()
+NO_LIMIT = Budget()
+
+
+@dataclass(frozen=True, slots=True)
 class Submission:
     """What was asked for, as it is journaled: the graph as it stood included. Times are in seconds."""
 
@@ -92,6 +128,9 @@ class Submission:
     """Where more is wanted of a role's instances than the role."""
     all_ancestors: tuple[str, ...] = ()
     """The roles that are handed the answers of all their ancestors."""
+    targets: tuple[Target, ...] = ()
+    """The roles that can be delegated to, in topological order; empty where nobody who takes part coordinates."""
+    budget: Budget = NO_LIMIT
 
     def want(self, role: str) -> Want:
         """Who may take the role's task."""

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from archon_mesh.core.run.common import Want
+from archon_mesh.core.run.common import Submission, Want
 from archon_mesh.core.run.state import RunState
+from archon_mesh.core.run.task import Task
 
 CANCEL_GRACE = 5.0
 """Seconds that attempts get to end after a run was cancelled; then the run ends without them."""
@@ -56,13 +57,35 @@ class CancelAttempt:
 
 
 @dataclass(frozen=True, slots=True)
+class Answer:
+    """Tell the attempt what came of its delegation."""
+
+    task_id: str
+    attempt: int
+    epoch: int
+    instance_id: str
+    delegation_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """Tell the attempt how much more of the budget it may spend."""
+
+    task_id: str
+    attempt: int
+    epoch: int
+    instance_id: str
+    request_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class Alarm:
     """Wake the run at this time (wall seconds)."""
 
     at: float
 
 
-Effect = Place | Assign | Adopt | CancelAttempt | Alarm
+Effect = Place | Assign | Adopt | CancelAttempt | Answer | Grant | Alarm
 
 
 def open_effects(run: RunState) -> set[Effect]:
@@ -72,13 +95,28 @@ def open_effects(run: RunState) -> set[Effect]:
     effects: set[Effect] = set()
     for task in run.tasks.values():
         if task.live:
-            if run.ending is not None:
-                effects.add(CancelAttempt(task.task_id, task.attempt, run.epoch, task.instance_id))
-            elif task.dispatch_epoch == run.epoch:
-                effects.add(Assign(task.task_id, task.attempt, run.epoch, task.instance_id))
-            else:
-                effects.add(Adopt(task.task_id, task.attempt, run.epoch, task.instance_id))
+            effects |= _of_attempt(run, task)
         elif run.ready(task):
-            effects.add(Place(task.task_id, run.submission.want(task.role), task.attempt + 1, task.not_before))
+            effects.add(Place(task.task_id, want_of(run.submission, task), task.attempt + 1, task.not_before))
+        if task.deadline and not task.answered and run.ending is None:
+            effects.add(Alarm(task.deadline))
     effects.add(Alarm(run.deadline if run.ending is None else run.ending_since + CANCEL_GRACE))
+    return effects
+
+
+def want_of(submission: Submission, task: Task) -> Want:
+    """Who may take the task: what the run wants of the role, and what was delegated to a capability who has that."""
+    want = submission.want(task.role)
+    return Want(task.role, task.capability, want.version) if task.capability else want
+
+
+def _of_attempt(run: RunState, task: Task) -> set[Effect]:
+    key = task.task_id, task.attempt, run.epoch, task.instance_id
+    if run.ending is not None or task.stopping:
+        return {CancelAttempt(*key)}
+    effects: set[Effect] = {Assign(*key) if task.dispatch_epoch == run.epoch else Adopt(*key)}
+    for delegation_id, delegation in task.delegations.items():
+        if not delegation.cancelled and (delegation.failure is not None or run.tasks[delegation.child].answered):
+            effects.add(Answer(*key, delegation_id))
+    effects |= {Grant(*key, request_id) for request_id in task.requests}
     return effects

@@ -11,9 +11,14 @@ from typing import Any
 
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run import inputs as inp
-from archon_mesh.core.run.common import Failure, Given, TaskState, quantize
+from archon_mesh.core.run.budget import exhausted, first_slice, grant, overspent
+from archon_mesh.core.run.common import Failure, TaskState, quantize
+from archon_mesh.core.run.context import context_of
+from archon_mesh.core.run.delegation import cancel_delegation, delegate, expired
 from archon_mesh.core.run.effects import CANCEL_GRACE
-from archon_mesh.core.run.state import RunState, Task
+from archon_mesh.core.run.ending import orphans, then_end
+from archon_mesh.core.run.state import RunState
+from archon_mesh.core.run.task import Task
 
 MAX_LOSSES = 3
 """So many attempts that end with the loss of their process end the task as POISONED."""
@@ -47,7 +52,7 @@ def _too_many(run: RunState, happened: list[ev.Event]) -> list[ev.Event]:
     asked = ev.CancelRequested("", reason, "TOO_MANY_EVENTS")
     closed = {event.task_id for event in happened if isinstance(event, (ev.Lost, ev.Rejected))}
     kept = [event for event in happened if not isinstance(event, ev.Dispatched)]
-    return _then_end(run, [*kept, asked], closed, TaskState.FAILED, failure)
+    return then_end(run, [*kept, asked], closed, TaskState.FAILED, failure)
 
 
 def task_id(run_id: str, number: int) -> str:
@@ -75,18 +80,11 @@ def _slot_found(run: RunState, given: inp.SlotFound, now: float) -> list[ev.Even
     task = run.tasks.get(given.task_id)
     if task is None or run.ended or not run.ready(task) or now < task.not_before:
         return []
-    return [ev.Dispatched(task.task_id, task.attempt + 1, run.epoch, task.role, given.instance_id, _context(run, task))]
-
-
-def _context(run: RunState, task: Task) -> tuple[Given, ...]:
-    """The answers of the direct predecessors, or of all ancestors where the role asks for them, in dependency order."""
-    assert run.submission is not None
-    wanted = set(task.predecessors)
-    if task.role in run.submission.all_ancestors:
-        for name in reversed(run.tasks):  # tasks stand in topological order
-            if name in wanted:
-                wanted |= set(run.tasks[name].predecessors)
-    return tuple(Given(run.tasks[name].role, run.tasks[name].result_seq) for name in run.tasks if name in wanted)
+    reserved = first_slice(run, task)
+    if isinstance(reserved, Failure):
+        return _fail(run, task, [], reserved)
+    context = context_of(run, task)
+    return [ev.Dispatched(task.task_id, task.attempt + 1, run.epoch, task.role, given.instance_id, context, reserved)]
 
 
 def _current(run: RunState, name: str, attempt: int) -> Task | None:
@@ -106,17 +104,22 @@ def _result(run: RunState, given: inp.ResultIn, now: float) -> list[ev.Event]:
         return [*recorded, ev.Discarded(given.task_id, given.attempt, "ABORTED")]
     if run.ending is not None:
         reason = run.failure.reason if run.failure else "CANCELLED"
-        return _then_end(run, [*recorded, ev.Discarded(task.task_id, task.attempt, reason)], {task.task_id})
+        return then_end(run, [*recorded, ev.Discarded(task.task_id, task.attempt, reason)], {task.task_id})
+    if task.stopping:
+        reason = task.failure.reason if task.failure else "CANCELLED"
+        return [*recorded, ev.Discarded(task.task_id, task.attempt, reason)]
     state, failure = _final_state(given)
     publish = given.publish and state is TaskState.COMPLETED
-    result = ev.ResultReceived(task.task_id, task.attempt, task.role, state, given.payload, failure, publish)
+    result = ev.ResultReceived(
+        task.task_id, task.attempt, task.role, state, given.payload, failure, publish, given.spent
+    )
+    if task.parent:
+        return [*recorded, result, *orphans(run, task)]
     if state is not TaskState.COMPLETED:
-        return _then_end(run, [*recorded, result], {task.task_id}, TaskState.FAILED, failure)
-    if any(other.state is not TaskState.COMPLETED for other in run.tasks.values() if other is not task):
-        return [*recorded, result]
-    seq = run.last_seq + len(recorded) + 1
-    answers = tuple(seq if sink is task else sink.result_seq for sink in run.sinks())
-    return [*recorded, result, ev.RunEnded(TaskState.COMPLETED, None, answers)]
+        return then_end(run, [*recorded, result], {task.task_id}, TaskState.FAILED, failure)
+    if any(other.state is not TaskState.COMPLETED for other in run.roots() if other is not task):
+        return [*recorded, result, *orphans(run, task)]
+    return then_end(run, [*recorded, result], {task.task_id}, TaskState.COMPLETED)
 
 
 def _final_state(given: inp.ResultIn) -> tuple[TaskState, Failure | None]:
@@ -142,9 +145,11 @@ def _reject(run: RunState, given: inp.RejectIn, now: float) -> list[ev.Event]:
     delay = min(MAX_REJECT_DELAY, max(given.delay, 0.05 * 2 ** min(task.rejects, 7)))
     rejected = ev.Rejected(task.task_id, task.attempt, task.instance_id, given.failure, quantize(now + delay))
     if run.ending is not None:
-        return _then_end(run, [rejected], {task.task_id})
+        return then_end(run, [rejected], {task.task_id})
+    if task.stopping:
+        return [rejected, _stopped(task)]
     if task.rejects + 1 >= MAX_REJECTS:
-        return _give_up(run, task, rejected, given.failure)
+        return _fail(run, task, [rejected], given.failure)
     return [rejected]
 
 
@@ -154,7 +159,9 @@ def _lost(run: RunState, given: inp.LostIn, now: float) -> list[ev.Event]:
         return []
     lost = ev.Lost(task.task_id, task.attempt, task.instance_id, given.failure)
     if run.ending is not None:
-        return _then_end(run, [lost], {task.task_id})
+        return then_end(run, [lost], {task.task_id})
+    if task.stopping:
+        return [lost, _stopped(task)]
     if task.losses + 1 < MAX_LOSSES:
         return [lost]
     poisoned = Failure(
@@ -163,12 +170,55 @@ def _lost(run: RunState, given: inp.LostIn, now: float) -> list[ev.Event]:
         f"{task.losses + 1} attempts of {task.role} ended with the loss of their process",
         (("role", task.role), ("task_id", task.task_id)),
     )
-    return _give_up(run, task, lost, poisoned)
+    return _fail(run, task, [lost], poisoned)
 
 
-def _give_up(run: RunState, task: Task, last: ev.Event, failure: Failure) -> list[ev.Event]:
+def _stopped(task: Task) -> ev.Event:
+    return ev.TaskEnded(task.task_id, task.role, task.attempt, TaskState.CANCELED, task.failure)
+
+
+def _fail(run: RunState, task: Task, before: list[ev.Event], failure: Failure) -> list[ev.Event]:
+    """The task is given up. A delegated one's failure is its parent's to deal with, any other's is the run's."""
     ended = ev.TaskEnded(task.task_id, task.role, task.attempt, TaskState.FAILED, failure)
-    return _then_end(run, [last, ended], {task.task_id}, TaskState.FAILED, failure)
+    if task.parent:
+        return [*before, ended, *orphans(run, task)]
+    return then_end(run, [*before, ended], {task.task_id}, TaskState.FAILED, failure)
+
+
+def _delegate(run: RunState, given: inp.DelegateIn, now: float) -> list[ev.Event]:
+    task = _going_on(run, given.task_id, given.attempt)
+    if task is None:
+        return []
+    recorded = [ev.Recorded(given.task_id, given.attempt, given.records)] if given.records else []
+    return [*recorded, *delegate(run, task, given)]
+
+
+def _cancel_delegation(run: RunState, given: inp.CancelDelegationIn, now: float) -> list[ev.Event]:
+    task = _going_on(run, given.task_id, given.attempt)
+    return cancel_delegation(run, task, given) if task is not None else []
+
+
+def _going_on(run: RunState, name: str, attempt: int) -> Task | None:
+    """The current attempt's task, unless it is to stop."""
+    task = _current(run, name, attempt)
+    return None if task is None or run.ended or run.ending is not None or task.stopping else task
+
+
+def _budget_request(run: RunState, given: inp.BudgetRequestIn, now: float) -> list[ev.Event]:
+    task = _going_on(run, given.task_id, given.attempt)
+    if task is None or given.request_id in task.requests:
+        return []
+    reserved = grant(run, task, given.wanted)
+    return [ev.BudgetReserved(task.task_id, task.attempt, given.request_id, given.sequence, reserved)]
+
+
+def _usage(run: RunState, given: inp.UsageIn, now: float) -> list[ev.Event]:
+    task = _going_on(run, given.task_id, given.attempt)
+    if task is None or not overspent(run, task, given.spent):
+        return []
+    failure = exhausted(task)
+    asked = ev.CancelRequested("", failure.message, "BUDGET_EXHAUSTED")
+    return then_end(run, [asked], set(), TaskState.FAILED, failure)
 
 
 def _cancel(run: RunState, given: inp.Cancel, now: float) -> list[ev.Event]:
@@ -176,7 +226,7 @@ def _cancel(run: RunState, given: inp.Cancel, now: float) -> list[ev.Event]:
         return []
     reason = given.reason or "cancelled on request"
     failure = Failure("CANCELLED", "CANCELLED", reason)
-    return _then_end(run, [ev.CancelRequested(given.identity, reason)], set(), TaskState.CANCELED, failure)
+    return then_end(run, [ev.CancelRequested(given.identity, reason)], set(), TaskState.CANCELED, failure)
 
 
 def _tick(run: RunState, given: inp.Tick, now: float) -> list[ev.Event]:
@@ -186,33 +236,10 @@ def _tick(run: RunState, given: inp.Tick, now: float) -> list[ev.Event]:
         reason = f"the run's time of {run.submission.timeout:g} s was over"
         failure = Failure("DEADLINE_EXCEEDED", "RUN_TIMEOUT", reason)
         asked = ev.CancelRequested("", reason, "RUN_TIMEOUT")
-        return _then_end(run, [asked], set(), TaskState.FAILED, failure)
+        return then_end(run, [asked], set(), TaskState.FAILED, failure)
     if run.ending is not None and now >= run.ending_since + CANCEL_GRACE:
-        return _then_end(run, [], {task.task_id for task in run.live_tasks()})
-    return []
-
-
-def _then_end(
-    run: RunState,
-    happened: list[ev.Event],
-    closed: set[str],
-    state: TaskState | None = None,
-    failure: Failure | None = None,
-) -> list[ev.Event]:
-    """`happened`, and where no attempt but those of `closed` is live any more, the run's end after it: every task
-    that has no end yet is cancelled first. What the run was ending as already goes before `state`."""
-    if any(task.task_id not in closed for task in run.live_tasks()):
-        return happened
-    if run.ending is not None:
-        state, failure = run.ending, run.failure
-    assert state is not None
-    said = {event.task_id for event in happened if isinstance(event, (ev.ResultReceived, ev.TaskEnded, ev.Discarded))}
-    cancelled = [
-        ev.TaskEnded(task.task_id, task.role, task.attempt, TaskState.CANCELED, None)
-        for task in run.tasks.values()
-        if not task.ended and task.task_id not in said
-    ]
-    return [*happened, *cancelled, ev.RunEnded(state, failure, ())]
+        return then_end(run, [], {task.task_id for task in run.live_tasks()})
+    return expired(run, now) if run.ending is None else []
 
 
 def _records(run: RunState, given: inp.RecordsIn, now: float) -> list[ev.Event]:
@@ -233,6 +260,10 @@ _DECIDE: dict[type, Callable[[RunState, Any, float], list[ev.Event]]] = {
     inp.Claim: _claim,
     inp.SlotFound: _slot_found,
     inp.ResultIn: _result,
+    inp.DelegateIn: _delegate,
+    inp.CancelDelegationIn: _cancel_delegation,
+    inp.BudgetRequestIn: _budget_request,
+    inp.UsageIn: _usage,
     inp.RejectIn: _reject,
     inp.LostIn: _lost,
     inp.RecordsIn: _records,

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from archon_mesh.core.run.common import Failure, Given, Payload, Submission, TaskState
+from archon_mesh.core.run.common import (
+    NO_LIMIT,
+    NOTHING,
+    Amount,
+    Budget,
+    Failure,
+    Given,
+    Payload,
+    Submission,
+    TaskState,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,15 +36,17 @@ class Claimed:
 
 @dataclass(frozen=True, slots=True)
 class TaskCreated:
-    """A task was made, for one role."""
+    """A task was made, for one role: by the run, or by the task `parent` that delegated it."""
 
     task_id: str
     role: str
+    parent: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Dispatched:
-    """A task was given to an instance. The attempt is the fence between dispatches."""
+    """A task was given to an instance. The attempt is the fence between dispatches; `reserved` is its slice of the
+    budget, None where the run has none."""
 
     task_id: str
     attempt: int
@@ -42,6 +54,49 @@ class Dispatched:
     role: str
     instance_id: str
     given: tuple[Given, ...]
+    reserved: Amount | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Delegated:
+    """A task handed a part of itself on: to the task `child`, new or remembered under `memo_key`; empty where it was
+    refused, for `failure`. `payload` is what is asked, `sequence` the place of the frame that asked it; `checkpointed`
+    where the payload brings a checkpoint along."""
+
+    task_id: str
+    attempt: int
+    delegation_id: str
+    child: str
+    role: str
+    memo_key: str
+    sequence: int
+    capability: str = ""
+    timeout: float = 0.0
+    budget: Budget = NO_LIMIT
+    checkpointed: bool = False
+    payload: Payload = field(default=None, compare=False)
+    failure: Failure | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DelegationCancelled:
+    """The task needs no answer any more."""
+
+    task_id: str
+    attempt: int
+    delegation_id: str
+    sequence: int
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetReserved:
+    """More of the budget for an attempt; `reserved` is None where there is not so much left."""
+
+    task_id: str
+    attempt: int
+    request_id: str
+    sequence: int
+    reserved: Amount | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +110,7 @@ class ResultReceived:
     payload: Payload = field(compare=False)
     failure: Failure | None = None
     publish: bool = False
+    spent: Amount = NOTHING
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +144,16 @@ class Rejected:
 
 
 @dataclass(frozen=True, slots=True)
+class TaskStopping:
+    """An attempt is under way that nobody needs any more, or whose time is over: it is to stop."""
+
+    task_id: str
+    role: str
+    attempt: int
+    failure: Failure
+
+
+@dataclass(frozen=True, slots=True)
 class TaskEnded:
     """A task ended without a result: cancelled, or given up."""
 
@@ -100,7 +166,7 @@ class TaskEnded:
 
 @dataclass(frozen=True, slots=True)
 class CancelRequested:
-    """The run shall end: somebody asked, or (`cause` RUN_TIMEOUT) its time is over."""
+    """The run shall end: somebody asked, or (`cause`) its time is over, or its budget is spent."""
 
     identity: str
     reason: str
@@ -140,10 +206,14 @@ Event = (
     | Claimed
     | TaskCreated
     | Dispatched
+    | Delegated
+    | DelegationCancelled
+    | BudgetReserved
     | ResultReceived
     | Discarded
     | Lost
     | Rejected
+    | TaskStopping
     | TaskEnded
     | CancelRequested
     | Published

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from archon_mesh.core.run.common import Failure, Payload, Submission, TaskState
+from archon_mesh.core.run.common import NO_LIMIT, NOTHING, Amount, Budget, Failure, Payload, Submission, TaskState
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +43,59 @@ class ResultIn:
     failure: Failure | None = None
     publish: bool = True
     records: int = 0
+    spent: Amount = NOTHING
+
+
+@dataclass(frozen=True, slots=True)
+class DelegateIn:
+    """A task wants a part of itself done by `role`, or by whoever has `capability` (then `role` is who that is; empty:
+    nobody). `known` is false where nobody plays the role now. `digest` stands for target and input, `timeout` is in
+    seconds, `sequence` the frame's place among those of its attempt."""
+
+    task_id: str
+    attempt: int
+    delegation_id: str
+    sequence: int
+    role: str
+    known: bool
+    digest: str
+    payload: Payload = field(default=None, compare=False)
+    capability: str = ""
+    memo_key: str = ""
+    timeout: float = 60.0
+    budget: Budget = NO_LIMIT
+    checkpointed: bool = False
+    records: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CancelDelegationIn:
+    """A task needs the answer to a delegation no more."""
+
+    task_id: str
+    attempt: int
+    delegation_id: str
+    sequence: int
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetRequestIn:
+    """An attempt is about to spend more than it was given."""
+
+    task_id: str
+    attempt: int
+    request_id: str
+    sequence: int
+    wanted: Amount
+
+
+@dataclass(frozen=True, slots=True)
+class UsageIn:
+    """An attempt says what it has spent so far."""
+
+    task_id: str
+    attempt: int
+    spent: Amount
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,4 +148,19 @@ class Tick:
     """Time has passed."""
 
 
-Input = Submit | Claim | SlotFound | ResultIn | RejectIn | LostIn | RecordsIn | PublishedIn | Cancel | Tick
+Input = (
+    Submit
+    | Claim
+    | SlotFound
+    | ResultIn
+    | DelegateIn
+    | CancelDelegationIn
+    | BudgetRequestIn
+    | UsageIn
+    | RejectIn
+    | LostIn
+    | RecordsIn
+    | PublishedIn
+    | Cancel
+    | Tick
+)

@@ -7,36 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from archon_mesh.core.run import events as ev
-from archon_mesh.core.run.common import Failure, Given, Payload, Submission, TaskState
-
-
-@dataclass(slots=True)
-class Task:
-    """One role's part. `attempt` counts dispatches, `losses` those that ended with the loss of their process."""
-
-    task_id: str
-    role: str
-    predecessors: tuple[str, ...]
-    state: TaskState = TaskState.SUBMITTED
-    attempt: int = 0
-    live: bool = False
-    instance_id: str = ""
-    dispatch_epoch: int = 0
-    given: tuple[Given, ...] = ()
-    losses: int = 0
-    rejects: int = 0
-    not_before: float = 0.0
-    result_seq: int = 0
-    payload: Payload = field(default=None, compare=False)
-    failure: Failure | None = None
-    memory_version: int = 0
-    start_time: float = 0.0
-    end_time: float = 0.0
-
-    @property
-    def ended(self) -> bool:
-        """True where the task needs nothing more."""
-        return self.state.final
+from archon_mesh.core.run.common import NO_LIMIT, NOTHING, Amount, Failure, Submission, TaskState, quantize
+from archon_mesh.core.run.task import Delegation, Task
 
 
 @dataclass(slots=True)
@@ -50,6 +22,8 @@ class RunState:
     state: TaskState = TaskState.UNSPECIFIED
     tasks: dict[str, Task] = field(default_factory=dict)
     by_role: dict[str, str] = field(default_factory=dict)
+    """The run's own tasks, those that nobody delegated."""
+    spent: Amount = NOTHING
     ending: TaskState | None = None
     ending_since: float = 0.0
     failure: Failure | None = None
@@ -72,7 +46,7 @@ class RunState:
         """True where the task may be given out as soon as somebody has room."""
         return (
             not task.live
-            and not task.ended
+            and not task.state.final
             and self.ending is None
             and all(self.tasks[name].state is TaskState.COMPLETED for name in task.predecessors)
         )
@@ -81,10 +55,29 @@ class RunState:
         """Tasks with an attempt that is under way."""
         return [task for task in self.tasks.values() if task.live]
 
+    def roots(self) -> list[Task]:
+        """The run's own tasks, in topological order."""
+        return [task for task in self.tasks.values() if not task.parent]
+
     def sinks(self) -> list[Task]:
         """The tasks nobody depends on, in order: theirs are the run's answers."""
         wanted = {name for task in self.tasks.values() for name in task.predecessors}
-        return [task for task in self.tasks.values() if task.task_id not in wanted]
+        return [task for task in self.roots() if task.task_id not in wanted]
+
+    def lineage(self, task: Task) -> list[Task]:
+        """The task and whoever delegated it, outermost first."""
+        above = [task]
+        while above[-1].parent:
+            above.append(self.tasks[above[-1].parent])
+        return above[::-1]
+
+    def descendants(self, task: Task) -> list[Task]:
+        """Whatever came of the task's delegations, in the order it was made."""
+        below = {task.task_id}
+        for other in self.tasks.values():  # a child is made after its parent
+            if other.parent in below:
+                below.add(other.task_id)
+        return [other for other in self.tasks.values() if other.task_id in below and other is not task]
 
     def apply(self, event: ev.Event, time: float) -> None:
         """Folds one event that was decided at `time` (wall seconds)."""
@@ -103,10 +96,42 @@ def _claimed(run: RunState, event: ev.Claimed, time: float) -> None:
 
 def _task_created(run: RunState, event: ev.TaskCreated, time: float) -> None:
     assert run.submission is not None
+    if event.parent:
+        run.tasks[event.task_id] = Task(event.task_id, event.role, parent=event.parent)
+        return
     upstream = [edge.upstream for edge in run.submission.edges if edge.downstream == event.role]
     before = tuple(run.by_role[role] for role in run.submission.roles if role in upstream)
     run.tasks[event.task_id] = Task(event.task_id, event.role, before)
     run.by_role[event.role] = event.task_id
+
+
+def _delegated(run: RunState, event: ev.Delegated, time: float) -> None:
+    """What is asked of a new child stands here: its own event comes just before this one."""
+    task = run.tasks[event.task_id]
+    known = event.child in task.children.values()
+    task.delegations[event.delegation_id] = Delegation(event.child, event.memo_key, known, event.failure)
+    task.applied = max(task.applied, event.sequence)
+    if event.checkpointed:
+        task.checkpoint = event.payload
+    if event.child and not known:
+        task.children[event.memo_key] = event.child
+        child = run.tasks[event.child]
+        child.payload_in, child.capability, child.budget = event.payload, event.capability, event.budget
+        child.timeout, child.deadline = event.timeout, quantize(time + event.timeout)
+
+
+def _delegation_cancelled(run: RunState, event: ev.DelegationCancelled, time: float) -> None:
+    task = run.tasks[event.task_id]
+    task.delegations[event.delegation_id].cancelled = True
+    task.applied = max(task.applied, event.sequence)
+
+
+def _budget_reserved(run: RunState, event: ev.BudgetReserved, time: float) -> None:
+    task = run.tasks[event.task_id]
+    task.requests[event.request_id] = event.reserved
+    task.applied = max(task.applied, event.sequence)
+    if event.reserved is not None:
+        task.reserved += event.reserved
 
 
 def _dispatched(run: RunState, event: ev.Dispatched, time: float) -> None:
@@ -114,10 +139,22 @@ def _dispatched(run: RunState, event: ev.Dispatched, time: float) -> None:
     task.attempt, task.live, task.state = event.attempt, True, TaskState.WORKING
     task.instance_id, task.dispatch_epoch, task.given = event.instance_id, event.epoch, event.given
     task.start_time = time
+    if event.reserved is not None:
+        task.reserved = event.reserved
+    task.new_attempt()
+
+
+def _spend(run: RunState, task: Task, spent: Amount) -> None:
+    """Settles what was reserved for the attempt."""
+    assert run.submission is not None
+    if run.submission.budget == NO_LIMIT:
+        return
+    task.reserved, task.spent, run.spent = NOTHING, task.spent + spent, run.spent + spent
 
 
 def _end_task(task: Task, state: TaskState, failure: Failure | None, time: float) -> None:
-    task.live, task.state, task.failure, task.end_time = False, state, failure, time
+    task.live, task.stopping, task.state, task.end_time = False, False, state, time
+    task.failure = failure or task.failure
 
 
 def _begin_ending(run: RunState, state: TaskState, failure: Failure | None, time: float) -> None:
@@ -129,13 +166,19 @@ def _result(run: RunState, event: ev.ResultReceived, time: float) -> None:
     task = run.tasks[event.task_id]
     _end_task(task, event.state, event.failure, time)
     task.result_seq, task.payload = run.last_seq, event.payload
+    _spend(run, task, event.spent)
+    if task.parent:
+        return
     if event.state is not TaskState.COMPLETED:
         _begin_ending(run, TaskState.FAILED, event.failure, time)
+    elif all(root.state is TaskState.COMPLETED for root in run.roots()):
+        _begin_ending(run, TaskState.COMPLETED, None, time)
 
 
 def _discarded(run: RunState, event: ev.Discarded, time: float) -> None:
     task = run.tasks.get(event.task_id)
     if task is not None and task.live and task.attempt == event.attempt:
+        _spend(run, task, task.reserved)
         _end_task(task, TaskState.CANCELED, None, time)
 
 
@@ -143,18 +186,28 @@ def _lost(run: RunState, event: ev.Lost, time: float) -> None:
     task = run.tasks[event.task_id]
     task.live, task.state = False, TaskState.SUBMITTED
     task.losses += 1
+    _spend(run, task, task.reserved)  # nobody knows how much of it
 
 
 def _rejected(run: RunState, event: ev.Rejected, time: float) -> None:
     task = run.tasks[event.task_id]
     task.live, task.state = False, TaskState.SUBMITTED
     task.rejects += 1
+    task.reserved = NOTHING
     task.not_before = event.not_before
 
 
+def _task_stopping(run: RunState, event: ev.TaskStopping, time: float) -> None:
+    task = run.tasks[event.task_id]
+    task.stopping, task.failure = True, event.failure
+
+
 def _task_ended(run: RunState, event: ev.TaskEnded, time: float) -> None:
-    _end_task(run.tasks[event.task_id], event.state, event.failure, time)
-    if event.state is TaskState.FAILED:
+    task = run.tasks[event.task_id]
+    if task.live:
+        _spend(run, task, task.reserved)
+    _end_task(task, event.state, event.failure, time)
+    if event.state is TaskState.FAILED and not task.parent:
         _begin_ending(run, TaskState.FAILED, event.failure, time)
 
 
@@ -176,7 +229,11 @@ def _run_ended(run: RunState, event: ev.RunEnded, time: float) -> None:
     run.state, run.failure, run.answer_seqs, run.end_time = event.state, event.failure, event.answer_seqs, time
 
 
-_CAUSES = {"RUN_TIMEOUT": "DEADLINE_EXCEEDED", "TOO_MANY_EVENTS": "RESOURCE_EXHAUSTED"}
+_CAUSES = {
+    "RUN_TIMEOUT": "DEADLINE_EXCEEDED",
+    "TOO_MANY_EVENTS": "RESOURCE_EXHAUSTED",
+    "BUDGET_EXHAUSTED": "RESOURCE_EXHAUSTED",
+}
 
 _Step = Callable[[RunState, Any, float], None]
 _FOLD: dict[type, _Step] = {
@@ -184,10 +241,14 @@ _FOLD: dict[type, _Step] = {
     ev.Claimed: _claimed,
     ev.TaskCreated: _task_created,
     ev.Dispatched: _dispatched,
+    ev.Delegated: _delegated,
+    ev.DelegationCancelled: _delegation_cancelled,
+    ev.BudgetReserved: _budget_reserved,
     ev.ResultReceived: _result,
     ev.Discarded: _discarded,
     ev.Lost: _lost,
     ev.Rejected: _rejected,
+    ev.TaskStopping: _task_stopping,
     ev.TaskEnded: _task_ended,
     ev.CancelRequested: _cancel_requested,
     ev.Published: _published,

@@ -2,6 +2,16 @@
 
 from archon.agent.server import AgentServer
 from archon.agent.settings import AgentSettings
-from archon.agent.task import Answer, ContextItem, TaskContext, TaskRejected
+from archon.agent.task import TaskContext
+from archon.agent.values import Answer, ContextItem, Delegated, DelegationTarget, TaskRejected
 
-__all__ = ["AgentServer", "AgentSettings", "Answer", "ContextItem", "TaskContext", "TaskRejected"]
+__all__ = [
+    "AgentServer",
+    "AgentSettings",
+    "Answer",
+    "ContextItem",
+    "Delegated",
+    "DelegationTarget",
+    "TaskContext",
+    "TaskRejected",
+]

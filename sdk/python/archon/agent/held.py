@@ -12,7 +12,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from archon import context, status
-from archon.agent.task import TaskContext, TaskRejected, without_payload
+from archon.agent.questions import Questions
+from archon.agent.task import TaskContext, without_payload
+from archon.agent.values import TaskRejected
 from archon.api.agent.v1 import agent_pb2, session_pb2
 from archon.api.common.v1 import common_pb2
 from archon.errors import ArchonError, DeadlineExceeded, FrameTooLarge, Internal, OperationCancelled
@@ -54,11 +56,21 @@ class HeldTask:
         self.finished_at: float | None = None
         self.park_ttl = session.park_ttl
         self._table = table
-        self._limit = session.peer_limit
+        self.limit = session.peer_limit
+        self.questions = Questions(self)
         self._work: asyncio.Task[Any] | None = None
         self._thread: asyncio.Future[Any] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._halted: ArchonError | None = None
+
+    @property
+    def waiting(self) -> bool:
+        """True while it only waits for what it has delegated."""
+        return self.working and self.questions.waiting
+
+    def remaining(self) -> float | None:
+        """Seconds left; None where there is no end."""
+        return self._task.remaining()
 
     @property
     def ref(self) -> common_pb2.TaskRef:
@@ -71,21 +83,14 @@ class HeldTask:
 
     def start(self, handler: Handler, assigned: agent_pb2.AssignTask, role: str) -> None:
         """Runs the handler as a task of its own; the read loop goes on."""
-        loop, loop_thread = asyncio.get_running_loop(), threading.get_ident()
-
-        def send(frame: session_pb2.AgentFrame) -> None:
-            if threading.get_ident() == loop_thread:
-                self.send(frame, sequenced=False)
-            elif not loop.is_closed():
-                loop.call_soon_threadsafe(self.send, frame, False)
-
-        self._task = TaskContext(self.ref, assigned, send, role=role)
+        self._task = TaskContext(self.ref, assigned, _Link(self), role=role)
         self._work = asyncio.create_task(self._call(handler), name=f"task-{self.ref.task_id}")
         self._table.running.add(self)
         self._work.add_done_callback(self._ended)
         remaining = self._task.remaining()
         if remaining is not None:
-            self._timer = loop.call_later(remaining, self._halt, DeadlineExceeded("the task's time was over"))
+            over = DeadlineExceeded("the task's time was over")
+            self._timer = asyncio.get_running_loop().call_later(remaining, self._halt, over)
 
     def cancel(self) -> None:
         """Stops the handler; the result will be CANCELED, or what it had."""
@@ -133,13 +138,14 @@ class HeldTask:
 
     def send(self, frame: session_pb2.AgentFrame, sequenced: bool = True) -> None:
         """Sends on the stream that the task belongs to now; a sequenced frame waits where there is none."""
-        if not sequenced and (not self.working or not self._agreed("progress")):
+        if not sequenced and (not self.working or not self.agreed("progress")):
             return  # nothing of a task comes after its result
         self.channel.stamp(frame, sequenced=sequenced)
         if self.session is not None:
             self.session.queue.put(frame, droppable=not sequenced)
 
-    def _agreed(self, feature: str) -> bool:
+    def agreed(self, feature: str) -> bool:
+        """Whether frames of this kind may be sent; they may wait where there is no stream."""
         return self.session is None or feature in self.session.agreed
 
     def send_again(self, after: int) -> None:
@@ -151,7 +157,7 @@ class HeldTask:
 
     def bind(self, session: Outlet, epoch: int) -> None:
         """The task belongs to this stream and owner from here on."""
-        self.session, self.park_ttl, self._limit = session, session.park_ttl, session.peer_limit
+        self.session, self.park_ttl, self.limit = session, session.park_ttl, session.peer_limit
         self.ref.epoch = epoch
 
     def _finish(self, outcome: object) -> None:
@@ -160,21 +166,25 @@ class HeldTask:
             return
         if self._timer is not None:
             self._timer.cancel()
-        records = self._task.take_records()
-        for record in records if self._agreed("record") else ():
-            self._send_record(record)
+        self.send_records()
         result = self._result(outcome)
         try:
-            check_size(session_pb2.AgentFrame(task=self.ref, result=result), self._limit)
+            check_size(session_pb2.AgentFrame(task=self.ref, result=result), self.limit)
         except FrameTooLarge as error:
             result = self._failed(error)
         self.finished_at = time.monotonic()
         self.send(session_pb2.AgentFrame(result=result))
         self._table.changed()
 
+    def send_records(self) -> None:
+        """The calls that were recorded since the last time: they go before the frame that follows from them."""
+        records = self._task.take_records()
+        for record in records if self.agreed("record") else ():
+            self._send_record(record)
+
     def _send_record(self, record: agent_pb2.CallRecord) -> None:
         try:
-            check_size(session_pb2.AgentFrame(task=self.ref, record=record), self._limit)
+            check_size(session_pb2.AgentFrame(task=self.ref, record=record), self.limit)
         except FrameTooLarge:
             record = without_payload(record)
         self.send(session_pb2.AgentFrame(record=record))
@@ -196,6 +206,26 @@ class HeldTask:
         return agent_pb2.TaskResult(
             state=state, failure=status.to_failure(status.as_error(error)), usage=self._task.usage
         )
+
+
+class _Link:
+    """A handler's way to its orchestrator; what may be dropped may come from a thread."""
+
+    def __init__(self, held: HeldTask) -> None:
+        self._held = held
+        self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
+
+    def send(self, frame: session_pb2.AgentFrame) -> None:
+        if threading.get_ident() == self._thread:
+            self._held.send(frame, sequenced=False)
+        elif not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._held.send, frame, False)
+
+    async def delegate(self, asked: session_pb2.Delegate) -> session_pb2.DelegateResult:
+        return await self._held.questions.delegate(asked)
+
+    async def reserve(self, wanted: common_pb2.Budget) -> session_pb2.BudgetGrant:
+        return await self._held.questions.reserve(wanted)
 
 
 def _on_thread(handler: Handler, task: TaskContext) -> asyncio.Future[tuple[object, BaseException | None]]:

@@ -47,7 +47,8 @@ class AgentServer:
 
     Its tasks are handed the answers of the roles in `depends_on`, with `all_ancestors` of all theirs too; those of a
     `coordinator` are told of the other roles (`TaskContext.delegation_targets`, `awareness`). `max_tasks`
-    is how many tasks run at once, over all orchestrators together. Use `run` for a process, or `start` and
+    is how many tasks run at once, over all orchestrators together; `max_waiting` more may wait for what they have
+    delegated. Use `run` for a process, or `start` and
     `stop`, or `async with` within a loop of your own.
     """
 
@@ -64,6 +65,7 @@ class AgentServer:
         coordinator: bool = False,
         tags: dict[str, str] | None = None,
         max_tasks: int = 8,
+        max_waiting: int = 100,
         handler: Handler | None = None,
         settings: AgentSettings | None = None,
     ) -> None:
@@ -86,6 +88,7 @@ class AgentServer:
             ttl=self.settings.ttl,
         )
         self._handler = handler
+        self._max_waiting = max_waiting
         self.tasks = TaskTable(self.registration.max_tasks, self._credit)
         self._streams: list[AgentSession] = []
         self._sessions: list[AgentSession] = []
@@ -237,7 +240,7 @@ class AgentServer:
     def _credit(self) -> None:
         share = self._share()
         for session in self._sessions:
-            session.credit(share)
+            session.credit(share, self.waiting_share)
 
     def _share(self) -> int:
         room = self.tasks.capacity - self.tasks.lost_capacity
@@ -245,11 +248,17 @@ class AgentServer:
             return 0
         return max(1, room // max(1, len(self._sessions)))
 
+    @property
+    def waiting_share(self) -> int:
+        """How many tasks more may wait for their delegations, on each session."""
+        return max(1, self._max_waiting // max(1, len(self._sessions)))
+
     def no_room(self, superseded: HeldTask | None) -> ArchonError | None:
         """Why a further task can't be taken, if it can't. `superseded` makes room for it."""
         if self._draining:
             return draining()
-        busy = len(self.tasks.running - {superseded}) if superseded is not None else len(self.tasks.running)
+        running = self.tasks.running - {superseded} if superseded is not None else self.tasks.running
+        busy = len(running) - min(self._max_waiting, sum(held.waiting for held in running))
         if busy >= max(self.tasks.capacity, len(self._sessions)) or self.tasks.parked_full:
             return no_capacity(0.2)
         return None

@@ -24,6 +24,7 @@ from archon.errors import (
     SequenceGap,
     SessionAlreadyOpen,
     SessionNotOpen,
+    UnknownFrame,
     WrongInstance,
 )
 from archon.frames import SOFT_BATCH_BYTES, FrameQueue, Verdict, split, task_of
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 PROTOCOL: Final = 1
-FEATURES: Final = ("cancel", "park", "adopt", "credit", "progress", "record", "drain")
+FEATURES: Final = ("cancel", "park", "adopt", "credit", "progress", "record", "drain", "delegate", "budget")
 
 LEAST_MESSAGE_BYTES: Final = 128 * 1024
 """No orchestrator may take less in one message: failures and deltas must fit."""
@@ -109,12 +110,13 @@ class AgentSession:
         self.error = self.error or error
         self.queue.close()
 
-    def credit(self, max_tasks: int) -> None:
+    def credit(self, max_tasks: int, max_waiting: int) -> None:
         """Says how many tasks may be in flight here, where that is news."""
         if max_tasks == self.told or "credit" not in self.agreed:
             return
         self.told = max_tasks
-        self.queue.put(session_pb2.AgentFrame(credit=session_pb2.Credit(max_tasks=max_tasks)))
+        credit = session_pb2.Credit(max_tasks=max_tasks, max_waiting=max_waiting)
+        self.queue.put(session_pb2.AgentFrame(credit=credit))
 
     def drain(self) -> None:
         """Says that nothing new is taken."""
@@ -184,6 +186,7 @@ class AgentSession:
             protocol=PROTOCOL,
             features=sorted(self.agreed),
             max_tasks=self.told,
+            max_waiting=self._agent.waiting_share,
             max_message_bytes=MAX_CHECKED_BYTES,
         )
         self.queue.put(session_pb2.AgentFrame(ready=ready))
@@ -217,6 +220,9 @@ class AgentSession:
                     held.cancel()
             case "adopt_task":
                 self._adopt(frame, held)
+            case "delegate_result" | "budget_grant":
+                if held is not None:
+                    held.questions.answered(frame)
             case "discarded":
                 if held is not None:
                     self._tasks.drop(held)
@@ -277,6 +283,8 @@ class AgentSession:
         if held is not None and isinstance(error, SequenceGap):
             expected = error.metadata.get("expected", "1")
             held.send_again(int(expected) - 1 if expected.isdigit() else 0)
+        elif held is not None and isinstance(error, UnknownFrame):
+            held.questions.refuse(error)
         else:
             _log.warning("the orchestrator refused a frame of task %s: %s", frame.task.task_id, error)
 

@@ -1,75 +1,59 @@
-"""What a handler sees of its task, and what it may answer."""
+"""What a handler sees of its task."""
 
 from __future__ import annotations
 
 import json
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Mapping, Sequence
+from itertools import count
+from typing import Any, Protocol
 
+from archon.agent.granted import Granted
+from archon.agent.values import Answer, ContextItem, Delegated, DelegationTarget, clean, text_of
 from archon.api.agent.v1 import agent_pb2, session_pb2
 from archon.api.common.v1 import common_pb2
-from archon.errors import ArchonError, FailedPrecondition
+from archon.errors import ArchonError, BudgetExhausted, InvalidArgument
+from archon.status import from_failure
 
 MAX_RECORD_BYTES = 1024 * 1024
 MAX_DELTA_CHARS = 16 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class ContextItem:
-    """One upstream answer: which role's, its text, its version (0: straight from the run's journal)."""
+class Link(Protocol):
+    """The way from a task to its orchestrator."""
 
-    role: str
-    text: str
-    version: int
-    metadata: Mapping[str, str]
-    proto: common_pb2.ContextItem
+    def send(self, frame: session_pb2.AgentFrame) -> None:
+        """Something that may be dropped."""
+        ...
 
+    async def delegate(self, asked: session_pb2.Delegate) -> session_pb2.DelegateResult:
+        """Hands on, and waits for the answer."""
+        ...
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """A handler's answer where a plain string doesn't say enough. `parts` go before `text`."""
-
-    text: str = ""
-    parts: Sequence[common_pb2.Part] = ()
-    usage: common_pb2.Usage | None = None
-    publish: bool = True
-    metadata: Mapping[str, str] = field(default_factory=dict)
-
-
-class TaskRejected(FailedPrecondition):
-    """Raise it in a handler: this role refuses the task. That is final."""
-
-    default_reason = "REJECTED"
-
-
-def clean(text: str) -> str:
-    """Text that can travel: lone surrogates, which UTF-8 has no bytes for, become question marks."""
-    return text.encode("utf-8", "replace").decode("utf-8")
-
-
-def text_of(parts: Sequence[common_pb2.Part]) -> str:
-    """The text parts, joined by empty lines."""
-    return "\n\n".join(part.text for part in parts if part.WhichOneof("content") == "text")
+    async def reserve(self, wanted: common_pb2.Budget) -> session_pb2.BudgetGrant:
+        """Asks for more of the budget, and waits for the answer."""
+        ...
 
 
 class TaskContext:
-    """One attempt at one task. All methods are cheap and never wait; a plain function may call them from its thread."""
+    """One attempt at one task. The plain methods are cheap and never wait; a plain function may call them from its
+    thread. The coroutines are for handlers that are coroutines."""
 
     def __init__(
         self,
         ref: common_pb2.TaskRef,
         assigned: agent_pb2.AssignTask,
-        send: Callable[[session_pb2.AgentFrame], None],
+        link: Link,
         *,
         role: str = "",
     ) -> None:
         self._ref = ref
         self._assigned = assigned
-        self._send = send
+        self._link = link
         self._offset = 0
+        self._delegations = count(1)
+        self._granted = Granted(assigned)
         self._records: list[agent_pb2.CallRecord] = []
         self._recording = os.environ.get("ARCHON_RECORDS", "full") != "off"
         self.deadline: float | None = None
@@ -119,6 +103,21 @@ class TaskContext:
         return self._assigned.awareness
 
     @property
+    def delegation_targets(self) -> list[DelegationTarget]:
+        """The roles that a coordinating role may delegate to, in dependency order; empty for all other roles."""
+        return [DelegationTarget(one.role, one.description) for one in self._assigned.delegation_targets]
+
+    @property
+    def delegation_chain(self) -> tuple[str, ...]:
+        """The roles that wait for this task, outermost first."""
+        return tuple(self._assigned.delegation_chain)
+
+    @property
+    def budget(self) -> common_pb2.Budget | None:
+        """What the attempt was given to begin with of the run's budget; None where the run has none."""
+        return self._assigned.budget if self._assigned.HasField("budget") else None
+
+    @property
     def expected_output(self) -> str:
         """What a good answer looks like; empty where nobody said."""
         return self._assigned.expected_output
@@ -147,6 +146,62 @@ class TaskContext:
         """Seconds left for this task; None where there is no end."""
         return None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
 
+    async def delegate(
+        self,
+        input: str | Sequence[common_pb2.Part],
+        *,
+        role: str = "",
+        capability: str = "",
+        memo_key: str = "",
+        timeout: float | None = None,
+        budget: common_pb2.Budget | None = None,
+        checkpoint: bytes = b"",
+    ) -> Delegated:
+        """Has another role, or whoever has a capability, do a part of this task; returns its answer. Several at once
+        run in parallel. Cancelling the call cancels the other's work.
+
+        The mesh remembers the answer: a later attempt at this task that delegates the same gets it at once. The same is
+        the same `memo_key` or, where that is empty, the same target and input for the n-th time. `timeout` is in
+        seconds, 60 where None; `budget` is the most that the other may spend; `checkpoint` is what a later attempt
+        finds as `checkpoint`.
+
+        Raises the other role's failure as the error that it was there; UnknownRole, UnknownCapability, DelegationLoop,
+        DelegationTooDeep, DelegationTimeout, TooManyDelegations, BudgetExhausted; FrameTooLarge; Unimplemented where
+        this caller or orchestrator doesn't take delegations.
+        """
+        if bool(role) == bool(capability):
+            raise InvalidArgument("a delegation names a role or a capability, and not both")
+        parts = [common_pb2.Part(text=clean(input))] if isinstance(input, str) else input
+        asked = session_pb2.Delegate(
+            delegation_id=f"d{next(self._delegations)}", input=parts, memo_key=memo_key, checkpoint=checkpoint
+        )
+        if role:
+            asked.role = role
+        else:
+            asked.capability = capability
+        if timeout is not None:
+            asked.timeout.FromNanoseconds(int(max(0.0, timeout) * 1e9))
+        if budget is not None:
+            asked.budget.CopyFrom(budget)
+        if self._assigned.HasField("trace"):
+            asked.trace.CopyFrom(self._assigned.trace)
+        told = await self._link.delegate(asked)
+        result = told.result
+        if result.state != common_pb2.TASK_STATE_COMPLETED:
+            raise from_failure(result.failure)
+        return Delegated(text_of(result.output), result.output, result.usage, told.memoized, dict(result.metadata))
+
+    async def reserve(self, *, tokens: int = 0, cost_micro_usd: int = 0) -> None:
+        """To be called before a model is: makes sure that so much of the run's budget is set aside for this attempt,
+        beside what it has spent. Raises BudgetExhausted where there is not so much left. Returns at once where the run
+        has no budget."""
+        while (wanted := self._granted.lacks(self.usage, tokens, cost_micro_usd)) is not None:
+            grant = await self._link.reserve(wanted)
+            if not grant.HasField("budget"):
+                raise BudgetExhausted("the run's budget has not so much left", metadata={"role": self.role})
+            self._granted.add(grant.budget)
+        self._granted.promise(tokens, cost_micro_usd)
+
     def write(self, text: str) -> None:
         """Streams more of the answer's text to whoever watches. It may be dropped under load; the answer is not."""
         text = clean(text)
@@ -154,7 +209,7 @@ class TaskContext:
             delta = text[start : start + MAX_DELTA_CHARS]
             progress = agent_pb2.Progress(state=common_pb2.TASK_STATE_WORKING, offset=self._offset, text=delta)
             self._offset += len(delta.encode())
-            self._send(session_pb2.AgentFrame(progress=progress))
+            self._link.send(session_pb2.AgentFrame(progress=progress))
 
     def record_model_call(
         self, model: str, request: Any, response: Any, *, started: float, seconds: float, usage: common_pb2.Usage
@@ -166,6 +221,10 @@ class TaskContext:
         self.usage.cost_micro_usd += usage.cost_micro_usd
         self.usage.model_calls += 1
         self.usage.estimated |= usage.estimated
+        self._granted.settle()
+        if self._granted.limited:
+            spent = agent_pb2.Progress(state=common_pb2.TASK_STATE_WORKING, usage=self.usage)
+            self._link.send(session_pb2.AgentFrame(progress=spent))
         if not self._recording:
             return
         record = agent_pb2.CallRecord(

@@ -17,7 +17,7 @@ from archon.errors import ArchonError
 
 MAX_FRAMES: Final = 100_000
 METHOD: Final = "/archon.api.agent.v1.AgentService/Session"
-FEATURES: Final = ("cancel", "park", "adopt", "credit", "progress", "record", "drain")
+FEATURES: Final = ("cancel", "park", "adopt", "credit", "progress", "record", "drain", "delegate", "budget")
 
 
 class FakeOrchestrator:

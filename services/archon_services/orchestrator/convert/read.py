@@ -8,11 +8,21 @@ from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from archon.api.agent.v1 import agent_pb2
-from archon.api.common.v1 import failure_pb2
+from archon.api.common.v1 import common_pb2, failure_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.errors import DataLoss
 from archon_mesh.core.run import events as ev
-from archon_mesh.core.run.common import Edge, Failure, Given, Submission, TaskState, Want
+from archon_mesh.core.run.common import (
+    Amount,
+    Budget,
+    Edge,
+    Failure,
+    Given,
+    Submission,
+    Target,
+    TaskState,
+    Want,
+)
 from archon_mesh.core.run.state import RunState
 from archon_services.orchestrator.convert.failures import failure_from_proto
 
@@ -66,6 +76,22 @@ def _failure(failure: failure_pb2.Failure, present: bool) -> Failure | None:
     return failure_from_proto(failure) if present else None
 
 
+def budget_from_proto(budget: common_pb2.Budget) -> Budget:
+    """What may be spent; its time is the run's, and not here."""
+    return Budget(budget.max_tokens, budget.max_cost_micro_usd, budget.max_depth)
+
+
+def amount_from_usage(usage: common_pb2.Usage) -> Amount:
+    """What was spent, in the budget's terms."""
+    return Amount(usage.input_tokens + usage.output_tokens, usage.cost_micro_usd)
+
+
+def _reserved(event: run_pb2.Dispatched | run_pb2.BudgetReserved) -> Amount | None:
+    if not event.HasField("budget"):
+        return None
+    return Amount(event.budget.max_tokens, event.budget.max_cost_micro_usd)
+
+
 def _submitted(event: run_pb2.RunEvent) -> ev.Event:
     said = event.submitted
     submission = Submission(
@@ -80,6 +106,8 @@ def _submitted(event: run_pb2.RunEvent) -> ev.Event:
         goal=said,
         wants=tuple(Want(want.role, want.capability, want.version) for want in said.wants),
         all_ancestors=tuple(said.all_ancestors),
+        targets=tuple(Target(target.role, target.description, target.coordinator) for target in said.targets),
+        budget=budget_from_proto(said.budget),
     )
     return ev.Submitted(submission, said.owner, said.epoch)
 
@@ -88,7 +116,9 @@ def _task_state(event: run_pb2.RunEvent) -> ev.Event:
     said = event.task_state
     state = state_from_proto(said.state)
     if state is TaskState.SUBMITTED:
-        return ev.TaskCreated(event.task.task_id, said.role)
+        return ev.TaskCreated(event.task.task_id, said.role, said.parent_task_id)
+    if said.stopping:
+        return ev.TaskStopping(event.task.task_id, said.role, event.task.attempt, failure_from_proto(said.failure))
     failure = _failure(said.failure, said.HasField("failure"))
     return ev.TaskEnded(event.task.task_id, said.role, event.task.attempt, state, failure)
 
@@ -102,7 +132,38 @@ def _dispatched(event: run_pb2.RunEvent) -> ev.Event:
         event.dispatched.role,
         event.dispatched.instance_id,
         given,
+        _reserved(event.dispatched),
     )
+
+
+def _delegated(event: run_pb2.RunEvent) -> ev.Event:
+    said = event.delegated
+    return ev.Delegated(
+        event.task.task_id,
+        event.task.attempt,
+        said.delegation_id,
+        said.child_task_id,
+        said.role,
+        said.memo_key,
+        said.sequence,
+        said.capability,
+        seconds_of(said.timeout),
+        budget_from_proto(said.budget),
+        bool(said.checkpoint),
+        said,
+        _failure(said.failure, said.HasField("failure")),
+    )
+
+
+def _delegation_cancelled(event: run_pb2.RunEvent) -> ev.Event:
+    said = event.delegation_cancelled
+    return ev.DelegationCancelled(event.task.task_id, event.task.attempt, said.delegation_id, said.sequence)
+
+
+def _budget_reserved(event: run_pb2.RunEvent) -> ev.Event:
+    said = event.budget_reserved
+    reserved = _reserved(said)
+    return ev.BudgetReserved(event.task.task_id, event.task.attempt, said.request_id, said.sequence, reserved)
 
 
 def _result(event: run_pb2.RunEvent) -> ev.Event:
@@ -118,6 +179,7 @@ def _result(event: run_pb2.RunEvent) -> ev.Event:
         payload,
         _failure(said.failure, said.HasField("failure")),
         not said.no_publish,
+        amount_from_usage(said.usage),
     )
 
 
@@ -153,6 +215,9 @@ _READ: dict[str | None, Callable[[run_pb2.RunEvent], ev.Event]] = {
     "claimed": lambda event: ev.Claimed(event.claimed.owner, event.claimed.epoch),
     "task_state": _task_state,
     "dispatched": _dispatched,
+    "delegated": _delegated,
+    "delegation_cancelled": _delegation_cancelled,
+    "budget_reserved": _budget_reserved,
     "result": _result,
     "discarded": lambda event: ev.Discarded(
         event.task.task_id, event.task.attempt, reason_name(event.discarded.reason)

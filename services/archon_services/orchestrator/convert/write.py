@@ -16,7 +16,7 @@ from archon.api.agent.v1 import agent_pb2
 from archon.api.common.v1 import common_pb2, failure_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon_mesh.core.run import events as ev
-from archon_mesh.core.run.common import TaskState
+from archon_mesh.core.run.common import NO_LIMIT, Amount, TaskState
 from archon_services.orchestrator.convert.failures import failure_to_proto
 
 STRATEGIES = {"pipeline": run_pb2.STRATEGY_PIPELINE, "agent": run_pb2.STRATEGY_AGENT, "plan": run_pb2.STRATEGY_PLAN}
@@ -60,6 +60,13 @@ def _submitted(out: run_pb2.RunEvent, event: ev.Submitted) -> None:
     for want in said.wants:
         to.wants.add(role=want.role, capability=want.capability, version=want.version)
     to.all_ancestors[:] = said.all_ancestors
+    del to.targets[:]
+    for target in said.targets:
+        to.targets.add(role=target.role, description=target.description, coordinator=target.coordinator)
+    if said.budget != NO_LIMIT:
+        budget = to.budget
+        budget.max_tokens, budget.max_cost_micro_usd = said.budget.tokens, said.budget.cost
+        budget.max_depth = said.budget.depth
     stamp(to.timeout, said.timeout)
 
 
@@ -69,6 +76,7 @@ def _claimed(out: run_pb2.RunEvent, event: ev.Claimed) -> None:
 
 def _task_created(out: run_pb2.RunEvent, event: ev.TaskCreated) -> None:
     out.task_state.role, out.task_state.state = event.role, common_pb2.TASK_STATE_SUBMITTED
+    out.task_state.parent_task_id = event.parent
 
 
 def _dispatched(out: run_pb2.RunEvent, event: ev.Dispatched) -> None:
@@ -76,6 +84,35 @@ def _dispatched(out: run_pb2.RunEvent, event: ev.Dispatched) -> None:
     out.dispatched.role, out.dispatched.instance_id = event.role, event.instance_id
     for given in event.given:
         out.dispatched.given.add(run_id=out.run_id, role=given.role, seq=given.seq)
+    if event.reserved is not None:
+        amount_to_proto(event.reserved, out.dispatched.budget)
+
+
+def amount_to_proto(amount: Amount, to: common_pb2.Budget) -> None:
+    """Present even where nothing was reserved: all zero is not the same as no budget."""
+    to.SetInParent()
+    to.max_tokens, to.max_cost_micro_usd = amount.tokens, amount.cost
+
+
+def _delegated(out: run_pb2.RunEvent, event: ev.Delegated) -> None:
+    if isinstance(event.payload, run_pb2.Delegated):
+        out.delegated.CopyFrom(event.payload)
+    to = out.delegated
+    to.delegation_id, to.child_task_id, to.role = event.delegation_id, event.child, event.role
+    to.memo_key, to.sequence, to.capability = event.memo_key, event.sequence, event.capability
+    stamp(to.timeout, event.timeout)
+    if event.failure is not None:
+        to.failure.CopyFrom(failure_to_proto(event.failure))
+
+
+def _delegation_cancelled(out: run_pb2.RunEvent, event: ev.DelegationCancelled) -> None:
+    out.delegation_cancelled.delegation_id, out.delegation_cancelled.sequence = event.delegation_id, event.sequence
+
+
+def _budget_reserved(out: run_pb2.RunEvent, event: ev.BudgetReserved) -> None:
+    out.budget_reserved.request_id, out.budget_reserved.sequence = event.request_id, event.sequence
+    if event.reserved is not None:
+        amount_to_proto(event.reserved, out.budget_reserved.budget)
 
 
 def _result(out: run_pb2.RunEvent, event: ev.ResultReceived) -> None:
@@ -104,6 +141,12 @@ def _rejected(out: run_pb2.RunEvent, event: ev.Rejected) -> None:
     out.rejected.instance_id = event.instance_id
     out.rejected.failure.CopyFrom(failure_to_proto(event.failure))
     stamp(out.rejected.not_before, event.not_before)
+
+
+def _task_stopping(out: run_pb2.RunEvent, event: ev.TaskStopping) -> None:
+    out.task_state.role, out.task_state.stopping = event.role, True
+    out.task_state.state = common_pb2.TASK_STATE_WORKING
+    out.task_state.failure.CopyFrom(failure_to_proto(event.failure))
 
 
 def _task_ended(out: run_pb2.RunEvent, event: ev.TaskEnded) -> None:
@@ -140,10 +183,14 @@ _WRITE: dict[type, Callable[[run_pb2.RunEvent, Any], None]] = {
     ev.Claimed: _claimed,
     ev.TaskCreated: _task_created,
     ev.Dispatched: _dispatched,
+    ev.Delegated: _delegated,
+    ev.DelegationCancelled: _delegation_cancelled,
+    ev.BudgetReserved: _budget_reserved,
     ev.ResultReceived: _result,
     ev.Discarded: _discarded,
     ev.Lost: _lost,
     ev.Rejected: _rejected,
+    ev.TaskStopping: _task_stopping,
     ev.TaskEnded: _task_ended,
     ev.CancelRequested: _cancel_requested,
     ev.Published: _published,

@@ -7,6 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final
 
+from archon import status
 from archon.api.agent.v1 import agent_pb2, session_pb2
 from archon.api.common.v1 import common_pb2
 from archon.channel import MAX_CHECKED_BYTES
@@ -15,10 +16,11 @@ from archon.frames import Verdict, check_size
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.common import TaskState
 from archon_services.orchestrator.convert.failures import failure_from_error, failure_from_proto
-from archon_services.orchestrator.convert.read import state_from_proto
 from archon_services.orchestrator.convert.write import stamp
-from archon_services.orchestrator.ports import Delivery, Inbox
-from archon_services.orchestrator.sessions.binding import Binding, Key, ResultReceipt, key_of
+from archon_services.orchestrator.ports import Delivery, Inbox, Standing
+from archon_services.orchestrator.sessions.binding import Binding, FrameReceipt, Key, key_of
+from archon_services.orchestrator.sessions.reading import Resolve, budget_input, delegate_input, result_input
+from archon_services.orchestrator.sessions.slots import Slots
 
 _log = logging.getLogger(__name__)
 
@@ -29,15 +31,17 @@ Send = Callable[[session_pb2.OrchestratorFrame], None]
 
 class Attempts:
     """`send` puts a frame on the stream, or drops it where there is none: what matters is sent again on the next.
-    `concluded` is called when an attempt counts against the window no more, `no_room` when one was rejected for it."""
+    `no_room` is called when an attempt was rejected for want of it."""
 
-    def __init__(self, role: str, inbox: Inbox, send: Send, concluded: Callable[[], None], no_room: Callable[[], None]):
-        self.in_flight = 0
+    def __init__(
+        self, role: str, inbox: Inbox, send: Send, slots: Slots, no_room: Callable[[], None], resolve: Resolve
+    ) -> None:
         self._role = role
         self._inbox = inbox
         self._send = send
-        self._concluded = concluded
+        self._slots = slots
         self._no_room = no_room
+        self._resolve = resolve
         self._bindings: dict[Key, Binding] = {}
         self._stale: OrderedDict[Key, common_pb2.TaskRef] = OrderedDict()
         self._peer_limit = MAX_CHECKED_BYTES
@@ -60,7 +64,7 @@ class Attempts:
     def assign(self, ref: common_pb2.TaskRef, role: str, task: agent_pb2.AssignTask) -> None:
         """Sends a task; one that is too large for a frame fails, alone."""
         binding = self._bindings.setdefault(key_of(ref), Binding(ref, role))
-        self.in_flight += 1
+        self._slots.take(binding)
         frame = session_pb2.OrchestratorFrame(task=ref, assign_task=task)
         try:
             check_size(frame, self._peer_limit)
@@ -71,15 +75,42 @@ class Attempts:
             return
         self._send(binding.channel.stamp(frame))
 
-    def adopt(self, ref: common_pb2.TaskRef, role: str, remaining: float, *, connected: bool) -> None:
+    def adopt(self, ref: common_pb2.TaskRef, role: str, standing: Standing, *, connected: bool) -> None:
         """Asks for an attempt of an earlier epoch, now or as soon as there is a stream."""
         binding = self._bindings.get(key_of(ref))
         if binding is None:
             binding = self._bindings[key_of(ref)] = Binding(ref, role)
-            self.in_flight += 1
+            binding.unknown, binding.outstanding = True, set(standing.outstanding)
+            binding.channel.apply(standing.applied)
+            self._slots.take(binding)
         binding.ref.CopyFrom(ref)
         if connected:
-            self._send_adopt(binding, remaining)
+            self._send_adopt(binding, standing.remaining)
+
+    def tell(self, ref: common_pb2.TaskRef, frame: session_pb2.OrchestratorFrame) -> None:
+        """Sends an attempt what it asked for, as soon as it may go on."""
+        binding = self._bindings.get(key_of(ref))
+        if binding is None or binding.concluded:
+            return
+        binding.ref.epoch = ref.epoch
+        if self._slots.may_pass(binding, frame):
+            self._pass_on(binding, frame)
+
+    def go_on(self) -> None:
+        """There may be room: attempts that only waited for it get their answers."""
+        for binding, frame in self._slots.released():
+            self._pass_on(binding, frame)
+
+    def _pass_on(self, binding: Binding, frame: session_pb2.OrchestratorFrame) -> None:
+        try:
+            check_size(frame, self._peer_limit)
+        except FrameTooLarge as error:
+            frame.delegate_result.result.CopyFrom(
+                agent_pb2.TaskResult(state=common_pb2.TASK_STATE_FAILED, failure=status.to_failure(error))
+            )
+        binding.channel.stamp(frame)
+        if not binding.unknown:
+            self._send(frame)
 
     def cancel(self, ref: common_pb2.TaskRef, reason: str) -> None:
         """Tells the instance to stop, where it knows how; its result is discarded either way."""
@@ -108,6 +139,8 @@ class Attempts:
             return
         binding = self._bindings.get(key_of(frame.task))
         if binding is None:
+            if arm in ("delegate", "budget_request"):
+                self.cancel(frame.task, "superseded")  # nobody will answer
             if arm not in ("result", "record"):
                 return  # of an attempt that is over here
             binding = self._bindings[key_of(frame.task)] = Binding(frame.task, self._role)
@@ -117,6 +150,8 @@ class Attempts:
             binding.channel.acked(frame.ack)
         if frame.sequence and arm != "reject" and not self._in_order(binding, frame.sequence):
             return
+        if binding.concluded and arm in ("delegate", "cancel_delegation", "budget_request"):
+            return  # nothing of an attempt comes after its result
         match arm:
             case "record":
                 binding.records.append(frame.record)
@@ -124,10 +159,17 @@ class Attempts:
                 self._result(binding, frame)
             case "reject":
                 self._rejected(binding, frame.reject)
+            case "delegate":
+                self._delegated(binding, frame)
+            case "cancel_delegation":
+                self._slots.needless(binding, frame.cancel_delegation.delegation_id)
+                ref, named = binding.ref, frame.cancel_delegation.delegation_id
+                cancelled = inp.CancelDelegationIn(ref.task_id, ref.attempt, named, frame.sequence)
+                self._deliver(binding, frame, cancelled)
+            case "budget_request":
+                self._deliver(binding, frame, budget_input(frame))
             case "adopted":
-                binding.channel.continue_after(frame.adopted.last_applied)
-                for again in binding.channel.unacked():
-                    self._send(again)
+                self._adopted(binding, frame.adopted.last_applied)
             case "failure":
                 self._refused(binding, frame)
             case None if frame.ack:
@@ -161,18 +203,34 @@ class Attempts:
 
     def _result(self, binding: Binding, frame: session_pb2.AgentFrame) -> None:
         self._conclude(binding)
-        said = frame.result
-        result = inp.ResultIn(
-            binding.ref.task_id,
-            binding.ref.attempt,
-            state_from_proto(said.state),
-            said,
-            failure_from_proto(said.failure) if said.HasField("failure") else None,
-            not said.no_publish,
-            len(binding.records),
-        )
-        receipt = ResultReceipt(binding, frame.sequence, self._send, lambda: self._forget(binding))
+        result = result_input(binding.ref, frame.result, len(binding.records))
+        receipt = FrameReceipt(binding, frame.sequence, self._send, lambda: self._forget(binding))
         self._inbox.deliver(binding.ref.run_id, Delivery(result, receipt, tuple(binding.records)))
+
+    def _delegated(self, binding: Binding, frame: session_pb2.AgentFrame) -> None:
+        self._slots.delegated(binding, frame.delegate.delegation_id)
+        records, binding.records = tuple(binding.records), []
+        self._deliver(binding, frame, delegate_input(frame, len(records), self._resolve), records)
+
+    def _deliver(
+        self,
+        binding: Binding,
+        frame: session_pb2.AgentFrame,
+        given: inp.Input,
+        records: tuple[agent_pb2.CallRecord, ...] = (),
+    ) -> None:
+        receipt = FrameReceipt(binding, frame.sequence, self._send)
+        self._inbox.deliver(binding.ref.run_id, Delivery(given, receipt, records))
+
+    def _adopted(self, binding: Binding, last_applied: int) -> None:
+        """The agent works on it; what it hasn't taken goes out again."""
+        if binding.unknown:
+            binding.unknown = False
+            binding.channel.continue_after(last_applied)
+        else:
+            binding.channel.acked(last_applied)
+        for again in binding.channel.unacked():
+            self._send(again)
 
     def _rejected(self, binding: Binding, reject: session_pb2.Reject) -> None:
         failure = failure_from_proto(reject.failure)
@@ -202,8 +260,7 @@ class Attempts:
     def _conclude(self, binding: Binding) -> None:
         if not binding.concluded:
             binding.concluded = True
-            self.in_flight -= 1
-            self._concluded()
+            self._slots.leave(binding)
 
     def _forget(self, binding: Binding) -> None:
         self._conclude(binding)

@@ -25,21 +25,27 @@ class Binding:
         self.records: list[agent_pb2.CallRecord] = []
         self.concluded = False
         """True once a result or reject came: it counts against no window any more."""
+        self.outstanding: set[str] = set()
+        """Delegations that it has no answer to yet."""
+        self.waiting = False
+        """True while it only waits for them."""
+        self.unknown = False
+        """True for an attempt of an earlier owner until its agent says how many frames it has taken."""
 
     @property
     def ref(self) -> common_pb2.TaskRef:
         return self.channel.ref
 
 
-class ResultReceipt:
-    """Waits for the append that a result caused; then the agent may forget it."""
+class FrameReceipt:
+    """Waits for the append that a frame caused; then the agent may forget the frame, and `done` is called."""
 
     def __init__(
         self,
         binding: Binding,
         sequence: int,
         send: Callable[[session_pb2.OrchestratorFrame], None],
-        done: Callable[[], None],
+        done: Callable[[], None] = lambda: None,
     ) -> None:
         self._binding = binding
         self._sequence = sequence

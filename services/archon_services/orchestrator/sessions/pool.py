@@ -8,14 +8,14 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from itertools import count
 
-from archon.api.agent.v1 import agent_pb2
+from archon.api.agent.v1 import agent_pb2, session_pb2
 from archon.api.common.v1 import common_pb2
 from archon.errors import Unavailable
 from archon.registry import Registration
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.common import Failure, Want
 from archon_services.orchestrator.matching import fits
-from archon_services.orchestrator.ports import Delivery, Inbox
+from archon_services.orchestrator.ports import Delivery, Inbox, Standing
 from archon_services.orchestrator.sessions.session import Limits, Session
 
 
@@ -31,7 +31,7 @@ class SessionPool:
         self._tickets = count(1)
         self._closing: set[asyncio.Task[None]] = set()
         self._adoptions: set[asyncio.TimerHandle] = set()
-        self._unclaimed: dict[str, list[tuple[common_pb2.TaskRef, str, float]]] = {}
+        self._unclaimed: dict[str, list[tuple[common_pb2.TaskRef, str, Standing]]] = {}
 
     def update(self, instances: Iterable[Registration]) -> None:
         """The instances that live now, all of them: sessions are made and ended by the difference."""
@@ -55,11 +55,12 @@ class SessionPool:
             inbox=self._inbox,
             room_changed=self._room_changed,
             unneeded=self._unneeded,
+            resolve=self.resolve,
             limits=self._limits,
         )
         self._sessions[instance.instance_id] = session
-        for ref, role, remaining in self._unclaimed.pop(instance.instance_id, ()):
-            session.adopt(ref, role, remaining)
+        for ref, role, standing in self._unclaimed.pop(instance.instance_id, ()):
+            session.adopt(ref, role, standing)
         session.start()
 
     def _unneeded(self, instance_id: str) -> None:
@@ -96,7 +97,7 @@ class SessionPool:
         session = self._sessions.get(instance_id)
         if session is not None and session.reserved:
             session.reserved -= 1
-            self._room_changed(session.role)
+            session.changed()
 
     def when_free(self, want: Want, wake: Callable[[], None]) -> Callable[[], None]:
         """See ports.Transport. First come, first woken."""
@@ -129,14 +130,14 @@ class SessionPool:
         session.reserved = max(0, session.reserved - 1)
         session.assign(ref, role, task)
 
-    def adopt(self, instance_id: str, ref: common_pb2.TaskRef, role: str, remaining: float) -> None:
+    def adopt(self, instance_id: str, ref: common_pb2.TaskRef, role: str, standing: Standing) -> None:
         """See ports.Transport. It is asked for as soon as there is a stream; where there is none within the resume
         window the attempt is lost."""
         session = self._sessions.get(instance_id)
         if session is not None:
-            session.adopt(ref, role, remaining)
+            session.adopt(ref, role, standing)
         else:
-            self._unclaimed.setdefault(instance_id, []).append((ref, role, remaining))
+            self._unclaimed.setdefault(instance_id, []).append((ref, role, standing))
         if session is None or not session.connected:
             loop = asyncio.get_running_loop()
             self._adoptions = {handle for handle in self._adoptions if handle.when() > loop.time()}
@@ -148,6 +149,21 @@ class SessionPool:
         session = self._sessions.get(instance_id)
         if session is not None and not session.connected:
             session.lose_all(Unavailable(f"instance {instance_id} can't be reached", reason="INSTANCE_LOST"))
+
+    def tell(self, instance_id: str, ref: common_pb2.TaskRef, frame: session_pb2.OrchestratorFrame) -> None:
+        """See ports.Transport. Whoever is gone is told nothing: its attempt is lost, or its session says so."""
+        session = self._sessions.get(instance_id)
+        if session is not None:
+            session.tell(ref, frame)
+
+    def resolve(self, role: str, capability: str) -> str:
+        """The role, or one whose instances have the capability, where somebody plays it now; else empty."""
+        for session in sorted(self._sessions.values(), key=lambda one: one.role):
+            if session.role == role or (
+                capability and any(one.id == capability for one in session.instance.capabilities)
+            ):
+                return session.role
+        return ""
 
     def cancel(self, instance_id: str, ref: common_pb2.TaskRef, reason: str) -> None:
         """See ports.Transport."""

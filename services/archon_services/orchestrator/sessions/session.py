@@ -14,8 +14,10 @@ from archon.api.agent.v1 import agent_pb2, session_pb2
 from archon.api.common.v1 import common_pb2
 from archon.errors import ArchonError, UnknownFrame, WrongInstance
 from archon.registry import Registration
-from archon_services.orchestrator.ports import Inbox
+from archon_services.orchestrator.ports import Inbox, Standing
 from archon_services.orchestrator.sessions.attempts import Attempts
+from archon_services.orchestrator.sessions.reading import Resolve
+from archon_services.orchestrator.sessions.slots import Slots
 from archon_services.orchestrator.sessions.stream import Limits, Silent, Stream
 
 __all__ = ["Limits", "Session"]
@@ -37,6 +39,7 @@ class Session:
         inbox: Inbox,
         room_changed: Callable[[str], None],
         unneeded: Callable[[str], None],
+        resolve: Resolve,
         limits: Limits,
     ) -> None:
         self.instance = instance
@@ -45,7 +48,8 @@ class Session:
         self.registered = True
         self.reserved = 0
         self.connected = False
-        self._attempts = Attempts(role, inbox, self._send, lambda: room_changed(role), self._halve)
+        self._slots = Slots(self.changed, lambda: self.room)
+        self._attempts = Attempts(role, inbox, self._send, self._slots, self._halve, resolve)
         self._orchestrator_id = orchestrator_id
         self._room_changed = room_changed
         self._unneeded = unneeded
@@ -68,12 +72,12 @@ class Session:
     @property
     def room(self) -> int:
         """How many more tasks it takes now."""
-        return self._window - self._attempts.in_flight - self.reserved if self.connected else 0
+        return self._window - self._slots.in_flight - self.reserved if self.connected else 0
 
     @property
     def load(self) -> float:
         """0 where idle, 1 where full."""
-        return (self._attempts.in_flight + self.reserved) / self._window if self._window else 1.0
+        return (self._slots.in_flight + self.reserved) / self._window if self._window else 1.0
 
     @property
     def idle(self) -> bool:
@@ -84,9 +88,18 @@ class Session:
         """See Attempts."""
         self._attempts.assign(ref, role, task)
 
-    def adopt(self, ref: common_pb2.TaskRef, role: str, remaining: float) -> None:
+    def adopt(self, ref: common_pb2.TaskRef, role: str, standing: Standing) -> None:
         """See Attempts."""
-        self._attempts.adopt(ref, role, remaining, connected=self.connected)
+        self._attempts.adopt(ref, role, standing, connected=self.connected)
+
+    def tell(self, ref: common_pb2.TaskRef, frame: session_pb2.OrchestratorFrame) -> None:
+        """See Attempts."""
+        self._attempts.tell(ref, frame)
+
+    def changed(self) -> None:
+        """There may be room: for those that wait to go on, then for new ones."""
+        self._attempts.go_on()
+        self._room_changed(self.role)
 
     def cancel(self, ref: common_pb2.TaskRef, reason: str) -> None:
         """See Attempts."""
@@ -137,9 +150,9 @@ class Session:
 
     def _ready(self, ready: session_pb2.Ready) -> None:
         self.connected = True
-        self._window = ready.max_tasks
+        self._window, self._slots.max_waiting = ready.max_tasks, ready.max_waiting
         self._attempts.opened(ready)
-        self._room_changed(self.role)
+        self.changed()
 
     def _frame(self, frame: session_pb2.AgentFrame) -> None:
         try:
@@ -156,8 +169,8 @@ class Session:
     def _session_frame(self, frame: session_pb2.AgentFrame) -> None:
         match frame.WhichOneof("frame"):
             case "credit":
-                self._window = frame.credit.max_tasks
-                self._room_changed(self.role)
+                self._window, self._slots.max_waiting = frame.credit.max_tasks, frame.credit.max_waiting
+                self.changed()
             case "drain":
                 self._window = 0
             case "failure":

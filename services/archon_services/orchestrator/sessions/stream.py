@@ -30,7 +30,7 @@ from archon_services.orchestrator.convert.write import stamp
 
 METHOD: Final = "/archon.api.agent.v1.AgentService/Session"
 PROTOCOL: Final = 1
-FEATURES: Final = ("cancel", "park", "adopt", "credit", "progress", "record", "drain")
+FEATURES: Final = ("cancel", "park", "adopt", "credit", "progress", "record", "drain", "delegate", "budget")
 SLIP: Final = 0.5
 
 

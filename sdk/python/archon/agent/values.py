@@ -1,0 +1,66 @@
+"""What a handler is given, and what it may answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from archon.api.common.v1 import common_pb2
+from archon.errors import FailedPrecondition
+
+
+@dataclass(frozen=True, slots=True)
+class ContextItem:
+    """One upstream answer: which role's, its text, its version (0: straight from the run's journal)."""
+
+    role: str
+    text: str
+    version: int
+    metadata: Mapping[str, str]
+    proto: common_pb2.ContextItem
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A handler's answer where a plain string doesn't say enough. `parts` go before `text`."""
+
+    text: str = ""
+    parts: Sequence[common_pb2.Part] = ()
+    usage: common_pb2.Usage | None = None
+    publish: bool = True
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class DelegationTarget:
+    """A role that a coordinating task may delegate to."""
+
+    role: str
+    description: str
+
+
+@dataclass(frozen=True, slots=True)
+class Delegated:
+    """What another role answered. `memoized`: an earlier attempt at this task had paid for it."""
+
+    text: str
+    parts: Sequence[common_pb2.Part]
+    usage: common_pb2.Usage
+    memoized: bool
+    metadata: Mapping[str, str]
+
+
+class TaskRejected(FailedPrecondition):
+    """Raise it in a handler: this role refuses the task. That is final."""
+
+    default_reason = "REJECTED"
+
+
+def clean(text: str) -> str:
+    """Text that can travel: lone surrogates, which UTF-8 has no bytes for, become question marks."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def text_of(parts: Sequence[common_pb2.Part]) -> str:
+    """The text parts, joined by empty lines."""
+    return "\n\n".join(part.text for part in parts if part.WhichOneof("content") == "text")
