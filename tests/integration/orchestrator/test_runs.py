@@ -261,7 +261,7 @@ async def test_a_task_goes_to_an_instance_that_has_the_capability_and_the_versio
         await eventually(waits)
         await handle.cancel()
     with pytest.raises(InvalidArgument) as refused:
-        await mesh.client.submit("x", roles=["designer"], versions={"implementer": "1.*"})
+        await mesh.client.submit("x", roles=["designer", "requirements"], versions={"implementer": "1.*"})
     assert refused.value.field_violations[0].field == "versions"
 
 

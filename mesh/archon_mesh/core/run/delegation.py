@@ -25,9 +25,6 @@ def delegate(run: RunState, task: Task, given: inp.DelegateIn) -> list[ev.Event]
     known = task.children.get(key, "")
     failure = None if known else _refusal(run, task, given)
     child = known or ("" if failure else f"{_run_id(run)}.{len(run.tasks) + 1}")
-    made: list[ev.Event] = []
-    if child and not known:
-        made.append(ev.TaskCreated(child, given.role, task.task_id))
     role = run.tasks[known].role if known else given.role
     delegated = ev.Delegated(
         task.task_id,
@@ -44,7 +41,7 @@ def delegate(run: RunState, task: Task, given: inp.DelegateIn) -> list[ev.Event]
         given.payload,
         failure,
     )
-    return [*made, delegated]
+    return [delegated] if known or failure else [delegated, ev.TaskCreated(child, role, task.task_id)]
 
 
 def cancel_delegation(run: RunState, task: Task, given: inp.CancelDelegationIn) -> list[ev.Event]:

@@ -97,8 +97,7 @@ def _claimed(run: RunState, event: ev.Claimed, time: float) -> None:
 def _task_created(run: RunState, event: ev.TaskCreated, time: float) -> None:
     assert run.submission is not None
     if event.parent:
-        run.tasks[event.task_id] = Task(event.task_id, event.role, parent=event.parent)
-        return
+        return  # it was made as it was delegated
     upstream = [edge.upstream for edge in run.submission.edges if edge.downstream == event.role]
     before = tuple(run.by_role[role] for role in run.submission.roles if role in upstream)
     run.tasks[event.task_id] = Task(event.task_id, event.role, before)
@@ -106,7 +105,6 @@ def _task_created(run: RunState, event: ev.TaskCreated, time: float) -> None:
 
 
 def _delegated(run: RunState, event: ev.Delegated, time: float) -> None:
-    """What is asked of a new child stands here: its own event comes just before this one."""
     task = run.tasks[event.task_id]
     known = event.child in task.children.values()
     task.delegations[event.delegation_id] = Delegation(event.child, event.memo_key, known, event.failure)
@@ -115,9 +113,16 @@ def _delegated(run: RunState, event: ev.Delegated, time: float) -> None:
         task.checkpoint = event.payload
     if event.child and not known:
         task.children[event.memo_key] = event.child
-        child = run.tasks[event.child]
-        child.payload_in, child.capability, child.budget = event.payload, event.capability, event.budget
-        child.timeout, child.deadline = event.timeout, quantize(time + event.timeout)
+        run.tasks[event.child] = Task(
+            event.child,
+            event.role,
+            parent=event.task_id,
+            capability=event.capability,
+            payload_in=event.payload,
+            timeout=event.timeout,
+            deadline=quantize(time + event.timeout),
+            budget=event.budget,
+        )
 
 
 def _delegation_cancelled(run: RunState, event: ev.DelegationCancelled, time: float) -> None:
