@@ -42,10 +42,17 @@ class Mesh:
         self.client = Client(await self.orchestrator.start())
         self.directory = RegistryClient(registry)
 
-    async def agent(self, role: str, *depends_on: str, delay: float = 0.0, **environment: str) -> ServiceProcess:
-        """A process that echoes; registered when this returns."""
+    async def agent(
+        self,
+        role: str,
+        *depends_on: str,
+        delay: float = 0.0,
+        module: str = "tests.support.echo_agent",
+        **environment: str,
+    ) -> ServiceProcess:
+        """A process that echoes, or does as its module says; registered when this returns."""
         process = ServiceProcess(
-            "tests.support.echo_agent",
+            module,
             self.home,
             ECHO_ROLE=role,
             ECHO_DELAY=str(delay),

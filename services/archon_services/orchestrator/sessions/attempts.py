@@ -43,7 +43,8 @@ class Attempts:
         self._no_room = no_room
         self._resolve = resolve
         self._bindings: dict[Key, Binding] = {}
-        self._stale: OrderedDict[Key, common_pb2.TaskRef] = OrderedDict()
+        self.stale: OrderedDict[Key, common_pb2.TaskRef] = OrderedDict()
+        """Attempts that were lost: should their instance come back, it is to stop them."""
         self._peer_limit = MAX_CHECKED_BYTES
         self._features: frozenset[str] | None = None
 
@@ -54,10 +55,10 @@ class Attempts:
         """A stream is open: stale attempts are stopped, the others asked for."""
         self._peer_limit = int(ready.max_message_bytes) or MAX_CHECKED_BYTES
         self._features = frozenset(ready.features)
-        for ref in self._stale.values() if "cancel" in self._features else ():
+        for ref in self.stale.values() if "cancel" in self._features else ():
             cancel = session_pb2.CancelTask(reason="superseded")
             self._send(session_pb2.OrchestratorFrame(task=ref, cancel_task=cancel))
-        self._stale.clear()
+        self.stale.clear()
         for binding in list(self._bindings.values()):
             self._send_adopt(binding, None)
 
@@ -270,8 +271,8 @@ class Attempts:
     def _lose(self, binding: Binding, error: ArchonError) -> None:
         self._forget(binding)
         ref = binding.ref
-        self._stale[key_of(ref)] = ref
-        if len(self._stale) > MAX_STALE:
-            self._stale.popitem(last=False)
+        self.stale[key_of(ref)] = ref
+        if len(self.stale) > MAX_STALE:
+            self.stale.popitem(last=False)
         lost = inp.LostIn(ref.task_id, ref.attempt, failure_from_error(error))
         self._inbox.deliver(ref.run_id, Delivery(lost))

@@ -7,6 +7,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from itertools import count
+from typing import Final
 
 from archon.api.agent.v1 import agent_pb2, session_pb2
 from archon.api.common.v1 import common_pb2
@@ -16,7 +17,10 @@ from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.common import Failure, Want
 from archon_services.orchestrator.matching import fits
 from archon_services.orchestrator.ports import Delivery, Inbox, Standing
+from archon_services.orchestrator.sessions.binding import Key
 from archon_services.orchestrator.sessions.session import Limits, Session
+
+MAX_DEPARTED: Final = 1_000
 
 
 class SessionPool:
@@ -31,6 +35,8 @@ class SessionPool:
         self._tickets = count(1)
         self._closing: set[asyncio.Task[None]] = set()
         self._adoptions: set[asyncio.TimerHandle] = set()
+        self._departed: OrderedDict[str, OrderedDict[Key, common_pb2.TaskRef]] = OrderedDict()
+        """Instances that went with attempts: one that was only frozen comes back, and must hear that they are over."""
         self._unclaimed: dict[str, list[tuple[common_pb2.TaskRef, str, Standing]]] = {}
 
     def update(self, instances: Iterable[Registration]) -> None:
@@ -59,6 +65,7 @@ class SessionPool:
             limits=self._limits,
         )
         self._sessions[instance.instance_id] = session
+        session.stale.update(self._departed.pop(instance.instance_id, {}))
         for ref, role, standing in self._unclaimed.pop(instance.instance_id, ()):
             session.adopt(ref, role, standing)
         session.start()
@@ -70,6 +77,10 @@ class SessionPool:
     def _remove(self, instance_id: str) -> None:
         session = self._sessions.pop(instance_id)
         session.lose_all(Unavailable(f"instance {instance_id} is gone", reason="INSTANCE_LOST"))
+        if session.stale:
+            self._departed[instance_id] = session.stale
+            if len(self._departed) > MAX_DEPARTED:
+                self._departed.popitem(last=False)
         task = asyncio.create_task(session.close(), name=f"close-{instance_id}")
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final
 
@@ -16,6 +17,7 @@ from archon.errors import ArchonError, UnknownFrame, WrongInstance
 from archon.registry import Registration
 from archon_services.orchestrator.ports import Inbox, Standing
 from archon_services.orchestrator.sessions.attempts import Attempts
+from archon_services.orchestrator.sessions.binding import Key
 from archon_services.orchestrator.sessions.reading import Resolve
 from archon_services.orchestrator.sessions.slots import Slots
 from archon_services.orchestrator.sessions.stream import Limits, Silent, Stream
@@ -104,6 +106,11 @@ class Session:
     def cancel(self, ref: common_pb2.TaskRef, reason: str) -> None:
         """See Attempts."""
         self._attempts.cancel(ref, reason)
+
+    @property
+    def stale(self) -> OrderedDict[Key, common_pb2.TaskRef]:
+        """See Attempts."""
+        return self._attempts.stale
 
     def lose_all(self, error: ArchonError) -> None:
         """See Attempts."""
