@@ -118,7 +118,17 @@ class RunDriver:
                     self._wake.set()
         finally:
             self._call_off()
+            self._leave()
             self.finished.set()
+
+    def _leave(self) -> None:
+        """What came while the last event was written: it changes nothing any more, and whoever waits hears so."""
+        for delivery in self._inbox if self.state.ended else ():
+            if delivery.receipt is not None and isinstance(delivery.given, inp.Cancel):
+                delivery.receipt.accept()
+            elif delivery.receipt is not None:
+                delivery.receipt.discard("ABORTED")
+        self._inbox.clear()
 
     async def step(self) -> None:
         """One step: decide what waits, append, do. Raises ResourceExhausted or Unavailable where the journal can't take
