@@ -51,7 +51,10 @@ def serving(call: CallContext) -> Iterator[None]:
     try:
         yield
     finally:
-        _current.reset(token)
+        try:
+            _current.reset(token)
+        except ValueError:
+            pass  # a generator that nobody finished, closed by the loop: the context that it was begun in is gone
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -152,3 +153,38 @@ async def test_a_server_that_nobody_serves_is_unavailable_within_the_deadline() 
     with pytest.raises((errors.Unavailable, errors.DeadlineExceeded)):
         await registry_service_pb2_grpc.RegistryServiceStub(channel).GetGraph(pb.GetGraphRequest(), timeout=1.0)
     await channel.close()
+
+
+class Flood(registry_service_pb2_grpc.RegistryServiceServicer):
+    """Sends without end."""
+
+    def __init__(self) -> None:
+        self.going = 0
+
+    async def Watch(self, request: Any, context: Any) -> Any:
+        self.going += 1
+        try:
+            while True:
+                yield pb.WatchResponse(removed_instance_ids=["x" * 100_000])
+        finally:
+            self.going -= 1
+
+
+async def test_a_caller_that_leaves_in_the_middle_of_a_stream_ends_it_quietly(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    flood = Flood()
+    server = GrpcServer([Service(NAME, registry_service_pb2_grpc.add_RegistryServiceServicer_to_server, flood)])
+    async with connect(await server.start()) as channel:
+        stub = registry_service_pb2_grpc.RegistryServiceStub(channel)
+        for _ in range(20):
+            call = stub.Watch(pb.WatchRequest())
+            assert (await call.read()).removed_instance_ids
+            call.cancel()
+        async with asyncio.timeout(5):
+            while flood.going:
+                await asyncio.sleep(0.01)
+        gc.collect()
+        await asyncio.sleep(0.05)
+    await server.stop(0.1)
+    assert not [record.getMessage() for record in caplog.records if record.name == "asyncio"]

@@ -86,8 +86,11 @@ class _Guarded:
                 responses = self._behaviour(self._request(incoming), context)
                 if not hasattr(responses, "__aiter__"):
                     raise NotImplementedError(self._method)
-                async for response in responses:
-                    yield self._bytes(response)
+                try:
+                    async for response in responses:
+                        yield self._bytes(response)
+                finally:
+                    await _close(responses)  # now, and not when it is collected: it holds a watcher's place
             except GeneratorExit:
                 raise
             except BaseException as raised:  # noqa: BLE001 - whatever it is, the caller gets a typed error
@@ -106,6 +109,11 @@ class _Guarded:
                 f"{self._method} is in the contract, but not served here", metadata={"method": self._method}
             )
         await _refuse(context, raised)
+
+
+async def _close(responses: Any) -> None:
+    if (close := getattr(responses, "aclose", None)) is not None:
+        await close()
 
 
 class GuardInterceptor(grpc.aio.ServerInterceptor):
