@@ -181,3 +181,36 @@ def test_what_callers_ask_of_one_run_at_once_is_bounded_and_what_agents_say_is_n
         assert len(world.runs._drivers["r"]._inbox) == MAX_INBOX + 1
 
     run_virtual(course())
+
+
+class Told:
+    """A receipt that remembers."""
+
+    def __init__(self) -> None:
+        self.done = False
+
+    def accept(self) -> None:
+        self.done = True
+
+    def discard(self, reason: str) -> None:
+        self.done = True
+
+
+@pytest.mark.xfail(
+    strict=True, reason="a driver that ends leaves the receipts of what still waits in its inbox unanswered"
+)
+def test_what_comes_while_a_run_writes_its_last_event_is_answered_too() -> None:
+    async def course() -> None:
+        world = await calm_world()
+        assert world.runs is not None
+        await world.runs.submit(wanted("r", ("nobody",)), b"")
+        first, second = Told(), Told()
+        world.runs.deliver("r", Delivery(inp.Cancel("me", ""), first))
+        while world.runs._drivers["r"]._inbox:
+            await asyncio.sleep(0)
+        world.runs.deliver("r", Delivery(inp.Cancel("me", ""), second))  # the append of the first is under way
+        await asyncio.sleep(20)
+        assert first.done
+        assert second.done, "its caller waits until its deadline"
+
+    run_virtual(course())
