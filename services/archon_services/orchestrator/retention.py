@@ -6,7 +6,7 @@ import asyncio
 import logging
 from typing import Final
 
-from archon.errors import ArchonError
+from archon.errors import ArchonError, ResourceExhausted, Unavailable
 from archon_services.orchestrator.driver import fold_run
 from archon_services.orchestrator.journal import Journal
 from archon_services.orchestrator.ports import Clock
@@ -15,6 +15,8 @@ from archon_services.orchestrator.summary import run_to_proto
 _log = logging.getLogger(__name__)
 
 INTERVAL: Final = 60.0
+LEAST_INTERVAL: Final = 0.5
+PAGE: Final = 100
 DAY: Final = 86_400.0
 
 
@@ -29,7 +31,7 @@ class Retention:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Sweeps every minute until `close`."""
+        """Sweeps every minute until `close`; more often where runs are kept for less."""
         self._task = asyncio.create_task(self._run(), name="retention")
 
     async def close(self) -> None:
@@ -39,18 +41,35 @@ class Retention:
             await asyncio.wait([self._task], timeout=2.0)
 
     async def sweep(self) -> tuple[int, int]:
-        """(compacted, deleted) just now."""
+        """(compacted, deleted) just now: all that is due, however many. A run that can't be read is passed over."""
         now, compacted = self._clock.now(), 0
-        for run_id in await self._journal.compactable(now - self._compact_after):
-            summary = run_to_proto(await fold_run(self._journal, run_id))
-            await self._journal.compact(run_id, summary.SerializeToString())
-            compacted += 1
+        unreadable: set[str] = set()
+        while True:
+            limit = PAGE + len(unreadable)
+            due = await self._journal.compactable(now - self._compact_after, limit)
+            for run_id in due:
+                if run_id in unreadable:
+                    continue
+                try:
+                    summary = run_to_proto(await fold_run(self._journal, run_id))
+                except (Unavailable, ResourceExhausted):
+                    raise  # it is the journal, not the run
+                except Exception as error:  # noqa: BLE001 - whatever is wrong with one run, the others go on
+                    _log.error("run %s can't be read and isn't compacted: %s", run_id, error)
+                    unreadable.add(run_id)
+                    continue
+                await self._journal.compact(run_id, summary.SerializeToString())
+                compacted += 1
+            if len(due) < limit:
+                break
         return compacted, await self._journal.delete(now - self._delete_after, now, DAY)
 
     async def _run(self) -> None:
+        shortest = min(self._compact_after, self._delete_after)
+        interval = max(LEAST_INTERVAL, min(INTERVAL, shortest / 4))
         while True:
             try:
                 await self.sweep()
             except ArchonError as error:
                 _log.warning("the journal can't be swept now: %s", error)
-            await asyncio.sleep(INTERVAL)
+            await asyncio.sleep(interval)
