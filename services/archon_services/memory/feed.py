@@ -11,6 +11,7 @@ from typing import Final
 from archon.errors import ArchonError, ResourceExhausted
 from archon_services.memory.store import StoredItem
 
+MAX_WATCHERS: Final = 1_000
 MAX_QUEUED: Final = 256
 """Publishes that wait for one watcher; one that is slower is sent away."""
 
@@ -83,7 +84,9 @@ class Feed:
 
     @contextmanager
     def follow(self, key: Key) -> Iterator[Watcher]:
-        """A watcher that hears all that is told within the block."""
+        """A watcher that hears all that is told within the block. Raises ResourceExhausted where too many watch."""
+        if sum(map(len, self._watchers.values())) >= MAX_WATCHERS:
+            raise ResourceExhausted(f"{MAX_WATCHERS:,} watch this memory service", retry_delay=1.0)
         watcher = Watcher(self._max_queued)
         if self._end is not None:
             watcher.end(self._end)

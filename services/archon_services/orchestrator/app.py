@@ -41,7 +41,7 @@ async def orchestrator_app(settings: OrchestratorSettings) -> AsyncIterator[str]
         stack.push_async_callback(follower.close)
         follower.start()
         if settings.memory:
-            publisher = Publisher(journal, runs, settings.memory)
+            publisher = Publisher(journal, runs, settings.memory, keep=settings.delete_after)
             stack.push_async_callback(publisher.close)
             runs.watchers.tap(lambda events: publisher.wake() if _publishes(events) else None)
             publisher.start()

@@ -1,7 +1,7 @@
 """Many runs on one stream: commands one way, batches of events the other. What concerns one run is answered in place.
 
-Bounds: so many runs are followed and so many commands are under way at once; of what waits to be sent each run has one
-batch, so that a caller who doesn't read holds its own watchers back and nobody else.
+Bounds: so many runs are followed, and so many commands are under way or wait for their answer to be sent, at once; of
+the events that wait each run has one batch. So a caller who doesn't read holds itself back and nobody else.
 """
 
 from __future__ import annotations
@@ -18,10 +18,13 @@ from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.api.orchestrator.v1 import run_pb2
 from archon.errors import ArchonError, InvalidArgument, ResourceExhausted, Unavailable, Unimplemented
 from archon_services.orchestrator.commands import Commands
+from archon_services.orchestrator.run_size import bounded
 
 MAX_RUNS: Final = 1_000
 MAX_COMMANDS: Final = 256
 MAX_EVENTS: Final = 500
+SOFT_BYTES: Final = 1024 * 1024
+"""A response takes nothing more above it."""
 
 
 class Conversation:
@@ -30,11 +33,13 @@ class Conversation:
     def __init__(self, commands: Commands, requests: AsyncIterator[pb.ConverseRequest]) -> None:
         self._commands = commands
         self._requests = requests
-        self._replies: deque[pb.ConverseReply] = deque()
+        self._replies: deque[tuple[pb.ConverseReply, bool]] = deque()
+        """What is to be said, and whether it answers a command."""
         self._batches: deque[tuple[list[run_pb2.RunEvent], asyncio.Event]] = deque()
         self._ready = asyncio.Event()
         self._room = asyncio.Semaphore(MAX_COMMANDS)
         self._followed: set[str] = set()
+        self._joining = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._failed: BaseException | None = None
 
@@ -70,11 +75,17 @@ class Conversation:
                 return None
             self._ready.clear()
             await self._ready.wait()
-        response = pb.ConverseResponse(replies=self._replies)
-        self._replies.clear()
-        while self._batches and len(response.events) < MAX_EVENTS:
+        response, size = pb.ConverseResponse(), 0
+        while self._replies and size < SOFT_BYTES:
+            reply, is_answer = self._replies.popleft()
+            response.replies.append(reply)
+            size += reply.ByteSize()
+            if is_answer:
+                self._room.release()
+        while self._batches and len(response.events) < MAX_EVENTS and size < SOFT_BYTES:
             events, taken = self._batches.popleft()
             response.events.extend(events)
+            size += sum(event.ByteSize() for event in events)
             taken.set()
         return response
 
@@ -86,13 +97,15 @@ class Conversation:
     async def _command(self, request: pb.ConverseRequest) -> None:
         reply = pb.ConverseReply(correlation_id=request.correlation_id)
         follow: pb.WatchRunRequest | None = None
+        joins = request.WhichOneof("command") in ("submit", "watch")
+        self._joining += joins
         try:
             follow = await self._carry_out(request, reply)
         except Exception as error:  # noqa: BLE001 - it is this command's failure, and no other's
             reply.failure.CopyFrom(status.to_failure(status.as_error(error)))
         finally:
-            self._room.release()
-        self._replies.append(reply)
+            self._joining -= joins
+        self._replies.append((reply, True))
         self._ready.set()
         if follow is not None:
             await self._follow(follow)
@@ -103,22 +116,22 @@ class Conversation:
             case "submit":
                 self._check_room()
                 run_id, _ = await self._commands.submit(request.submit)
-                reply.run.CopyFrom(await self._commands.run(run_id))
+                reply.run.CopyFrom(bounded(await self._commands.run(run_id)))
                 return pb.WatchRunRequest(run_id=run_id)
             case "watch":
                 self._check_room()
-                reply.run.CopyFrom(await self._commands.run(request.watch.run_id))
+                reply.run.CopyFrom(bounded(await self._commands.run(request.watch.run_id)))
                 return request.watch
             case "cancel":
                 await self._commands.cancel(request.cancel.run_id, request.cancel.reason)
-                reply.run.CopyFrom(await self._commands.run(request.cancel.run_id))
+                reply.run.CopyFrom(bounded(await self._commands.run(request.cancel.run_id)))
                 return None
             case "respond":
                 raise Unimplemented("answers to a run's questions are not served by this orchestrator")
         raise InvalidArgument("the message has no command that this orchestrator knows")
 
     def _check_room(self) -> None:
-        if len(self._followed) >= MAX_RUNS:
+        if len(self._followed) + self._joining > MAX_RUNS:
             raise ResourceExhausted(f"{MAX_RUNS} runs are followed on this stream", retry_delay=1.0)
 
     async def _follow(self, request: pb.WatchRunRequest) -> None:
@@ -141,6 +154,6 @@ class Conversation:
         except ArchonError as error:
             failure = status.to_failure(error)
             failure.metadata["run_id"] = request.run_id
-            self._replies.append(pb.ConverseReply(failure=failure))
+            self._replies.append((pb.ConverseReply(failure=failure), False))
         finally:
             self._followed.discard(request.run_id)

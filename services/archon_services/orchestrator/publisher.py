@@ -18,15 +18,18 @@ _log = logging.getLogger(__name__)
 
 MAX_BACKOFF: Final = 5.0
 PUBLISH_TIMEOUT: Final = 5.0
+MAX_KEEP: Final = 3650 * 86_400
 
 
 class Publisher:
-    """One background loop; `wake` after an append that has something to publish."""
+    """One background loop; `wake` after an append that has something to publish. `keep`: seconds after which the shared
+    memory forgets what was published in no session: its run is gone from the journal then, and nobody asks for it."""
 
-    def __init__(self, journal: Journal, runs: Runs, target: str) -> None:
+    def __init__(self, journal: Journal, runs: Runs, target: str, *, keep: float) -> None:
         self._journal = journal
         self._runs = runs
         self._client = MemoryGraphClient(target)
+        self._keep = max(1, min(int(keep), MAX_KEEP))
         self._wake = asyncio.Event()
         self._wake.set()  # what an earlier process left
         self._task: asyncio.Task[None] | None = None
@@ -67,6 +70,8 @@ class Publisher:
         item = memory_pb2.PublishItem(
             role=one.role, content=one.content, run_id=row.run_id, epoch=row.epoch, seq=one.seq
         )
+        if one.scope == row.run_id:
+            item.ttl.seconds = self._keep
         try:
             published = await self._client.publish_items([item], scope=one.scope, timeout=PUBLISH_TIMEOUT)
         except (Unavailable, DeadlineExceeded, ResourceExhausted, Internal):

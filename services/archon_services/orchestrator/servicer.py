@@ -13,6 +13,7 @@ from archon_services.orchestrator.commands import Commands
 from archon_services.orchestrator.conversation import Conversation
 from archon_services.orchestrator.convert.read import seconds_of
 from archon_services.orchestrator.journal import Journal
+from archon_services.orchestrator.run_size import bounded
 from archon_services.orchestrator.summary import row_to_proto
 from archon_services.paging import make_token, page_size, read_token
 
@@ -35,10 +36,10 @@ class OrchestratorServicer(orchestrator_service_pb2_grpc.OrchestratorServiceServ
         run_id, created = await self._commands.submit(request)
         if request.HasField("wait"):
             await self._commands.wait(run_id, seconds_of(request.wait))
-        return pb.SubmitRunResponse(run=await self._commands.run(run_id), repeated_before=not created)
+        return pb.SubmitRunResponse(run=bounded(await self._commands.run(run_id)), repeated_before=not created)
 
     async def GetRun(self, request: pb.GetRunRequest, context: Any) -> pb.GetRunResponse:
-        return pb.GetRunResponse(run=await self._commands.run(request.run_id))
+        return pb.GetRunResponse(run=bounded(await self._commands.run(request.run_id)))
 
     async def WatchRun(self, request: pb.WatchRunRequest, context: Any) -> AsyncIterator[pb.WatchRunResponse]:
         async with aclosing(self._commands.watch(request)) as batches:
@@ -80,7 +81,7 @@ class OrchestratorServicer(orchestrator_service_pb2_grpc.OrchestratorServiceServ
 
     async def CancelRun(self, request: pb.CancelRunRequest, context: Any) -> pb.CancelRunResponse:
         await self._commands.cancel(request.run_id, request.reason)
-        return pb.CancelRunResponse(run=await self._commands.run(request.run_id))
+        return pb.CancelRunResponse(run=bounded(await self._commands.run(request.run_id)))
 
     async def Converse(
         self, request_iterator: AsyncIterator[pb.ConverseRequest], context: Any

@@ -8,32 +8,48 @@ from collections.abc import AsyncGenerator, Callable
 from typing import Final
 
 from archon.api.orchestrator.v1 import run_pb2
-from archon.errors import Unavailable
+from archon.errors import ResourceExhausted, Unavailable
 from archon_services.orchestrator.journal import Journal
 
+MAX_WATCHERS: Final = 10_000
 MAX_QUEUED: Final = 2_000
+MAX_QUEUED_BYTES: Final = 8 * 1024 * 1024
 MAX_BATCH: Final = 200
+BATCH_BYTES: Final = 1024 * 1024
+"""A batch ends above it: what is larger than a peer takes would end its watch. One event is at most about 4 MiB."""
+
+FIRST_PAGE: Final = 25
 KEEPALIVE: Final = 15.0
 
 
 class _Watcher:
     def __init__(self) -> None:
-        self.queue: deque[run_pb2.RunEvent] = deque()
+        self.queue: deque[tuple[run_pb2.RunEvent, int]] = deque()
+        self.bytes = 0
         self.behind = False
         self.ready = asyncio.Event()
 
     def put(self, event: run_pb2.RunEvent) -> None:
-        if len(self.queue) >= MAX_QUEUED:
+        size = event.ByteSize()
+        if len(self.queue) >= MAX_QUEUED or self.bytes + size > MAX_QUEUED_BYTES:
             if event.seq == 0:
                 return
             self.fall_behind()
         if not self.behind:
-            self.queue.append(event)
+            self.queue.append((event, size))
+            self.bytes += size
         self.ready.set()
+
+    def take(self) -> tuple[run_pb2.RunEvent, int]:
+        """The next event and its size."""
+        event, size = self.queue.popleft()
+        self.bytes -= size
+        return event, size
 
     def fall_behind(self) -> None:
         """What is durable is read from the journal; deltas that waited are lost."""
         self.queue.clear()
+        self.bytes = 0
         self.behind = True
         self.ready.set()
 
@@ -44,6 +60,7 @@ class Watchers:
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
         self._watchers: dict[str, list[_Watcher]] = {}
+        self._count = 0
         self._closed = False
         self._tap: Callable[[list[run_pb2.RunEvent]], None] | None = None
 
@@ -74,8 +91,11 @@ class Watchers:
         self, run_id: str, after_seq: int, *, durable_only: bool = False
     ) -> AsyncGenerator[list[run_pb2.RunEvent], None]:
         """Batches of events after `after_seq`, an empty one where nothing happens for KEEPALIVE seconds; ends after the
-        run's last event."""
+        run's last event. Raises ResourceExhausted above the bound of watchers."""
+        if self._count >= MAX_WATCHERS:
+            raise ResourceExhausted(f"{MAX_WATCHERS:,} runs are watched here", retry_delay=1.0)
         watcher = _Watcher()
+        self._count += 1
         self._watchers.setdefault(run_id, []).append(watcher)
         try:
             cursor = after_seq
@@ -100,9 +120,9 @@ class Watchers:
                         if _last(batch[-1]):
                             return
                 while watcher.queue:
-                    batch = []
-                    while watcher.queue and len(batch) < MAX_BATCH:
-                        event = watcher.queue.popleft()
+                    batch, total = [], 0
+                    while watcher.queue and len(batch) < MAX_BATCH and total < BATCH_BYTES:
+                        event, size = watcher.take()
                         if event.seq == 0 and durable_only:
                             continue
                         if event.seq and event.seq <= cursor:
@@ -112,20 +132,32 @@ class Watchers:
                             break
                         cursor = event.seq or cursor
                         batch.append(event)
+                        total += size
                     if batch:
                         yield batch
                         if _last(batch[-1]):
                             return
         finally:
+            self._count -= 1
             self._watchers[run_id].remove(watcher)
             if not self._watchers[run_id]:
                 del self._watchers[run_id]
 
     async def _stored(self, run_id: str, after: int) -> AsyncGenerator[list[run_pb2.RunEvent], None]:
-        while page := await self._journal.events(run_id, after, MAX_BATCH):
-            events = [run_pb2.RunEvent.FromString(data) for data in page]
-            after = events[-1].seq
-            yield events
+        """Small pages where events are large, so that a watcher holds little of its run at a time."""
+        limit = FIRST_PAGE
+        while page := await self._journal.events(run_id, after, limit):
+            batch: list[run_pb2.RunEvent] = []
+            total = 0
+            for data in page:
+                if total >= BATCH_BYTES:
+                    yield batch
+                    batch, total = [], 0
+                batch.append(run_pb2.RunEvent.FromString(data))
+                total += len(data)
+            after = batch[-1].seq
+            limit = FIRST_PAGE if total >= BATCH_BYTES else min(MAX_BATCH, limit * 2)
+            yield batch
 
 
 def _last(event: run_pb2.RunEvent) -> bool:

@@ -19,6 +19,9 @@ from archon_services.registry.state import Change, State, Update, difference
 HISTORY: Final = 1_000
 """Changes kept to resume from."""
 
+MAX_WATCHERS: Final = 1_000
+"""Orchestrators and memory services watch, and whoever looks on: not agents."""
+
 QUEUE: Final = 256
 """Changes that wait for one watcher; one that is slower is sent away."""
 
@@ -95,7 +98,9 @@ class Feed:
 
     async def watch(self, from_revision: int = 0) -> AsyncGenerator[Change, None]:
         """A snapshot, or what changed since `from_revision`, then every change. Raises ResourceExhausted where the
-        caller is too slow, and whatever `end` was told."""
+        caller is too slow or too many watch, and whatever `end` was told."""
+        if len(self._watchers) >= MAX_WATCHERS:
+            raise errors.ResourceExhausted(f"{MAX_WATCHERS:,} watch this registry", retry_delay=1.0)
         watcher = _Watcher(self._queue)
         if self._reaches_back_to <= from_revision <= self.state.revision and self._reaches_back_to:
             first = [change for change in self._history if change.revision > from_revision]

@@ -205,6 +205,22 @@ async def test_durability_19_at_the_bound_of_parked_bytes_no_credit_is_given(
     assert (await peer.receive("credit")).credit.max_tasks == 8
 
 
+async def test_what_an_agent_remembers_of_tasks_and_runs_that_are_over_is_bounded(
+    serve: Serve, dial: Dial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("archon.agent.table.MAX_OVER", 2)
+    monkeypatch.setattr("archon.agent.table.MAX_EPOCHS", 3)
+    agent = await serve(echo)
+    peer = await dial(agent)
+    for number in range(6):
+        ref = common_pb2.TaskRef(task_id=f"task-{number}", run_id=f"run-{number}", attempt=1, epoch=1)
+        await peer.assign(ref)
+        frame = await peer.receive("result")
+        await peer.send(peer.acknowledgement(ref, frame.sequence))
+    await until(lambda: len(agent.tasks) == 0)
+    assert (len(agent.tasks._over), len(agent.tasks._epochs)) == (2, 3)
+
+
 async def test_a_stream_without_open_does_not_stay(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("archon.agent.server.SWEEP_INTERVAL", 0.02)
     monkeypatch.setattr("archon.agent.session.OPEN_TIMEOUT", 0.05)

@@ -134,3 +134,21 @@ async def test_durability_5_a_restart_claims_the_file_at_once_after_its_holder_w
     journal = SqliteJournal(path)
     await journal.open()
     await journal.close()
+
+
+async def test_what_waits_to_be_written_has_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("archon_services.sqlite_writer.MAX_WAITING", 5)
+    journal = SqliteJournal(tmp_path / "journal.db", sync="full")
+    await journal.open()
+    try:
+        await journal.create(new("r"), step("r", 0))
+        done = await asyncio.gather(
+            *(journal.create(new(f"r{number}"), step(f"r{number}", 0)) for number in range(50)), return_exceptions=True
+        )
+        refused = [one for one in done if isinstance(one, ResourceExhausted)]
+        assert refused
+        assert all(one.retry_delay for one in refused)
+        assert len(await journal.runs(tenant="default")) == 51 - len(refused), "nothing of them is stored"
+        assert await journal.create(new("later"), step("later", 0)) == ("later", True)
+    finally:
+        await journal.close()

@@ -170,6 +170,20 @@ async def test_a_watcher_that_is_too_slow_is_sent_away_and_another_is_not(store:
         assert sent_away.value.retry_delay == 1.0
 
 
+async def test_above_the_bound_of_watchers_a_watch_is_refused_with_a_delay(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("archon_services.memory.feed.MAX_WATCHERS", 1)
+    async with aclosing(store.watch("t", "s")) as only:
+        await anext(only)
+        async with aclosing(store.watch("t", "another")) as other:
+            with pytest.raises(ResourceExhausted) as refused:
+                await anext(other)
+            assert refused.value.retry_delay
+    async with aclosing(store.watch("t", "another")) as later:
+        assert await anext(later) == []
+
+
 async def test_a_watcher_hears_each_publish_once_wherever_its_snapshot_falls(store: SqliteStore) -> None:
     async def watch() -> list[int]:
         versions: list[int] = []

@@ -11,7 +11,7 @@ from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.errors import Unavailable
 from archon_services.orchestrator.journal import Append, MemoryJournal, NewRun
-from archon_services.orchestrator.watchers import MAX_QUEUED, Watchers
+from archon_services.orchestrator.watchers import BATCH_BYTES, MAX_QUEUED, MAX_QUEUED_BYTES, Watchers
 
 
 class Journaled:
@@ -80,6 +80,30 @@ async def test_a_watcher_that_falls_behind_loses_deltas_and_no_durable_event() -
         async for batch in batches:
             seen += [event.seq for event in batch if event.seq]
     assert seen == list(range(1, run.seq + 1))
+
+
+async def test_what_waits_for_a_watcher_is_bounded_in_bytes_too_and_so_is_a_batch() -> None:
+    run = Journaled()
+    await run.happen(1)
+    text, took = "x" * 64_000, 0
+    async with aclosing(run.watchers.follow("r", 0)) as batches:
+        await anext(batches)
+        run.delta("it has caught up")
+        await anext(batches)
+        for _ in range(MAX_QUEUED_BYTES // 64_000 + 100):
+            run.delta(text)
+        (watcher,) = run.watchers._watchers["r"]
+        assert MAX_QUEUED_BYTES - 100_000 < watcher.bytes <= MAX_QUEUED_BYTES
+        await run.happen(1, last=True)
+        seen: list[int] = []
+        async for batch in batches:
+            size = sum(event.ByteSize() for event in batch)
+            assert size < BATCH_BYTES + 70_000
+            took += size
+            seen += [event.seq for event in batch if event.seq]
+        assert watcher.bytes == 0
+    assert seen == [2]
+    assert took <= MAX_QUEUED_BYTES + 1_000
 
 
 async def test_deltas_are_left_out_where_only_durable_events_are_wanted() -> None:

@@ -49,6 +49,17 @@ async def test_a_watch_that_is_up_to_date_is_told_nothing_until_something_change
         assert (await waiting).revision == 5
 
 
+async def test_above_the_bound_of_watchers_a_watch_is_refused_with_a_delay(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("archon_services.registry.feed.MAX_WATCHERS", 1)
+    made = feed(1)
+    async with aclosing(made.watch()) as only:
+        await anext(only)
+        with pytest.raises(ResourceExhausted) as refused:
+            await first(made)
+        assert refused.value.retry_delay
+    assert (await first(made)).snapshot
+
+
 async def test_a_watcher_that_is_too_slow_is_sent_away_and_the_others_stay() -> None:
     """E4."""
     busy = feed(0, queue=5)
