@@ -116,7 +116,8 @@ class OrchestratorServiceServicer(object):
         run. With wait the answer is held until the run has ended or the wait is over, whichever is first.
         Fails with INVALID_ARGUMENT / EMPTY_GOAL or MESSAGE_TOO_LARGE, NOT_FOUND / UNKNOWN_ROLE (a role that neither lives nor
         stands on an edge) or UNKNOWN_CAPABILITY, FAILED_PRECONDITION (no pipeline: no role stands on an edge), ALREADY_EXISTS / REQUEST_ID_REUSED,
-        RESOURCE_EXHAUSTED (too many runs, or the disk is full), UNIMPLEMENTED (a strategy that isn't served), UNAVAILABLE.
+        RESOURCE_EXHAUSTED (too many runs, or the disk is full; MESSAGE_TOO_LARGE: it was taken on, and is too large for an
+        answer), UNIMPLEMENTED (a strategy that isn't served), UNAVAILABLE.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -125,14 +126,15 @@ class OrchestratorServiceServicer(object):
     def WatchRun(self, request, context):
         """Follows a run: every durable event once and in order from after_seq on, and passing events as they come. An empty batch
         every 15 s; OK after the last event. Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION / RUN_EXPIRED,
-        OUT_OF_RANGE (after_seq is ahead of the journal), UNAVAILABLE.
+        OUT_OF_RANGE (after_seq is ahead of the journal), RESOURCE_EXHAUSTED (too many watch), UNAVAILABLE.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetRun(self, request, context):
-        """A run as it stands. Fails with NOT_FOUND / UNKNOWN_RUN, UNAVAILABLE.
+        """A run as it stands. Fails with NOT_FOUND / UNKNOWN_RUN, RESOURCE_EXHAUSTED / MESSAGE_TOO_LARGE (watch it: each result
+        comes by itself), UNAVAILABLE.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -155,7 +157,8 @@ class OrchestratorServiceServicer(object):
 
     def CancelRun(self, request, context):
         """Asks for a run to be cancelled; it has ended when its last event says so. A run that has ended is left as it is, and
-        that is no error. Fails with NOT_FOUND / UNKNOWN_RUN, UNAVAILABLE.
+        that is no error. Fails with NOT_FOUND / UNKNOWN_RUN, RESOURCE_EXHAUSTED / MESSAGE_TOO_LARGE (it is cancelled all the
+        same), UNAVAILABLE.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -38,15 +38,18 @@ class OrchestratorServiceStub:
     run. With wait the answer is held until the run has ended or the wait is over, whichever is first.
     Fails with INVALID_ARGUMENT / EMPTY_GOAL or MESSAGE_TOO_LARGE, NOT_FOUND / UNKNOWN_ROLE (a role that neither lives nor
     stands on an edge) or UNKNOWN_CAPABILITY, FAILED_PRECONDITION (no pipeline: no role stands on an edge), ALREADY_EXISTS / REQUEST_ID_REUSED,
-    RESOURCE_EXHAUSTED (too many runs, or the disk is full), UNIMPLEMENTED (a strategy that isn't served), UNAVAILABLE.
+    RESOURCE_EXHAUSTED (too many runs, or the disk is full; MESSAGE_TOO_LARGE: it was taken on, and is too large for an
+    answer), UNIMPLEMENTED (a strategy that isn't served), UNAVAILABLE.
     """
     WatchRun: _grpc.UnaryStreamMultiCallable[_orchestrator_service_pb2.WatchRunRequest, _orchestrator_service_pb2.WatchRunResponse]
     """Follows a run: every durable event once and in order from after_seq on, and passing events as they come. An empty batch
     every 15 s; OK after the last event. Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION / RUN_EXPIRED,
-    OUT_OF_RANGE (after_seq is ahead of the journal), UNAVAILABLE.
+    OUT_OF_RANGE (after_seq is ahead of the journal), RESOURCE_EXHAUSTED (too many watch), UNAVAILABLE.
     """
     GetRun: _grpc.UnaryUnaryMultiCallable[_orchestrator_service_pb2.GetRunRequest, _orchestrator_service_pb2.GetRunResponse]
-    """A run as it stands. Fails with NOT_FOUND / UNKNOWN_RUN, UNAVAILABLE."""
+    """A run as it stands. Fails with NOT_FOUND / UNKNOWN_RUN, RESOURCE_EXHAUSTED / MESSAGE_TOO_LARGE (watch it: each result
+    comes by itself), UNAVAILABLE.
+    """
     ListRuns: _grpc.UnaryUnaryMultiCallable[_orchestrator_service_pb2.ListRunsRequest, _orchestrator_service_pb2.ListRunsResponse]
     """Runs, newest first, without tasks and answers. Fails with INVALID_ARGUMENT / INVALID_PAGE_TOKEN, UNAVAILABLE."""
     ListRunRecords: _grpc.UnaryUnaryMultiCallable[_orchestrator_service_pb2.ListRunRecordsRequest, _orchestrator_service_pb2.ListRunRecordsResponse]
@@ -55,7 +58,8 @@ class OrchestratorServiceStub:
     """
     CancelRun: _grpc.UnaryUnaryMultiCallable[_orchestrator_service_pb2.CancelRunRequest, _orchestrator_service_pb2.CancelRunResponse]
     """Asks for a run to be cancelled; it has ended when its last event says so. A run that has ended is left as it is, and
-    that is no error. Fails with NOT_FOUND / UNKNOWN_RUN, UNAVAILABLE.
+    that is no error. Fails with NOT_FOUND / UNKNOWN_RUN, RESOURCE_EXHAUSTED / MESSAGE_TOO_LARGE (it is cancelled all the
+    same), UNAVAILABLE.
     """
     Respond: _grpc.UnaryUnaryMultiCallable[_orchestrator_service_pb2.RespondRequest, _orchestrator_service_pb2.RespondResponse]
     """Answers a question that a run asks. Idempotent by request_id. Fails with NOT_FOUND, FAILED_PRECONDITION (nothing is
@@ -95,15 +99,18 @@ class OrchestratorServiceAsyncStub(OrchestratorServiceStub):
     run. With wait the answer is held until the run has ended or the wait is over, whichever is first.
     Fails with INVALID_ARGUMENT / EMPTY_GOAL or MESSAGE_TOO_LARGE, NOT_FOUND / UNKNOWN_ROLE (a role that neither lives nor
     stands on an edge) or UNKNOWN_CAPABILITY, FAILED_PRECONDITION (no pipeline: no role stands on an edge), ALREADY_EXISTS / REQUEST_ID_REUSED,
-    RESOURCE_EXHAUSTED (too many runs, or the disk is full), UNIMPLEMENTED (a strategy that isn't served), UNAVAILABLE.
+    RESOURCE_EXHAUSTED (too many runs, or the disk is full; MESSAGE_TOO_LARGE: it was taken on, and is too large for an
+    answer), UNIMPLEMENTED (a strategy that isn't served), UNAVAILABLE.
     """
     WatchRun: _aio.UnaryStreamMultiCallable[_orchestrator_service_pb2.WatchRunRequest, _orchestrator_service_pb2.WatchRunResponse]  # type: ignore[assignment]
     """Follows a run: every durable event once and in order from after_seq on, and passing events as they come. An empty batch
     every 15 s; OK after the last event. Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION / RUN_EXPIRED,
-    OUT_OF_RANGE (after_seq is ahead of the journal), UNAVAILABLE.
+    OUT_OF_RANGE (after_seq is ahead of the journal), RESOURCE_EXHAUSTED (too many watch), UNAVAILABLE.
     """
     GetRun: _aio.UnaryUnaryMultiCallable[_orchestrator_service_pb2.GetRunRequest, _orchestrator_service_pb2.GetRunResponse]  # type: ignore[assignment]
-    """A run as it stands. Fails with NOT_FOUND / UNKNOWN_RUN, UNAVAILABLE."""
+    """A run as it stands. Fails with NOT_FOUND / UNKNOWN_RUN, RESOURCE_EXHAUSTED / MESSAGE_TOO_LARGE (watch it: each result
+    comes by itself), UNAVAILABLE.
+    """
     ListRuns: _aio.UnaryUnaryMultiCallable[_orchestrator_service_pb2.ListRunsRequest, _orchestrator_service_pb2.ListRunsResponse]  # type: ignore[assignment]
     """Runs, newest first, without tasks and answers. Fails with INVALID_ARGUMENT / INVALID_PAGE_TOKEN, UNAVAILABLE."""
     ListRunRecords: _aio.UnaryUnaryMultiCallable[_orchestrator_service_pb2.ListRunRecordsRequest, _orchestrator_service_pb2.ListRunRecordsResponse]  # type: ignore[assignment]
@@ -112,7 +119,8 @@ class OrchestratorServiceAsyncStub(OrchestratorServiceStub):
     """
     CancelRun: _aio.UnaryUnaryMultiCallable[_orchestrator_service_pb2.CancelRunRequest, _orchestrator_service_pb2.CancelRunResponse]  # type: ignore[assignment]
     """Asks for a run to be cancelled; it has ended when its last event says so. A run that has ended is left as it is, and
-    that is no error. Fails with NOT_FOUND / UNKNOWN_RUN, UNAVAILABLE.
+    that is no error. Fails with NOT_FOUND / UNKNOWN_RUN, RESOURCE_EXHAUSTED / MESSAGE_TOO_LARGE (it is cancelled all the
+    same), UNAVAILABLE.
     """
     Respond: _aio.UnaryUnaryMultiCallable[_orchestrator_service_pb2.RespondRequest, _orchestrator_service_pb2.RespondResponse]  # type: ignore[assignment]
     """Answers a question that a run asks. Idempotent by request_id. Fails with NOT_FOUND, FAILED_PRECONDITION (nothing is
@@ -155,7 +163,8 @@ class OrchestratorServiceServicer(metaclass=_abc_1.ABCMeta):
         run. With wait the answer is held until the run has ended or the wait is over, whichever is first.
         Fails with INVALID_ARGUMENT / EMPTY_GOAL or MESSAGE_TOO_LARGE, NOT_FOUND / UNKNOWN_ROLE (a role that neither lives nor
         stands on an edge) or UNKNOWN_CAPABILITY, FAILED_PRECONDITION (no pipeline: no role stands on an edge), ALREADY_EXISTS / REQUEST_ID_REUSED,
-        RESOURCE_EXHAUSTED (too many runs, or the disk is full), UNIMPLEMENTED (a strategy that isn't served), UNAVAILABLE.
+        RESOURCE_EXHAUSTED (too many runs, or the disk is full; MESSAGE_TOO_LARGE: it was taken on, and is too large for an
+        answer), UNIMPLEMENTED (a strategy that isn't served), UNAVAILABLE.
         """
 
     @_abc_1.abstractmethod
@@ -166,7 +175,7 @@ class OrchestratorServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_abc.Iterator[_orchestrator_service_pb2.WatchRunResponse], _abc.AsyncIterator[_orchestrator_service_pb2.WatchRunResponse]]:
         """Follows a run: every durable event once and in order from after_seq on, and passing events as they come. An empty batch
         every 15 s; OK after the last event. Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION / RUN_EXPIRED,
-        OUT_OF_RANGE (after_seq is ahead of the journal), UNAVAILABLE.
+        OUT_OF_RANGE (after_seq is ahead of the journal), RESOURCE_EXHAUSTED (too many watch), UNAVAILABLE.
         """
 
     @_abc_1.abstractmethod
@@ -175,7 +184,9 @@ class OrchestratorServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _orchestrator_service_pb2.GetRunRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_orchestrator_service_pb2.GetRunResponse, _abc.Awaitable[_orchestrator_service_pb2.GetRunResponse]]:
-        """A run as it stands. Fails with NOT_FOUND / UNKNOWN_RUN, UNAVAILABLE."""
+        """A run as it stands. Fails with NOT_FOUND / UNKNOWN_RUN, RESOURCE_EXHAUSTED / MESSAGE_TOO_LARGE (watch it: each result
+        comes by itself), UNAVAILABLE.
+        """
 
     @_abc_1.abstractmethod
     def ListRuns(
@@ -202,7 +213,8 @@ class OrchestratorServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_orchestrator_service_pb2.CancelRunResponse, _abc.Awaitable[_orchestrator_service_pb2.CancelRunResponse]]:
         """Asks for a run to be cancelled; it has ended when its last event says so. A run that has ended is left as it is, and
-        that is no error. Fails with NOT_FOUND / UNKNOWN_RUN, UNAVAILABLE.
+        that is no error. Fails with NOT_FOUND / UNKNOWN_RUN, RESOURCE_EXHAUSTED / MESSAGE_TOO_LARGE (it is cancelled all the
+        same), UNAVAILABLE.
         """
 
     @_abc_1.abstractmethod
