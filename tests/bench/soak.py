@@ -126,7 +126,9 @@ async def soak(mesh: LocalMesh, minutes: float) -> int:
 def main() -> int:
     """See the module."""
     allowed = "\n".join(
-        f"  {name}: {limit.growth:g} {unit} of growth, {limit.per_hour:g} {unit} an hour".replace("  of", " of").replace("  an", " an")
+        f"  {name}: {limit.growth:g} {unit} of growth, {limit.per_hour:g} {unit} an hour".replace(
+            "  of", " of"
+        ).replace("  an", " an")
         for name, (unit, limit) in LIMITS.items()
     )
     parser = argparse.ArgumentParser(

@@ -17,6 +17,7 @@ from archon_mesh.core.run.common import Want
 from archon_services.orchestrator.ports import Delivery
 from archon_services.orchestrator.sessions import SessionPool
 from archon_services.orchestrator.sessions.attempts import Attempts
+from archon_services.orchestrator.sessions.slots import Slots
 from tests.support.services import eventually
 
 COUNT = 20
@@ -87,12 +88,13 @@ async def test_dead_sessions_leave_nothing_behind_and_one_with_work_stays_until_
 async def test_what_is_remembered_of_attempts_that_were_lost_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("archon_services.orchestrator.sessions.attempts.MAX_STALE", 2)
     heard = Heard()
-    attempts = Attempts("worker", heard, lambda frame: None, lambda: None, lambda: None)
+    slots = Slots(lambda: None, lambda: 0)
+    attempts = Attempts("worker", heard, lambda frame: None, slots, lambda: None, lambda role, capability: "")
     for number in range(5):
         ref = common_pb2.TaskRef(task_id=f"r.{number}", run_id="r", attempt=1, epoch=1)
         attempts.assign(ref, "worker", agent_pb2.AssignTask(input=[common_pb2.Part(text="x")]))
     attempts.lose_all(Unavailable("gone"))
-    assert (len(attempts), len(attempts._stale), len(heard.given)) == (0, 2, 5), "each is told as lost all the same"
+    assert (len(attempts), len(attempts.stale), len(heard.given)) == (0, 2, 5), "each is told as lost all the same"
 
 
 async def test_an_instance_that_dies_with_work_is_forgotten_once_its_registration_is() -> None:
