@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from archon.api.common.v1.common_pb2 import Budget
 
 MOST_TOKENS: Final = 10**12
-MOST_DEPTH: Final = 100
+MOST_DEPTH: Final = 32
 MOST_USD: Final = 1_000_000
 
 

@@ -43,7 +43,7 @@ class TaskView:
     stopping: str = ""
     """Why it is to stop, where it is and hasn't yet."""
     notes: list[str] = field(default_factory=list)
-    """What became of delegations and of the budget, where it isn't the usual."""
+    """What became of delegations, where it isn't the usual."""
     delegated: dict[str, str] = field(default_factory=dict)
     """The tasks whose answers the attempt has asked for, by the name it gave each delegation."""
 
@@ -174,7 +174,7 @@ def _apply(task: TaskView, event: run_pb2.RunEvent, kind: str, now: float) -> No
             task.usage = event.result.usage
             task.remark = event.result.failure.message
         case "budget_reserved" if not event.budget_reserved.HasField("budget"):
-            task.notes.append("wanted more of the budget than is left")
+            task.remark = "wanted more of the budget than is left"
         case "published":
             task.version = event.published.ref.version
         case "lost":

@@ -73,8 +73,10 @@ def _task_lines(run: run_pb2.Run, now: float, view: RunView) -> Iterator[Line]:
             said = "  ".join([f"{task.role:<{width - len(indent)}}", *_what(run, task, now, view)])
             yield f"{indent}{'└──' if last else '├──'} {said}", state_name(task.state)
             inner = indent + ("    " if last else "│   ")
-            yield from ((f"{inner}  {text}", state) for text, state in _remarks(task, view))
-            yield from branch(below.get(task.task_id, []) if task.task_id else [], inner)
+            delegated = below.get(task.task_id, []) if task.task_id else []
+            margin = inner + ("│ " if delegated else "  ")
+            yield from ((margin + text, state) for text, state in _remarks(task, view))
+            yield from branch(delegated, inner)
 
     yield from branch(below.get("", []), "")
 

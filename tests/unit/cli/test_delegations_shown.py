@@ -167,7 +167,7 @@ def test_show_nests_them_with_remarks_and_says_the_strategy() -> None:
     assert "  strategy    agent" in texts
     assert texts[-5:] == [
         "└── lead             working  waits for waiter  on lead-x  attempt 1",
-        "      lead was refused: a loop",
+        "    │ lead was refused: a loop",
         "    ├── cook         completed  attempt 1  memory v3",
         "    │   └── butcher  completed  attempt 1",
         "    └── waiter       working  waits for an instance",
