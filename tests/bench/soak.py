@@ -21,8 +21,8 @@ from tests.bench.soak_report import LIMITS, Measures, progress, runs
 SAMPLE_INTERVAL = 10.0
 KILL_INTERVAL = 60.0
 FIRST_KILL = 30.0
-REPLICAS = {"requirements": 2, "designer": 2, "implementer": 2}
-KILLED = ("designer-1", "implementer-1", "requirements-2", "designer-2", "implementer-2")
+REPLICAS = {"requirements": 2, "designer": 2, "implementer": 2, "coordinator": 2}
+KILLED = ("designer-1", "implementer-1", "coordinator-2", "requirements-2", "designer-2", "implementer-2")
 """In turn. requirements-1 is left alone: in one that lives for minutes only, no leak shows."""
 
 RETENTION = {"ARCHON_COMPACT_AFTER": "60", "ARCHON_DELETE_AFTER": "180"}

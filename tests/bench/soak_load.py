@@ -21,7 +21,7 @@ SEEN_THROUGH_WITHIN = 60.0
 MOST_UNDER_WAY = 500
 TIMES_KEPT = 200_000
 
-RATES = {"waited": 6.0, "conversed": 4.0, "watched": 2.0, "cancelled": 1.0, "in a session": 2.0}
+RATES = {"waited": 6.0, "conversed": 4.0, "watched": 2.0, "cancelled": 1.0, "in a session": 2.0, "delegated": 1.5}
 """Runs a second, by kind."""
 
 
@@ -76,6 +76,7 @@ class Load:
             "watched": self._watched,
             "cancelled": self._cancelled,
             "in a session": self._in_a_session,
+            "delegated": self._delegated,
         }
         self._tasks = [asyncio.create_task(self._tick(kind, ways[kind]), name=kind) for kind in RATES]
         self._tasks.append(asyncio.create_task(self._converse(), name="conversation"))
@@ -119,6 +120,10 @@ class Load:
     async def _in_a_session(self, goal: str) -> run_pb2.Run:
         session = f"session-{random.randrange(SESSIONS)}"
         return (await self._client.submit(goal, session_id=session, wait=SEEN_THROUGH_WITHIN)).run
+
+    async def _delegated(self, goal: str) -> run_pb2.Run:
+        budget = common_pb2.Budget(max_tokens=1_000_000)
+        return (await self._client.submit(goal, strategy="agent", budget=budget, wait=SEEN_THROUGH_WITHIN)).run
 
     async def _conversed(self, goal: str) -> run_pb2.Run:
         conversation = await asyncio.shield(self._conversation)
