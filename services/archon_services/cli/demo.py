@@ -68,7 +68,7 @@ def difference(pipeline: Run, agent: Run) -> str:
     leads = " and ".join(task.role for task in agent.tasks if not task.parent_task_id)
     return (
         f"The pipeline ran {_count(len(pipeline.tasks), 'task')} along the graph, with "
-        f"{_count(pipeline.usage.model_calls, 'model call')}. In the agent run {leads} chose whom to ask ({asked}): "
+        f"{_count(pipeline.usage.model_calls, 'model call')}. In the agent run, {leads} chose whom to ask ({asked}): "
         f"{_count(len(delegated), 'delegation')}, {_count(agent.usage.model_calls, 'model call')}."
     )
 

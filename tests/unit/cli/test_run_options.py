@@ -45,6 +45,6 @@ def test_the_demo_tells_how_its_two_runs_differ() -> None:
     agent.tasks.add(task_id="t2", role="cook", parent_task_id="t1")
     pipeline.usage.model_calls, agent.usage.model_calls = 2, 3
     assert difference(pipeline, agent) == (
-        "The pipeline ran 2 tasks along the graph, with 2 model calls. In the agent run lead chose whom to ask (cook): "
+        "The pipeline ran 2 tasks along the graph, with 2 model calls. In the agent run, lead chose whom to ask (cook): "
         "1 delegation, 3 model calls."
     )
