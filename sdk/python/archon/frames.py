@@ -7,6 +7,7 @@ orchestrator does after its append and an agent when it has taken the frame in.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Iterator
 from enum import Enum
@@ -21,6 +22,8 @@ from archon.errors import FrameTooLarge
 SOFT_BATCH_BYTES: Final = 256 * 1024
 MAX_FRAME_OVERHEAD: Final = 64
 FRAME_HEADER: Final = 6
+HOLD: Final = 0.005
+"""Seconds between two messages of a stream that is busy."""
 
 F = TypeVar("F", session_pb2.OrchestratorFrame, session_pb2.AgentFrame)
 
@@ -119,6 +122,8 @@ class FrameQueue(Generic[F]):
         self._max_droppable = max_droppable
         self._max_waiting = max_waiting
         self._closed = False
+        self._dense = False
+        self._left_at = 0.0
 
     def put(self, frame: F, *, droppable: bool = False) -> bool:
         """False where the frame was dropped: too much waits, or the stream has ended."""
@@ -145,12 +150,17 @@ class FrameQueue(Generic[F]):
         self._ready.set()
 
     async def batch(self) -> list[F]:
-        """Waits for frames and takes as many as make a message of about `batch_bytes`; empty: closed."""
+        """Waits for frames and takes as many as make a message of about `batch_bytes`; empty: closed.
+
+        What comes alone is taken at once. Where a message carried frames of several tasks the next one waits for
+        company: a message costs as much as all that is in it."""
         while not self._frames:
             if self._closed:
                 return []
             self._ready.clear()
             await self._ready.wait()
+        if self._dense and not self._closed:
+            await asyncio.sleep(max(0.0, self._left_at + HOLD - time.monotonic()))
         taken: list[F] = []
         size = 0
         while self._frames and (not taken or size + self._frames[0][1] <= self.batch_bytes):
@@ -158,6 +168,8 @@ class FrameQueue(Generic[F]):
             self._droppable -= droppable
             taken.append(frame)
             size += length + FRAME_HEADER
+        self._dense = bool(taken) and taken[0].task.task_id != taken[-1].task.task_id
+        self._left_at = time.monotonic()
         return taken
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import cast
 
 from archon.api.agent.v1 import agent_pb2
 from archon.api.common.v1 import common_pb2
@@ -12,8 +13,9 @@ from archon_mesh.core.run import RunState, Task
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.budget import limits
+from archon_mesh.core.run.common import Submission
 from archon_services.orchestrator.answers import remaining, result_of
-from archon_services.orchestrator.convert.write import amount_to_proto, stamp, state_to_proto
+from archon_services.orchestrator.convert.write import amount_to_proto, stamp, state_to_proto, timestamp
 from archon_services.orchestrator.journal import Publication, RecordRow
 from archon_services.orchestrator.ports import Delivery
 
@@ -28,7 +30,8 @@ def assign_task(run: RunState, task: Task, now: float) -> agent_pb2.AssignTask:
     said = run.submission.goal
     assigned = agent_pb2.AssignTask(idempotency_key=task.task_id)
     if isinstance(said, run_pb2.Submitted):
-        assigned.metadata.update(said.metadata)
+        if said.metadata:
+            assigned.metadata.update(said.metadata)
         asked = task.payload_in if isinstance(task.payload_in, run_pb2.Delegated) else None
         assigned.input.MergeFrom(said.goal if asked is None else asked.input)
         if asked is not None and asked.HasField("trace"):
@@ -40,16 +43,8 @@ def assign_task(run: RunState, task: Task, now: float) -> agent_pb2.AssignTask:
     if run.submission.session_id:
         assigned.conversation_id = f"{run.submission.session_id}/{task.role}"
     stamp(assigned.remaining, remaining(run, task, now))
-    policies = {edge.upstream: edge.policy for edge in run.submission.edges if edge.downstream == task.role}
-    for given in task.given:
-        upstream = next(one for one in run.tasks.values() if one.result_seq == given.seq)
-        item = assigned.context.add(policy=policies.get(given.role, 1))
-        item.ref.scope, item.ref.role = run.submission.scope, given.role
-        item.ref.run_id, item.ref.seq, item.ref.version = run.submission.run_id, given.seq, upstream.memory_version
-        stamp(item.publish_time, upstream.end_time)
-        if isinstance(upstream.payload, agent_pb2.TaskResult):
-            item.parts.MergeFrom(upstream.payload.output)
-            item.metadata.update(upstream.payload.metadata)
+    if task.given:
+        assigned.context.extend(_context(run, run.submission, task))
     if task.parent:
         assigned.delegation_chain.extend(above.role for above in run.lineage(task)[:-1])
     if run.submission.targets:
@@ -57,6 +52,25 @@ def assign_task(run: RunState, task: Task, now: float) -> agent_pb2.AssignTask:
     if task.children:
         _resume(run, task, assigned)
     return assigned
+
+
+def _context(run: RunState, submission: Submission, task: Task) -> Iterator[common_pb2.ContextItem]:
+    policies = {edge.upstream: edge.policy for edge in submission.edges if edge.downstream == task.role}
+    for given in task.given:
+        upstream = next(one for one in run.tasks.values() if one.result_seq == given.seq)
+        ref = common_pb2.MemoryRef(
+            scope=submission.scope,
+            role=given.role,
+            run_id=submission.run_id,
+            seq=given.seq,
+            version=upstream.memory_version,
+        )
+        policy = cast(common_pb2.PropagationPolicy.ValueType, policies.get(given.role, 1))
+        said = upstream.payload
+        parts, metadata = (said.output, said.metadata) if isinstance(said, agent_pb2.TaskResult) else ((), {})
+        yield common_pb2.ContextItem(
+            ref=ref, policy=policy, publish_time=timestamp(upstream.end_time), parts=parts, metadata=metadata
+        )
 
 
 def _tell_coordinator(run: RunState, task: Task, assigned: agent_pb2.AssignTask) -> None:

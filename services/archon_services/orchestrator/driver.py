@@ -10,32 +10,21 @@ import asyncio
 import logging
 import secrets
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from itertools import count
 
-from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.errors import ArchonError, ResourceExhausted, Unavailable
-from archon_mesh.core.run import (
-    Adopt,
-    Alarm,
-    Answer,
-    Assign,
-    CancelAttempt,
-    Effect,
-    Grant,
-    Place,
-    RunState,
-    decide,
-    open_effects,
-)
+from archon_mesh.core.run import Alarm, Effect, Place, RunState, decide, open_effects, places
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.codec import encode_inputs
-from archon_services.orchestrator.answers import budget_grant, delegate_result, standing
-from archon_services.orchestrator.assignment import assign_task, publications, record_rows
+from archon_services.orchestrator.assignment import publications, record_rows
+from archon_services.orchestrator.carrying_out import carry_out
 from archon_services.orchestrator.convert import event_to_proto, fold_journal
+from archon_services.orchestrator.convert.write import timestamp
 from archon_services.orchestrator.journal import Append, Journal, NewRun, Outcome
+from archon_services.orchestrator.placing import Placing
 from archon_services.orchestrator.ports import Clock, Delivery, Transport
 
 _log = logging.getLogger(__name__)
@@ -81,7 +70,7 @@ class RunDriver:
         self._inbox: deque[Delivery] = deque(first)
         self._wake = asyncio.Event()
         self._done: set[Effect] = set()
-        self._waiting: dict[str, Callable[[], None]] = {}
+        self._placing = Placing(transport, self.wake)
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_at = 0.0
         self.finished = asyncio.Event()
@@ -188,32 +177,20 @@ class RunDriver:
     ) -> None:
         """Finds instances for the tasks that are ready, within the same step: one append holds a result and the
         dispatch that it made possible. `placed` gets the instance per (task, attempt), whose slot is reserved."""
-        for effect in _in_order(effect for effect in open_effects(self.state) if type(effect) is Place):
-            assert isinstance(effect, Place)
-            if effect.not_before > now:
+        for place in places(self.state):
+            if place.not_before > now:
                 continue
-            instance_id = self._transport.reserve(effect.want)
+            instance_id = self._placing.find(place)
             if instance_id is None:
-                if effect.task_id not in self._waiting:
-                    self._waiting[effect.task_id] = self._transport.when_free(effect.want, self._freed(effect.task_id))
                 continue
-            if call_off := self._waiting.pop(effect.task_id, None):
-                call_off()
-            placed[effect.task_id, effect.attempt] = instance_id
-            given = inp.SlotFound(effect.task_id, instance_id)
+            placed[place.task_id, place.attempt] = instance_id
+            given = inp.SlotFound(place.task_id, instance_id)
             events = self._decide(given, now)
-            if not any(isinstance(event, ev.Dispatched) for event in events):
-                self._transport.release(placed.pop((effect.task_id, effect.attempt)))
+            if not any(type(event) is ev.Dispatched for event in events):
+                self._transport.release(placed.pop((place.task_id, place.attempt)))
             if events:
                 inputs.append(given)
                 decided += events
-
-    def _freed(self, task_id: str) -> Callable[[], None]:
-        def wake() -> None:
-            self._waiting.pop(task_id, None)
-            self.wake()
-
-        return wake
 
     async def _append(
         self,
@@ -224,8 +201,9 @@ class RunDriver:
         batch: Sequence[Delivery],
     ) -> list[run_pb2.RunEvent] | None:
         """The written events; None where the state was stale or the run is somebody else's."""
+        at = timestamp(now)
         protos = [
-            event_to_proto(event, run_id=self.run_id, seq=seq, time=now, epoch=self.epoch)
+            event_to_proto(event, run_id=self.run_id, seq=seq, time=at, epoch=self.epoch)
             for seq, event in enumerate(decided, base + 1)
         ]
         append = Append(
@@ -274,36 +252,9 @@ class RunDriver:
     def _do(self, placed: dict[tuple[str, int], str]) -> None:
         """Carries out what is open now and wasn't before."""
         effects = open_effects(self.state)
-        for effect in _in_order(effects - self._done):
-            match effect:
-                case Assign():
-                    task = self.state.tasks[effect.task_id]
-                    assigned = assign_task(self.state, task, self._clock.now())
-                    self._transport.assign(effect.instance_id, self._ref(effect), task.role, assigned)
-                case Adopt():
-                    task = self.state.tasks[effect.task_id]
-                    stands = standing(self.state, task, self._clock.now())
-                    self._transport.adopt(effect.instance_id, self._ref(effect), task.role, stands)
-                case CancelAttempt():
-                    why = self.state.tasks[effect.task_id].failure or self.state.failure
-                    self._transport.cancel(
-                        effect.instance_id, self._ref(effect), why.message if why else "the run ends"
-                    )
-                case Answer():
-                    told = delegate_result(self.state, self.state.tasks[effect.task_id], effect.delegation_id)
-                    self._transport.tell(effect.instance_id, self._ref(effect), told)
-                case Grant():
-                    told = budget_grant(self.state.tasks[effect.task_id], effect.request_id)
-                    self._transport.tell(effect.instance_id, self._ref(effect), told)
-                case _:
-                    pass
+        carry_out(effects - self._done, self.state, self.run_id, self._clock.now(), self._transport)
         self._done = effects
         self._set_alarm(effects)
-
-    def _ref(self, effect: Assign | Adopt | CancelAttempt | Answer | Grant) -> common_pb2.TaskRef:
-        return common_pb2.TaskRef(
-            task_id=effect.task_id, run_id=self.run_id, attempt=effect.attempt, epoch=effect.epoch
-        )
 
     def _set_alarm(self, effects: set[Effect]) -> None:
         now = self._clock.now()
@@ -326,20 +277,7 @@ class RunDriver:
     def _call_off(self) -> None:
         if self._alarm is not None:
             self._alarm.cancel()
-        for call_off in self._waiting.values():
-            call_off()
-        self._waiting.clear()
-
-
-def _in_order(effects: Iterable[Effect]) -> list[Effect]:
-    """By task: sets have no order, and the same course must be the same every time. What an attempt is told comes after
-    it was assigned or adopted."""
-    return sorted(effects, key=_place)
-
-
-def _place(effect: Effect) -> tuple[str, str]:
-    told = getattr(effect, "delegation_id", "") or getattr(effect, "request_id", "")
-    return getattr(effect, "task_id", ""), told
+        self._placing.call_off()
 
 
 async def fold_run(journal: Journal, run_id: str) -> RunState:

@@ -12,6 +12,7 @@ from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.codec import decode_inputs, encode_inputs
 from archon_mesh.core.run.common import Edge, Failure, Submission, TaskState, Want, quantize
 from archon_services.orchestrator.convert import event_to_proto, fold_journal
+from archon_services.orchestrator.convert.write import timestamp
 
 FAILURES = st.builds(
     Failure,
@@ -75,7 +76,7 @@ def test_durability_1_and_v6_whatever_comes_the_folded_journal_is_the_live_state
             assert not run.ended, "an event after the last"
             run.apply(event, now)
             log.append((event, now))
-            journal.append(event_to_proto(event, run_id="r", seq=run.last_seq, time=now, epoch=run.epoch))
+            journal.append(event_to_proto(event, run_id="r", seq=run.last_seq, time=timestamp(now), epoch=run.epoch))
         again, at = decode_inputs(encode_inputs([one], now))
         assert (again, at) == ([one], now)
     assert fold(log) == run

@@ -1,6 +1,17 @@
 """What a run is: events, state, and the two functions that decide."""
 
-from archon_mesh.core.run.effects import Adopt, Alarm, Answer, Assign, CancelAttempt, Effect, Grant, Place, open_effects
+from archon_mesh.core.run.effects import (
+    Adopt,
+    Alarm,
+    Answer,
+    Assign,
+    CancelAttempt,
+    Effect,
+    Grant,
+    Place,
+    open_effects,
+    places,
+)
 from archon_mesh.core.run.engine import decide
 from archon_mesh.core.run.events import Event
 from archon_mesh.core.run.inputs import Input
@@ -24,4 +35,5 @@ __all__ = [
     "decide",
     "fold",
     "open_effects",
+    "places",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from archon_mesh.core.run.common import NOTHING, Amount, Failure
+from archon_mesh.core.run.common import NO_LIMIT, NOTHING, Amount, Failure
 from archon_mesh.core.run.state import RunState
 from archon_mesh.core.run.task import Task
 
@@ -18,6 +18,8 @@ MAX_DEPTH = 8
 def limits(run: RunState, task: Task) -> tuple[bool, bool]:
     """Whether tokens are limited, whether cost is."""
     assert run.submission is not None
+    if not task.parent and run.submission.budget == NO_LIMIT:
+        return False, False
     budgets = [run.submission.budget, *(above.budget for above in run.lineage(task))]
     return any(budget.tokens for budget in budgets), any(budget.cost for budget in budgets)
 

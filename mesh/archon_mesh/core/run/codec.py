@@ -13,7 +13,7 @@ from typing import Any
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.common import Amount, Budget, Edge, Failure, Submission, Target, TaskState, Want
 
-VERSION = 1
+VERSION = 2
 
 _TYPES: dict[str, type] = {
     cls.__name__: cls
@@ -43,8 +43,12 @@ _TYPES: dict[str, type] = {
 }
 _OPAQUE = frozenset({"payload", "goal"})
 _NAMES = {cls: [field.name for field in fields(cls) if field.name not in _OPAQUE] for cls in _TYPES.values()}
+_PLAIN = frozenset({"str", "int", "float", "bool", "TaskState", "float | None"})
+_NESTED = {
+    cls: [names.index(field.name) for field in fields(cls) if field.name in names and field.type not in _PLAIN]
+    for cls, names in _NAMES.items()
+}
 _encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
-_PLAIN = frozenset({str, int, float, bool, type(None)})
 
 
 def encode_inputs(given: Sequence[inp.Input], now: float) -> bytes:
@@ -61,15 +65,18 @@ def decode_inputs(data: bytes) -> tuple[list[inp.Input], float]:
 
 
 def _pack(value: Any) -> Any:
-    """An object is {"": its class, field: value}; a tuple is a list; an enum its number, as JSON writes it anyway."""
-    names = _NAMES.get(type(value))
-    if names is None:
-        return [_pack(one) for one in value] if type(value) is tuple else value
-    packed: dict[str, Any] = {"": type(value).__name__}
-    for name in names:
-        held = getattr(value, name)
-        packed[name] = held if type(held) in _PLAIN else _pack(held)
-    return packed
+    """An object is {its class: [its fields, in order]}; a tuple is a list; an enum its number, as JSON writes it
+    anyway."""
+    cls = type(value)
+    nested = _NESTED.get(cls)
+    if nested is None:
+        return [_pack(one) for one in value] if cls is tuple else value
+    packed = [getattr(value, name) for name in _NAMES[cls]]
+    for index in nested:
+        held = packed[index]
+        if held is not None and held != ():
+            packed[index] = _pack(held)
+    return {cls.__name__: packed}
 
 
 def _unpack(value: Any) -> Any:
@@ -77,8 +84,9 @@ def _unpack(value: Any) -> Any:
         return tuple(_unpack(one) for one in value)
     if not isinstance(value, dict):
         return value
-    cls = _TYPES[value[""]]
-    given = {name: _unpack(value[name]) for name in _NAMES[cls]}
+    ((name, packed),) = value.items()
+    cls = _TYPES[name]
+    given = {field: _unpack(held) for field, held in zip(_NAMES[cls], packed, strict=True)}
     if cls is inp.ResultIn:
         given["state"] = TaskState(given["state"])
     opaque = {field.name: None for field in fields(cls) if field.name in _OPAQUE}

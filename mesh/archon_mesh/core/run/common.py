@@ -31,10 +31,12 @@ class TaskState(IntEnum):
     @property
     def final(self) -> bool:
         """True where nothing comes after it."""
-        return self in _FINAL
+        return self._value_ in _FINAL
 
 
-_FINAL = frozenset({TaskState.COMPLETED, TaskState.FAILED, TaskState.CANCELED, TaskState.REJECTED})
+_FINAL = frozenset(
+    state.value for state in (TaskState.COMPLETED, TaskState.FAILED, TaskState.CANCELED, TaskState.REJECTED)
+)
 
 
 @dataclass(frozen=True, slots=True)

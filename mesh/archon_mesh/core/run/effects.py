@@ -88,16 +88,28 @@ class Alarm:
 Effect = Place | Assign | Adopt | CancelAttempt | Answer | Grant | Alarm
 
 
+def places(run: RunState) -> list[Place]:
+    """The tasks that are ready, in the order they were made: each needs an instance."""
+    said = run.submission
+    if said is None:
+        return []
+    return [
+        Place(task.task_id, want_of(said, task), task.attempt + 1, task.not_before)
+        for task in run.tasks.values()
+        if run.ready(task)
+    ]
+
+
 def open_effects(run: RunState) -> set[Effect]:
     """Everything that has to be done for this run and isn't done yet."""
     if run.submission is None or run.ended:
         return set()
-    effects: set[Effect] = set()
+    effects: set[Effect] = set(places(run))
     for task in run.tasks.values():
+        if task.state.final:
+            continue
         if task.live:
-            effects |= _of_attempt(run, task)
-        elif run.ready(task):
-            effects.add(Place(task.task_id, want_of(run.submission, task), task.attempt + 1, task.not_before))
+            _of_attempt(run, task, effects)
         if task.deadline and not task.answered and run.ending is None:
             effects.add(Alarm(task.deadline))
     effects.add(Alarm(run.deadline if run.ending is None else run.ending_since + CANCEL_GRACE))
@@ -110,13 +122,14 @@ def want_of(submission: Submission, task: Task) -> Want:
     return Want(task.role, task.capability, want.version) if task.capability else want
 
 
-def _of_attempt(run: RunState, task: Task) -> set[Effect]:
+def _of_attempt(run: RunState, task: Task, effects: set[Effect]) -> None:
     key = task.task_id, task.attempt, run.epoch, task.instance_id
     if run.ending is not None or task.stopping:
-        return {CancelAttempt(*key)}
-    effects: set[Effect] = {Assign(*key) if task.dispatch_epoch == run.epoch else Adopt(*key)}
+        effects.add(CancelAttempt(*key))
+        return
+    effects.add(Assign(*key) if task.dispatch_epoch == run.epoch else Adopt(*key))
     for delegation_id, delegation in task.delegations.items():
         if not delegation.cancelled and (delegation.failure is not None or run.tasks[delegation.child].answered):
             effects.add(Answer(*key, delegation_id))
-    effects |= {Grant(*key, request_id) for request_id in task.requests}
-    return effects
+    for request_id in task.requests:
+        effects.add(Grant(*key, request_id))

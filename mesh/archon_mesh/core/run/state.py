@@ -44,12 +44,12 @@ class RunState:
 
     def ready(self, task: Task) -> bool:
         """True where the task may be given out as soon as somebody has room."""
-        return (
-            not task.live
-            and not task.state.final
-            and self.ending is None
-            and all(self.tasks[name].state is TaskState.COMPLETED for name in task.predecessors)
-        )
+        if task.live or self.ending is not None or task.state.final:
+            return False
+        for name in task.predecessors:  # noqa: SIM110 - asked in every step
+            if self.tasks[name].state is not TaskState.COMPLETED:
+                return False
+        return True
 
     def live_tasks(self) -> list[Task]:
         """Tasks with an attempt that is under way."""

@@ -33,14 +33,21 @@ def stamp(to: Timestamp | Duration, seconds: float) -> None:
     to.nanos = round((seconds - to.seconds) * 1e6) * 1000
 
 
-def event_to_proto(event: ev.Event, *, run_id: str, seq: int, time: float, epoch: int) -> run_pb2.RunEvent:
+def timestamp(seconds: float) -> Timestamp:
+    """As `stamp`."""
+    whole = int(seconds)
+    return Timestamp(seconds=whole, nanos=round((seconds - whole) * 1e6) * 1000)
+
+
+def event_to_proto(event: ev.Event, *, run_id: str, seq: int, time: Timestamp, epoch: int) -> run_pb2.RunEvent:
     """An engine's event as the journal's."""
-    out = run_pb2.RunEvent(run_id=run_id, seq=seq)
-    stamp(out.time, time)
     task_id = getattr(event, "task_id", "")
     if task_id:
-        out.task.task_id, out.task.run_id, out.task.epoch = task_id, run_id, epoch
-        out.task.attempt = getattr(event, "attempt", 0)
+        attempt = getattr(event, "attempt", 0)
+        task = common_pb2.TaskRef(task_id=task_id, run_id=run_id, attempt=attempt, epoch=epoch)
+        out = run_pb2.RunEvent(run_id=run_id, seq=seq, time=time, task=task)
+    else:
+        out = run_pb2.RunEvent(run_id=run_id, seq=seq, time=time)
     _WRITE[type(event)](out, event)
     return out
 
@@ -52,7 +59,8 @@ def _submitted(out: run_pb2.RunEvent, event: ev.Submitted) -> None:
     to = out.submitted
     to.request_id, to.session_id, to.tenant = said.request_id, said.session_id, said.tenant
     to.strategy, to.owner, to.epoch = STRATEGIES[said.strategy], event.owner, event.epoch
-    del to.roles[:], to.edges[:]
+    if to.roles or to.edges:
+        del to.roles[:], to.edges[:]
     to.roles.extend(said.roles)
     for edge in said.edges:
         to.edges.add(upstream=edge.upstream, downstream=edge.downstream, policy=edge.policy)
@@ -118,12 +126,14 @@ def _budget_reserved(out: run_pb2.RunEvent, event: ev.BudgetReserved) -> None:
 def _result(out: run_pb2.RunEvent, event: ev.ResultReceived) -> None:
     to = out.result
     to.role, to.state, to.no_publish = event.role, state_to_proto(event.state), not event.publish
-    if isinstance(event.payload, agent_pb2.TaskResult):
-        to.output.MergeFrom(event.payload.output)
-        to.used.MergeFrom(event.payload.used)
-        if event.payload.HasField("usage"):
-            to.usage.CopyFrom(event.payload.usage)
-        to.metadata.update(event.payload.metadata)
+    said = event.payload
+    if isinstance(said, agent_pb2.TaskResult):
+        to.output.MergeFrom(said.output)
+        to.used.MergeFrom(said.used)
+        if said.HasField("usage"):
+            to.usage.CopyFrom(said.usage)
+        if said.metadata:
+            to.metadata.update(said.metadata)
     if event.failure is not None:
         to.failure.CopyFrom(failure_to_proto(event.failure))
 

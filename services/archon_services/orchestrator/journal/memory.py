@@ -61,11 +61,16 @@ class MemoryJournal:
 
     def _store(self, append: Append) -> None:
         row = self._rows[append.run_id]
-        self._rows[append.run_id] = replace(
-            row,
-            last_seq=append.last_seq + len(append.events),
-            state=append.state,
-            ended_at=append.time if append.ended else 0.0,
+        self._rows[append.run_id] = RunRow(
+            row.run_id,
+            row.tenant,
+            row.session_id,
+            row.owner,
+            row.epoch,
+            append.last_seq + len(append.events),
+            append.state,
+            row.created_at,
+            append.time if append.ended else 0.0,
         )
         self._batches[append.run_id] = append.batch_id
         self._events[append.run_id] += append.events

@@ -1,0 +1,41 @@
+"""Finds instances for the tasks of one run, and waits for room where there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from archon_mesh.core.run import Place
+from archon_services.orchestrator.ports import Transport
+
+
+class Placing:
+    """`wake` is called when somebody may have room for a task that found none."""
+
+    def __init__(self, transport: Transport, wake: Callable[[], None]) -> None:
+        self._transport = transport
+        self._wake = wake
+        self._waiting: dict[str, Callable[[], None]] = {}
+
+    def find(self, place: Place) -> str | None:
+        """An instance whose slot is reserved for the task; None: it waits for one."""
+        instance_id = self._transport.reserve(place.want)
+        if instance_id is None:
+            if place.task_id not in self._waiting:
+                self._waiting[place.task_id] = self._transport.when_free(place.want, self._freed(place.task_id))
+            return None
+        if call_off := self._waiting.pop(place.task_id, None):
+            call_off()
+        return instance_id
+
+    def _freed(self, task_id: str) -> Callable[[], None]:
+        def wake() -> None:
+            self._waiting.pop(task_id, None)
+            self._wake()
+
+        return wake
+
+    def call_off(self) -> None:
+        """Nobody waits any more."""
+        for call_off in self._waiting.values():
+            call_off()
+        self._waiting.clear()
