@@ -83,7 +83,7 @@ def test_health_is_serving(answers: dict[str, dict[str, Any]]) -> None:
 
 def test_the_registry_says_who_lives_and_what_the_graph_is(answers: dict[str, dict[str, Any]]) -> None:
     roles = {"requirements", "designer", "implementer"}
-    assert {one["role"] for one in answer(answers, "ListInstances")["instances"]} == roles
+    assert {one["role"] for one in answer(answers, "ListInstances")["instances"]} == roles | {"coordinator"}
     graph = answer(answers, "GetGraph")["graph"]
     assert graph["roles"] == ["requirements", "designer", "implementer"]
     assert {(edge["upstream"], edge["downstream"]) for edge in graph["edges"]} >= {("requirements", "designer")}

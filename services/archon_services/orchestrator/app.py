@@ -37,7 +37,7 @@ async def orchestrator_app(settings: OrchestratorSettings) -> AsyncIterator[str]
         runs = Runs(owner=owner, clock=clock, journal=journal, new_id=_new_id, max_runs=settings.max_runs)
         pool = SessionPool(orchestrator_id=owner, inbox=runs)
         stack.push_async_callback(pool.close)
-        follower = RegistryFollower(settings.registry, pool.update)
+        follower = RegistryFollower(settings.registry, pool.update, pool.alive)
         stack.push_async_callback(follower.close)
         follower.start()
         if settings.memory:

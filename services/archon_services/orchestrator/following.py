@@ -18,10 +18,15 @@ FRESH_TIMEOUT = 3.0
 
 
 class RegistryFollower:
-    """`instances_changed` gets all instances that live, at every change."""
+    """`instances_changed` gets all instances that are registered, at every change; `alive`: see Living."""
 
-    def __init__(self, target: str, instances_changed: Callable[[Iterable[Registration]], None]) -> None:
-        self.topology = Topology()
+    def __init__(
+        self,
+        target: str,
+        instances_changed: Callable[[Iterable[Registration]], None],
+        alive: Callable[[str], bool] = lambda instance_id: False,
+    ) -> None:
+        self.topology = Topology(alive)
         self._client = RegistryClient(target)
         self._instances_changed = instances_changed
         self._task: asyncio.Task[None] | None = None
@@ -70,4 +75,4 @@ class RegistryFollower:
 
     def _apply(self, change: RegistryChange) -> None:
         self.topology.update(change)
-        self._instances_changed(self.topology.instances.values())
+        self._instances_changed(self.topology.registered)

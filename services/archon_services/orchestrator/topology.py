@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from archon.errors import (
@@ -15,6 +15,7 @@ from archon.errors import (
 )
 from archon.registry import Graph, PropagationPolicy, Registration, RegistryChange
 from archon_mesh.core.run.common import Edge, Target, Want
+from archon_services.orchestrator.living import Living
 from archon_services.versions import version_key
 
 _POLICIES = {policy: number for number, policy in enumerate(PropagationPolicy, 1)}
@@ -34,24 +35,31 @@ class Chosen:
 
 
 class Topology:
-    """Instances by id, and the graph."""
+    """Instances by id, and the graph. `alive`: see Living."""
 
-    def __init__(self) -> None:
-        self.instances: dict[str, Registration] = {}
-        self.graph = Graph()
+    def __init__(self, alive: Callable[[str], bool] = lambda instance_id: False) -> None:
+        self._living = Living(alive)
         self.heard = False
 
     def update(self, change: RegistryChange) -> None:
         """Applies one message of the registry's Watch."""
-        if change.snapshot:
-            self.instances.clear()
-        for instance in change.instances:
-            self.instances[instance.instance_id] = instance
-        for instance_id in change.removed:
-            self.instances.pop(instance_id, None)
-        if change.graph is not None:
-            self.graph = change.graph
+        self._living.update(change)
         self.heard = True
+
+    @property
+    def registered(self) -> Collection[Registration]:
+        """Those that the registry names."""
+        return self._living.registered.values()
+
+    @property
+    def instances(self) -> dict[str, Registration]:
+        """See Living."""
+        return self._living.instances
+
+    @property
+    def graph(self) -> Graph:
+        """See Living."""
+        return self._living.graph
 
     @property
     def roles(self) -> set[str]:

@@ -15,12 +15,13 @@ from archon.errors import Unavailable
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.common import Want
 from archon_services.orchestrator.ports import Delivery
-from archon_services.orchestrator.sessions import SessionPool
+from archon_services.orchestrator.sessions import Limits, SessionPool
 from archon_services.orchestrator.sessions.attempts import Attempts
 from archon_services.orchestrator.sessions.slots import Slots
 from tests.support.services import eventually
 
 COUNT = 20
+MISSED = 0.3
 
 
 class Heard:
@@ -46,7 +47,7 @@ async def test_dead_sessions_leave_nothing_behind_and_one_with_work_stays_until_
         return "done"
 
     heard = Heard()
-    pool = SessionPool(orchestrator_id="o", inbox=heard)
+    pool = SessionPool(orchestrator_id="o", inbox=heard, limits=Limits(missed=MISSED))
     before = len(asyncio.all_tasks())
     async with AsyncExitStack() as stack:
         stack.push_async_callback(pool.close)
@@ -66,6 +67,13 @@ async def test_dead_sessions_leave_nothing_behind_and_one_with_work_stays_until_
         task = agent_pb2.AssignTask(input=[common_pb2.Part(text="x")])
         pool.assign(busy, ref, "worker", task)
         pool.update([])
+        assert pool._sessions.keys() == sessions.keys(), "for a while they are believed to come back"
+
+        async def only_the_busy_one_stays() -> bool:
+            return list(pool._sessions) == [busy]
+
+        await eventually(only_the_busy_one_stays)
+        await asyncio.sleep(2 * MISSED)
         assert list(pool._sessions) == [busy], "it has work"
         release.set()
 
@@ -74,12 +82,10 @@ async def test_dead_sessions_leave_nothing_behind_and_one_with_work_stays_until_
 
         await eventually(answered)
 
-        async def idle() -> bool:
-            return sessions[busy].idle
+        async def none_left() -> bool:
+            return not pool._sessions
 
-        await eventually(idle)
-        pool.update([])
-        assert not pool._sessions
+        await eventually(none_left)
     leftover = [task for task in asyncio.all_tasks() if "worker-" in task.get_name()]
     assert not leftover
     assert len(asyncio.all_tasks()) <= before + 1

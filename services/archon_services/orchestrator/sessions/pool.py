@@ -34,7 +34,7 @@ class SessionPool:
         self._waiting: dict[Want, OrderedDict[int, Callable[[], None]]] = {}
         self._tickets = count(1)
         self._closing: set[asyncio.Task[None]] = set()
-        self._adoptions: set[asyncio.TimerHandle] = set()
+        self._timers: set[asyncio.TimerHandle] = set()
         self._departed: OrderedDict[str, OrderedDict[Key, common_pb2.TaskRef]] = OrderedDict()
         """Instances that went with attempts: one that was only frozen comes back, and must hear that they are over."""
         self._unclaimed: dict[str, list[tuple[common_pb2.TaskRef, str, Standing]]] = {}
@@ -50,9 +50,28 @@ class SessionPool:
                 session.registered, session.instance = True, instance
         for instance_id, session in list(self._sessions.items()):
             if instance_id not in named:
-                session.registered = False
-                if session.idle or not session.connected:
-                    self._remove(instance_id)
+                if session.registered:
+                    session.registered = False
+                    self._later(self._limits.missed, self._still_missed, instance_id)
+                if not self.alive(instance_id):
+                    self._drop_idle(instance_id)
+
+    def _still_missed(self, instance_id: str) -> None:
+        session = self._sessions.get(instance_id)
+        if session is not None and not session.registered:
+            self._drop_idle(instance_id)
+            if instance_id in self._sessions:
+                self._later(self._limits.missed, self._still_missed, instance_id)
+
+    def _drop_idle(self, instance_id: str) -> None:
+        session = self._sessions[instance_id]
+        if session.idle or not session.connected:
+            self._remove(instance_id)
+
+    def _later(self, seconds: float, what: Callable[[str], None], instance_id: str) -> None:
+        loop = asyncio.get_running_loop()
+        self._timers = {handle for handle in self._timers if handle.when() > loop.time()}
+        self._timers.add(loop.call_later(seconds, what, instance_id))
 
     def _add(self, instance: Registration) -> None:
         session = Session(
@@ -87,7 +106,7 @@ class SessionPool:
 
     async def close(self) -> None:
         """Ends all sessions; nothing is lost by that. Idempotent."""
-        for handle in self._adoptions:
+        for handle in self._timers:
             handle.cancel()
         await asyncio.gather(*(session.close() for session in self._sessions.values()), *self._closing)
         self._sessions.clear()
@@ -150,9 +169,7 @@ class SessionPool:
         else:
             self._unclaimed.setdefault(instance_id, []).append((ref, role, standing))
         if session is None or not session.connected:
-            loop = asyncio.get_running_loop()
-            self._adoptions = {handle for handle in self._adoptions if handle.when() > loop.time()}
-            self._adoptions.add(loop.call_later(self._limits.resume_window, self._too_late, instance_id))
+            self._later(self._limits.resume_window, self._too_late, instance_id)
 
     def _too_late(self, instance_id: str) -> None:
         for ref, _, _ in self._unclaimed.pop(instance_id, ()):
@@ -166,6 +183,11 @@ class SessionPool:
         session = self._sessions.get(instance_id)
         if session is not None:
             session.tell(ref, frame)
+
+    def alive(self, instance_id: str) -> bool:
+        """Whether its session goes on and takes tasks."""
+        session = self._sessions.get(instance_id)
+        return session is not None and session.connected and not session.draining
 
     def resolve(self, role: str, capability: str) -> str:
         """The role, or one whose instances have the capability, where somebody plays it now; else empty."""

@@ -50,6 +50,7 @@ class Session:
         self.registered = True
         self.reserved = 0
         self.connected = False
+        self.draining = False
         self._slots = Slots(self.changed, lambda: self.room)
         self._attempts = Attempts(role, inbox, self._send, self._slots, self._halve, resolve)
         self._orchestrator_id = orchestrator_id
@@ -179,7 +180,7 @@ class Session:
                 self._window, self._slots.max_waiting = frame.credit.max_tasks, frame.credit.max_waiting
                 self.changed()
             case "drain":
-                self._window = 0
+                self._window, self.draining = 0, True
             case "failure":
                 _log.warning("%s refused something: %s", self.instance_id, frame.failure.message)
             case arm:

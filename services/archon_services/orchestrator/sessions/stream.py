@@ -43,6 +43,8 @@ class Limits:
     resume_window: float = 2.0
     open_timeout: float = 1.0
     park_ttl: float = 25 * 3600.0
+    missed: float = 15.0
+    """An instance that is no longer registered keeps its session so long, also where it has no work."""
 
 
 class Silent(DeadlineExceeded):
