@@ -12,6 +12,7 @@ import pytest
 from archon.client import Client
 from archon.registry import RegistryClient
 from archon_services.testing import EtcdProcess
+from tests.integration.orchestrator.troupe import Troupe
 from tests.support.services import ServiceProcess, eventually
 
 
@@ -116,6 +117,13 @@ async def mesh(etcd: EtcdProcess, tmp_path_factory: pytest.TempPathFactory) -> A
         await mesh.agent("designer", "requirements")
         await mesh.agent("implementer", "requirements", "designer")
         yield mesh
+
+
+@pytest.fixture
+async def troupe(mesh: Mesh) -> AsyncIterator[Troupe]:
+    """Agents in this process that join the shared mesh for one test."""
+    async with AsyncExitStack() as stack:
+        yield Troupe(mesh, stack)
 
 
 @pytest.fixture

@@ -95,7 +95,7 @@ async def test_what_is_remembered_of_attempts_that_were_lost_is_bounded(monkeypa
     monkeypatch.setattr("archon_services.orchestrator.sessions.attempts.MAX_STALE", 2)
     heard = Heard()
     slots = Slots(lambda: None, lambda: 0)
-    attempts = Attempts("worker", heard, lambda frame: None, slots, lambda: None, lambda role, capability: "")
+    attempts = Attempts("worker", heard, lambda frame: None, slots, lambda: None, lambda role, capability: ())
     for number in range(5):
         ref = common_pb2.TaskRef(task_id=f"r.{number}", run_id="r", attempt=1, epoch=1)
         attempts.assign(ref, "worker", agent_pb2.AssignTask(input=[common_pb2.Part(text="x")]))

@@ -23,9 +23,9 @@ def delegate(run: RunState, task: Task, given: inp.DelegateIn) -> list[ev.Event]
         return []  # sent again
     key = given.memo_key or _key(task, given.digest)
     known = task.children.get(key, "")
-    failure = None if known else _refusal(run, task, given)
+    role = run.tasks[known].role if known else _role(run, task, given)
+    failure = None if known else _refusal(run, task, given, role)
     child = known or ("" if failure else f"{_run_id(run)}.{len(run.tasks) + 1}")
-    role = run.tasks[known].role if known else given.role
     delegated = ev.Delegated(
         task.task_id,
         task.attempt,
@@ -87,9 +87,16 @@ def _key(task: Task, digest: str) -> str:
     return f"{digest}.{before + 1}"
 
 
-def _refusal(run: RunState, task: Task, given: inp.DelegateIn) -> Failure | None:
+def _role(run: RunState, task: Task, given: inp.DelegateIn) -> str:
+    """Of those who have a capability the first that doesn't wait for this very task."""
+    if not given.others:
+        return given.role
+    waiting = {above.role for above in run.lineage(task)}
+    return next((role for role in (given.role, *given.others) if role not in waiting), given.role)
+
+
+def _refusal(run: RunState, task: Task, given: inp.DelegateIn, role: str) -> Failure | None:
     assert run.submission is not None
-    role = given.role
     if not role and not given.capability:
         return Failure("INVALID_ARGUMENT", "INVALID_ARGUMENT", "a delegation names a role or a capability")
     if not role:

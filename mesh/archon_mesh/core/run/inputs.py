@@ -49,8 +49,8 @@ class ResultIn:
 @dataclass(frozen=True, slots=True)
 class DelegateIn:
     """A task wants a part of itself done by `role`, or by whoever has `capability` (then `role` is who that is; empty:
-    nobody). `known` is false where nobody plays the role now. `digest` stands for target and input, `timeout` is in
-    seconds, `sequence` the frame's place among those of its attempt."""
+    nobody; `others` have it too). `known` is false where nobody plays the role now. `digest` stands for target and
+    input, `timeout` is in seconds, `sequence` the frame's place among those of its attempt."""
 
     task_id: str
     attempt: int
@@ -66,6 +66,7 @@ class DelegateIn:
     budget: Budget = NO_LIMIT
     checkpointed: bool = False
     records: int = 0
+    others: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

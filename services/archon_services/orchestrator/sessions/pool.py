@@ -189,14 +189,15 @@ class SessionPool:
         session = self._sessions.get(instance_id)
         return session is not None and session.connected and not session.draining
 
-    def resolve(self, role: str, capability: str) -> str:
-        """The role, or one whose instances have the capability, where somebody plays it now; else empty."""
-        for session in sorted(self._sessions.values(), key=lambda one: one.role):
-            if session.role == role or (
-                capability and any(one.id == capability for one in session.instance.capabilities)
-            ):
-                return session.role
-        return ""
+    def resolve(self, role: str, capability: str) -> tuple[str, ...]:
+        """The role, or those of which an instance has the capability, where somebody plays it now."""
+        found = {
+            session.role
+            for session in self._sessions.values()
+            if session.role == role
+            or (capability and any(one.id == capability for one in session.instance.capabilities))
+        }
+        return tuple(sorted(found))
 
     def cancel(self, instance_id: str, ref: common_pb2.TaskRef, reason: str) -> None:
         """See ports.Transport."""

@@ -22,8 +22,8 @@ from archon_services.orchestrator.convert.read import (
 DELEGATION_TIMEOUT: Final = 60.0
 MAX_KEY: Final = 256
 
-Resolve = Callable[[str, str], str]
-"""From a role or a capability to the role that is played now; empty: by nobody."""
+Resolve = Callable[[str, str], tuple[str, ...]]
+"""From a role or a capability to the roles that are played now."""
 
 
 def result_input(ref: common_pb2.TaskRef, said: agent_pb2.TaskResult, records: int) -> inp.ResultIn:
@@ -43,7 +43,7 @@ def result_input(ref: common_pb2.TaskRef, said: agent_pb2.TaskResult, records: i
 def delegate_input(frame: session_pb2.AgentFrame, records: int, resolve: Resolve) -> inp.DelegateIn:
     """What is to be handed on. Its payload is the event's, without what the engine decides."""
     said = frame.delegate
-    role = resolve(said.role, said.capability)
+    roles = resolve(said.role, said.capability)
     payload = run_pb2.Delegated(input=said.input, checkpoint=said.checkpoint)
     if said.HasField("trace"):
         payload.trace.CopyFrom(said.trace)
@@ -54,8 +54,8 @@ def delegate_input(frame: session_pb2.AgentFrame, records: int, resolve: Resolve
         frame.task.attempt,
         said.delegation_id,
         frame.sequence,
-        role or said.role,
-        bool(role),
+        roles[0] if roles else said.role,
+        bool(roles),
         _digest(said),
         payload,
         said.capability,
@@ -64,6 +64,7 @@ def delegate_input(frame: session_pb2.AgentFrame, records: int, resolve: Resolve
         budget_from_proto(said.budget),
         bool(said.checkpoint),
         records,
+        roles[1:],
     )
 
 
