@@ -34,6 +34,8 @@ class BareAgent:
         features: Sequence[str] = (),
         before_ready: Said = (),
         max_tasks: int = 1,
+        max_waiting: int = 0,
+        max_message_bytes: int = 0,
     ) -> None:
         self.instance_id = f"{role}-{uuid.uuid4().hex[:8]}"
         self.frames: list[Frame] = []
@@ -41,9 +43,15 @@ class BareAgent:
         self._role = role
         self._registry = registry
         self._say = say
-        self._features = features
         self._before_ready = before_ready
-        self._max_tasks = max_tasks
+        self._ready = session_pb2.Ready(
+            instance_id=self.instance_id,
+            protocol=1,
+            features=features,
+            max_tasks=max_tasks,
+            max_waiting=max_waiting,
+            max_message_bytes=max_message_bytes,
+        )
         self._server = grpc.aio.server()
         self._beat: asyncio.Task[None] | None = None
 
@@ -85,10 +93,7 @@ class BareAgent:
     def _answer(self, frame: Frame) -> Said:
         match frame.WhichOneof("frame"):
             case "open":
-                ready = session_pb2.Ready(
-                    instance_id=self.instance_id, protocol=1, features=self._features, max_tasks=self._max_tasks
-                )
-                return [*self._before_ready, session_pb2.AgentFrame(ready=ready)]
+                return [*self._before_ready, session_pb2.AgentFrame(ready=self._ready)]
             case "heartbeat":
                 echo = session_pb2.Heartbeat(echo=frame.heartbeat.counter)
                 return [session_pb2.AgentFrame(heartbeat=echo)]
