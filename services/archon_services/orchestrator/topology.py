@@ -72,7 +72,8 @@ class Topology:
         )
 
     def choose(self, roles: Iterable[str], capabilities: Iterable[str], versions: Mapping[str, str]) -> Chosen:
-        """A pipeline of these roles, or of all that stand on an edge. Raises UnknownRole, UnknownCapability,
+        """A pipeline of these roles, or of all that stand on an edge; where one of them coordinates, all that it may
+        delegate to take part. Raises UnknownRole, UnknownCapability,
         InvalidArgument (a version for a role that takes no part), FailedPrecondition where no role stands on an edge,
         Unavailable where the registry was never heard."""
         wanted, wants = self._asked_for(roles, capabilities)
@@ -84,7 +85,8 @@ class Topology:
                     "there is no pipeline: no role depends on another; start roles with depends_on, or name roles"
                 )
         coordinated = any(one.coordinator for one in self.instances.values() if one.role in wanted)
-        return self._chosen(wanted, wanted, wants, versions, self._targets() if coordinated else ())
+        targets = self._targets() if coordinated else ()
+        return self._chosen(wanted, wanted | {target.role for target in targets}, wants, versions, targets)
 
     def choose_agent(self, roles: Iterable[str], capabilities: Iterable[str], versions: Mapping[str, str]) -> Chosen:
         """The one role, or the one that coordinates, and all that it may delegate to. Raises as `choose` does, and
