@@ -106,6 +106,8 @@ def _refusal(run: RunState, task: Task, given: inp.DelegateIn, role: str) -> Fai
             f"no instance offers {given.capability!r}",
             (("capability", given.capability),),
         )
+    if min(given.budget.tokens, given.budget.cost, given.budget.depth) < 0:
+        return Failure("INVALID_ARGUMENT", "INVALID_ARGUMENT", "no part of a budget may be negative")
     lineage = run.lineage(task)
     chain = [above.role for above in lineage]
     if role in chain:

@@ -51,7 +51,7 @@ class Session:
         self.reserved = 0
         self.connected = False
         self.draining = False
-        self._slots = Slots(self.changed, lambda: self.room)
+        self._slots = Slots(self.changed, self._room_to_go_on)
         self._attempts = Attempts(role, inbox, self._send, self._slots, self._halve, resolve)
         self._orchestrator_id = orchestrator_id
         self._room_changed = room_changed
@@ -76,6 +76,10 @@ class Session:
     def room(self) -> int:
         """How many more tasks it takes now."""
         return self._window - self._slots.in_flight - self.reserved if self.connected else 0
+
+    def _room_to_go_on(self) -> int:
+        """As `room`; but an instance that takes nothing new finishes what it has."""
+        return 1 if self.draining else self.room
 
     @property
     def load(self) -> float:
@@ -156,9 +160,12 @@ class Session:
     def _halve(self) -> None:
         self._window //= 2  # until the next credit
 
+    def _granted(self, max_tasks: int, max_waiting: int) -> None:
+        self._window, self._slots.max_waiting, self.draining = max_tasks, max_waiting, max_tasks == 0
+
     def _ready(self, ready: session_pb2.Ready) -> None:
         self.connected = True
-        self._window, self._slots.max_waiting = ready.max_tasks, ready.max_waiting
+        self._granted(ready.max_tasks, ready.max_waiting)
         self._attempts.opened(ready)
         self.changed()
 
@@ -177,10 +184,11 @@ class Session:
     def _session_frame(self, frame: session_pb2.AgentFrame) -> None:
         match frame.WhichOneof("frame"):
             case "credit":
-                self._window, self._slots.max_waiting = frame.credit.max_tasks, frame.credit.max_waiting
+                self._granted(frame.credit.max_tasks, frame.credit.max_waiting)
                 self.changed()
             case "drain":
                 self._window, self.draining = 0, True
+                self.changed()
             case "failure":
                 _log.warning("%s refused something: %s", self.instance_id, frame.failure.message)
             case arm:
