@@ -40,6 +40,7 @@ class BareAgent:
         self.instance_id = f"{role}-{uuid.uuid4().hex[:8]}"
         self.frames: list[Frame] = []
         self.streams = 0
+        self.address = ""
         self._role = role
         self._registry = registry
         self._say = say
@@ -59,7 +60,7 @@ class BareAgent:
         handler: Any = grpc.stream_stream_rpc_method_handler(self._session)
         service = grpc.method_handlers_generic_handler("archon.api.agent.v1.AgentService", {"Session": handler})
         self._server.add_generic_rpc_handlers((service,))
-        self._port = self._server.add_insecure_port("127.0.0.1:0")
+        self.address = f"127.0.0.1:{self._server.add_insecure_port('127.0.0.1:0')}"
         await self._server.start()
         self._beat = asyncio.create_task(self._register())
         return self
@@ -77,7 +78,7 @@ class BareAgent:
             request = registry_service_pb2.RegisterInstanceRequest()
             request.registration.instance_id = self.instance_id
             request.registration.role = self._role
-            request.registration.address = f"127.0.0.1:{self._port}"
+            request.registration.address = self.address
             request.registration.ttl.seconds = 3
             while True:
                 await stub.RegisterInstance(request, timeout=5)

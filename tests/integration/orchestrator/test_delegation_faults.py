@@ -5,15 +5,20 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
+from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
 
+from archon.agent import TaskContext
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.client import answer_text
+from archon.errors import DelegationTimeout
 from tests.integration.orchestrator.conftest import Mesh
 from tests.integration.orchestrator.test_outages import NOTICED_WITHIN, begun
+from tests.integration.orchestrator.troupe import Troupe
+from tests.support.bare_agent import BareAgent
 from tests.support.services import ServiceProcess, eventually
 
 pytestmark = pytest.mark.liveness
@@ -134,3 +139,41 @@ async def test_delegated_work_stops_within_a_second_of_a_cancel_and_of_the_deadl
     asked = next(e for e in events if e.WhichOneof("event") == "cancel_requested").time.ToNanoseconds() / 1e9
     assert kinds(events).count("discarded") == 2  # both agents said that they had stopped
     assert events[-1].time.ToNanoseconds() / 1e9 - asked < STOPPED_WITHIN
+
+
+async def test_an_orchestrator_that_is_killed_after_a_stop_tells_the_agent_again(own_mesh: Mesh) -> None:
+    """The agent hears of the stop on its first stream and goes on all the same; the next stream says it again."""
+    release = asyncio.Event()
+
+    async def chef(task: TaskContext) -> str:
+        with pytest.raises(DelegationTimeout):
+            await task.delegate("x", role="stubborn", timeout=0.2)
+        await release.wait()
+        return "done"
+
+    mesh = own_mesh
+    features = ("cancel", "adopt", "delegate")
+    stubborn = BareAgent("stubborn", mesh.registry.address, lambda frame: [], features=features)
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(stubborn)
+        await Troupe(mesh, stack)("chef", chef)
+        await mesh.seen(stubborn.address)
+        handle = await mesh.client.submit("x", roles=["chef"])
+
+        def told() -> list[int]:
+            return [one.task.epoch for one in stubborn.frames if one.WhichOneof("frame") == "cancel_task"]
+
+        async def stopped() -> bool:
+            return bool(told())
+
+        await eventually(stopped, 10.0)
+        await mesh.orchestrator.kill()
+        await mesh.orchestrator.start()
+
+        async def stopped_again() -> bool:
+            return max(told()) > 1
+
+        await eventually(stopped_again, 5.0)
+        release.set()
+        run = await handle.result(timeout=10)
+        assert [task.state for task in run.tasks] == [common_pb2.TASK_STATE_COMPLETED, common_pb2.TASK_STATE_CANCELED]

@@ -113,8 +113,9 @@ class Attempts:
         if not binding.unknown:
             self._send(frame)
 
-    def cancel(self, ref: common_pb2.TaskRef, reason: str) -> None:
-        """Tells the instance to stop, where it knows how; its result is discarded either way."""
+    def cancel(self, ref: common_pb2.TaskRef, reason: str, *, connected: bool = True) -> None:
+        """Tells the instance to stop, where it knows how, now or as soon as there is a stream; its result is discarded
+        either way."""
         if self._features is not None and "cancel" not in self._features:
             return
         binding = self._bindings.get(key_of(ref))
@@ -122,9 +123,11 @@ class Attempts:
         if binding is not None:
             binding.ref.epoch = ref.epoch
             self._send(binding.channel.stamp(frame))
-        else:
+        elif connected:
             frame.task.CopyFrom(ref)
             self._send(frame)
+        else:
+            self._remember(ref)
 
     def lose_all(self, error: ArchonError) -> None:
         """Every attempt is lost; its instance is told to stop if it comes back."""
@@ -271,8 +274,12 @@ class Attempts:
     def _lose(self, binding: Binding, error: ArchonError) -> None:
         self._forget(binding)
         ref = binding.ref
+        self._remember(ref)
+        lost = inp.LostIn(ref.task_id, ref.attempt, failure_from_error(error))
+        self._inbox.deliver(ref.run_id, Delivery(lost))
+
+    def _remember(self, ref: common_pb2.TaskRef) -> None:
+        """Should the instance come back, it is to stop it."""
         self.stale[key_of(ref)] = ref
         if len(self.stale) > MAX_STALE:
             self.stale.popitem(last=False)
-        lost = inp.LostIn(ref.task_id, ref.attempt, failure_from_error(error))
-        self._inbox.deliver(ref.run_id, Delivery(lost))

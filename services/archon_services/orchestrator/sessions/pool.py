@@ -17,7 +17,7 @@ from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.common import Failure, Want
 from archon_services.orchestrator.matching import fits
 from archon_services.orchestrator.ports import Delivery, Inbox, Standing
-from archon_services.orchestrator.sessions.binding import Key
+from archon_services.orchestrator.sessions.binding import Key, key_of
 from archon_services.orchestrator.sessions.session import Limits, Session
 
 MAX_DEPARTED: Final = 1_000
@@ -97,12 +97,15 @@ class SessionPool:
         session = self._sessions.pop(instance_id)
         session.lose_all(Unavailable(f"instance {instance_id} is gone", reason="INSTANCE_LOST"))
         if session.stale:
-            self._departed[instance_id] = session.stale
-            if len(self._departed) > MAX_DEPARTED:
-                self._departed.popitem(last=False)
+            self._depart(instance_id, session.stale)
         task = asyncio.create_task(session.close(), name=f"close-{instance_id}")
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
+
+    def _depart(self, instance_id: str, stale: OrderedDict[Key, common_pb2.TaskRef]) -> None:
+        self._departed.setdefault(instance_id, OrderedDict()).update(stale)
+        if len(self._departed) > MAX_DEPARTED:
+            self._departed.popitem(last=False)
 
     async def close(self) -> None:
         """Ends all sessions; nothing is lost by that. Idempotent."""
@@ -200,9 +203,10 @@ class SessionPool:
         return tuple(sorted(found))
 
     def cancel(self, instance_id: str, ref: common_pb2.TaskRef, reason: str) -> None:
-        """See ports.Transport."""
+        """See ports.Transport. Whoever isn't there hears it on coming back."""
         session = self._sessions.get(instance_id)
         if session is None:
+            self._depart(instance_id, OrderedDict({key_of(ref): ref}))
             self._gone(instance_id, ref)
         else:
             session.cancel(ref, reason)

@@ -110,7 +110,7 @@ class Session:
 
     def cancel(self, ref: common_pb2.TaskRef, reason: str) -> None:
         """See Attempts."""
-        self._attempts.cancel(ref, reason)
+        self._attempts.cancel(ref, reason, connected=self.connected)
 
     @property
     def stale(self) -> OrderedDict[Key, common_pb2.TaskRef]:
