@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from archon.api.agent.v1 import agent_pb2
+from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon_mesh.core.run import RunState, decide, fold, open_effects
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.codec import decode_inputs, encode_inputs
-from archon_mesh.core.run.common import Edge, Failure, Submission, TaskState, Want, quantize
+from archon_mesh.core.run.common import (
+    NO_LIMIT,
+    Amount,
+    Budget,
+    Edge,
+    Failure,
+    Submission,
+    Target,
+    TaskState,
+    Want,
+    quantize,
+)
 from archon_services.orchestrator.convert import event_to_proto, fold_journal
 from archon_services.orchestrator.convert.write import timestamp
 
@@ -20,8 +35,11 @@ FAILURES = st.builds(
     st.sampled_from(["INSTANCE_LOST", "INTERNAL", "NO_CAPACITY"]),
     st.text(max_size=5).filter(lambda text: "\ud800" not in text),
 )
-TASKS = st.sampled_from(["r.1", "r.2", "r.3", "r.9"])
+TASKS = st.sampled_from(["r.1", "r.2", "r.3", "r.4", "r.5", "r.9"])
 ATTEMPTS = st.integers(1, 4)
+NAMES = st.sampled_from(["d1", "d2", "d3"])
+AMOUNTS = st.builds(Amount, st.integers(0, 40), st.integers(0, 40))
+BUDGETS = st.just(NO_LIMIT) | st.builds(Budget, st.integers(0, 100), st.integers(0, 100), st.integers(0, 3))
 INPUTS: st.SearchStrategy[inp.Input] = st.one_of(
     st.builds(inp.SlotFound, TASKS, st.sampled_from(["i1", "i2"])),
     st.builds(
@@ -33,7 +51,29 @@ INPUTS: st.SearchStrategy[inp.Input] = st.one_of(
         st.none() | FAILURES,
         st.booleans(),
         st.integers(0, 2),
+        AMOUNTS,
     ),
+    st.builds(
+        inp.DelegateIn,
+        TASKS,
+        ATTEMPTS,
+        NAMES,
+        st.integers(0, 9),
+        st.sampled_from(["a", "d", "e", ""]),
+        st.booleans(),
+        st.sampled_from(["one", "two"]),
+        st.none(),
+        st.sampled_from(["", "able"]),
+        st.sampled_from(["", "key"]),
+        st.sampled_from([-1.0, 0.0, 5.0, 60.0]),
+        BUDGETS,
+        st.booleans(),
+        st.integers(0, 2),
+        st.sampled_from([(), ("d", "e")]),
+    ),
+    st.builds(inp.CancelDelegationIn, TASKS, ATTEMPTS, NAMES, st.integers(0, 9)),
+    st.builds(inp.BudgetRequestIn, TASKS, ATTEMPTS, NAMES, st.integers(0, 9), AMOUNTS),
+    st.builds(inp.UsageIn, TASKS, ATTEMPTS, AMOUNTS),
     st.builds(inp.RejectIn, TASKS, ATTEMPTS, FAILURES, st.floats(0, 3)),
     st.builds(inp.LostIn, TASKS, ATTEMPTS, FAILURES),
     st.builds(inp.RecordsIn, TASKS, ATTEMPTS, st.integers(1, 3)),
@@ -46,10 +86,23 @@ EDGES = st.lists(st.sampled_from([("a", "b"), ("a", "c"), ("b", "c")]), unique=T
 STEPS = st.lists(st.tuples(st.floats(0, 20), INPUTS), max_size=40)
 
 
+def _carried(event: ev.Event) -> ev.Event:
+    """With the payload that it has on the wire: a result's usage and a delegation's budget travel in it."""
+    if isinstance(event, ev.ResultReceived):
+        usage = common_pb2.Usage(input_tokens=event.spent.tokens, cost_micro_usd=event.spent.cost)
+        return replace(event, payload=agent_pb2.TaskResult(usage=usage))
+    if isinstance(event, ev.Delegated):
+        tokens, cost, depth = event.budget.tokens, event.budget.cost, event.budget.depth
+        budget = common_pb2.Budget(max_tokens=tokens, max_cost_micro_usd=cost, max_depth=depth)
+        payload = run_pb2.Delegated(budget=budget, checkpoint=b"x" if event.checkpointed else b"")
+        return replace(event, payload=payload)
+    return event
+
+
 @settings(max_examples=300, deadline=None)
-@given(EDGES, STEPS)
+@given(EDGES, STEPS, BUDGETS)
 def test_durability_1_and_v6_whatever_comes_the_folded_journal_is_the_live_state_and_opens_the_same_effects(
-    edges: list[tuple[str, str]], steps: list[tuple[float, inp.Input]]
+    edges: list[tuple[str, str]], steps: list[tuple[float, inp.Input]], budget: Budget
 ) -> None:
     submission = Submission(
         "r",
@@ -63,6 +116,8 @@ def test_durability_1_and_v6_whatever_comes_the_folded_journal_is_the_live_state
         None,
         (Want("b", "x", "1.*"),),
         ("c",),
+        (Target("d", "does", True), Target("a")),
+        budget,
     )
     run, now = RunState(), 1_000.0
     log: list[tuple[ev.Event, float]] = []
@@ -76,7 +131,9 @@ def test_durability_1_and_v6_whatever_comes_the_folded_journal_is_the_live_state
             assert not run.ended, "an event after the last"
             run.apply(event, now)
             log.append((event, now))
-            journal.append(event_to_proto(event, run_id="r", seq=run.last_seq, time=timestamp(now), epoch=run.epoch))
+            journal.append(
+                event_to_proto(_carried(event), run_id="r", seq=run.last_seq, time=timestamp(now), epoch=run.epoch)
+            )
         again, at = decode_inputs(encode_inputs([one], now))
         assert (again, at) == ([one], now)
     assert fold(log) == run
@@ -86,6 +143,16 @@ def test_durability_1_and_v6_whatever_comes_the_folded_journal_is_the_live_state
     if run.ended:
         assert open_effects(run) == set()
         assert all(task.ended and not task.live for task in run.tasks.values())
+    seen: dict[tuple[str, str], str] = {}
+    for event, _ in log:
+        if isinstance(event, ev.Delegated) and event.child:
+            child = seen.setdefault((event.task_id, event.memo_key), event.child)
+            assert child == event.child, "one child per task and key"
+    reserved = [task.reserved for task in run.tasks.values() if not run.ended]
+    if budget.tokens:
+        assert sum(one.tokens for one in reserved) <= budget.tokens
+    if budget.cost:
+        assert sum(one.cost for one in reserved) <= budget.cost
 
 
 @settings(max_examples=200, deadline=None)
