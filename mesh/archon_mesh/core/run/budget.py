@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from archon_mesh.core.run.common import NO_LIMIT, NOTHING, Amount, Failure
+from archon_mesh.core.run.common import NO_LIMIT, NOTHING, Amount, Budget, Failure
 from archon_mesh.core.run.state import RunState
 from archon_mesh.core.run.task import Task
 
 SLICES = 8
-"""An attempt is given this part of what the run has in all to begin with; for more it asks."""
+"""An attempt is given this part of its budget to begin with, and never more than half of what is left: so that however
+many begin at once, all do. For more it asks."""
 
 MAX_DEPTH = 8
 """How deep delegations may nest where the run says nothing."""
@@ -20,7 +21,7 @@ def limits(run: RunState, task: Task) -> tuple[bool, bool]:
     assert run.submission is not None
     if not task.parent and run.submission.budget == NO_LIMIT:
         return False, False
-    budgets = [run.submission.budget, *(above.budget for above in run.lineage(task))]
+    budgets = _budgets(run, task)
     return any(budget.tokens for budget in budgets), any(budget.cost for budget in budgets)
 
 
@@ -49,12 +50,21 @@ def first_slice(run: RunState, task: Task) -> Amount | Failure | None:
     free = left(run, task)
     if (tokens and not free.tokens) or (cost and not free.cost):
         return exhausted(task)
-    assert run.submission is not None
-    whole = run.submission.budget
+    budgets = _budgets(run, task)
     return Amount(
-        min(free.tokens, max(1, (whole.tokens or free.tokens) // SLICES)) if tokens else 0,
-        min(free.cost, max(1, (whole.cost or free.cost) // SLICES)) if cost else 0,
+        _slice(free.tokens, [budget.tokens for budget in budgets]) if tokens else 0,
+        _slice(free.cost, [budget.cost for budget in budgets]) if cost else 0,
     )
+
+
+def _slice(free: int, limits: Iterable[int]) -> int:
+    return max(1, min(min(limit for limit in limits if limit) // SLICES, free // 2))
+
+
+def _budgets(run: RunState, task: Task) -> list[Budget]:
+    """All that bound a task: the run's, and the parts of those that delegated it and its own."""
+    assert run.submission is not None
+    return [run.submission.budget, *(above.budget for above in run.lineage(task))]
 
 
 def grant(run: RunState, task: Task, wanted: Amount) -> Amount | None:
@@ -71,7 +81,22 @@ def overspent(run: RunState, task: Task, spent: Amount) -> bool:
     assert run.submission is not None
     limit = run.submission.budget
     reserved = _sum(other.reserved for other in run.tasks.values() if other is not task)
-    total = run.spent + reserved + spent
+    return _above(limit, run.spent + reserved + spent)
+
+
+def overspent_part(run: RunState, task: Task, spent: Amount) -> Task | None:
+    """The outermost delegated task whose part of the budget an attempt that has spent so much goes above."""
+    for above in run.lineage(task):
+        if above.budget == NO_LIMIT:
+            continue
+        others = [one.reserved for one in [above, *run.descendants(above)] if one is not task]
+        settled = [one.spent for one in [above, *run.descendants(above)]]
+        if _above(above.budget, _sum([*others, *settled, spent])):
+            return above
+    return None
+
+
+def _above(limit: Budget, total: Amount) -> bool:
     return bool((limit.tokens and total.tokens > limit.tokens) or (limit.cost and total.cost > limit.cost))
 
 
@@ -80,6 +105,6 @@ def exhausted(task: Task) -> Failure:
     return Failure(
         "RESOURCE_EXHAUSTED",
         "BUDGET_EXHAUSTED",
-        f"the run's budget has nothing left for {task.role}",
+        f"the budget has nothing left for {task.role}",
         (("role", task.role),),
     )

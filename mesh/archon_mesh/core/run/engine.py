@@ -11,12 +11,12 @@ from typing import Any
 
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run import inputs as inp
-from archon_mesh.core.run.budget import exhausted, first_slice, grant, overspent
+from archon_mesh.core.run.budget import exhausted, first_slice, grant, overspent, overspent_part
 from archon_mesh.core.run.common import Failure, TaskState, quantize
 from archon_mesh.core.run.context import context_of
 from archon_mesh.core.run.delegation import cancel_delegation, delegate, expired
 from archon_mesh.core.run.effects import CANCEL_GRACE
-from archon_mesh.core.run.ending import orphans, then_end
+from archon_mesh.core.run.ending import orphans, stop, then_end
 from archon_mesh.core.run.state import RunState
 from archon_mesh.core.run.task import Task
 
@@ -214,8 +214,11 @@ def _budget_request(run: RunState, given: inp.BudgetRequestIn, now: float) -> li
 
 def _usage(run: RunState, given: inp.UsageIn, now: float) -> list[ev.Event]:
     task = _going_on(run, given.task_id, given.attempt)
-    if task is None or not overspent(run, task, given.spent):
+    if task is None:
         return []
+    if not overspent(run, task, given.spent):
+        part = overspent_part(run, task, given.spent)
+        return stop(run, part, exhausted(part)) if part is not None else []
     failure = exhausted(task)
     asked = ev.CancelRequested("", failure.message, "BUDGET_EXHAUSTED")
     return then_end(run, [asked], set(), TaskState.FAILED, failure)

@@ -152,7 +152,7 @@ def _dispatched(run: RunState, event: ev.Dispatched, time: float) -> None:
 def _spend(run: RunState, task: Task, spent: Amount) -> None:
     """Settles what was reserved for the attempt."""
     assert run.submission is not None
-    if run.submission.budget == NO_LIMIT:
+    if run.submission.budget == NO_LIMIT and all(above.budget == NO_LIMIT for above in run.lineage(task)):
         return
     task.reserved, task.spent, run.spent = NOTHING, task.spent + spent, run.spent + spent
 
