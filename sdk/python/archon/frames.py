@@ -106,7 +106,8 @@ class Channel(Generic[F]):
 
 
 class FrameQueue(Generic[F]):
-    """What waits to leave on one stream. One writer drains it into one message: alone, a frame leaves at once.
+    """What waits to leave on one stream. One writer drains it into one message: alone, a frame leaves at once; on a
+    stream that is busy with several tasks frames wait HOLD for company.
 
     Of frames that may be dropped (`droppable`) only `max_droppable` wait. The others are bounded by their channels and
     credit; a peer that lets `max_waiting` of them wait doesn't read, and loses the stream, not its tasks.
@@ -168,7 +169,7 @@ class FrameQueue(Generic[F]):
             self._droppable -= droppable
             taken.append(frame)
             size += length + FRAME_HEADER
-        self._dense = bool(taken) and taken[0].task.task_id != taken[-1].task.task_id
+        self._dense = bool(taken) and not self._frames and taken[0].task.task_id != taken[-1].task.task_id
         self._left_at = time.monotonic()
         return taken
 

@@ -155,6 +155,38 @@ async def test_a_lone_frame_leaves_at_once_and_closing_wakes_the_writer() -> Non
     assert await asyncio.wait_for(waiting, 1.0) == []
 
 
+def of_task(number: int, size: int = 0) -> session_pb2.AgentFrame:
+    frame = record(number, size)
+    frame.task.task_id = f"t{number}"
+    return frame
+
+
+async def test_on_a_stream_that_is_busy_with_several_tasks_frames_go_together() -> None:
+    queue: FrameQueue[session_pb2.AgentFrame] = FrameQueue()
+    queue.put(of_task(1))
+    queue.put(of_task(2))
+    assert len(await queue.batch()) == 2
+    queue.put(of_task(3))
+    held = asyncio.create_task(queue.batch())
+    await asyncio.sleep(0)
+    queue.put(of_task(4))
+    assert [frame.record.target for frame in await held] == ["3", "4"]
+
+
+async def test_frames_of_one_task_and_what_is_too_much_for_one_message_are_not_held() -> None:
+    queue: FrameQueue[session_pb2.AgentFrame] = FrameQueue()
+    for number in (1, 1):
+        queue.put(of_task(number))
+    assert len(await queue.batch()) == 2
+    for number in (1, 2, 3):
+        queue.put(of_task(number, SOFT_BATCH_BYTES // 2))
+    for expected in (["1"], ["2"], ["3"]):
+        step = asyncio.create_task(queue.batch())
+        await asyncio.sleep(0)
+        assert step.done(), "no timer stood in between"
+        assert [frame.record.target for frame in step.result()] == expected
+
+
 def test_a_frame_above_the_peers_limit_is_refused_by_size() -> None:
     check_size(record(1, 900), 1_000)
     with pytest.raises(FrameTooLarge) as raised:
