@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
@@ -15,6 +16,7 @@ from archon_mesh.core.messages import ChatMessage, ToolCall
 from archon_mesh.core.tool_messages import tool_answer, tool_failure
 from archon_mesh.llm import ModelClient, ToolSpec
 from archon_mesh.node.asking import ask
+from archon_mesh.node.conversation import restored, saved
 from archon_mesh.node.handler import messages_for
 from archon_mesh.node.role import Role
 
@@ -33,23 +35,27 @@ def coordinate_with(role: Role, model: ModelClient) -> Callable[[TaskContext], A
     came to, until a reply has no calls: that one is the answer.
 
     A delegation that fails is told to the model, which may go on; one that was cancelled, or found the budget spent,
-    ends the task. Raises ResourceExhausted where the model still calls after MAX_TURNS.
+    ends the task. A later attempt goes on after the last reply whose calls were made. Raises ResourceExhausted where
+    the model still calls after MAX_TURNS.
     """
 
     async def answer(task: TaskContext) -> Answer:
         tools = tools_for(task)
-        messages = messages_for(role, task)
-        for turn in range(1, MAX_TURNS + 1):
-            reply = await ask(role, task, model, messages, tools)
+        names = [tool.name for tool in tools]
+        asked = messages_for(role, task)
+        turns = restored(task.checkpoint)
+        if turns:
+            turns += await _carry_out(task, turns, names)
+        for turn in range(_replies(turns) + 1, MAX_TURNS + 1):
+            reply = await ask(role, task, model, [*asked, *turns], tools)
             if not reply.tool_calls:
                 return Answer(reply.text, usage=task.usage)
             if turn == MAX_TURNS:
                 break  # nobody would read what they come to
-            calls = _with_ids(reply.tool_calls, turn)
-            messages.append(ChatMessage("assistant", reply.text, tool_calls=calls))
+            turns.append(ChatMessage("assistant", reply.text, tool_calls=_with_ids(reply.tool_calls, turn)))
             if reply.text:
                 task.write("\n\n")
-            messages += await _carry_out(task, calls, [tool.name for tool in tools])
+            turns += await _carry_out(task, turns, names)
         raise ResourceExhausted(
             f"{role.name} has no answer after {MAX_TURNS} calls of its model, which still calls other roles",
             metadata={"role": role.name, "turns": str(MAX_TURNS)},
@@ -72,24 +78,42 @@ def _with_ids(calls: Sequence[ToolCall], turn: int) -> tuple[ToolCall, ...]:
     )
 
 
-async def _carry_out(task: TaskContext, calls: Sequence[ToolCall], tools: Sequence[str]) -> list[ChatMessage]:
-    """All at once; one message each, in the order of the calls. Where this ends before they do, they are cancelled."""
+def _replies(turns: Sequence[ChatMessage]) -> int:
+    return sum(one.role == "assistant" for one in turns)
+
+
+async def _carry_out(task: TaskContext, turns: Sequence[ChatMessage], tools: Sequence[str]) -> list[ChatMessage]:
+    """The calls of the last reply, all at once; one message each, in their order. Where this ends before they do, they
+    are cancelled."""
+    turn, calls, checkpoints = _replies(turns), turns[-1].tool_calls, [saved(turns)]  # one is enough for all
     try:
         async with asyncio.TaskGroup() as group:
-            running = [group.create_task(_one(task, call, tools), name=f"call {call.name}") for call in calls]
+            running = [
+                group.create_task(_one(task, call, tools, f"{turn}.{number}", checkpoints), name=f"call {call.name}")
+                for number, call in enumerate(calls, start=1)
+            ]
     except BaseExceptionGroup as failed:
         raise failed.exceptions[0] from None  # what ended the others, too
     return [one.result() for one in running]
 
 
-async def _one(task: TaskContext, call: ToolCall, tools: Sequence[str]) -> ChatMessage:
+async def _one(
+    task: TaskContext, call: ToolCall, tools: Sequence[str], place: str, checkpoints: list[bytes]
+) -> ChatMessage:
     try:
-        answered = await task.delegate(_task_of(call, tools), role=call.name)
+        wanted = _task_of(call, tools)
+        key, checkpoint = _key(place, call.name, wanted), checkpoints.pop() if checkpoints else b""
+        answered = await task.delegate(wanted, role=call.name, memo_key=key, checkpoint=checkpoint)
     except (OperationCancelled, BudgetExhausted):
         raise
     except ArchonError as error:
         return tool_failure(call, error.code, error.reason, str(error))
     return tool_answer(call, answered.text)
+
+
+def _key(place: str, role: str, wanted: str) -> str:
+    """The same call in the same place of the conversation is the same delegation, in every attempt."""
+    return f"{place}.{hashlib.sha256(f'{role}:{wanted}'.encode()).hexdigest()[:32]}"
 
 
 def _task_of(call: ToolCall, tools: Sequence[str]) -> str:

@@ -46,6 +46,8 @@ class Task(TaskContext):
         super().__init__(common_pb2.TaskRef(task_id="t", attempt=1), assigned, FakeLink(self.sent), role="lead")
         self._plays = plays
         self.delegations: list[tuple[str, str]] = []
+        self.keys: list[str] = []
+        self.checkpoints: list[bytes] = []
         self.cancelled: list[str] = []
         self.reserved: list[int] = []
         self.allowance: int | None = None
@@ -54,9 +56,19 @@ class Task(TaskContext):
     def written(self) -> str:
         return "".join(frame.progress.text for frame in self.sent)
 
-    async def delegate(self, input: str | Sequence[common_pb2.Part], *, role: str = "", **_: Any) -> Delegated:
+    async def delegate(
+        self,
+        input: str | Sequence[common_pb2.Part],
+        *,
+        role: str = "",
+        memo_key: str = "",
+        checkpoint: bytes = b"",
+        **_: Any,
+    ) -> Delegated:
         assert isinstance(input, str)
         self.delegations.append((role, input))
+        self.keys.append(memo_key)
+        self.checkpoints.append(checkpoint)
         play = self._plays[role]
         try:
             said = await play() if callable(play) else play
