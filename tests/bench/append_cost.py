@@ -16,7 +16,7 @@ from archon.api.orchestrator.v1 import run_pb2
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.common import Edge, Submission, TaskState, Want
 from archon_mesh.core.run.state import RunState
-from archon_services.orchestrator import driver
+from archon_services.orchestrator import carrying_out, driver
 from archon_services.orchestrator.journal import MemoryJournal
 from archon_services.orchestrator.ports import Delivery, Standing, SystemClock
 from archon_services.orchestrator.runs import Runs
@@ -73,17 +73,18 @@ def timed(spent: dict[str, float], name: str, function: Callable[..., Any]) -> C
 async def print_append_cost() -> None:
     """Prints microseconds an append, of a run of three roles (four appends)."""
     spent: dict[str, float] = defaultdict(float)
-    names: Any = driver
-    for name, part in (
-        ("decide", "engine"),
-        ("open_effects", "engine"),
-        ("encode_inputs", "driver: inputs"),
-        ("event_to_proto", "driver: events"),
-        ("assign_task", "pool: the task"),
-        ("publications", "driver: outbox"),
-        ("record_rows", "driver: records"),
-    ):
-        setattr(names, name, timed(spent, part, getattr(names, name)))
+    parts: tuple[tuple[Any, str, str], ...] = (
+        (driver, "decide", "engine"),
+        (driver, "places", "engine"),
+        (driver, "open_effects", "engine"),
+        (driver, "encode_inputs", "driver: inputs"),
+        (driver, "event_to_proto", "driver: events"),
+        (carrying_out, "assign_task", "pool: the task"),
+        (driver, "publications", "driver: outbox"),
+        (driver, "record_rows", "driver: records"),
+    )
+    for module, name, part in parts:
+        setattr(module, name, timed(spent, part, getattr(module, name)))
     RunState.apply = timed(spent, "engine", RunState.apply)  # type: ignore[method-assign]
     Watchers.publish = timed(spent, "watch", Watchers.publish)  # type: ignore[method-assign]
     journal, ids = MemoryJournal(), iter(range(1_000_000))
