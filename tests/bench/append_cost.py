@@ -56,6 +56,9 @@ class Instant:
     def cancel(self, instance_id: str, ref: common_pb2.TaskRef, reason: str) -> None:
         pass
 
+    def let_go(self, run_id: str) -> None:
+        pass
+
 
 def timed(spent: dict[str, float], name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     """Adds up the time of a function that calls no other timed one."""
@@ -89,7 +92,7 @@ async def print_append_cost() -> None:
     Watchers.publish = timed(spent, "watch", Watchers.publish)  # type: ignore[method-assign]
     journal, ids = MemoryJournal(), iter(range(1_000_000))
     runs = Runs(owner="bench", clock=SystemClock(), journal=journal, new_id=lambda: f"r{next(ids)}")
-    await runs.start(Instant(runs))
+    runs.start(Instant(runs))
     began = time.perf_counter()
     for _ in range(RUNS):
         run_id = runs.new_id()

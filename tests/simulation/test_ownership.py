@@ -13,9 +13,11 @@ from archon_mesh.core.run import RunState, engine
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.common import Submission, TaskState
 from archon_services.orchestrator import driver as driver_module
-from archon_services.orchestrator.driver import MAX_INBOX, fold_run
+from archon_services.orchestrator.driver import MAX_INBOX
+from archon_services.orchestrator.folding import fold_run
+from archon_services.orchestrator.ownership import LOOK_AFTER
 from archon_services.orchestrator.ports import Delivery
-from archon_services.orchestrator.runs import LOOK_INTERVAL, MAX_FAILURES, Runs
+from archon_services.orchestrator.runs import MAX_STALLED, Runs
 from tests.simulation.faults import Dice
 from tests.simulation.loop import VirtualLoop, run_virtual
 from tests.simulation.validator import Check
@@ -63,7 +65,7 @@ def test_durability_10_a_run_whose_first_append_was_durable_though_nobody_heard_
         assert world.runs is not None
         with pytest.raises(Unavailable):
             await world.runs.submit(wanted("r"), b"")
-        assert (await ended(world, "r", LOOK_INTERVAL + 10)).state is TaskState.COMPLETED
+        assert (await ended(world, "r", LOOK_AFTER + 10)).state is TaskState.COMPLETED
 
     run_virtual(course())
 
@@ -78,6 +80,7 @@ def test_durability_11_an_owner_that_finds_itself_deposed_stops_and_cancels_noth
         world = await calm_world()
         assert world.runs is not None
         await world.runs.submit(wanted("r", ("a", "nobody")), b"")
+        await world.journal.leave(world.runs.owner)
         await world.journal.claim("r", "somebody else")
         before = (await fold_run(world.journal, "r")).last_seq
         driver = world.runs._drivers["r"]
@@ -125,7 +128,10 @@ def test_a_result_that_arrives_before_its_run_is_taken_up_is_neither_acked_nor_d
         early = Runs(owner="o2", clock=world.clock, journal=world.journal, new_id=lambda: "x")
         early.deliver("r", Delivery(result, Receipt()))
         assert said == []
-        await early.start(SimTransport(world, early))
+        early.start(SimTransport(world, early))
+        early.deliver("r", Delivery(result, Receipt()))
+        assert said == [], "not before it is known what is left to it"
+        early.claimed()
         early.deliver("r", Delivery(result, Receipt()))
         assert said == ["UNKNOWN_RUN"]
         await early.stop()
@@ -133,7 +139,7 @@ def test_a_result_that_arrives_before_its_run_is_taken_up_is_neither_acked_nor_d
     run_virtual(course())
 
 
-def test_a_run_whose_driver_fails_again_and_again_is_left_alone_and_its_agents_keep_their_results(
+def test_durability_14_a_run_that_is_taken_up_again_and_again_in_vain_is_quarantined_and_its_agents_keep_their_results(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def course() -> None:
@@ -147,21 +153,22 @@ def test_a_run_whose_driver_fails_again_and_again_is_left_alone_and_its_agents_k
             failures += 1
             raise RuntimeError("planted")
 
-        monkeypatch.setattr(driver_module, "decide", decide)
-        world.runs.deliver("bad", Delivery(inp.Tick()))
-        await asyncio.sleep(20 * LOOK_INTERVAL)
-        assert failures == MAX_FAILURES
-        discarded: list[str] = []
-
-        class Receipt:
-            def accept(self) -> None:
-                discarded.append("accepted")
-
-            def discard(self, reason: str) -> None:
-                discarded.append(reason)
-
-        world.runs.deliver("bad", Delivery(inp.ResultIn("bad.1", 1, TaskState.COMPLETED, None), Receipt()))
-        assert discarded == []
+        with monkeypatch.context() as planted:
+            planted.setattr(driver_module, "decide", decide)
+            world.runs.deliver("bad", Delivery(inp.Tick()))
+            await asyncio.sleep(2 * LOOK_AFTER + 1)
+            told = Told()
+            world.runs.deliver("bad", Delivery(inp.ResultIn("bad.1", 1, TaskState.COMPLETED, None), told))
+            assert not told.done
+            await asyncio.sleep(20 * LOOK_AFTER)
+        assert failures == MAX_STALLED + 1
+        state = await fold_run(world.journal, "bad")
+        assert state.ended
+        assert state.failure is not None
+        assert (state.state, state.failure.reason) == (TaskState.FAILED, "QUARANTINED")
+        row = await world.journal.run("bad")
+        assert row is not None
+        assert row.ended_at
 
     run_virtual(course())
 

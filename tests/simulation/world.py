@@ -4,7 +4,7 @@ is the engine, the driver, the watchers and the way runs are taken up again."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from archon.api.agent.v1 import agent_pb2, session_pb2
@@ -13,6 +13,7 @@ from archon.errors import Unavailable
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.common import Failure, Want, quantize
 from archon_services.orchestrator.journal import Append, MemoryJournal, NewRun, Outcome
+from archon_services.orchestrator.ownership import Ownership
 from archon_services.orchestrator.ports import Delivery, Standing
 from archon_services.orchestrator.runs import Runs
 from tests.simulation.agents import Execution, Key, SimAgent
@@ -121,6 +122,10 @@ class SimTransport:
     def cancel(self, instance_id: str, ref: common_pb2.TaskRef, reason: str) -> None:
         self._send(instance_id, ref, lambda agent: agent.cancel(_copy(ref)))
 
+    def let_go(self, run_id: str) -> None:
+        for bound in self._bound.values():
+            bound -= {one for one in bound if one[0].startswith(f"{run_id}.")}
+
     def _send(self, instance_id: str, ref: common_pb2.TaskRef, arrive: Callable[[SimAgent], None]) -> None:
         """A frame goes out. One that is lost breaks the session: the attempt is lost, whatever the agent thinks."""
         dice, agent = self.world.dice, self.world.agents.get(instance_id)
@@ -220,6 +225,7 @@ class World:
         self.ledger: list[Execution] = []
         self.transport: SimTransport | None = None
         self.runs: Runs | None = None
+        self.ownership: Ownership | None = None
         self._names = 0
 
     def later(self, seconds: float, what: Callable[[], None]) -> None:
@@ -271,25 +277,38 @@ class World:
             owner=f"o{number:x}", clock=self.clock, journal=self.journal, new_id=lambda: f"r{number:x}-{next(ids)}"
         )
         self.transport, self.runs = SimTransport(self, runs), runs
-        await runs.start(self.transport)
+        runs.start(self.transport)
+        self.ownership = Ownership(
+            self.journal,
+            runs,
+            new_owner=lambda: f"o{self.dice.random.getrandbits(32):x}",
+            monotonic=self.clock.monotonic,
+            jitter=lambda: self.dice.delay(0.05),
+        )
+        await self.ownership.start()
+        runs.claimed()
 
     async def crash_orchestrator(self, *, zombie: bool) -> None:
         """kill -9 and a restart. A zombie goes on beside its successor, until it finds that it was deposed."""
-        old, transport = self.runs, self.transport
-        assert old is not None and transport is not None
+        transport, ownership = self.transport, self.ownership
+        assert transport is not None and ownership is not None
         if zombie:
-            self.later(self.dice.random.uniform(0.2, 3.0), lambda: _kill(transport))
+            self.later(self.dice.random.uniform(0.2, 3.0), lambda: _spawn(_kill(transport, ownership)))
         else:
-            transport.dead = True
-            await old.stop()
+            await _kill(transport, ownership)
         self.transport = self.runs = None
         await asyncio.sleep(self.dice.delay(0.3))
         await self.start_orchestrator()
 
 
-def _kill(transport: SimTransport) -> None:
+def _spawn(work: Coroutine[Any, Any, None]) -> None:
+    asyncio.ensure_future(work)
+
+
+async def _kill(transport: SimTransport, ownership: Ownership) -> None:
     transport.dead = True
-    asyncio.ensure_future(transport.runs.stop())
+    await ownership.stop()
+    await transport.runs.stop()
 
 
 def _copy(ref: common_pb2.TaskRef) -> common_pb2.TaskRef:

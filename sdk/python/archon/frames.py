@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import Enum
 from typing import Final, Generic, TypeVar
 
@@ -113,7 +113,11 @@ class FrameQueue(Generic[F]):
     credit; a peer that lets `max_waiting` of them wait doesn't read, and loses the stream, not its tasks.
     """
 
-    def __init__(self, *, max_droppable: int = 2_000, max_waiting: int = 50_000) -> None:
+    def __init__(
+        self, *, max_droppable: int = 2_000, max_waiting: int = 50_000, may_send: Callable[[], bool] = lambda: True
+    ) -> None:
+        """`may_send` is asked when a batch is about to leave; where it says no, frames about tasks hold still, and it
+        is asked again with the next frame."""
         self.batch_bytes = SOFT_BATCH_BYTES
         """About how large a message may get; lower it where the peer takes less."""
         self.overflowed = False
@@ -123,6 +127,7 @@ class FrameQueue(Generic[F]):
         self._max_droppable = max_droppable
         self._max_waiting = max_waiting
         self._closed = False
+        self._may_send = may_send
         self._dense = False
         self._left_at = 0.0
 
@@ -160,6 +165,13 @@ class FrameQueue(Generic[F]):
                 return []
             self._ready.clear()
             await self._ready.wait()
+        while not self._may_send():
+            if aside := self._about_no_task():
+                return aside
+            if self._closed:
+                return []
+            self._ready.clear()
+            await self._ready.wait()
         if self._dense and not self._closed:
             await asyncio.sleep(max(0.0, self._left_at + HOLD - time.monotonic()))
         taken: list[F] = []
@@ -172,6 +184,13 @@ class FrameQueue(Generic[F]):
         self._dense = bool(taken) and not self._frames and taken[0].task.task_id != taken[-1].task.task_id
         self._left_at = time.monotonic()
         return taken
+
+    def _about_no_task(self) -> list[F]:
+        """Takes out what may leave in any case: heartbeats, drain."""
+        aside = [frame for frame, _, _ in self._frames if not frame.HasField("task")]
+        if aside:
+            self._frames = deque(one for one in self._frames if one[0].HasField("task"))
+        return aside
 
 
 def check_size(frame: F, limit: int) -> None:

@@ -14,6 +14,7 @@ from archon_services.orchestrator.commands import Commands
 from archon_services.orchestrator.following import RegistryFollower
 from archon_services.orchestrator.journal import Journal, MemoryJournal
 from archon_services.orchestrator.journal.sqlite import SqliteJournal
+from archon_services.orchestrator.ownership import Ownership
 from archon_services.orchestrator.ports import SystemClock
 from archon_services.orchestrator.publisher import Publisher
 from archon_services.orchestrator.retention import Retention
@@ -28,14 +29,14 @@ _log = logging.getLogger(__name__)
 @asynccontextmanager
 async def orchestrator_app(settings: OrchestratorSettings) -> AsyncIterator[str]:
     """Serves until the block ends; yields host:port. Runs that an earlier process left go on at once."""
-    owner = f"orchestrator-{uuid.uuid4().hex[:12]}"
     async with AsyncExitStack() as stack:
         journal = _journal(settings)
         await journal.open()
         stack.push_async_callback(journal.close)
         clock = SystemClock()
-        runs = Runs(owner=owner, clock=clock, journal=journal, new_id=_new_id, max_runs=settings.max_runs)
-        pool = SessionPool(orchestrator_id=owner, inbox=runs)
+        runs = Runs(owner=_new_owner(), clock=clock, journal=journal, new_id=_new_id, max_runs=settings.max_runs)
+        ownership = Ownership(journal, runs, new_owner=_new_owner, monotonic=clock.monotonic)
+        pool = SessionPool(orchestrator_id=runs.owner, inbox=runs, may_send=ownership.may_send)
         stack.push_async_callback(pool.close)
         follower = RegistryFollower(settings.registry, pool.update, pool.alive)
         stack.push_async_callback(follower.close)
@@ -52,11 +53,19 @@ async def orchestrator_app(settings: OrchestratorSettings) -> AsyncIterator[str]
         add = orchestrator_service_pb2_grpc.add_OrchestratorServiceServicer_to_server
         server = GrpcServer([Service(SERVICE, add, servicer)], host=settings.host, port=settings.port)
         stack.push_async_callback(server.stop)
-        claimed = await runs.start(pool)
-        stack.push_async_callback(runs.stop)  # first of all: it ends what callers wait for
-        if claimed:
-            _log.info("%d runs of an earlier process go on", claimed)
-        yield await server.start()
+        runs.start(pool)
+        stack.push_async_callback(ownership.leave)
+        stack.push_async_callback(runs.stop)  # early: it ends what callers wait for
+        stack.push_async_callback(ownership.stop)
+        if claimed := await ownership.start():
+            _log.info("%d runs of other processes go on", claimed)
+        runs.claimed()
+        ownership.address = await server.start()
+        yield ownership.address
+
+
+def _new_owner() -> str:
+    return f"orchestrator-{uuid.uuid4().hex[:12]}"
 
 
 def _new_id() -> str:

@@ -13,9 +13,8 @@ from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.common import Submission
 from archon_services.orchestrator.convert.read import budget_from_proto
 from archon_services.orchestrator.following import RegistryFollower
-from archon_services.orchestrator.journal import Journal, RunRow
+from archon_services.orchestrator.journal import Journal, NewRun, RunRow
 from archon_services.orchestrator.journal.memory import same_request
-from archon_services.orchestrator.journal.port import NewRun
 from archon_services.orchestrator.ports import Delivery
 from archon_services.orchestrator.runs import Runs
 from archon_services.orchestrator.summary import run_to_proto

@@ -21,8 +21,9 @@ from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.codec import encode_inputs
 from archon_services.orchestrator.assignment import publications, record_rows
 from archon_services.orchestrator.carrying_out import carry_out
-from archon_services.orchestrator.convert import event_to_proto, fold_journal
+from archon_services.orchestrator.convert import event_to_proto
 from archon_services.orchestrator.convert.write import timestamp
+from archon_services.orchestrator.folding import fold_run
 from archon_services.orchestrator.journal import Append, Journal, NewRun, Outcome
 from archon_services.orchestrator.placing import Placing
 from archon_services.orchestrator.ports import Clock, Delivery, Transport
@@ -68,6 +69,8 @@ class RunDriver:
         self._batch_prefix = secrets.token_hex(8)
         self._batches = count(1)
         self._inbox: deque[Delivery] = deque(first)
+        self._posted = {delivery.posted for delivery in first if delivery.posted}
+        """Commands that have come already: they are brought again until they are taken."""
         self._wake = asyncio.Event()
         self._done: set[Effect] = set()
         self._placing = Placing(transport, self.wake)
@@ -80,9 +83,18 @@ class RunDriver:
         waits at most: above it ResourceExhausted."""
         if len(self._inbox) >= MAX_INBOX and isinstance(delivery.given, inp.Cancel):
             raise ResourceExhausted(f"too much is asked of run {self.run_id} at once", retry_delay=1.0)
+        if delivery.posted in self._posted:
+            return
+        if delivery.posted:
+            self._posted.add(delivery.posted)
         self._inbox.append(delivery)
         if not delivery.quiet:
             self._wake.set()
+
+    def depose(self) -> None:
+        """The run is somebody else's now."""
+        self.deposed = True
+        self._wake.set()
 
     def wake(self) -> None:
         """Something outside may have changed: look again."""
@@ -94,9 +106,11 @@ class RunDriver:
         if self._inbox or self.state.submission is not None:
             self._wake.set()
         try:
-            while not self.state.ended and not self.deposed:
+            while not self._over():
                 await self._wake.wait()
                 self._wake.clear()
+                if self._over():  # deposed meanwhile
+                    break
                 try:
                     await self.step()
                     delay = RETRY_DELAY
@@ -107,8 +121,13 @@ class RunDriver:
                     self._wake.set()
         finally:
             self._call_off()
+            if not self.state.ended:
+                self._transport.let_go(self.run_id)
             self._leave()
             self.finished.set()
+
+    def _over(self) -> bool:
+        return self.state.ended or self.deposed
 
     def _leave(self) -> None:
         """What came while the last event was written: it changes nothing any more, and whoever waits hears so."""
@@ -155,6 +174,8 @@ class RunDriver:
                 await self._undo(batch, placed)
                 return
             self._publish(self.run_id, written)
+        elif posted := [delivery.posted for delivery in batch if delivery.posted]:
+            await self._journal.drop(posted)
         self._settle(batch, discarded)
         self._do(placed)
 
@@ -218,6 +239,7 @@ class RunDriver:
             ended=self.state.ended,
             records=record_rows(self.run_id, batch, self.state),
             publications=publications(self.state, decided, base),
+            taken=tuple(delivery.posted for delivery in batch if delivery.posted),
         )
         if self._new is not None:
             existing, created = await self._journal.create(self._new, append)
@@ -278,11 +300,3 @@ class RunDriver:
         if self._alarm is not None:
             self._alarm.cancel()
         self._placing.call_off()
-
-
-async def fold_run(journal: Journal, run_id: str) -> RunState:
-    """The state of a run as its journal has it."""
-    events: list[run_pb2.RunEvent] = []
-    while page := await journal.events(run_id, len(events)):
-        events += [run_pb2.RunEvent.FromString(data) for data in page]
-    return fold_journal(events)

@@ -55,6 +55,8 @@ class Delivery:
     records: Sequence[agent_pb2.CallRecord] = field(default_factory=tuple)
     quiet: bool = False
     """True: it joins the run's next step and makes none of its own."""
+    posted: int = 0
+    """The row of a command that another replica left; 0: none."""
 
 
 class Inbox(Protocol):
@@ -103,3 +105,7 @@ class Transport(Protocol):
         ...
 
     def cancel(self, instance_id: str, ref: common_pb2.TaskRef, reason: str) -> None: ...
+
+    def let_go(self, run_id: str) -> None:
+        """The run is somebody else's: its attempts are asked for by its new owner, and nothing is said to them here."""
+        ...

@@ -55,7 +55,7 @@ class Publisher:
             await self._wake.wait()
             self._wake.clear()
             try:
-                while rows := await self._journal.outbox():
+                while rows := await self._journal.outbox(self._runs.owner):
                     for row in rows:
                         await self._publish(row)
                 backoff = 0.1

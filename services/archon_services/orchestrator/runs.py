@@ -1,11 +1,11 @@
-"""All runs of this orchestrator: takes them on, takes them up again after a restart, brings them what arrives."""
+"""All runs of this orchestrator: takes them on, goes on with those it has claimed, brings them what arrives."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter, OrderedDict
-from collections.abc import Callable
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from archon.api.agent.v1 import agent_pb2
@@ -15,20 +15,23 @@ from archon.errors import ArchonError, DataLoss, ResourceExhausted, Unavailable,
 from archon_mesh.core.run import RunState
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.budget import limits
+from archon_mesh.core.run.codec import decode_inputs
 from archon_mesh.core.run.common import Submission
 from archon_services.orchestrator.convert.read import amount_from_usage
 from archon_services.orchestrator.convert.write import stamp
-from archon_services.orchestrator.driver import RunDriver, fold_run
-from archon_services.orchestrator.journal import Journal, NewRun
-from archon_services.orchestrator.ports import Clock, Delivery, Transport
+from archon_services.orchestrator.driver import RunDriver
+from archon_services.orchestrator.folding import fold_run
+from archon_services.orchestrator.journal import CommandRow, Journal, NewRun, RunRow
+from archon_services.orchestrator.ports import Clock, Delivery, Receipt, Transport
+from archon_services.orchestrator.quarantine import quarantine
 from archon_services.orchestrator.watchers import Watchers
 
 _log = logging.getLogger(__name__)
 
 MAX_RUNS: Final = 5_000
-LOOK_INTERVAL: Final = 5.0
 MAX_ENDED: Final = 256
-MAX_FAILURES: Final = 3
+MAX_STALLED: Final = 3
+"""So many claims without an event since end a run as QUARANTINED."""
 
 
 class Runs:
@@ -46,57 +49,64 @@ class Runs:
         self._transport: Transport | None = None
         self._drivers: dict[str, RunDriver] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._asking: set[asyncio.Task[None]] = set()
         self._ended: OrderedDict[str, RunState] = OrderedDict()
-        self._looking: asyncio.Task[None] | None = None
         self._started = False
         self._awaited: set[str] = set()
-        self._failures: Counter[str] = Counter()
         self._closing = False
 
-    async def start(self, transport: Transport) -> int:
-        """Claims every run that hasn't ended, under a new epoch. Returns how many."""
+    def start(self, transport: Transport) -> None:
+        """From now on runs are taken on and taken up."""
         self._transport = transport
-        claimed = sum([await self._take_up(run_id) for run_id in await self._journal.open_runs()])
-        self._started = True
-        self._looking = asyncio.create_task(self._look_after(), name="runs-look-after")
-        return claimed
 
-    async def _take_up(self, run_id: str) -> bool:
-        """Claims a run and goes on with it. Where its events can't be read it is left alone."""
+    @property
+    def room(self) -> int:
+        """See ownership.Held."""
+        return 0 if self._closing else self._max_runs - len(self._drivers)
+
+    def holds(self, run_id: str) -> bool:
+        """See ownership.Held."""
+        return run_id in self._drivers
+
+    async def take_up(self, row: RunRow, commands: Sequence[CommandRow]) -> None:
+        """See ownership.Held. A run that was taken up again and again in vain is ended without being looked into."""
+        run_id = row.run_id
         self._awaited.add(run_id)
+        if row.stalled >= MAX_STALLED:
+            await quarantine(self._journal, row, self._clock.now())
+            self._awaited.discard(run_id)
+            return
         try:
-            row = await self._journal.claim(run_id, self.owner)
-            if row is None:
-                self._awaited.discard(run_id)
-                return False
             state = await fold_run(self._journal, run_id)
         except DataLoss as error:
-            _log.error("run %s can't be folded and is left alone until the next start: %s", run_id, error)
-            self._failures[run_id] = MAX_FAILURES
-            return False
-        driver = self._driver(run_id, state, row.epoch, [Delivery(inp.Claim(self.owner, row.epoch))])
+            _log.error("run %s can't be folded: %s", run_id, error)
+            return
+        first = [Delivery(inp.Claim(self.owner, row.epoch)), *(_delivery(command) for command in commands)]
+        driver = self._driver(run_id, state, row.epoch, first)
         self._drivers[run_id] = driver
         self._awaited.discard(run_id)
         self._run(run_id, driver)
-        return True
 
-    async def _look_after(self) -> None:
-        """Takes up what nobody holds: a run whose first append was durable though its outcome wasn't heard, or whose
-        driver failed. The journal is this process's alone, so that whatever is open in it is its own."""
-        while True:
-            await asyncio.sleep(LOOK_INTERVAL)
-            try:
-                for run_id in await self._journal.open_runs():
-                    if run_id not in self._drivers and self._failures[run_id] < MAX_FAILURES:
-                        await self._take_up(run_id)
-            except ArchonError as error:
-                _log.warning("the journal can't be looked through now: %s", error)
+    def command(self, row: CommandRow) -> None:
+        """See ownership.Held."""
+        driver = self._drivers.get(row.run_id)
+        if driver is not None:
+            driver.offer(_delivery(row))
+
+    def let_go(self) -> None:
+        """See ownership.Held."""
+        for driver in self._drivers.values():
+            driver.depose()
+
+    def claimed(self) -> None:
+        """Everything that was left to this process has been taken up: what concerns other runs doesn't concern it."""
+        self._started = True
 
     async def stop(self) -> None:
         """Stops driving; nothing of any run changes by that. Idempotent."""
         self._closing = True
         self.watchers.close()
-        tasks = [*self._tasks.values(), *([self._looking] if self._looking is not None else [])]
+        tasks = [*self._tasks.values(), *self._asking]
         for task in tasks:
             task.cancel()
         if tasks:
@@ -155,7 +165,6 @@ class Runs:
             await driver.run()
         except Exception:  # noqa: BLE001 - an error of one run hurts no other
             _log.exception("the driver of run %s failed", run_id)
-            self._failures[run_id] += 1
             self._awaited.add(run_id)
         finally:
             self._drivers.pop(run_id, None)
@@ -172,7 +181,29 @@ class Runs:
         if driver is not None:
             driver.offer(delivery)
         elif delivery.receipt is not None and self._started and not self._closing and run_id not in self._awaited:
-            delivery.receipt.discard("UNKNOWN_RUN")
+            if self._journal.shared:
+                self._ask(run_id, delivery.receipt)
+            else:
+                delivery.receipt.discard("UNKNOWN_RUN")
+
+    def _ask(self, run_id: str, receipt: Receipt) -> None:
+        """Another replica's run, or one that is over: the journal knows. Its owner asks the agent for what it has."""
+
+        async def ask() -> None:
+            assert self._transport is not None
+            try:
+                row = await self._journal.run(run_id)
+            except ArchonError:
+                self._transport.let_go(run_id)
+                return
+            if row is None or row.ended_at:
+                receipt.discard("UNKNOWN_RUN")
+            elif run_id not in self._drivers:
+                self._transport.let_go(run_id)
+
+        task = asyncio.create_task(ask(), name=f"ask-{run_id}")
+        self._asking.add(task)
+        task.add_done_callback(self._asking.discard)
 
     def progress(self, ref: common_pb2.TaskRef, progress: agent_pb2.Progress) -> None:
         """See ports.Inbox. Passing events go to watchers and nowhere else; none of an attempt that is over."""
@@ -226,3 +257,8 @@ class Runs:
         if state.submission is None:
             raise UnknownRun(f"no run has the id {run_id!r}", metadata={"run_id": run_id})
         return state
+
+
+def _delivery(row: CommandRow) -> Delivery:
+    (given,), _ = decode_inputs(row.data)
+    return Delivery(given, posted=row.row_id)

@@ -45,10 +45,11 @@ def step(
     state: int = 2,
     records: tuple[RecordRow, ...] = (),
     publications: tuple[Publication, ...] = (),
+    taken: tuple[int, ...] = (),
 ) -> Append:
     data = tuple(f"{run_id}:{last_seq + n}".encode() for n in range(1, events + 1))
     batch_id = batch or f"{run_id}-{last_seq}"
-    return Append(run_id, epoch, last_seq, batch_id, time, data, b"in", state, ended, records, publications)
+    return Append(run_id, epoch, last_seq, batch_id, time, data, b"in", state, ended, records, publications, taken)
 
 
 async def test_events_come_back_in_order_and_from_any_of_them_on(journal: Journal) -> None:
@@ -150,10 +151,10 @@ async def test_durability_15_a_publication_stays_in_the_outbox_until_it_is_confi
     one = Publication("scope", "role", "r.1", 2, "text")
     await journal.create(new("r"), step("r", 0))
     await journal.append(step("r", 1, publications=(one,), ended=True))
-    (row,) = await journal.outbox()
+    (row,) = await journal.outbox("owner")
     assert (row.run_id, row.epoch, row.publication) == ("r", 1, one)
     await journal.published([row.row_id])
-    assert await journal.outbox() == []
+    assert await journal.outbox("owner") == []
 
 
 async def test_durability_7_an_ended_run_is_compacted_to_its_summary_and_later_deleted_but_its_request_id_stays_a_day(

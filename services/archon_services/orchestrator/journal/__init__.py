@@ -1,9 +1,10 @@
 """The journal: what happened in every run, durable before anything is done about it."""
 
 from archon_services.orchestrator.journal.memory import MemoryJournal
-from archon_services.orchestrator.journal.port import (
+from archon_services.orchestrator.journal.owners import CommandRow, OwnerRow
+from archon_services.orchestrator.journal.port import Journal
+from archon_services.orchestrator.journal.rows import (
     Append,
-    Journal,
     NewRun,
     OutboxRow,
     Outcome,
@@ -14,11 +15,13 @@ from archon_services.orchestrator.journal.port import (
 
 __all__ = [
     "Append",
+    "CommandRow",
     "Journal",
     "MemoryJournal",
     "NewRun",
     "OutboxRow",
     "Outcome",
+    "OwnerRow",
     "Publication",
     "RecordRow",
     "RunRow",

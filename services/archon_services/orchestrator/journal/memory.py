@@ -6,16 +6,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from archon.errors import RequestIdReused
-from archon_services.orchestrator.journal.port import Append, NewRun, OutboxRow, Outcome, RunRow
+from archon_services.orchestrator.journal.memory_owners import MemoryOwners
+from archon_services.orchestrator.journal.rows import Append, NewRun, OutboxRow, Outcome, RunRow
 
 
-class MemoryJournal:
+class MemoryJournal(MemoryOwners):
     """Keeps every promise of the port but to outlive the process."""
 
     durability = "none"
 
-    def __init__(self) -> None:
-        self._rows: dict[str, RunRow] = {}
+    def __init__(self, *, shared: bool = False) -> None:
+        super().__init__(shared=shared)
         self._events: dict[str, list[bytes]] = {}
         self._inputs: dict[str, list[tuple[int, bytes]]] = {}
         self._records: dict[str, list[tuple[str, bytes]]] = {}
@@ -38,7 +39,16 @@ class MemoryJournal:
                 return same_request(known[0], new, known[1])
             self._requests[new.tenant, new.request_id] = (new.payload_hash, new.run_id, 0.0)
         self._rows[new.run_id] = RunRow(
-            new.run_id, new.tenant, new.session_id, new.owner, first.epoch, 0, 0, first.time, 0.0
+            new.run_id,
+            new.tenant,
+            new.session_id,
+            new.owner,
+            first.epoch,
+            0,
+            0,
+            first.time,
+            0.0,
+            revision=new.revision,
         )
         self._events[new.run_id], self._inputs[new.run_id], self._records[new.run_id] = [], [], []
         self._store(first)
@@ -71,7 +81,13 @@ class MemoryJournal:
             append.state,
             row.created_at,
             append.time if append.ended else 0.0,
+            row.compacted,
+            row.summary,
+            row.revision,
+            row.stalled,
         )
+        for row_id in append.taken:
+            self._commands.pop(row_id, None)
         self._batches[append.run_id] = append.batch_id
         self._events[append.run_id] += append.events
         self._inputs[append.run_id].append((append.last_seq, append.inputs))
@@ -112,18 +128,6 @@ class MemoryJournal:
         ]
         return sorted(rows, key=lambda row: (row.created_at, row.run_id), reverse=True)[:limit]
 
-    async def open_runs(self) -> list[str]:
-        """See the port."""
-        return [row.run_id for row in self._rows.values() if not row.ended_at]
-
-    async def claim(self, run_id: str, owner: str) -> RunRow | None:
-        """See the port."""
-        row = self._rows.get(run_id)
-        if row is None or row.ended_at:
-            return None
-        self._rows[run_id] = claimed = replace(row, owner=owner, epoch=row.epoch + 1)
-        return claimed
-
     async def records(
         self, run_id: str, *, role: str = "", after: int = 0, limit: int = 100
     ) -> list[tuple[int, bytes]]:
@@ -131,9 +135,10 @@ class MemoryJournal:
         numbered = enumerate(self._records.get(run_id, []), 1)
         return [(n, data) for n, (whose, data) in numbered if n > after and (not role or whose == role)][:limit]
 
-    async def outbox(self, limit: int = 100) -> list[OutboxRow]:
+    async def outbox(self, owner: str, limit: int = 100) -> list[OutboxRow]:
         """See the port."""
-        return list(self._outbox.values())[:limit]
+        others = self._living.keys() - {owner}
+        return [row for row in self._outbox.values() if self._owner_of(row.run_id) not in others][:limit]
 
     async def published(self, row_ids: Sequence[int]) -> None:
         """See the port."""
@@ -155,7 +160,7 @@ class MemoryJournal:
         """See the port."""
         gone = [row.run_id for row in self._rows.values() if 0 < row.ended_at < ended_before]
         for run_id in gone:
-            for store in (self._rows, self._events, self._inputs, self._records, self._batches):
+            for store in (self._rows, self._events, self._inputs, self._records, self._batches, self._claimed_at):
                 store.pop(run_id, None)
         for key, (payload_hash, run_id, expires) in list(self._requests.items()):
             if run_id in gone:

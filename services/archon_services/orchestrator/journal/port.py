@@ -7,96 +7,13 @@ the inputs that caused them, the records that came along, and what is to be publ
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from enum import Enum
 from typing import Protocol
 
-
-@dataclass(frozen=True, slots=True)
-class Publication:
-    """An answer on its way to the shared memory: an outbox row, idempotent by (scope, run, role, epoch, seq)."""
-
-    scope: str
-    role: str
-    task_id: str
-    seq: int
-    content: str
+from archon_services.orchestrator.journal.owners import Owners
+from archon_services.orchestrator.journal.rows import Append, NewRun, OutboxRow, Outcome, RunRow
 
 
-@dataclass(frozen=True, slots=True)
-class RecordRow:
-    """One recorded call, as a RunRecord's bytes."""
-
-    role: str
-    data: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Append:
-    """One step of one run. `events` are RunEvents' bytes, of the seqs after `last_seq`; `state` the run's state
-    after them (a TaskState's number); `time` wall seconds."""
-
-    run_id: str
-    epoch: int
-    last_seq: int
-    batch_id: str
-    time: float
-    events: tuple[bytes, ...]
-    inputs: bytes
-    state: int
-    ended: bool
-    records: tuple[RecordRow, ...] = ()
-    publications: tuple[Publication, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class NewRun:
-    """A run that is asked for. `request_id` is unique per tenant; empty: not remembered."""
-
-    run_id: str
-    tenant: str
-    request_id: str
-    payload_hash: bytes
-    session_id: str
-    owner: str
-
-
-class Outcome(Enum):
-    """What became of an append."""
-
-    DONE = "done"
-    STALE = "stale"  # my epoch, another last_seq: fold again
-    DEPOSED = "deposed"  # another epoch: the run is somebody else's
-
-
-@dataclass(frozen=True, slots=True)
-class RunRow:
-    """The row of a run. Times in wall seconds; `ended_at` 0 before the end. `compacted`: its events are gone."""
-
-    run_id: str
-    tenant: str
-    session_id: str
-    owner: str
-    epoch: int
-    last_seq: int
-    state: int
-    created_at: float
-    ended_at: float
-    compacted: bool = False
-    summary: bytes = b""
-
-
-@dataclass(frozen=True, slots=True)
-class OutboxRow:
-    """A publication that hasn't been confirmed."""
-
-    row_id: int
-    run_id: str
-    epoch: int
-    publication: Publication
-
-
-class Journal(Protocol):
+class Journal(Owners, Protocol):
     """Raises ResourceExhausted when the disk is full (nothing was stored, try later) and Unavailable when the store
     can't be reached."""
 
@@ -138,22 +55,15 @@ class Journal(Protocol):
         """Newest first; `before` is the (created_at, run_id) of the last one seen."""
         ...
 
-    async def open_runs(self) -> list[str]:
-        """Ids of runs that haven't ended."""
-        ...
-
-    async def claim(self, run_id: str, owner: str) -> RunRow | None:
-        """One more epoch, owned by `owner`, durable against a power cut whatever the journal's setting; None where the
-        run has ended or isn't there."""
-        ...
-
     async def records(
         self, run_id: str, *, role: str = "", after: int = 0, limit: int = 100
     ) -> list[tuple[int, bytes]]:
         """(ordinal from 1, RunRecord bytes), in order."""
         ...
 
-    async def outbox(self, limit: int = 100) -> list[OutboxRow]: ...
+    async def outbox(self, owner: str, limit: int = 100) -> list[OutboxRow]:
+        """What is to be published of the runs of `owner`, and of those of nobody who lives. Oldest first."""
+        ...
 
     async def published(self, row_ids: Sequence[int]) -> None:
         """Removes outbox rows whose publication has been confirmed."""

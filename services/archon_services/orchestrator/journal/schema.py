@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-VERSION = 1
+VERSION = 2
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -18,7 +18,10 @@ CREATE TABLE IF NOT EXISTS runs (
   created_at REAL NOT NULL,
   ended_at REAL NOT NULL,
   compacted INTEGER NOT NULL DEFAULT 0,
-  summary BLOB NOT NULL DEFAULT x''
+  summary BLOB NOT NULL DEFAULT x'',
+  revision INTEGER NOT NULL DEFAULT 1,
+  stalled INTEGER NOT NULL DEFAULT 0,
+  claimed_seq INTEGER NOT NULL DEFAULT -1
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS runs_newest ON runs (tenant, created_at DESC, run_id DESC);
 CREATE INDEX IF NOT EXISTS runs_open ON runs (run_id) WHERE ended_at = 0;
@@ -42,6 +45,24 @@ CREATE TABLE IF NOT EXISTS outbox (
   row_id INTEGER PRIMARY KEY AUTOINCREMENT, run_id TEXT NOT NULL, epoch INTEGER NOT NULL, scope TEXT NOT NULL,
   role TEXT NOT NULL, task_id TEXT NOT NULL, seq INTEGER NOT NULL, content TEXT NOT NULL
 );
+CREATE TABLE IF NOT EXISTS owners (
+  owner TEXT PRIMARY KEY, address TEXT NOT NULL, revision INTEGER NOT NULL, beat INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS commands (
+  row_id INTEGER PRIMARY KEY AUTOINCREMENT, run_id TEXT NOT NULL, data BLOB NOT NULL
+);
 """
 
-RUN_COLUMNS = "run_id, tenant, session_id, owner, epoch, last_seq, state, created_at, ended_at, compacted, summary"
+UPGRADES = {
+    1: """
+ALTER TABLE runs ADD COLUMN revision INTEGER NOT NULL DEFAULT 1;
+ALTER TABLE runs ADD COLUMN stalled INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE runs ADD COLUMN claimed_seq INTEGER NOT NULL DEFAULT -1;
+""",
+}
+"""What a file of that version lacks, beside tables."""
+
+RUN_COLUMNS = (
+    "run_id, tenant, session_id, owner, epoch, last_seq, state, created_at, ended_at, compacted, summary, "
+    "revision, stalled"
+)

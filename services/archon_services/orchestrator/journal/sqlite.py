@@ -13,15 +13,16 @@ from typing import Any, Literal
 
 from archon.errors import DataLoss, FailedPrecondition
 from archon_services.orchestrator.journal.memory import same_request
-from archon_services.orchestrator.journal.port import Append, NewRun, OutboxRow, Outcome, Publication, RunRow
-from archon_services.orchestrator.journal.schema import RUN_COLUMNS, TABLES, VERSION
+from archon_services.orchestrator.journal.rows import Append, NewRun, OutboxRow, Outcome, Publication, RunRow
+from archon_services.orchestrator.journal.schema import RUN_COLUMNS, TABLES, UPGRADES, VERSION
+from archon_services.orchestrator.journal.sqlite_owners import SqliteOwners
 from archon_services.orchestrator.journal.statements import run_row, store_append
 from archon_services.sqlite_writer import Writer
 
 CHECKPOINT_BYTES = 8 * 1024 * 1024
 
 
-class SqliteJournal:
+class SqliteJournal(SqliteOwners):
     """`sync` is `full` (an fsync per commit: survives a power cut) or `normal` (survives kill -9; a power cut may take
     the last commits, though never half of one)."""
 
@@ -51,6 +52,9 @@ class SqliteJournal:
         (version,) = self._connection.execute("SELECT value FROM meta WHERE key = 'version'").fetchone()
         if int(version) > VERSION:
             raise FailedPrecondition(f"the journal {self._path} was written by a newer version of Archon")
+        for older in range(int(version), VERSION):
+            upgrade = f"{UPGRADES[older]} UPDATE meta SET value = '{older + 1}' WHERE key = 'version';"
+            self._connection.executescript(f"BEGIN IMMEDIATE; {upgrade} COMMIT;")
         self._reader = self._connect()
         self._writer = Writer(self._connection, inline=self.durability == "normal")
         self._checkpoints = asyncio.create_task(self._checkpoint_now_and_then(), name="journal-checkpoints")
@@ -125,8 +129,17 @@ class SqliteJournal:
                     (new.tenant, new.request_id, new.payload_hash, new.run_id),
                 )
             db.execute(
-                f"INSERT INTO runs ({RUN_COLUMNS}, batch_id) VALUES (?, ?, ?, ?, ?, 0, ?, ?, 0, 0, x'', '')",
-                (new.run_id, new.tenant, new.session_id, new.owner, first.epoch, first.state, first.time),
+                f"INSERT INTO runs ({RUN_COLUMNS}, batch_id) VALUES (?, ?, ?, ?, ?, 0, ?, ?, 0, 0, x'', ?, 0, '')",
+                (
+                    new.run_id,
+                    new.tenant,
+                    new.session_id,
+                    new.owner,
+                    first.epoch,
+                    first.state,
+                    first.time,
+                    new.revision,
+                ),
             )
             store_append(db, first)
             return new.run_id, True
@@ -189,24 +202,6 @@ class SqliteJournal:
         )
         return [run_row(row) for row in await self._read(sql, [*parameters, limit])]
 
-    async def open_runs(self) -> list[str]:
-        """See the port."""
-        return [row[0] for row in await self._read("SELECT run_id FROM runs WHERE ended_at = 0 ORDER BY created_at")]
-
-    async def claim(self, run_id: str, owner: str) -> RunRow | None:
-        """See the port."""
-
-        def work(db: sqlite3.Connection) -> RunRow | None:
-            found = db.execute(
-                "UPDATE runs SET owner = ?, epoch = epoch + 1 WHERE run_id = ? AND ended_at = 0 "
-                f"RETURNING {RUN_COLUMNS}",
-                (owner, run_id),
-            ).fetchall()
-            return run_row(found[0]) if found else None
-
-        row: RunRow | None = await self._write(work, full=True)
-        return row
-
     async def records(
         self, run_id: str, *, role: str = "", after: int = 0, limit: int = 100
     ) -> list[tuple[int, bytes]]:
@@ -218,8 +213,8 @@ class SqliteJournal:
         """
         return [(row[0], row[1]) for row in await self._read(sql, (run_id, after, role, role, limit))]
 
-    async def outbox(self, limit: int = 100) -> list[OutboxRow]:
-        """See the port."""
+    async def outbox(self, owner: str, limit: int = 100) -> list[OutboxRow]:
+        """See the port. Nobody else lives."""
         sql = "SELECT row_id, run_id, epoch, scope, role, task_id, seq, content FROM outbox ORDER BY row_id LIMIT ?"
         return [OutboxRow(row[0], row[1], row[2], Publication(*row[3:])) for row in await self._read(sql, (limit,))]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from typing import Any
 
-from archon_services.orchestrator.journal.port import Append, Outcome, RunRow
+from archon_services.orchestrator.journal.rows import Append, Outcome, RunRow
 
 
 def run_row(row: tuple[Any, ...]) -> RunRow:
@@ -33,6 +33,9 @@ def store_append(db: sqlite3.Connection, append: Append) -> Outcome:
         if row is None or row[0] != append.epoch:
             return Outcome.DEPOSED
         return Outcome.DONE if row[1] == append.batch_id else Outcome.STALE
+    if append.taken:
+        marks = ", ".join("?" * len(append.taken))
+        db.execute(f"DELETE FROM commands WHERE row_id IN ({marks})", append.taken)
     numbered = enumerate(append.events, append.last_seq + 1)
     _insert(db, "events", 3, [value for seq, data in numbered for value in (append.run_id, seq, data)])
     _insert(db, "inputs", 3, [append.run_id, append.last_seq, append.inputs])

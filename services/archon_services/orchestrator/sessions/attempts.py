@@ -135,6 +135,11 @@ class Attempts:
             if not binding.concluded:
                 self._lose(binding, error)
 
+    def let_go(self, run_id: str) -> None:
+        """Its run is somebody else's: the instance keeps it, and is asked for it by the run's owner."""
+        for binding in [one for one in self._bindings.values() if one.ref.run_id == run_id]:
+            self._forget(binding)
+
     def frame(self, frame: session_pb2.AgentFrame) -> None:
         """What the instance says of an attempt. Raises what is wrong with the frame."""
         arm = frame.WhichOneof("frame")

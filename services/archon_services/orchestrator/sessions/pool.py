@@ -26,7 +26,16 @@ MAX_DEPARTED: Final = 1_000
 class SessionPool:
     """The driver's Transport over gRPC."""
 
-    def __init__(self, *, orchestrator_id: str, inbox: Inbox, limits: Limits | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        orchestrator_id: str,
+        inbox: Inbox,
+        limits: Limits | None = None,
+        may_send: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """`may_send`: see Ownership; it is asked where frames about tasks leave."""
+        self._may_send = may_send
         self._orchestrator_id = orchestrator_id
         self._inbox = inbox
         self._limits = limits or Limits()
@@ -81,6 +90,7 @@ class SessionPool:
             room_changed=self._room_changed,
             unneeded=self._unneeded,
             resolve=self.resolve,
+            may_send=self._may_send,
             limits=self._limits,
         )
         self._sessions[instance.instance_id] = session
@@ -201,6 +211,11 @@ class SessionPool:
             or (capability and any(one.id == capability for one in session.instance.capabilities))
         }
         return tuple(sorted(found))
+
+    def let_go(self, run_id: str) -> None:
+        """See ports.Transport."""
+        for session in self._sessions.values():
+            session.let_go(run_id)
 
     def cancel(self, instance_id: str, ref: common_pb2.TaskRef, reason: str) -> None:
         """See ports.Transport. Whoever isn't there hears it on coming back."""

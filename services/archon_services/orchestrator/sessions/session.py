@@ -42,6 +42,7 @@ class Session:
         room_changed: Callable[[str], None],
         unneeded: Callable[[str], None],
         resolve: Resolve,
+        may_send: Callable[[], bool],
         limits: Limits,
     ) -> None:
         self.instance = instance
@@ -56,6 +57,7 @@ class Session:
         self._orchestrator_id = orchestrator_id
         self._room_changed = room_changed
         self._unneeded = unneeded
+        self._may_send = may_send
         self._limits = limits
         self._window = 0
         self._stream: Stream | None = None
@@ -112,6 +114,11 @@ class Session:
         """See Attempts."""
         self._attempts.cancel(ref, reason, connected=self.connected)
 
+    def let_go(self, run_id: str) -> None:
+        """See Attempts."""
+        self._attempts.let_go(run_id)
+        self.changed()
+
     @property
     def stale(self) -> OrderedDict[Key, common_pb2.TaskRef]:
         """See Attempts."""
@@ -132,6 +139,7 @@ class Session:
                 limits=self._limits,
                 on_ready=self._ready,
                 on_frame=self._frame,
+                may_send=self._may_send,
             )
             try:
                 await stream.serve(self.instance.address, fresh=self._fresh)

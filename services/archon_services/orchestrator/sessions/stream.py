@@ -62,8 +62,9 @@ class Stream:
         limits: Limits,
         on_ready: Callable[[session_pb2.Ready], None],
         on_frame: Callable[[session_pb2.AgentFrame], None],
+        may_send: Callable[[], bool],
     ) -> None:
-        self.queue: FrameQueue[session_pb2.OrchestratorFrame] = FrameQueue()
+        self.queue: FrameQueue[session_pb2.OrchestratorFrame] = FrameQueue(may_send=may_send)
         self._orchestrator_id = orchestrator_id
         self._instance_id = instance_id
         self._limits = limits

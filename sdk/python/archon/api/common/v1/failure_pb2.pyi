@@ -126,6 +126,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """A delegation was not answered within its time."""
     ERROR_REASON_TOO_MANY_DELEGATIONS: _ErrorReason.ValueType  # 49
     """The task has made as many delegations as one may."""
+    ERROR_REASON_QUARANTINED: _ErrorReason.ValueType  # 50
+    """The run was taken up again and again and could not go on: its journal is kept as it stands."""
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """Why something was refused or went wrong: for programs. RPCs carry it as google.rpc.ErrorInfo.reason without the
@@ -232,6 +234,8 @@ ERROR_REASON_DELEGATION_TIMEOUT: ErrorReason.ValueType  # 48
 """A delegation was not answered within its time."""
 ERROR_REASON_TOO_MANY_DELEGATIONS: ErrorReason.ValueType  # 49
 """The task has made as many delegations as one may."""
+ERROR_REASON_QUARANTINED: ErrorReason.ValueType  # 50
+"""The run was taken up again and again and could not go on: its journal is kept as it stands."""
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015
 
 class _FailureClass:

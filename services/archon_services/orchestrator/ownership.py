@@ -1,0 +1,221 @@
+"""Whose runs are whose: this process's incarnation beats, watches the others, and claims what is nobody's.
+
+No clock decides but this process's own monotonic one, and only between two reads that succeeded: a clock that jumps, or
+a store that is gone for a while, deposes nobody.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from archon.errors import ArchonError
+from archon_services.orchestrator.journal import CommandRow, Journal, OwnerRow, RunRow
+
+_log = logging.getLogger(__name__)
+
+LEASE: Final = 3.0
+"""Seconds without a beat after which an incarnation is buried."""
+
+BEAT: Final = 1.0
+LOOK: Final = 0.25
+"""Seconds between two looks at the others, and at the commands that wait."""
+
+LOOK_AFTER: Final = 5.0
+"""Seconds between two looks for runs that are ours though we don't hold them."""
+
+MARGIN: Final = 0.5
+SLIP: Final = 0.5
+JITTER: Final = 0.1
+BATCH: Final = 100
+
+REVISION: Final = 1
+"""The newest form of events that this code folds."""
+
+
+class Held(Protocol):
+    """The runs of this process."""
+
+    owner: str
+
+    @property
+    def room(self) -> int:
+        """How many more runs it can carry."""
+        ...
+
+    def holds(self, run_id: str) -> bool: ...
+
+    async def take_up(self, row: RunRow, commands: Sequence[CommandRow]) -> None:
+        """Goes on with a run that was just claimed, the commands that wait for it first."""
+        ...
+
+    def command(self, row: CommandRow) -> None:
+        """Brings a command to its run; the same one may come again."""
+        ...
+
+    def let_go(self) -> None:
+        """Every run is somebody else's now: stop, and tell nobody."""
+        ...
+
+
+@dataclass(slots=True)
+class _Seen:
+    beat: int
+    since: float
+
+
+class Ownership:
+    """Background loops from `start` to `leave`. Where the store isn't shared nobody else lives, and nothing beats."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        held: Held,
+        *,
+        new_owner: Callable[[], str],
+        monotonic: Callable[[], float],
+        jitter: Callable[[], float] = lambda: random.uniform(0, JITTER),
+        address: str = "",
+    ) -> None:
+        """`jitter` gives seconds between two claims, so that replicas don't all claim at once."""
+        self.address = address
+        self._jitter = jitter
+        self._journal = journal
+        self._held = held
+        self._new_owner = new_owner
+        self._monotonic = monotonic
+        self._lease_end = 0.0
+        self._others: dict[str, OwnerRow] = {}
+        self._seen: dict[str, _Seen] = {}
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def may_send(self) -> bool:
+        """Whether what is said in the name of a run may leave: the lease was renewed lately enough."""
+        return not self._journal.shared or self._monotonic() < self._lease_end - MARGIN
+
+    def address_of(self, owner: str) -> str:
+        """Where another incarnation is reached; empty where it isn't known to live."""
+        row = self._others.get(owner)
+        return row.address if row is not None else ""
+
+    async def start(self) -> int:
+        """Enters, and takes up what is nobody's. Returns how many runs. Raises what the journal raises."""
+        await self._enter()
+        claimed = await self._claim()
+        loops = [self._look_after()]
+        if self._journal.shared:
+            loops += [self._beat(), self._look()]
+        self._tasks = [asyncio.create_task(loop, name="ownership") for loop in loops]
+        return claimed
+
+    async def stop(self) -> None:
+        """Ends the loops; nothing of any run changes by that. Idempotent."""
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        self._tasks = []
+
+    async def leave(self) -> None:
+        """Gives up all runs, once nothing works on them any more: others may go on with them at once."""
+        try:
+            async with asyncio.timeout(LEASE):
+                await self._journal.leave(self._held.owner)
+        except (ArchonError, TimeoutError) as error:
+            _log.info("left without saying so: %s", error)
+
+    async def _enter(self) -> None:
+        sent = self._monotonic()
+        await self._journal.enter(OwnerRow(self._held.owner, self.address, REVISION, 0))
+        self._lease_end = sent + LEASE
+
+    async def _beat(self) -> None:
+        while True:
+            await asyncio.sleep(BEAT)
+            sent = self._monotonic()
+            try:
+                async with asyncio.timeout(LEASE):
+                    alive = await self._journal.beat(self._held.owner, self.address)
+                if alive:
+                    self._lease_end = sent + LEASE
+                    continue
+                _log.warning("%s was taken for dead; its runs are others' now", self._held.owner)
+                self._held.let_go()
+                self._held.owner = self._new_owner()
+                await self._enter()
+            except (ArchonError, TimeoutError) as error:
+                _log.warning("the lease could not be renewed: %s", error)
+
+    async def _look(self) -> None:
+        last = self._monotonic()
+        while True:
+            await asyncio.sleep(LOOK)
+            now = self._monotonic()
+            if now - last > LOOK + SLIP:
+                self._seen.clear()  # it was we who were away
+            last = now
+            try:
+                async with asyncio.timeout(LEASE):
+                    await self._look_once()
+            except (ArchonError, TimeoutError) as error:
+                self._seen.clear()
+                _log.info("the other orchestrators can't be looked at now: %s", error)
+
+    async def _look_once(self) -> None:
+        rows = await self._journal.living()
+        now = self._monotonic()
+        self._others = {row.owner: row for row in rows if row.owner != self._held.owner}
+        self._seen = {owner: seen for owner, seen in self._seen.items() if owner in self._others}
+        for row in self._others.values():
+            seen = self._seen.get(row.owner)
+            if seen is None or seen.beat != row.beat:
+                self._seen[row.owner] = _Seen(row.beat, now)
+            elif now - seen.since >= LEASE and await self._journal.bury(row.owner, row.beat):
+                _log.warning("%s is dead: no beat for %.1f s", row.owner, now - seen.since)
+                del self._seen[row.owner]
+        await self._claim()
+        for command in await self._journal.posted(self._held.owner):
+            if self._held.holds(command.run_id):
+                self._held.command(command)
+            elif (run := await self._journal.run(command.run_id)) is None or run.ended_at:
+                await self._journal.drop([command.row_id])
+
+    async def _claim(self) -> int:
+        """Everything that is nobody's, as long as there is room. Returns how many runs."""
+        claimed = 0
+        while (room := min(BATCH, self._held.room)) > 0:
+            if self._journal.shared:
+                await asyncio.sleep(self._jitter())
+            rows = await self._journal.claim_some(self._held.owner, room, REVISION)
+            await self._take_up(rows)
+            claimed += len(rows)
+            if len(rows) < room:
+                break
+        return claimed
+
+    async def _take_up(self, rows: Sequence[RunRow]) -> None:
+        if not rows:
+            return
+        posted = await self._journal.posted(self._held.owner)
+        for row in rows:
+            await self._held.take_up(row, [command for command in posted if command.run_id == row.run_id])
+
+    async def _look_after(self) -> None:
+        """Takes up what is nobody's, or ours though we don't hold it: a run whose first append was durable though its
+        outcome wasn't heard, or whose driver failed."""
+        while True:
+            await asyncio.sleep(LOOK_AFTER)
+            try:
+                await self._claim()
+                owner = self._held.owner
+                for run_id in await self._journal.open_runs(owner):
+                    if self._held.holds(run_id) or owner != self._held.owner:
+                        continue
+                    row = await self._journal.claim(run_id, owner)
+                    await self._take_up([row] if row is not None else [])
+            except ArchonError as error:
+                _log.warning("the journal can't be looked through now: %s", error)
