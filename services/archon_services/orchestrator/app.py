@@ -17,6 +17,7 @@ from archon_services.orchestrator.journal.sqlite import SqliteJournal
 from archon_services.orchestrator.ownership import Ownership
 from archon_services.orchestrator.ports import SystemClock
 from archon_services.orchestrator.publisher import Publisher
+from archon_services.orchestrator.relays import Relays
 from archon_services.orchestrator.retention import Retention
 from archon_services.orchestrator.runs import Runs
 from archon_services.orchestrator.servicer import SERVICE, OrchestratorServicer
@@ -49,7 +50,9 @@ async def orchestrator_app(settings: OrchestratorSettings) -> AsyncIterator[str]
         retention = Retention(journal, clock, compact_after=settings.compact_after, delete_after=settings.delete_after)
         stack.push_async_callback(retention.close)
         retention.start()
-        servicer = OrchestratorServicer(Commands(runs, journal, follower), journal)
+        relays = Relays(journal, runs, ownership)
+        stack.push_async_callback(relays.close)
+        servicer = OrchestratorServicer(Commands(runs, journal, follower, relays, clock.now), journal)
         add = orchestrator_service_pb2_grpc.add_OrchestratorServiceServicer_to_server
         server = GrpcServer([Service(SERVICE, add, servicer)], host=settings.host, port=settings.port)
         stack.push_async_callback(server.stop)

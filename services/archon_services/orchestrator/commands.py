@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
 
 from archon import context
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.api.orchestrator.v1 import run_pb2
 from archon.errors import ArchonError, OutOfRange, RunExpired, Unavailable, UnknownRun
 from archon_mesh.core.run import inputs as inp
+from archon_mesh.core.run.codec import encode_inputs
 from archon_mesh.core.run.common import Submission
 from archon_services.orchestrator.convert.read import budget_from_proto
+from archon_services.orchestrator.driver import DEPOSED
 from archon_services.orchestrator.following import RegistryFollower
 from archon_services.orchestrator.journal import Journal, NewRun, RunRow
 from archon_services.orchestrator.journal.memory import same_request
 from archon_services.orchestrator.ports import Delivery
+from archon_services.orchestrator.relays import Relays
 from archon_services.orchestrator.runs import Runs
 from archon_services.orchestrator.summary import run_to_proto
 from archon_services.orchestrator.validation import check_submit, payload_hash, time_of, wants_agent
@@ -27,10 +31,15 @@ CANCEL_TIMEOUT = 10.0
 class Commands:
     """Raises Archon's errors."""
 
-    def __init__(self, runs: Runs, journal: Journal, follower: RegistryFollower) -> None:
+    def __init__(
+        self, runs: Runs, journal: Journal, follower: RegistryFollower, relays: Relays, now: Callable[[], float]
+    ) -> None:
+        """`now` in wall seconds."""
         self._runs = runs
         self._journal = journal
         self._follower = follower
+        self._relays = relays
+        self._now = now
 
     async def submit(self, request: pb.SubmitRunRequest) -> tuple[str, bool]:
         """Takes a run on; it is durable when this returns. (run_id, True), or (the same request's run, False)."""
@@ -79,8 +88,12 @@ class Commands:
         bound = seconds if left is None else min(seconds, max(0.0, left - ANSWER_MARGIN))
         try:
             async with asyncio.timeout(bound):
-                await self._runs.finished(run_id)
-        except TimeoutError:
+                if self._runs.holds(run_id):
+                    await self._runs.finished(run_id)
+                if self._journal.shared and self._runs.held(run_id) is None:
+                    async for _ in self.watch(pb.WatchRunRequest(run_id=run_id, durable_only=True)):
+                        pass
+        except (TimeoutError, RunExpired):
             return
 
     async def row(self, run_id: str) -> RunRow:
@@ -100,8 +113,11 @@ class Commands:
             return run_pb2.Run.FromString(row.summary)
         return run_to_proto(await self._runs.state(run_id))
 
-    async def watch(self, request: pb.WatchRunRequest) -> AsyncGenerator[list[run_pb2.RunEvent], None]:
-        """Batches of events; ends after the last. Raises UnknownRun, RunExpired, OutOfRange."""
+    async def watch(
+        self, request: pb.WatchRunRequest, *, relayed: bool = False
+    ) -> AsyncGenerator[list[run_pb2.RunEvent], None]:
+        """Batches of events; ends after the last. `relayed`: another replica asks, which takes this one for the owner.
+        Raises UnknownRun, RunExpired, OutOfRange, Unavailable."""
         row = await self.row(request.run_id)
         if row.compacted:
             raise RunExpired(f"the events of run {request.run_id} are gone, GetRun has its answers")
@@ -112,16 +128,27 @@ class Commands:
             )
         if row.ended_at and request.after_seq == row.last_seq:
             return
+        if relayed and not self._runs.holds(request.run_id):
+            raise Unavailable(f"run {request.run_id} is not owned here")
         follow = self._runs.watchers.follow(request.run_id, request.after_seq, durable_only=request.durable_only)
-        async for events in follow:
-            yield events
+        async with self._relays.following(request.run_id, relayed=relayed), aclosing(follow):
+            async for events in follow:
+                yield events
 
     async def cancel(self, run_id: str, reason: str) -> None:
-        """Returns when it is durable that the run is to end. Raises UnknownRun, Unavailable."""
-        await self.row(run_id)
-        durable = _Durable()
-        self._runs.deliver(run_id, Delivery(inp.Cancel(context.current().identity, reason), durable))
-        await durable.wait()
+        """Returns when it is durable that the run is to end, whoever owns it. Raises UnknownRun, Unavailable."""
+        given = inp.Cancel(context.current().identity, reason)
+        moved = True
+        while moved:
+            row = await self.row(run_id)
+            if row.ended_at:
+                return
+            if self._journal.shared and not self._runs.holds(run_id):
+                await self._journal.post(run_id, encode_inputs([given], self._now()))
+                return
+            durable = _Durable()
+            self._runs.deliver(run_id, Delivery(given, durable))
+            moved = await durable.wait()
 
 
 class _Durable:
@@ -129,19 +156,23 @@ class _Durable:
 
     def __init__(self) -> None:
         self._done = asyncio.Event()
+        self._moved = False
 
     def accept(self) -> None:
         self._done.set()
 
     def discard(self, reason: str) -> None:
+        self._moved = reason == DEPOSED
         self._done.set()
 
-    async def wait(self) -> None:
+    async def wait(self) -> bool:
+        """True where the run has become somebody else's instead. Raises Unavailable."""
         try:
             async with asyncio.timeout(context.timeout(CANCEL_TIMEOUT)):
                 await self._done.wait()
         except TimeoutError:
             raise Unavailable("the run is being moved, try again", retry_delay=1.0) from None
+        return self._moved
 
 
 def _tenant() -> str:

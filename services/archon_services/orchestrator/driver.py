@@ -15,10 +15,11 @@ from itertools import count
 
 from archon.api.orchestrator.v1 import run_pb2
 from archon.errors import ArchonError, ResourceExhausted, Unavailable
-from archon_mesh.core.run import Alarm, Effect, Place, RunState, decide, open_effects, places
+from archon_mesh.core.run import Effect, RunState, decide, open_effects, places
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.codec import encode_inputs
+from archon_services.orchestrator.alarm import RunAlarm
 from archon_services.orchestrator.assignment import publications, record_rows
 from archon_services.orchestrator.carrying_out import carry_out
 from archon_services.orchestrator.convert import event_to_proto
@@ -31,6 +32,9 @@ from archon_services.orchestrator.ports import Clock, Delivery, Transport
 _log = logging.getLogger(__name__)
 
 MAX_INBOX = 1_000
+DEPOSED = "DEPOSED"
+"""A receipt is discarded so where the run has become somebody else's."""
+
 _ASKING = (inp.DelegateIn, inp.CancelDelegationIn, inp.BudgetRequestIn)
 RETRY_DELAY = 0.2
 MAX_RETRY_DELAY = 5.0
@@ -74,8 +78,7 @@ class RunDriver:
         self._wake = asyncio.Event()
         self._done: set[Effect] = set()
         self._placing = Placing(transport, self.wake)
-        self._alarm: asyncio.TimerHandle | None = None
-        self._alarm_at = 0.0
+        self._alarm = RunAlarm(clock, lambda: self.offer(Delivery(inp.Tick())))
         self.finished = asyncio.Event()
 
     def offer(self, delivery: Delivery) -> None:
@@ -130,11 +133,16 @@ class RunDriver:
         return self.state.ended or self.deposed
 
     def _leave(self) -> None:
-        """What came while the last event was written: it changes nothing any more, and whoever waits hears so."""
-        for delivery in self._inbox if self.state.ended else ():
-            if delivery.receipt is not None and isinstance(delivery.given, inp.Cancel):
+        """What came too late: whoever waits hears that it changes nothing any more, or to ask the run's new owner."""
+        for delivery in self._inbox if self._over() else ():
+            asked = isinstance(delivery.given, inp.Cancel)
+            if delivery.receipt is None or (self.deposed and not asked):
+                continue
+            if self.deposed:
+                delivery.receipt.discard(DEPOSED)
+            elif asked:
                 delivery.receipt.accept()
-            elif delivery.receipt is not None:
+            else:
                 delivery.receipt.discard("ABORTED")
         self._inbox.clear()
 
@@ -148,7 +156,7 @@ class RunDriver:
         decided: list[ev.Event] = []
         discarded: dict[int, str] = {}
         inputs = [delivery.given for delivery in batch] or [inp.Tick()]
-        if batch and self._alarm_at and now >= self._alarm_at:
+        if batch and self._alarm.at and now >= self._alarm.at:
             inputs.append(inp.Tick())
         for number, given in enumerate(inputs):
             for event in self._decide(given, now):
@@ -276,27 +284,8 @@ class RunDriver:
         effects = open_effects(self.state)
         carry_out(effects - self._done, self.state, self.run_id, self._clock.now(), self._transport)
         self._done = effects
-        self._set_alarm(effects)
-
-    def _set_alarm(self, effects: set[Effect]) -> None:
-        now = self._clock.now()
-        times = [e.at for e in effects if isinstance(e, Alarm)]
-        times += [e.not_before for e in effects if isinstance(e, Place) and e.not_before > now]
-        at = min(times, default=0.0)
-        if at == self._alarm_at and self._alarm is not None and not self._alarm.cancelled():
-            return
-        if self._alarm is not None:
-            self._alarm.cancel()
-            self._alarm = None
-        self._alarm_at = at
-        if at:
-            self._alarm = asyncio.get_running_loop().call_later(max(0.0, at - now) + 0.001, self._alarmed)
-
-    def _alarmed(self) -> None:
-        self._alarm = None
-        self.offer(Delivery(inp.Tick()))
+        self._alarm.set(effects)
 
     def _call_off(self) -> None:
-        if self._alarm is not None:
-            self._alarm.cancel()
+        self._alarm.call_off()
         self._placing.call_off()

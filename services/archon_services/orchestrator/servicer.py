@@ -13,6 +13,7 @@ from archon_services.orchestrator.commands import Commands
 from archon_services.orchestrator.conversation import Conversation
 from archon_services.orchestrator.convert.read import seconds_of
 from archon_services.orchestrator.journal import Journal
+from archon_services.orchestrator.relays import RELAYED
 from archon_services.orchestrator.run_size import bounded
 from archon_services.orchestrator.summary import row_to_proto
 from archon_services.paging import make_token, page_size, read_token
@@ -42,7 +43,8 @@ class OrchestratorServicer(orchestrator_service_pb2_grpc.OrchestratorServiceServ
         return pb.GetRunResponse(run=bounded(await self._commands.run(request.run_id)))
 
     async def WatchRun(self, request: pb.WatchRunRequest, context: Any) -> AsyncIterator[pb.WatchRunResponse]:
-        async with aclosing(self._commands.watch(request)) as batches:
+        relayed = RELAYED in (context.invocation_metadata() or ())
+        async with aclosing(self._commands.watch(request, relayed=relayed)) as batches:
             async for events in batches:
                 yield pb.WatchRunResponse(events=events)
 

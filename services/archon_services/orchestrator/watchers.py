@@ -76,6 +76,11 @@ class Watchers:
             for event in events:
                 watcher.put(event)
 
+    def refresh(self, run_id: str) -> None:
+        """There may be more in the journal than was said here."""
+        for watcher in self._watchers.get(run_id, ()):
+            watcher.fall_behind()
+
     def close(self) -> None:
         """Ends every watch with Unavailable: they resume elsewhere, or here after a restart."""
         self._closed = True
