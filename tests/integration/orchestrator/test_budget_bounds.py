@@ -1,0 +1,171 @@
+"""The bounds of what a run may spend, over a real mesh (rule C9): of time and depth, of one delegation, of lost
+attempts and restarts, and of nonsense."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import AsyncExitStack
+
+import pytest
+
+from archon.agent import TaskContext
+from archon.api.common.v1 import failure_pb2
+from archon.client import answer_text
+from archon.errors import ArchonError, BudgetExhausted, DelegationTooDeep
+from tests.integration.orchestrator.conftest import Mesh
+from tests.integration.orchestrator.test_budget import (
+    CANCELED,
+    COMPLETED,
+    FAILED,
+    Budget,
+    exhausted,
+    most,
+    seconds_to_end,
+    spend,
+)
+from tests.integration.orchestrator.test_delegation_ends import STOPPED_WITHIN, Sleeper
+from tests.integration.orchestrator.test_outages import begun
+from tests.integration.orchestrator.troupe import Troupe, durable, failing_to, of
+
+pytestmark = pytest.mark.liveness
+
+
+def seconds(amount: float) -> Budget:
+    """So much wall time."""
+    budget = Budget()
+    budget.max_time.FromNanoseconds(int(amount * 1e9))
+    return budget
+
+
+@pytest.mark.parametrize(("time_", "timeout"), [(1.0, 20.0), (20.0, 1.0)], ids=["the budget's", "the run's"])
+async def test_contract_rule_9_time_is_part_of_the_budget_of_all_work_whichever_bound_is_nearer(
+    mesh: Mesh, troupe: Troupe, time_: float, timeout: float
+) -> None:
+    sleeper, left = Sleeper(), []
+
+    async def chef(task: TaskContext) -> str:
+        left.append(task.remaining())
+        return (await task.delegate("x", role="sleeper")).text
+
+    await troupe("sleeper", sleeper.handler())
+    await troupe("chef", chef)
+    handle = await mesh.client.submit("x", roles=["chef"], budget=seconds(time_), timeout=timeout)
+    run = await handle.result(timeout=10)
+    assert (run.state, run.failure.reason) == (FAILED, failure_pb2.ERROR_REASON_RUN_TIMEOUT)
+    assert {task.state for task in run.tasks} == {CANCELED}
+    assert left[0] is not None
+    assert 0.5 < left[0] <= 1.0
+    assert sleeper.stopped.is_set()
+    assert seconds_to_end(await durable(handle)) < STOPPED_WITHIN
+
+
+async def test_contract_rule_9_depth_is_the_same_for_each_role_of_a_pipeline(mesh: Mesh, troupe: Troupe) -> None:
+    found: list[ArchonError] = []
+    await troupe("writer", failing_to(found, role="helper"))
+    await troupe("printer", failing_to(found, role="helper"), depends_on=["writer"])
+    await troupe("helper", failing_to(found, role="requirements"))
+    budget = Budget(max_depth=1)
+    run = (await mesh.client.submit("x", roles=["writer", "printer"], budget=budget, wait=10)).run
+    assert run.state == COMPLETED
+    assert [type(error) for error in found] == [DelegationTooDeep] * 2, "below the helper of each"
+    assert [task.role for task in run.tasks] == ["writer", "printer", "helper", "helper"]
+
+
+@pytest.mark.parametrize("whole", [Budget(max_tokens=8000), None], ids=["of a budget", "where the run has none"])
+async def test_contract_rule_9_a_part_of_a_budget_bounds_that_delegation_alone(
+    mesh: Mesh, troupe: Troupe, whole: Budget | None
+) -> None:
+    stopped, went_on = Sleeper(), asyncio.Event()
+
+    async def glutton(task: TaskContext) -> str:
+        await most(task, 100)
+        spend(task, 101)
+        return await stopped(task)
+
+    async def cook(task: TaskContext) -> str:
+        await task.reserve(tokens=1000)
+        spend(task, 1000)
+        await went_on.wait()
+        return "cooked"
+
+    async def chef(task: TaskContext) -> str:
+        other = asyncio.create_task(task.delegate("x", role="cook"))
+        with pytest.raises(BudgetExhausted) as raised:
+            await task.delegate("x", role="glutton", budget=Budget(max_tokens=100))
+        asked = time.monotonic()
+        await stopped.stopped.wait()
+        assert time.monotonic() - asked < STOPPED_WITHIN
+        went_on.set()
+        return f"{(await other).text}, not by {raised.value.metadata['role']}"
+
+    await troupe("glutton", glutton)
+    await troupe("cook", cook)
+    await troupe("chef", chef)
+    handle = await mesh.client.submit("x", roles=["chef"], budget=whole, wait=10)
+    assert answer_text(handle.run) == "cooked, not by glutton", handle.run.failure
+    assert {task.role: task.state for task in handle.run.tasks} == {
+        "chef": COMPLETED,
+        "cook": COMPLETED,
+        "glutton": CANCELED,
+    }
+
+
+async def test_contract_rule_9_an_attempt_whose_process_is_gone_counts_as_spent_wholly(own_mesh: Mesh) -> None:
+    mesh = own_mesh
+    victim = await mesh.agent("writer", delay=30.0)
+
+    async def auditor(task: TaskContext) -> str:
+        await most(task, 800 - 100)  # the first attempt's slice; of the second's nothing was used
+        return "counted"
+
+    async with AsyncExitStack() as stack:
+        await Troupe(mesh, stack)("auditor", auditor, depends_on=["writer"])
+        handle = await mesh.client.submit("x", roles=["writer", "auditor"], budget=Budget(max_tokens=800))
+        await begun(mesh, "writer")
+        await victim.kill()
+        await mesh.agent("writer")
+        run = await handle.result(timeout=10)
+        assert answer_text(run) == "counted", run.failure
+        assert [(task.role, task.attempt) for task in run.tasks] == [("writer", 2), ("auditor", 1)]
+        given = of(await durable(handle), "dispatched", "writer")
+        assert [event.dispatched.budget.max_tokens for event in given] == [100, 100]
+
+
+@pytest.mark.parametrize("end", ["kept"])
+async def test_contract_rule_9_a_restarted_orchestrator_knows_what_was_spent(own_mesh: Mesh, end: str) -> None:
+    mesh = own_mesh
+    reached, restarted, sleeper = asyncio.Event(), asyncio.Event(), Sleeper()
+
+    async def writer(task: TaskContext) -> str:
+        spend(task, 300)
+        return "written"
+
+    async def auditor(task: TaskContext) -> str:
+        await task.reserve(tokens=200)
+        spend(task, 200)
+        reached.set()
+        await restarted.wait()
+        if end == "kept":
+            await most(task, 800 - 300 - 200)
+            return "counted"
+        spend(task, 301)
+        return await sleeper(task)
+
+    async with AsyncExitStack() as stack:
+        troupe = Troupe(mesh, stack)
+        await troupe("writer", writer)
+        await troupe("auditor", auditor, depends_on=["writer"])
+        handle = await mesh.client.submit("x", roles=["writer", "auditor"], budget=Budget(max_tokens=800))
+        async with asyncio.timeout(10):
+            await reached.wait()
+        await mesh.orchestrator.kill()
+        await mesh.orchestrator.start()
+        restarted.set()
+        run = await handle.result(timeout=10)
+        assert [task.attempt for task in run.tasks] == [1, 1]
+        if end == "kept":
+            assert answer_text(run) == "counted", run.failure
+        else:
+            assert exhausted(run)
+            assert sleeper.stopped.is_set()
