@@ -65,8 +65,11 @@ def _violations(request: orchestrator_service_pb2.SubmitRunRequest) -> list[Fiel
     if request.strategy == run_pb2.STRATEGY_AGENT and len(request.roles) + len(request.capabilities) > 1:
         found.append(FieldViolation("roles", "strategy AGENT takes one role, which may delegate to others"))
     budget = request.budget
-    if min(budget.max_tokens, budget.max_cost_micro_usd, budget.max_depth) < 0 or budget.max_depth > MAX_DEPTH:
-        found.append(FieldViolation("budget", f"no part may be negative, max_depth at most {MAX_DEPTH}"))
+    for name in ("max_tokens", "max_cost_micro_usd", "max_depth"):
+        if getattr(budget, name) < 0:
+            found.append(FieldViolation(f"budget.{name}", "must not be negative"))
+    if budget.max_depth > MAX_DEPTH:
+        found.append(FieldViolation("budget.max_depth", f"at most {MAX_DEPTH}"))
     if budget.HasField("max_time") and not 0 < seconds_of(budget.max_time) <= MAX_TIMEOUT:
         found.append(FieldViolation("budget.max_time", f"must be above 0 and at most {MAX_TIMEOUT:g} s"))
     for role, version in request.versions.items():

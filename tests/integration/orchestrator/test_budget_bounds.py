@@ -12,7 +12,7 @@ import pytest
 from archon.agent import TaskContext
 from archon.api.common.v1 import failure_pb2
 from archon.client import answer_text
-from archon.errors import ArchonError, BudgetExhausted, DelegationTooDeep
+from archon.errors import ArchonError, BudgetExhausted, DelegationTooDeep, InvalidArgument
 from tests.integration.orchestrator.conftest import Mesh
 from tests.integration.orchestrator.test_budget import (
     CANCELED,
@@ -169,3 +169,22 @@ async def test_contract_rule_9_a_restarted_orchestrator_knows_what_was_spent(own
         else:
             assert exhausted(run)
             assert sleeper.stopped.is_set()
+
+
+@pytest.mark.parametrize(
+    ("field", "budget"),
+    [
+        ("budget.max_tokens", Budget(max_tokens=-1)),
+        ("budget.max_cost_micro_usd", Budget(max_tokens=5, max_cost_micro_usd=-1)),
+        ("budget.max_depth", Budget(max_depth=-1)),
+        ("budget.max_depth", Budget(max_depth=33)),
+        ("budget.max_time", seconds(-1.0)),
+        ("budget.max_time", seconds(0.0)),
+    ],
+)
+async def test_contract_rule_9_a_budget_that_makes_no_sense_is_refused_and_the_field_is_named(
+    mesh: Mesh, field: str, budget: Budget
+) -> None:
+    with pytest.raises(InvalidArgument) as refused:
+        await mesh.client.submit("x", roles=["requirements"], budget=budget)
+    assert [violation.field for violation in refused.value.field_violations] == [field]
