@@ -188,3 +188,24 @@ async def test_contract_rule_9_a_budget_that_makes_no_sense_is_refused_and_the_f
     with pytest.raises(InvalidArgument) as refused:
         await mesh.client.submit("x", roles=["requirements"], budget=budget)
     assert [violation.field for violation in refused.value.field_violations] == [field]
+
+
+@pytest.mark.parametrize(
+    ("field", "budget"),
+    [
+        ("budget.max_tokens", Budget(max_tokens=-1)),
+        ("budget.max_cost_micro_usd", Budget(max_cost_micro_usd=-1)),
+        ("budget.max_depth", Budget(max_depth=-1)),
+    ],
+)
+async def test_contract_rule_9_a_negative_part_for_a_delegation_is_refused_by_name(
+    mesh: Mesh, troupe: Troupe, field: str, budget: Budget
+) -> None:
+    found: list[ArchonError] = []
+    await troupe("chef", failing_to(found, role="requirements", budget=budget))
+    run = (await mesh.client.submit("x", roles=["chef"], wait=10)).run
+    assert run.state == COMPLETED
+    (error,) = found
+    assert isinstance(error, InvalidArgument)
+    assert error.metadata == {"field": field}
+    assert len(run.tasks) == 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.budget import MAX_DEPTH, exhausted, first_slice
-from archon_mesh.core.run.common import Failure, quantize
+from archon_mesh.core.run.common import Budget, Failure, quantize
 from archon_mesh.core.run.ending import stop
 from archon_mesh.core.run.state import RunState
 from archon_mesh.core.run.task import Task
@@ -95,6 +95,16 @@ def _role(run: RunState, task: Task, given: inp.DelegateIn) -> str:
     return next((role for role in (given.role, *given.others) if role not in waiting), given.role)
 
 
+def _negative(budget: Budget) -> Failure | None:
+    """Names the part by the contract's name for it: the agent knows no other."""
+    parts = {"max_tokens": budget.tokens, "max_cost_micro_usd": budget.cost, "max_depth": budget.depth}
+    for name, value in parts.items():
+        if value < 0:
+            field = (("field", f"budget.{name}"),)
+            return Failure("INVALID_ARGUMENT", "INVALID_ARGUMENT", f"budget.{name} must not be negative", field)
+    return None
+
+
 def _refusal(run: RunState, task: Task, given: inp.DelegateIn, role: str) -> Failure | None:
     assert run.submission is not None
     if not role and not given.capability:
@@ -106,8 +116,8 @@ def _refusal(run: RunState, task: Task, given: inp.DelegateIn, role: str) -> Fai
             f"no instance offers {given.capability!r}",
             (("capability", given.capability),),
         )
-    if min(given.budget.tokens, given.budget.cost, given.budget.depth) < 0:
-        return Failure("INVALID_ARGUMENT", "INVALID_ARGUMENT", "no part of a budget may be negative")
+    if (negative := _negative(given.budget)) is not None:
+        return negative
     lineage = run.lineage(task)
     chain = [above.role for above in lineage]
     if role in chain:
