@@ -209,3 +209,18 @@ async def test_contract_rule_9_a_negative_part_for_a_delegation_is_refused_by_na
     assert isinstance(error, InvalidArgument)
     assert error.metadata == {"field": field}
     assert len(run.tasks) == 1
+
+
+@pytest.mark.parametrize("amount", [{"tokens": -1}, {"cost_micro_usd": -1}], ids=["tokens", "cost"])
+async def test_contract_rule_9_a_negative_reservation_is_refused_and_changes_nothing(
+    mesh: Mesh, troupe: Troupe, amount: dict[str, int]
+) -> None:
+    async def writer(task: TaskContext) -> str:
+        with pytest.raises(InvalidArgument) as refused:
+            await task.reserve(**amount)
+        await most(task, 800)
+        return refused.value.field_violations[0].field
+
+    await troupe("writer", writer)
+    run = (await mesh.client.submit("x", roles=["writer"], budget=Budget(max_tokens=800), wait=10)).run
+    assert answer_text(run) == next(iter(amount)), run.failure

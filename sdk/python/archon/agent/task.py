@@ -13,7 +13,7 @@ from archon.agent.granted import Granted
 from archon.agent.values import Answer, ContextItem, Delegated, DelegationTarget, clean, text_of
 from archon.api.agent.v1 import agent_pb2, session_pb2
 from archon.api.common.v1 import common_pb2
-from archon.errors import ArchonError, BudgetExhausted, InvalidArgument
+from archon.errors import ArchonError, BudgetExhausted, FieldViolation, InvalidArgument
 from archon.status import from_failure
 
 MAX_RECORD_BYTES = 1024 * 1024
@@ -193,8 +193,14 @@ class TaskContext:
 
     async def reserve(self, *, tokens: int = 0, cost_micro_usd: int = 0) -> None:
         """To be called before a model is: makes sure that so much of the run's budget is set aside for this attempt,
-        beside what it has spent. Raises BudgetExhausted where there is not so much left. Returns at once where the run
-        has no budget."""
+        beside what it has spent. Raises BudgetExhausted where there is not so much left, InvalidArgument for a negative
+        amount. Returns at once where the run has no budget."""
+        for name, amount in (("tokens", tokens), ("cost_micro_usd", cost_micro_usd)):
+            if amount < 0:
+                raise InvalidArgument(
+                    f"{name} is {amount}, and must not be negative",
+                    field_violations=[FieldViolation(name, "must not be negative")],
+                )
         while (wanted := self._granted.lacks(self.usage, tokens, cost_micro_usd)) is not None:
             grant = await self._link.reserve(wanted)
             if not grant.HasField("budget"):
