@@ -10,7 +10,8 @@ from contextlib import AsyncExitStack
 import pytest
 
 from archon.agent import TaskContext
-from archon.api.common.v1 import failure_pb2
+from archon.api.agent.v1 import agent_pb2, session_pb2
+from archon.api.common.v1 import common_pb2, failure_pb2
 from archon.client import answer_text
 from archon.errors import ArchonError, BudgetExhausted, DelegationTooDeep, InvalidArgument
 from tests.integration.orchestrator.conftest import Mesh
@@ -26,7 +27,9 @@ from tests.integration.orchestrator.test_budget import (
 )
 from tests.integration.orchestrator.test_delegation_ends import STOPPED_WITHIN, Sleeper
 from tests.integration.orchestrator.test_outages import begun
+from tests.integration.orchestrator.test_strangers import completed
 from tests.integration.orchestrator.troupe import Troupe, durable, failing_to, of
+from tests.support.bare_agent import BareAgent, Frame, Said
 
 pytestmark = pytest.mark.liveness
 
@@ -224,3 +227,27 @@ async def test_contract_rule_9_a_negative_reservation_is_refused_and_changes_not
     await troupe("writer", writer)
     run = (await mesh.client.submit("x", roles=["writer"], budget=Budget(max_tokens=800), wait=10)).run
     assert answer_text(run) == next(iter(amount)), run.failure
+
+
+async def test_contract_rule_9_usage_below_nothing_earns_nobody_anything(mesh: Mesh, troupe: Troupe) -> None:
+    """A member over bare stubs whose count has gone wrong."""
+    usage = common_pb2.Usage(input_tokens=-5_000, cost_micro_usd=-5_000)
+
+    def say(frame: Frame) -> Said:
+        if frame.WhichOneof("frame") != "assign_task":
+            return []
+        result = completed(frame)
+        result.result.usage.CopyFrom(usage)
+        progress = agent_pb2.Progress(state=common_pb2.TASK_STATE_WORKING, usage=usage)
+        return [session_pb2.AgentFrame(task=frame.task, progress=progress), result]
+
+    async def chef(task: TaskContext) -> str:
+        await task.delegate("x", role="earner")
+        await most(task, 800)
+        return "nothing earned"
+
+    async with BareAgent("earner", mesh.registry.address, say, features=("cancel", "budget")) as earner:
+        await troupe("chef", chef)
+        await mesh.seen(earner.address)
+        run = (await mesh.client.submit("x", roles=["chef"], budget=Budget(max_tokens=800), wait=10)).run
+    assert answer_text(run) == "nothing earned", run.failure

@@ -82,8 +82,9 @@ def budget_from_proto(budget: common_pb2.Budget) -> Budget:
 
 
 def amount_from_usage(usage: common_pb2.Usage) -> Amount:
-    """What was spent, in the budget's terms."""
-    return Amount(usage.input_tokens + usage.output_tokens, usage.cost_micro_usd)
+    """What was spent, in the budget's terms. A negative count is a member's mistake, and gives nothing back."""
+    tokens = max(0, usage.input_tokens) + max(0, usage.output_tokens)
+    return Amount(tokens, max(0, usage.cost_micro_usd))
 
 
 def _reserved(event: run_pb2.Dispatched | run_pb2.BudgetReserved) -> Amount | None:
