@@ -13,7 +13,7 @@ from archon.agent import TaskContext
 from archon.api.agent.v1 import agent_pb2, session_pb2
 from archon.api.common.v1 import common_pb2, failure_pb2
 from archon.client import answer_text
-from archon.errors import ArchonError, BudgetExhausted, DelegationTooDeep, InvalidArgument
+from archon.errors import ArchonError, BudgetExhausted, DelegationTimeout, DelegationTooDeep, InvalidArgument
 from tests.integration.orchestrator.conftest import Mesh
 from tests.integration.orchestrator.test_budget import (
     CANCELED,
@@ -112,6 +112,28 @@ async def test_contract_rule_9_a_part_of_a_budget_bounds_that_delegation_alone(
         "cook": COMPLETED,
         "glutton": CANCELED,
     }
+
+
+async def test_contract_rule_9_the_time_of_a_part_bounds_that_delegation_alone(mesh: Mesh, troupe: Troupe) -> None:
+    sleeper, left = Sleeper(), []
+
+    async def cook(task: TaskContext) -> str:
+        left.append(task.remaining())
+        return await sleeper(task)
+
+    async def chef(task: TaskContext) -> str:
+        asked = time.monotonic()
+        with pytest.raises(DelegationTimeout):
+            await task.delegate("x", role="cook", budget=seconds(0.5))
+        assert time.monotonic() - asked < 0.5 + STOPPED_WITHIN
+        return (await task.delegate("x", role="requirements", timeout=5.0, budget=seconds(20.0))).text
+
+    await troupe("cook", cook)
+    await troupe("chef", chef)
+    run = (await mesh.client.submit("x", roles=["chef"], wait=10)).run
+    assert answer_text(run) == "requirements()", run.failure
+    assert left[0] is not None
+    assert left[0] <= 0.5
 
 
 async def test_contract_rule_9_an_attempt_whose_process_is_gone_counts_as_spent_wholly(own_mesh: Mesh) -> None:

@@ -60,12 +60,20 @@ def delegate_input(frame: session_pb2.AgentFrame, records: int, resolve: Resolve
         payload,
         said.capability,
         said.memo_key if len(said.memo_key) <= MAX_KEY else hashlib.sha256(said.memo_key.encode()).hexdigest(),
-        quantize(seconds_of(said.timeout)) if said.HasField("timeout") else DELEGATION_TIMEOUT,
+        _time(said),
         budget_from_proto(said.budget),
         bool(said.checkpoint),
         records,
         roles[1:],
     )
+
+
+def _time(said: session_pb2.Delegate) -> float:
+    """Its timeout in seconds, or what its part of the budget has of it where that is less: as a run's."""
+    timeout = quantize(seconds_of(said.timeout)) if said.HasField("timeout") else DELEGATION_TIMEOUT
+    if said.budget.HasField("max_time"):
+        return min(timeout, quantize(seconds_of(said.budget.max_time)))
+    return timeout
 
 
 def _digest(said: session_pb2.Delegate) -> str:
