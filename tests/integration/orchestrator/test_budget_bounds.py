@@ -157,7 +157,7 @@ async def test_contract_rule_9_an_attempt_whose_process_is_gone_counts_as_spent_
         assert [event.dispatched.budget.max_tokens for event in given] == [100, 100]
 
 
-@pytest.mark.parametrize("end", ["kept"])
+@pytest.mark.parametrize("end", ["kept", "above"])
 async def test_contract_rule_9_a_restarted_orchestrator_knows_what_was_spent(own_mesh: Mesh, end: str) -> None:
     mesh = own_mesh
     reached, restarted, sleeper = asyncio.Event(), asyncio.Event(), Sleeper()

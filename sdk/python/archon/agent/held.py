@@ -155,6 +155,10 @@ class HeldTask:
             for frame in self.channel.unacked():
                 self.session.queue.put(frame)
 
+    def tell_usage(self) -> None:
+        """What the handler has spent, to an owner that may not have heard."""
+        self._task.tell_usage()
+
     def bind(self, session: Outlet, epoch: int) -> None:
         """The task belongs to this stream and owner from here on."""
         self.session, self.park_ttl, self.limit = session, session.park_ttl, session.peer_limit

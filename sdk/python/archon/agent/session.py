@@ -277,6 +277,8 @@ class AgentSession:
             adopted = session_pb2.Adopted(last_applied=held.channel.applied)
             self.queue.put(session_pb2.AgentFrame(task=held.ref, adopted=adopted))
         held.send_again(frame.adopt_task.last_applied)
+        if held.working:
+            held.tell_usage()
 
     def _told(self, frame: session_pb2.OrchestratorFrame, held: HeldTask | None) -> None:
         error = status.from_failure(frame.failure)

@@ -228,9 +228,7 @@ class TaskContext:
         self.usage.model_calls += 1
         self.usage.estimated |= usage.estimated
         self._granted.settle()
-        if self._granted.limited:
-            spent = agent_pb2.Progress(state=common_pb2.TASK_STATE_WORKING, usage=self.usage)
-            self._link.send(session_pb2.AgentFrame(progress=spent))
+        self.tell_usage()
         if not self._recording:
             return
         record = agent_pb2.CallRecord(
@@ -243,6 +241,12 @@ class TaskContext:
         record.start_time.FromNanoseconds(int(started * 1e9))
         record.duration.FromNanoseconds(int(seconds * 1e9))
         self._records.append(record)
+
+    def tell_usage(self) -> None:
+        """Says what was spent so far, where that is limited. For the server too: progress is lost without a stream."""
+        if self._granted.limited and self.usage.model_calls:
+            spent = agent_pb2.Progress(state=common_pb2.TASK_STATE_WORKING, usage=self.usage)
+            self._link.send(session_pb2.AgentFrame(progress=spent))
 
     def take_records(self) -> list[agent_pb2.CallRecord]:
         """What was recorded since the last time. For the server."""
