@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from archon.api.agent.v1 import agent_pb2
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
@@ -11,6 +13,11 @@ from archon_mesh.core.run.effects import want_of
 from archon_services.orchestrator.convert import failure_to_proto
 from archon_services.orchestrator.convert.write import STRATEGIES, stamp, state_to_proto
 from archon_services.orchestrator.journal import RunRow
+
+MAX_COUNT: Final = 2**53 - 1
+"""The largest integer that every language of the contract has."""
+
+_COUNTS: Final = ("input_tokens", "output_tokens", "model_calls", "tool_calls", "cost_micro_usd")
 
 
 def run_to_proto(run: RunState) -> run_pb2.Run:
@@ -85,11 +92,9 @@ def _waiting_for(run: RunState, task: Task) -> str:
 
 
 def _add(total: common_pb2.Usage, usage: common_pb2.Usage) -> None:
-    total.input_tokens += usage.input_tokens
-    total.output_tokens += usage.output_tokens
-    total.model_calls += usage.model_calls
-    total.tool_calls += usage.tool_calls
-    total.cost_micro_usd += usage.cost_micro_usd
+    """Counts are the agents' own: whatever they say, the sum stays within what a field holds."""
+    for name in _COUNTS:
+        setattr(total, name, min(MAX_COUNT, getattr(total, name) + max(0, getattr(usage, name))))
     total.estimated |= usage.estimated
 
 

@@ -273,3 +273,25 @@ async def test_contract_rule_9_usage_below_nothing_earns_nobody_anything(mesh: M
         await mesh.seen(earner.address)
         run = (await mesh.client.submit("x", roles=["chef"], budget=Budget(max_tokens=800), wait=10)).run
     assert answer_text(run) == "nothing earned", run.failure
+
+
+async def test_usage_beyond_all_counting_is_told_as_the_most_there_is(mesh: Mesh, troupe: Troupe) -> None:
+    huge = 2**63 - 1
+
+    def say(frame: Frame) -> Said:
+        if frame.WhichOneof("frame") != "assign_task":
+            return []
+        result = completed(frame)
+        result.result.usage.CopyFrom(common_pb2.Usage(input_tokens=huge, output_tokens=huge))
+        return [result]
+
+    async def chef(task: TaskContext) -> str:
+        await asyncio.gather(*(task.delegate(f"{n}", role="giant") for n in range(2)))
+        return "done"
+
+    async with BareAgent("giant", mesh.registry.address, say) as giant:
+        await troupe("chef", chef)
+        await mesh.seen(giant.address)
+        run = (await mesh.client.submit("x", roles=["chef"], wait=10)).run
+    assert answer_text(run) == "done", run.failure
+    assert run.usage.input_tokens == run.usage.output_tokens == 2**53 - 1
