@@ -13,6 +13,7 @@ from archon.errors import ArchonError, OutOfRange, RunExpired, Unavailable, Unkn
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.codec import encode_inputs
 from archon_mesh.core.run.common import Submission
+from archon_services.orchestrator.convert import from_journal
 from archon_services.orchestrator.convert.read import budget_from_proto
 from archon_services.orchestrator.driver import DEPOSED
 from archon_services.orchestrator.following import RegistryFollower
@@ -110,7 +111,7 @@ class Commands:
             return run_to_proto(held)
         row = await self.row(run_id)
         if row.compacted:
-            return run_pb2.Run.FromString(row.summary)
+            return from_journal(run_pb2.Run, row.summary, run_id)
         return run_to_proto(await self._runs.state(run_id))
 
     async def watch(

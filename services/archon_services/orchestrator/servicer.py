@@ -11,6 +11,7 @@ from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.api.orchestrator.v1 import orchestrator_service_pb2_grpc, run_pb2
 from archon_services.orchestrator.commands import Commands
 from archon_services.orchestrator.conversation import Conversation
+from archon_services.orchestrator.convert import from_journal
 from archon_services.orchestrator.convert.read import seconds_of
 from archon_services.orchestrator.journal import Journal
 from archon_services.orchestrator.relays import RELAYED
@@ -74,7 +75,7 @@ class OrchestratorServicer(orchestrator_service_pb2_grpc.OrchestratorServiceServ
             total += len(data)
             if out.records and total > MAX_RECORD_PAGE_BYTES:
                 break
-            record = run_pb2.RunRecord.FromString(data)
+            record = from_journal(run_pb2.RunRecord, data, request.run_id)
             record.ordinal = ordinal
             out.records.append(record)
         if len(out.records) < len(rows):

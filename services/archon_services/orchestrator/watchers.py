@@ -9,6 +9,7 @@ from typing import Final
 
 from archon.api.orchestrator.v1 import run_pb2
 from archon.errors import ResourceExhausted, Unavailable
+from archon_services.orchestrator.convert import from_journal
 from archon_services.orchestrator.journal import Journal
 
 MAX_WATCHERS: Final = 10_000
@@ -158,7 +159,7 @@ class Watchers:
                 if total >= BATCH_BYTES:
                     yield batch
                     batch, total = [], 0
-                batch.append(run_pb2.RunEvent.FromString(data))
+                batch.append(from_journal(run_pb2.RunEvent, data, run_id))
                 total += len(data)
             after = batch[-1].seq
             limit = FIRST_PAGE if total >= BATCH_BYTES else min(MAX_BATCH, limit * 2)

@@ -2,6 +2,7 @@
 
 from archon_services.orchestrator.convert.failures import failure_from_proto, failure_to_proto
 from archon_services.orchestrator.convert.read import event_from_proto, fold_journal, seconds
+from archon_services.orchestrator.convert.stored import from_journal
 from archon_services.orchestrator.convert.write import event_to_proto
 
 __all__ = [
@@ -10,5 +11,6 @@ __all__ = [
     "failure_from_proto",
     "failure_to_proto",
     "fold_journal",
+    "from_journal",
     "seconds",
 ]
