@@ -43,7 +43,17 @@ class Commands:
         self._now = now
 
     async def submit(self, request: pb.SubmitRunRequest) -> tuple[str, bool]:
-        """Takes a run on; it is durable when this returns. (run_id, True), or (the same request's run, False)."""
+        """Takes a run on; it is durable when this returns. (run_id, True), or (the same request's run, False). Raises
+        RunExpired where that one was deleted after its time: the request id is remembered for longer."""
+        run_id, created = await self._submit(request)
+        if not created and self._runs.held(run_id) is None and await self._journal.run(run_id) is None:
+            raise RunExpired(
+                f"request id {request.request_id!r} made run {run_id}, which was deleted after its time",
+                metadata={"request_id": request.request_id, "run_id": run_id},
+            )
+        return run_id, created
+
+    async def _submit(self, request: pb.SubmitRunRequest) -> tuple[str, bool]:
         check_submit(request)
         payload = payload_hash(request) if request.request_id else b""
         try:
