@@ -227,3 +227,22 @@ async def test_a_stream_without_open_does_not_stay(serve: Serve, monkeypatch: py
     agent = await serve(echo)
     async with FakeOrchestrator(agent.address) as peer:
         assert isinstance(await peer.ended(), errors.Unavailable)
+
+
+async def test_an_orchestrator_that_does_not_read_loses_the_stream_with_a_delay_and_no_task(
+    serve: Serve, dial: Dial, gate: Gate
+) -> None:
+    agent = await serve(gate.handle)
+    ref = common_pb2.TaskRef(task_id="one", run_id="run-1", attempt=1, epoch=1)
+    peer = await dial(agent)
+    await peer.assign(ref)
+    await gate.reached()
+    (session,) = agent._sessions
+    session.queue._max_waiting = 0  # as where that many wait already
+    gate.open.set()
+    error = await peer.ended()
+    assert isinstance(error, errors.ResourceExhausted)
+    assert error.retry_delay
+    again = await dial(agent)
+    await again.send(again.adoption(ref))
+    assert (await again.result(ref)).output[0].text == "done"

@@ -61,7 +61,7 @@ class AgentServicer(agent_service_pb2_grpc.AgentServiceServicer):
             while frames := await session.queue.batch():
                 yield agent_service_pb2.SessionResponse(frames=frames)
             if session.queue.overflowed:
-                raise ResourceExhausted("the orchestrator doesn't read what it is sent")
+                raise ResourceExhausted("the orchestrator doesn't read what it is sent", retry_delay=1.0)
             if session.error is not None:
                 raise session.error
         finally:
