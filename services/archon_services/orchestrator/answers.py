@@ -23,8 +23,9 @@ def delegate_result(run: RunState, task: Task, delegation_id: str) -> session_pb
 
 
 def result_of(task: Task) -> agent_pb2.TaskResult:
-    """A task's result as the journal has it, also where it ended without one."""
-    if isinstance(task.payload, agent_pb2.TaskResult):
+    """A task's result as the journal has it, also where it ended without one. That of a task that was stopped reads the
+    same before and after it said what it had spent."""
+    if isinstance(task.payload, agent_pb2.TaskResult) and task.state is not TaskState.CANCELED:
         said = task.payload
         result = agent_pb2.TaskResult(
             state=state_to_proto(task.state), output=said.output, used=said.used, metadata=said.metadata

@@ -235,3 +235,36 @@ async def test_contract_rule_9_a_role_that_finds_nothing_left_fails_the_run_befo
     assert exhausted(run)
     assert run.failure.metadata["role"] == "printer"
     assert [(task.state, task.attempt) for task in run.tasks] == [(COMPLETED, 1), (FAILED, 0)]
+
+
+@pytest.mark.parametrize("budget", [Budget(max_tokens=8000), None], ids=["of a budget", "without one"])
+@pytest.mark.parametrize("how", ["cancelled", "out of time"])
+async def test_contract_rule_9_what_work_had_spent_before_it_was_stopped_is_not_forgotten(
+    mesh: Mesh, troupe: Troupe, how: str, budget: Budget | None
+) -> None:
+    begun = asyncio.Event()
+
+    async def cook(task: TaskContext) -> str:
+        spend(task, 40, 4)
+        begun.set()
+        await asyncio.sleep(60)
+        return "never"
+
+    async def chef(task: TaskContext) -> str:
+        spend(task, 300, 30)
+        return (await task.delegate("x", role="cook")).text
+
+    await troupe("cook", cook)
+    await troupe("chef", chef)
+    timeout = 1.0 if how == "out of time" else 30.0
+    handle = await mesh.client.submit("x", roles=["chef"], budget=budget, timeout=timeout)
+    async with asyncio.timeout(10):
+        await begun.wait()
+    if how == "cancelled":
+        await handle.cancel("enough")
+    run = await handle.result(timeout=10)
+    assert [(task.role, task.state, task.usage.input_tokens) for task in run.tasks] == [
+        ("chef", CANCELED, 300),
+        ("cook", CANCELED, 40),
+    ]
+    assert (run.usage.input_tokens, run.usage.cost_micro_usd, run.usage.model_calls) == (340, 34, 2)

@@ -86,6 +86,18 @@ def test_contract_rule_9_nobody_knows_what_a_lost_attempt_spent_so_all_of_it_cou
     assert free(run) == (Amount(700) if end == "rejected" else Amount(600))
 
 
+def test_contract_rule_9_an_attempt_that_stopped_as_told_knows_what_it_spent_and_the_rest_is_free() -> None:
+    run = Lead(budget=Budget(800))
+    run.place(1)
+    run.delegate()
+    run.place(2)
+    run.cancel("d1")
+    (ended,) = run.result(2, TaskState.CANCELED, Amount(40))
+    assert isinstance(ended, ev.ResultReceived)
+    assert ended.failure == run.state.tasks["r.2"].failure, "why it was stopped stays"
+    assert free(run) == Amount(660)
+
+
 def test_contract_rule_9_many_tasks_at_once_all_begin_and_never_reserve_more_than_there_is() -> None:
     roles = tuple(f"role{number}" for number in range(3 * SLICES))
     run = Lead(roles, budget=Budget(1_000_000))

@@ -162,7 +162,7 @@ def test_a_failed_task_fails_the_run_and_what_is_under_way_is_cancelled_first() 
     assert not run.state.ended
     assert CancelAttempt("r.2", 1, 1, "i") in open_effects(run.state)
     events = run.result("b", state=TaskState.CANCELED)
-    assert [type(event) for event in events] == [ev.Discarded, ev.TaskEnded, ev.RunEnded]
+    assert [type(event) for event in events] == [ev.ResultReceived, ev.TaskEnded, ev.RunEnded]
     assert run.state.state is TaskState.FAILED
     assert run.state.failure == broken
 
@@ -183,6 +183,18 @@ def test_durability_24_a_result_after_the_cancel_is_discarded_and_the_run_is_can
     assert [type(event) for event in events] == [ev.Discarded, ev.RunEnded]
     assert run.state.state is TaskState.CANCELED
     assert run.state.failure == Failure("CANCELLED", "CANCELLED", "enough")
+
+
+def test_an_attempt_that_stopped_as_told_ends_its_task_as_cancelled_whatever_it_calls_that() -> None:
+    for state in (TaskState.CANCELED, TaskState.FAILED, TaskState.REJECTED):
+        run = Run("a", ())
+        run.place("a")
+        run.feed(inp.Cancel("me", "enough"))
+        result, ended = run.result("a", state=state)
+        assert isinstance(result, ev.ResultReceived)
+        assert (result.state, result.failure, result.publish) == (TaskState.CANCELED, None, False)
+        assert ended == ev.RunEnded(TaskState.CANCELED, Failure("CANCELLED", "CANCELLED", "enough"), ())
+        assert run.state.tasks["r.1"].state is TaskState.CANCELED
 
 
 def test_a_cancel_with_nothing_under_way_ends_the_run_at_once() -> None:

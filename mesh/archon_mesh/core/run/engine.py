@@ -103,11 +103,9 @@ def _result(run: RunState, given: inp.ResultIn, now: float) -> list[ev.Event]:
     if task is None:
         return [*recorded, ev.Discarded(given.task_id, given.attempt, "ABORTED")]
     if run.ending is not None:
-        reason = run.failure.reason if run.failure else "CANCELLED"
-        return then_end(run, [*recorded, ev.Discarded(task.task_id, task.attempt, reason)], {task.task_id})
+        return then_end(run, [*recorded, _after_stop(run, task, given)], {task.task_id})
     if task.stopping:
-        reason = task.failure.reason if task.failure else "CANCELLED"
-        return [*recorded, ev.Discarded(task.task_id, task.attempt, reason)]
+        return [*recorded, _after_stop(run, task, given)]
     state, failure = _final_state(given)
     publish = given.publish and state is TaskState.COMPLETED
     result = ev.ResultReceived(
@@ -120,6 +118,23 @@ def _result(run: RunState, given: inp.ResultIn, now: float) -> list[ev.Event]:
     if any(other.state is not TaskState.COMPLETED for other in run.roots() if other is not task):
         return [*recorded, result, *orphans(run, task)]
     return then_end(run, [*recorded, result], {task.task_id}, TaskState.COMPLETED)
+
+
+def _after_stop(run: RunState, task: Task, given: inp.ResultIn) -> ev.Event:
+    """What an attempt that is to stop says last. That it stopped is its task's end, with what it had spent; an answer
+    came too late, and nobody gets it."""
+    if given.state is not TaskState.COMPLETED:
+        return ev.ResultReceived(
+            task.task_id,
+            task.attempt,
+            task.role,
+            TaskState.CANCELED,
+            given.payload,
+            task.failure,
+            spent=given.spent,
+        )
+    why = run.failure if run.ending is not None else task.failure
+    return ev.Discarded(task.task_id, task.attempt, why.reason if why else "CANCELLED")
 
 
 def _final_state(given: inp.ResultIn) -> tuple[TaskState, Failure | None]:

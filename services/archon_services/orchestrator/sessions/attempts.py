@@ -114,7 +114,7 @@ class Attempts:
             self._send(frame)
 
     def cancel(self, ref: common_pb2.TaskRef, reason: str, *, connected: bool = True) -> None:
-        """Tells the instance to stop, where it knows how, now or as soon as there is a stream; its result is discarded
+        """Tells the instance to stop, where it knows how, now or as soon as there is a stream; its answer is discarded
         either way."""
         if self._features is not None and "cancel" not in self._features:
             return
