@@ -225,3 +225,21 @@ async def test_a_late_result_against_a_stop_has_one_winner(mesh: Mesh, troupe: T
         assert heard == ("just in time" if task.state == COMPLETED else "too late")
         stops = [event for event in of(own, "task_state") if event.task_state.stopping]
         assert len(stops) == (task.state == CANCELED)
+
+
+async def test_whoever_waits_for_an_answer_that_its_task_does_not_wait_for_waits_no_longer_than_the_task(
+    mesh: Mesh, troupe: Troupe
+) -> None:
+    left: list[asyncio.Task[object]] = []
+    sleeper = Sleeper()
+
+    async def chef(task: TaskContext) -> str:
+        left.append(asyncio.create_task(task.delegate("x", role="sleeper", timeout=600.0)))
+        await sleeper.begun.wait()
+        return "never mind"
+
+    await troupe("sleeper", sleeper.handler())
+    await troupe("chef", chef)
+    await mesh.client.submit("x", roles=["chef"], wait=10)
+    done, _ = await asyncio.wait(left, timeout=STOPPED_WITHIN)
+    assert [one.cancelled() for one in done] == [True]

@@ -177,6 +177,7 @@ class HeldTask:
         except FrameTooLarge as error:
             result = self._failed(error)
         self.finished_at = time.monotonic()
+        self.questions.close()
         self.send(session_pb2.AgentFrame(result=result))
         self._table.changed()
 

@@ -83,6 +83,13 @@ class Questions:
             if asking is not None and not asking.done():
                 asking.set_result(frame.budget_grant)
 
+    def close(self) -> None:
+        """The task is over: nothing will be answered. Whatever the handler left behind to wait is cancelled."""
+        for delegation in self._delegations.values():
+            delegation.cancel()
+        for request in self._requests.values():
+            request.cancel()
+
     def refuse(self, error: ArchonError) -> None:
         """The orchestrator doesn't know these frames: nothing will be answered."""
         for delegation in self._delegations.values():
