@@ -9,7 +9,7 @@ from contextlib import aclosing
 from archon import context
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.api.orchestrator.v1 import run_pb2
-from archon.errors import ArchonError, OutOfRange, RunExpired, Unavailable, UnknownRun
+from archon.errors import ArchonError, DataLoss, OutOfRange, RunExpired, Unavailable, UnknownRun
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.codec import encode_inputs
 from archon_mesh.core.run.common import Submission
@@ -22,7 +22,7 @@ from archon_services.orchestrator.journal.memory import same_request
 from archon_services.orchestrator.ports import Delivery
 from archon_services.orchestrator.relays import Relays
 from archon_services.orchestrator.runs import Runs
-from archon_services.orchestrator.summary import run_to_proto
+from archon_services.orchestrator.summary import row_to_proto, run_to_proto
 from archon_services.orchestrator.validation import check_submit, payload_hash, time_of, wants_agent
 
 ANSWER_MARGIN = 0.2
@@ -122,7 +122,19 @@ class Commands:
         row = await self.row(run_id)
         if row.compacted:
             return from_journal(run_pb2.Run, row.summary, run_id)
-        return run_to_proto(await self._runs.state(run_id))
+        try:
+            return run_to_proto(await self._runs.state(run_id))
+        except DataLoss:
+            if not row.ended_at:
+                raise
+            return await self._quarantined(row)
+
+    async def _quarantined(self, row: RunRow) -> run_pb2.Run:
+        """A run that nobody could go on with: what can be said of it without folding."""
+        run = row_to_proto(row)
+        for data in await self._journal.events(row.run_id, row.last_seq - 1):
+            run.failure.CopyFrom(from_journal(run_pb2.RunEvent, data, row.run_id).run_state.failure)
+        return run
 
     async def watch(
         self, request: pb.WatchRunRequest, *, relayed: bool = False

@@ -7,14 +7,12 @@ from collections.abc import AsyncIterator
 from itertools import count
 
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
-from archon_services.orchestrator.commands import Commands
 from archon_services.orchestrator.conversation import MAX_COMMANDS, Conversation
 from archon_services.orchestrator.following import RegistryFollower
 from archon_services.orchestrator.journal import MemoryJournal
-from archon_services.orchestrator.ownership import Ownership
 from archon_services.orchestrator.ports import SystemClock
-from archon_services.orchestrator.relays import Relays
 from archon_services.orchestrator.runs import Runs
+from tests.support.orchestrating import commands_of
 
 ASKED = 3 * MAX_COMMANDS
 
@@ -33,8 +31,7 @@ async def test_commands_whose_answers_are_not_read_are_bounded_and_all_are_answe
     numbers = count()
     runs = Runs(owner="o", clock=SystemClock(), journal=journal, new_id=lambda: str(next(numbers)))
     follower = RegistryFollower("127.0.0.1:1", lambda instances: None)
-    relays = Relays(journal, runs, Ownership(journal, runs, new_owner=str, monotonic=SystemClock().monotonic))
-    commands = Commands(runs, journal, follower, relays, SystemClock().now)
+    commands = commands_of(runs, journal, follower)
     try:
         async with Conversation(commands, requests()) as conversation:
             for _ in range(20):

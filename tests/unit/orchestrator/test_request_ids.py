@@ -12,7 +12,6 @@ from archon.api.common.v1 import common_pb2, failure_pb2
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.errors import RequestIdReused, RunExpired, Unavailable, UnknownRun
 from archon_mesh.core.run.common import Want
-from archon_services.orchestrator.commands import Commands
 from archon_services.orchestrator.conversation import Conversation
 from archon_services.orchestrator.journal import MemoryJournal
 from archon_services.orchestrator.ports import SystemClock
@@ -20,6 +19,7 @@ from archon_services.orchestrator.retention import DAY, Retention
 from archon_services.orchestrator.runs import Runs
 from archon_services.orchestrator.servicer import OrchestratorServicer
 from archon_services.orchestrator.topology import Chosen
+from tests.support.orchestrating import commands_of, started
 
 
 class Nobody:
@@ -64,8 +64,8 @@ class World:
         self.runs = Runs(
             owner="o", clock=self.clock, journal=self.journal, new_id=lambda: f"r{next(self._ids)}", max_runs=5
         )
-        await self.runs.start(Nobody())  # type: ignore[arg-type]
-        self.commands = Commands(self.runs, self.journal, self.graph)  # type: ignore[arg-type]
+        await started(self.runs, self.journal, Nobody())
+        self.commands = commands_of(self.runs, self.journal, self.graph)
         self.servicer = OrchestratorServicer(self.commands, self.journal)
 
     async def stop(self) -> None:

@@ -7,19 +7,18 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from archon.api.common.v1 import common_pb2
+from archon.api.common.v1 import common_pb2, failure_pb2
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.api.orchestrator.v1 import run_pb2
 from archon.errors import DataLoss
 from archon_mesh.core.run.common import Want
-from archon_services.orchestrator.commands import Commands
-from archon_services.orchestrator.driver import fold_run
+from archon_services.orchestrator.folding import fold_run
 from archon_services.orchestrator.following import RegistryFollower
-from archon_services.orchestrator.journal import Append, MemoryJournal, NewRun
-from archon_services.orchestrator.journal.port import RecordRow
+from archon_services.orchestrator.journal import Append, MemoryJournal, NewRun, RecordRow
 from archon_services.orchestrator.ports import SystemClock
-from archon_services.orchestrator.runs import Runs
+from archon_services.orchestrator.runs import MAX_STALLED, Runs
 from archon_services.orchestrator.servicer import OrchestratorServicer
+from tests.support.orchestrating import commands_of, started
 
 Spoil = Callable[[list[bytes]], None]
 
@@ -32,6 +31,9 @@ class Nobody:
 
     def when_free(self, want: Want, wake: Callable[[], None]) -> Callable[[], None]:
         return lambda: None
+
+    def let_go(self, run_id: str) -> None:
+        pass
 
     def __getattr__(self, name: str) -> object:
         raise AssertionError(f"nobody is reached: {name}")
@@ -105,13 +107,32 @@ async def test_a_run_that_cannot_be_read_is_data_loss_and_no_other_error(journal
 async def test_a_run_that_cannot_be_read_keeps_no_other_from_being_taken_up_and_says_what_is_wrong(
     journal: MemoryJournal, runs: Runs
 ) -> None:
-    assert await runs.start(Nobody()) == 2  # type: ignore[arg-type]
+    assert await started(runs, journal, Nobody()) == 3
     await asyncio.sleep(0)
     assert runs.held("r1") is not None
     assert runs.held("r2") is None
     assert runs.held("r3") is not None
     with pytest.raises(DataLoss):
         await runs.state("r2")
+
+
+async def test_durability_14_a_run_that_cannot_be_read_is_quarantined_in_the_end_and_says_so(
+    journal: MemoryJournal, runs: Runs
+) -> None:
+    follower = RegistryFollower("127.0.0.1:1", lambda instances: None)
+    commands = commands_of(runs, journal, follower)
+    await started(runs, journal, Nobody())
+    with pytest.raises(DataLoss):
+        await commands.run("r2")
+    for _ in range(MAX_STALLED):
+        row = await journal.claim("r2", runs.owner)
+        assert row is not None
+        await runs.take_up(row, ())
+    run = await commands.run("r2")
+    assert run.state == common_pb2.TASK_STATE_FAILED
+    assert run.failure.reason == failure_pb2.ERROR_REASON_QUARANTINED
+    assert len(await journal.events("r2", 0)) == run.last_seq, "what was there is kept"
+    await follower.close()
 
 
 async def test_bytes_of_the_journal_that_are_no_message_are_not_the_callers_mistake() -> None:
@@ -123,7 +144,7 @@ async def test_bytes_of_the_journal_that_are_no_message_are_not_the_callers_mist
     )
     follower = RegistryFollower("127.0.0.1:1", lambda instances: None)
     runs = Runs(owner="o", clock=SystemClock(), journal=journal, new_id=lambda: "new")
-    commands = Commands(runs, journal, follower)
+    commands = commands_of(runs, journal, follower)
     try:
         with pytest.raises(DataLoss):
             [batch async for batch in commands.watch(pb.WatchRunRequest(run_id="r1"))]
