@@ -74,7 +74,7 @@ def test_a_result_of_a_superseded_attempt_that_is_accepted_is_caught(monkeypatch
     def careless(run: RunState, name: str, attempt: int) -> object:
         return run.tasks.get(name)
 
-    monkeypatch.setattr(engine, "_current", careless)
+    monkeypatch.setattr(RunState, "current", careless)
     assert caught("V3")
 
 

@@ -16,6 +16,9 @@ class FakeLink:
     def send(self, frame: session_pb2.AgentFrame) -> None:
         self._sent.append(frame)
 
+    def save(self, frame: session_pb2.AgentFrame) -> None:
+        self._sent.append(frame)
+
     async def delegate(self, asked: session_pb2.Delegate) -> session_pb2.DelegateResult:
         raise Unimplemented("nobody takes delegations here")
 

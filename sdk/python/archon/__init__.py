@@ -9,7 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from archon.agent import AgentServer, Answer, TaskContext
+    from archon.agent import AgentServer, Answer, Question, TaskContext
     from archon.client import Client, RunHandle
     from archon.errors import ArchonError
     from archon.memory import MemoryGraphClient
@@ -21,6 +21,7 @@ __all__ = [
     "ArchonError",
     "Client",
     "MemoryGraphClient",
+    "Question",
     "Registration",
     "RegistryClient",
     "RunHandle",
@@ -33,6 +34,7 @@ _HOME = {
     "ArchonError": "archon.errors",
     "Client": "archon.client",
     "MemoryGraphClient": "archon.memory",
+    "Question": "archon.agent",
     "Registration": "archon.registry",
     "RegistryClient": "archon.registry",
     "RunHandle": "archon.client",

@@ -199,6 +199,23 @@ class Client:
         request = pb.CancelRunRequest(run_id=run_id, reason=reason)
         return (await self._stub.CancelRun(request, timeout=CALL_TIMEOUT)).run
 
+    async def respond(self, run_id: str, input_id: str, answer: Goal, *, request_id: str = "") -> run_pb2.Run:
+        """Answers a question that a run asks (`run.questions`, the event `input_requested`). The same answer again is
+        no error. Raises UnknownRun, FailedPrecondition (nothing like that is asked), InvalidArgument (it doesn't fit),
+        RequestIdReused."""
+        parts = [common_pb2.Part(text=answer)] if isinstance(answer, str) else answer
+        request = pb.RespondRequest(run_id=run_id, input_id=input_id, parts=parts, request_id=request_id)
+        return (await self._stub.Respond(request, timeout=CALL_TIMEOUT)).run
+
+    async def pause(self, run_id: str) -> run_pb2.Run:
+        """Nothing more is given out until `resume`; what is under way goes on, and the run's clock stands. Raises
+        UnknownRun, FailedPrecondition where it has ended."""
+        return (await self._stub.PauseRun(pb.PauseRunRequest(run_id=run_id), timeout=CALL_TIMEOUT)).run
+
+    async def resume(self, run_id: str) -> run_pb2.Run:
+        """Goes on with a paused run. Raises as `pause` does."""
+        return (await self._stub.ResumeRun(pb.ResumeRunRequest(run_id=run_id), timeout=CALL_TIMEOUT)).run
+
 
 def submit_request(
     goal: Goal,

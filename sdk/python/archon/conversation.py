@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from types import TracebackType
 from typing import Any, Final
 
 import grpc.aio
 
 from archon import status
+from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.api.orchestrator.v1 import orchestrator_service_pb2_grpc, run_pb2
 from archon.errors import ArchonError, DeadlineExceeded, Unavailable
@@ -54,6 +55,14 @@ class Conversation:
     async def cancel(self, run_id: str, reason: str = "") -> run_pb2.Run:
         """Asks for a run to end. Raises UnknownRun."""
         return await self._command(pb.ConverseRequest(cancel=pb.CancelRunRequest(run_id=run_id, reason=reason)))
+
+    async def respond(
+        self, run_id: str, input_id: str, answer: str | Sequence[common_pb2.Part], *, request_id: str = ""
+    ) -> run_pb2.Run:
+        """Answers a question that a run asks. Raises what Client.respond raises."""
+        parts = [common_pb2.Part(text=answer)] if isinstance(answer, str) else answer
+        said = pb.RespondRequest(run_id=run_id, input_id=input_id, parts=parts, request_id=request_id)
+        return await self._command(pb.ConverseRequest(respond=said))
 
     async def done(self) -> None:
         """No more commands: the stream ends after the last event of what is followed."""

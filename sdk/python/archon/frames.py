@@ -19,6 +19,20 @@ from archon.api.agent.v1 import session_pb2
 from archon.api.common.v1 import common_pb2
 from archon.errors import FrameTooLarge
 
+FEATURES: Final = (
+    "cancel",
+    "park",
+    "adopt",
+    "credit",
+    "progress",
+    "record",
+    "drain",
+    "delegate",
+    "budget",
+    "checkpoint",
+)
+"""What both ends can do beyond the smallest member."""
+
 SOFT_BATCH_BYTES: Final = 256 * 1024
 MAX_FRAME_OVERHEAD: Final = 64
 FRAME_HEADER: Final = 6

@@ -65,6 +65,7 @@ def standing(run: RunState, task: Task, now: float) -> Standing:
 
 def remaining(run: RunState, task: Task, now: float) -> float:
     """Seconds left for a task: its own, and of all that wait for it."""
+    now = run.standing_since or now
     if not task.parent:
         return max(0.0, run.deadline - now)
     ends = [run.deadline, *(above.deadline for above in run.lineage(task) if above.deadline)]

@@ -49,7 +49,7 @@ def assign_task(run: RunState, task: Task, now: float) -> agent_pb2.AssignTask:
         assigned.delegation_chain.extend(above.role for above in run.lineage(task)[:-1])
     if run.submission.targets:
         _tell_coordinator(run, task, assigned)
-    if task.children:
+    if task.children or task.checkpoint is not None or task.inputs:
         _resume(run, task, assigned)
     return assigned
 
@@ -92,8 +92,14 @@ def _tell_coordinator(run: RunState, task: Task, assigned: agent_pb2.AssignTask)
 def _resume(run: RunState, task: Task, assigned: agent_pb2.AssignTask) -> None:
     """What earlier attempts left. Results are left out where they get too large together: delegating the same again
     gives each."""
-    if isinstance(task.checkpoint, run_pb2.Delegated):
-        assigned.resume.checkpoint = task.checkpoint.checkpoint
+    match task.checkpoint:
+        case run_pb2.Delegated() | agent_pb2.TaskResult():
+            assigned.resume.checkpoint = task.checkpoint.checkpoint
+        case run_pb2.CheckpointTaken():
+            assigned.resume.checkpoint = task.checkpoint.data
+    for answer in task.inputs:
+        if isinstance(answer, run_pb2.InputGiven):
+            assigned.resume.inputs.extend(answer.parts)
     size = 0
     for key, name in task.children.items():
         child = run.tasks[name]

@@ -10,23 +10,19 @@ from archon import context
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.api.orchestrator.v1 import run_pb2
 from archon.errors import ArchonError, DataLoss, OutOfRange, RunExpired, Unavailable, UnknownRun
-from archon_mesh.core.run import inputs as inp
-from archon_mesh.core.run.codec import encode_inputs
 from archon_mesh.core.run.common import Submission
 from archon_services.orchestrator.convert import from_journal
 from archon_services.orchestrator.convert.read import budget_from_proto
-from archon_services.orchestrator.driver import DEPOSED
 from archon_services.orchestrator.following import RegistryFollower
 from archon_services.orchestrator.journal import Journal, NewRun, RunRow
 from archon_services.orchestrator.journal.memory import same_request
-from archon_services.orchestrator.ports import Delivery
+from archon_services.orchestrator.orders import Orders
 from archon_services.orchestrator.relays import Relays
 from archon_services.orchestrator.runs import Runs
 from archon_services.orchestrator.summary import row_to_proto, run_to_proto
 from archon_services.orchestrator.validation import check_submit, payload_hash, time_of, wants_agent
 
 ANSWER_MARGIN = 0.2
-CANCEL_TIMEOUT = 10.0
 
 
 class Commands:
@@ -36,11 +32,11 @@ class Commands:
         self, runs: Runs, journal: Journal, follower: RegistryFollower, relays: Relays, now: Callable[[], float]
     ) -> None:
         """`now` in wall seconds."""
+        self.orders = Orders(runs, journal, now)
         self._runs = runs
         self._journal = journal
         self._follower = follower
         self._relays = relays
-        self._now = now
 
     async def submit(self, request: pb.SubmitRunRequest) -> tuple[str, bool]:
         """Takes a run on; it is durable when this returns. (run_id, True), or (the same request's run, False). Raises
@@ -157,45 +153,6 @@ class Commands:
         async with self._relays.following(request.run_id, relayed=relayed), aclosing(follow):
             async for events in follow:
                 yield events
-
-    async def cancel(self, run_id: str, reason: str) -> None:
-        """Returns when it is durable that the run is to end, whoever owns it. Raises UnknownRun, Unavailable."""
-        given = inp.Cancel(context.current().identity, reason)
-        moved = True
-        while moved:
-            row = await self.row(run_id)
-            if row.ended_at:
-                return
-            if self._journal.shared and not self._runs.holds(run_id):
-                await self._journal.post(run_id, encode_inputs([given], self._now()))
-                return
-            durable = _Durable()
-            self._runs.deliver(run_id, Delivery(given, durable))
-            moved = await durable.wait()
-
-
-class _Durable:
-    """A receipt that a caller waits for."""
-
-    def __init__(self) -> None:
-        self._done = asyncio.Event()
-        self._moved = False
-
-    def accept(self) -> None:
-        self._done.set()
-
-    def discard(self, reason: str) -> None:
-        self._moved = reason == DEPOSED
-        self._done.set()
-
-    async def wait(self) -> bool:
-        """True where the run has become somebody else's instead. Raises Unavailable."""
-        try:
-            async with asyncio.timeout(context.timeout(CANCEL_TIMEOUT)):
-                await self._done.wait()
-        except TimeoutError:
-            raise Unavailable("the run is being moved, try again", retry_delay=1.0) from None
-        return self._moved
 
 
 def _tenant() -> str:

@@ -16,7 +16,7 @@ from typing import Final
 from archon import status
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.api.orchestrator.v1 import run_pb2
-from archon.errors import ArchonError, InvalidArgument, ResourceExhausted, Unavailable, Unimplemented
+from archon.errors import ArchonError, InvalidArgument, ResourceExhausted, Unavailable
 from archon_services.orchestrator.commands import Commands
 from archon_services.orchestrator.run_size import bounded
 
@@ -123,11 +123,15 @@ class Conversation:
                 reply.run.CopyFrom(bounded(await self._commands.run(request.watch.run_id)))
                 return request.watch
             case "cancel":
-                await self._commands.cancel(request.cancel.run_id, request.cancel.reason)
+                row = await self._commands.row(request.cancel.run_id)
+                await self._commands.orders.cancel(row, request.cancel.reason)
                 reply.run.CopyFrom(bounded(await self._commands.run(request.cancel.run_id)))
                 return None
             case "respond":
-                raise Unimplemented("answers to a run's questions are not served by this orchestrator")
+                row = await self._commands.row(request.respond.run_id)
+                await self._commands.orders.respond(row, request.respond)
+                reply.run.CopyFrom(bounded(await self._commands.run(request.respond.run_id)))
+                return None
         raise InvalidArgument("the message has no command that this orchestrator knows")
 
     def _check_room(self) -> None:

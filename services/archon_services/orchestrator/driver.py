@@ -84,7 +84,7 @@ class RunDriver:
     def offer(self, delivery: Delivery) -> None:
         """Takes an input in. What agents say is bounded by the attempts that are live; of what callers ask, so much
         waits at most: above it ResourceExhausted."""
-        if len(self._inbox) >= MAX_INBOX and isinstance(delivery.given, inp.Cancel):
+        if len(self._inbox) >= MAX_INBOX and isinstance(delivery.given, inp.Command):
             raise ResourceExhausted(f"too much is asked of run {self.run_id} at once", retry_delay=1.0)
         if delivery.posted in self._posted:
             return
@@ -135,7 +135,7 @@ class RunDriver:
     def _leave(self) -> None:
         """What came too late: whoever waits hears that it changes nothing any more, or to ask the run's new owner."""
         for delivery in self._inbox if self._over() else ():
-            asked = isinstance(delivery.given, inp.Cancel)
+            asked = isinstance(delivery.given, inp.Command)
             if delivery.receipt is None or (self.deposed and not asked):
                 continue
             if self.deposed:

@@ -15,7 +15,6 @@ from archon.errors import ArchonError, DataLoss, ResourceExhausted, Unavailable,
 from archon_mesh.core.run import RunState
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.budget import limits
-from archon_mesh.core.run.codec import decode_inputs
 from archon_mesh.core.run.common import Submission
 from archon_services.orchestrator.convert.read import amount_from_usage
 from archon_services.orchestrator.convert.write import stamp
@@ -23,6 +22,7 @@ from archon_services.orchestrator.driver import RunDriver
 from archon_services.orchestrator.folding import fold_run
 from archon_services.orchestrator.journal import CommandRow, Journal, NewRun, RunRow
 from archon_services.orchestrator.ports import Clock, Delivery, Receipt, Transport
+from archon_services.orchestrator.posting import unpack
 from archon_services.orchestrator.quarantine import quarantine
 from archon_services.orchestrator.watchers import Watchers
 
@@ -230,12 +230,6 @@ class Runs:
                 return
         self.watchers.publish(ref.run_id, [event])
 
-    def cancel(self, run_id: str, identity: str, reason: str) -> None:
-        """Asks a run to end; one that has ended is left as it is."""
-        driver = self._drivers.get(run_id)
-        if driver is not None:
-            driver.offer(Delivery(inp.Cancel(identity, reason)))
-
     async def finished(self, run_id: str) -> None:
         """Returns when the run has ended, or isn't ours."""
         driver = self._drivers.get(run_id)
@@ -260,5 +254,4 @@ class Runs:
 
 
 def _delivery(row: CommandRow) -> Delivery:
-    (given,), _ = decode_inputs(row.data)
-    return Delivery(given, posted=row.row_id)
+    return Delivery(unpack(row.data, row.run_id), posted=row.row_id)

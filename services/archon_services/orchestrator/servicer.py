@@ -83,7 +83,7 @@ class OrchestratorServicer(orchestrator_service_pb2_grpc.OrchestratorServiceServ
         return out
 
     async def CancelRun(self, request: pb.CancelRunRequest, context: Any) -> pb.CancelRunResponse:
-        await self._commands.cancel(request.run_id, request.reason)
+        await self._commands.orders.cancel(await self._commands.row(request.run_id), request.reason)
         return pb.CancelRunResponse(run=bounded(await self._commands.run(request.run_id)))
 
     async def Converse(
@@ -93,4 +93,16 @@ class OrchestratorServicer(orchestrator_service_pb2_grpc.OrchestratorServiceServ
             while response := await conversation.next():
                 yield response
 
-    Respond = PauseRun = ResumeRun = PlanRun = EditPlan = ForkRun = RateRun = _not_served
+    async def Respond(self, request: pb.RespondRequest, context: Any) -> pb.RespondResponse:
+        await self._commands.orders.respond(await self._commands.row(request.run_id), request)
+        return pb.RespondResponse(run=bounded(await self._commands.run(request.run_id)))
+
+    async def PauseRun(self, request: pb.PauseRunRequest, context: Any) -> pb.PauseRunResponse:
+        await self._commands.orders.pause(await self._commands.row(request.run_id))
+        return pb.PauseRunResponse(run=bounded(await self._commands.run(request.run_id)))
+
+    async def ResumeRun(self, request: pb.ResumeRunRequest, context: Any) -> pb.ResumeRunResponse:
+        await self._commands.orders.resume(await self._commands.row(request.run_id))
+        return pb.ResumeRunResponse(run=bounded(await self._commands.run(request.run_id)))
+
+    PlanRun = EditPlan = ForkRun = RateRun = _not_served

@@ -42,8 +42,19 @@ def run_to_proto(run: RunState) -> run_pb2.Run:
         stamp(out.end_time, run.end_time)
         if run.failure is not None:
             out.failure.CopyFrom(failure_to_proto(run.failure))
+    out.paused = run.paused
     for task in run.tasks.values():
         out.tasks.append(_task(run, task))
+        asking = task.questions[-1] if task.question and not run.ended else None
+        if isinstance(asking, agent_pb2.TaskResult):
+            asked = asking.input_request
+            out.questions.add(
+                input_id=task.question,
+                task_id=task.task_id,
+                role=task.role,
+                prompt=asked.prompt,
+                schema_json=asked.schema_json,
+            )
         if isinstance(task.payload, agent_pb2.TaskResult):
             _add(out.usage, task.payload.usage)
             if task.result_seq in run.answer_seqs:
@@ -67,8 +78,9 @@ def _task(run: RunState, task: Task) -> run_pb2.Task:
     if task.end_time:
         stamp(out.end_time, task.end_time)
     out.parent_task_id = task.parent
-    if isinstance(task.payload, agent_pb2.TaskResult):
-        out.usage.CopyFrom(task.payload.usage)
+    for said in (*task.questions, task.payload):
+        if isinstance(said, agent_pb2.TaskResult):
+            _add(out.usage, said.usage)
     if task.failure is not None:
         out.failure.CopyFrom(failure_to_proto(task.failure))
     return out
@@ -77,6 +89,8 @@ def _task(run: RunState, task: Task) -> run_pb2.Task:
 def _waiting_for(run: RunState, task: Task) -> str:
     if task.ended or run.ended:
         return ""
+    if task.question:
+        return "a person's answer"
     if task.live:
         open_ones = [run.tasks[one.child] for one in task.delegations.values() if one.child and not one.cancelled]
         roles = sorted({child.role for child in open_ones if not child.answered})

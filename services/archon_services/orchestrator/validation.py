@@ -37,7 +37,7 @@ def check_submit(request: orchestrator_service_pb2.SubmitRunRequest) -> None:
             metadata={"size": str(size), "limit": str(MAX_CHECKED_BYTES)},
             field_violations=[FieldViolation("goal", "too large")],
         )
-    if not any(_says_something(part) for part in request.goal):
+    if not any(says_something(part) for part in request.goal):
         raise EmptyGoal(
             "the goal is empty: say what is to be done",
             field_violations=[FieldViolation("goal", "at least one part must not be empty")],
@@ -50,7 +50,8 @@ def check_submit(request: orchestrator_service_pb2.SubmitRunRequest) -> None:
         )
 
 
-def _says_something(part: common_pb2.Part) -> bool:
+def says_something(part: common_pb2.Part) -> bool:
+    """Whether there is more in it than white space."""
     arm = part.WhichOneof("content")
     return arm is not None and bool(getattr(part, arm).strip())
 

@@ -10,7 +10,7 @@ import pytest
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.client import submit_request
-from archon.errors import EmptyGoal, InvalidArgument, Unavailable, Unimplemented, UnknownRole, UnknownRun
+from archon.errors import EmptyGoal, InvalidArgument, Unavailable, UnknownRole, UnknownRun
 from archon.testing import FakeAgent
 from tests.integration.orchestrator.conftest import Mesh
 from tests.support.services import eventually
@@ -42,8 +42,8 @@ async def test_what_concerns_one_command_is_answered_in_place_and_the_stream_liv
             await conversation.watch("nobody")
         with pytest.raises(InvalidArgument):
             await conversation._command(pb.ConverseRequest())
-        with pytest.raises(Unimplemented):
-            await conversation._command(pb.ConverseRequest(respond=pb.RespondRequest()))
+        with pytest.raises(UnknownRun):
+            await conversation.respond("nobody", "q", "answer")
         run = await conversation.submit(submit_request("x"))
         await conversation.done()
         events = [event async for event in conversation]

@@ -106,8 +106,7 @@ async def test_what_is_not_served_answers_unimplemented_with_a_reason(mesh: Mesh
     channel = connect(mesh.orchestrator.address)
     stub = orchestrator_service_pb2_grpc.OrchestratorServiceStub(channel)
     for call in (
-        stub.Respond(pb.RespondRequest()),
-        stub.PauseRun(pb.PauseRunRequest()),
+        stub.RateRun(pb.RateRunRequest()),
         stub.ForkRun(pb.ForkRunRequest()),
         stub.SubmitRun(
             pb.SubmitRunRequest(goal=[common_pb2.Part(text="x")], strategy=run_pb2.STRATEGY_PLAN),

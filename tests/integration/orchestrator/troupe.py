@@ -25,8 +25,8 @@ class Troupe:
         self._mesh = mesh
         self._stack = stack
 
-    async def __call__(self, role: str, handler: Any, **more: Any) -> AgentServer:
-        settings = AgentSettings(registry=self._mesh.registry.address)
+    async def __call__(self, role: str, handler: Any, *, max_tasks: int = 0, **more: Any) -> AgentServer:
+        settings = AgentSettings(registry=self._mesh.registry.address, max_tasks=max_tasks)
         agent = AgentServer(role, handler=handler, settings=settings, **more)
         await agent.start()
         self._stack.push_async_callback(agent.stop, 0.0)

@@ -63,6 +63,11 @@ EVENTS: list[ev.Event] = [
     ev.BudgetReserved("r.1", 2, "b1", 6, None),
     ev.ResultReceived("r.1", 1, "a", TaskState.COMPLETED, None, None, True),
     ev.ResultReceived("r.1", 1, "a", TaskState.FAILED, None, SPENT),
+    ev.InputRequested("r.1", 1, "a", "r.1/q1", None),
+    ev.InputGiven("r.1", "r.1/q1", "me", "q", "f00d", None),
+    ev.CheckpointTaken("r.1", 1, 5, None),
+    ev.Paused("me"),
+    ev.Resumed("you"),
     ev.Discarded("r.1", 1, "BUDGET_EXHAUSTED"),
     ev.Lost("r.1", 1, "i", GONE),
     ev.Rejected("r.1", 1, "i", GONE, 1_000.000001),
@@ -129,10 +134,37 @@ def test_what_a_result_spent_is_read_from_the_usage_that_it_says() -> None:
     )
 
 
-@pytest.mark.parametrize("arm", ["checkpoint", "input_requested", ""])
+@pytest.mark.parametrize("arm", ["text_delta", "tool_event", ""])
 def test_an_event_that_this_revision_does_not_know_is_data_loss(arm: str) -> None:
     proto = run_pb2.RunEvent(run_id="r", seq=7)
     if arm:
         getattr(proto, arm).SetInParent()
     with pytest.raises(DataLoss, match="event 7 of run r"):
         event_from_proto(proto)
+
+
+def test_a_question_travels_with_its_prompt_its_checkpoint_and_what_the_attempt_spent() -> None:
+    asked = agent_pb2.TaskResult(checkpoint=b"half way")
+    asked.usage.input_tokens = 7
+    asked.input_request.input_id, asked.input_request.schema_json = "q1", "{}"
+    asked.input_request.prompt.add(text="which?")
+    event = ev.InputRequested("r.1", 1, "a", "r.1/q1", asked, Amount(7), True)
+    again = event_from_proto(written(event))
+    assert again == event
+    assert isinstance(again, ev.InputRequested)
+    assert isinstance(again.payload, agent_pb2.TaskResult)
+    assert again.payload.input_request.prompt == asked.input_request.prompt
+    assert again.payload.input_request.schema_json == "{}"
+    assert (again.payload.checkpoint, again.payload.usage) == (b"half way", asked.usage)
+
+
+def test_an_answer_and_a_checkpoint_are_kept_as_they_are() -> None:
+    answer = run_pb2.InputGiven(parts=[common_pb2.Part(text="this one")])
+    given = event_from_proto(written(ev.InputGiven("r.1", "r.1/q1", "me", "", "00", answer)))
+    assert isinstance(given, ev.InputGiven)
+    assert isinstance(given.payload, run_pb2.InputGiven)
+    assert given.payload.parts == answer.parts
+    taken = event_from_proto(written(ev.CheckpointTaken("r.1", 1, 2, run_pb2.CheckpointTaken(size=3, data=b"abc"))))
+    assert isinstance(taken, ev.CheckpointTaken)
+    assert isinstance(taken.payload, run_pb2.CheckpointTaken)
+    assert taken.payload.data == b"abc"

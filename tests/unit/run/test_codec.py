@@ -46,7 +46,12 @@ INPUTS: list[inp.Input] = [
     inp.LostIn("r.1", 1, replace(GONE, retry_delay=None, metadata=())),
     inp.RecordsIn("r.1", 1, 2),
     inp.PublishedIn("r.1", 3, 4),
+    inp.ResultIn("r.1", 1, TaskState.INPUT_REQUIRED, None, input_id="q1", checkpointed=True),
+    inp.CheckpointIn("r.1", 1, 5, 2),
     inp.Cancel("me", "a\nreason"),
+    inp.Respond("r.1/q1", "me", "q", "f00d"),
+    inp.Pause("me"),
+    inp.Resume("me"),
     inp.Tick(),
 ]
 

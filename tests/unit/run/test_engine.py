@@ -231,14 +231,6 @@ def test_nothing_is_dispatched_once_the_run_is_ending() -> None:
     assert run.place("b") == []
 
 
-def test_a_result_that_waits_for_a_person_is_a_typed_failure_while_that_is_not_served() -> None:
-    run = Run("a", ())
-    run.place("a")
-    run.result("a", state=TaskState.INPUT_REQUIRED)
-    assert run.state.failure is not None
-    assert run.state.failure.reason == "NOT_SERVED"
-
-
 def test_a_role_that_refuses_is_final() -> None:
     run = Run("a", ())
     run.place("a")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from archon.api.agent.v1 import agent_pb2
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
-from archon_mesh.core.run import RunState, decide, fold, open_effects
+from archon_mesh.core.run import Alarm, RunState, decide, fold, open_effects
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.codec import decode_inputs, encode_inputs
@@ -52,6 +52,8 @@ INPUTS: st.SearchStrategy[inp.Input] = st.one_of(
         st.booleans(),
         st.integers(0, 2),
         AMOUNTS,
+        st.sampled_from(["", "d1", "d2"]),
+        st.just(False),
     ),
     st.builds(
         inp.DelegateIn,
@@ -71,6 +73,10 @@ INPUTS: st.SearchStrategy[inp.Input] = st.one_of(
         st.integers(0, 2),
         st.sampled_from([(), ("d", "e")]),
     ),
+    st.builds(inp.CheckpointIn, TASKS, ATTEMPTS, st.integers(0, 9), st.integers(0, 2)),
+    st.builds(inp.Respond, st.sampled_from(["r.1/d1", "r.4/d1", "r.2/d2"]), st.just("me"), NAMES, st.just("00")),
+    st.builds(inp.Pause, st.just("me")),
+    st.builds(inp.Resume, st.just("me")),
     st.builds(inp.CancelDelegationIn, TASKS, ATTEMPTS, NAMES, st.integers(0, 9)),
     st.builds(inp.BudgetRequestIn, TASKS, ATTEMPTS, NAMES, st.integers(0, 9), AMOUNTS),
     st.builds(inp.UsageIn, TASKS, ATTEMPTS, AMOUNTS),
@@ -157,7 +163,7 @@ def test_durability_1_and_v6_whatever_comes_the_folded_journal_is_the_live_state
 
 @settings(max_examples=200, deadline=None)
 @given(STEPS)
-def test_v7_a_run_always_ends_when_time_goes_on_and_results_come(steps: list[tuple[float, inp.Input]]) -> None:
+def test_v7_a_run_always_ends_when_time_goes_on_and_people_answer(steps: list[tuple[float, inp.Input]]) -> None:
     submission = Submission("r", "default", "q", "", "pipeline", ("a", "b"), (Edge("a", "b"),), 60.0, None)
     run, now = RunState(), 1_000.0
 
@@ -169,6 +175,10 @@ def test_v7_a_run_always_ends_when_time_goes_on_and_results_come(steps: list[tup
     for wait, one in steps:
         now += wait
         feed(one)
+    assert run.ended or run.standing_since or run.ending or Alarm(run.deadline) in open_effects(run)
+    feed(inp.Resume("me"))
+    for question in [task.question for task in run.tasks.values() if task.question]:
+        feed(inp.Respond(question, "me", "", "00"))
     for _ in range(10):
         now += 61.0
         feed(inp.Tick())

@@ -110,9 +110,12 @@ def open_effects(run: RunState) -> set[Effect]:
             continue
         if task.live:
             _of_attempt(run, task, effects)
-        if task.deadline and not task.answered and run.ending is None:
+        if task.deadline and not task.answered and run.ending is None and not run.standing_since:
             effects.add(Alarm(task.deadline))
-    effects.add(Alarm(run.deadline if run.ending is None else run.ending_since + CANCEL_GRACE))
+    if run.ending is not None:
+        effects.add(Alarm(run.ending_since + CANCEL_GRACE))
+    elif not run.standing_since:
+        effects.add(Alarm(run.deadline))
     return effects
 
 

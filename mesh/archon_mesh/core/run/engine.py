@@ -17,6 +17,8 @@ from archon_mesh.core.run.context import context_of
 from archon_mesh.core.run.delegation import cancel_delegation, delegate, expired
 from archon_mesh.core.run.effects import CANCEL_GRACE
 from archon_mesh.core.run.ending import orphans, stop, then_end
+from archon_mesh.core.run.pausing import pause, respond, resume
+from archon_mesh.core.run.results import result
 from archon_mesh.core.run.state import RunState
 from archon_mesh.core.run.task import Task
 
@@ -87,74 +89,8 @@ def _slot_found(run: RunState, given: inp.SlotFound, now: float) -> list[ev.Even
     return [ev.Dispatched(task.task_id, task.attempt + 1, run.epoch, task.role, given.instance_id, context, reserved)]
 
 
-def _current(run: RunState, name: str, attempt: int) -> Task | None:
-    task = run.tasks.get(name)
-    return task if task is not None and task.live and task.attempt == attempt else None
-
-
-def _result(run: RunState, given: inp.ResultIn, now: float) -> list[ev.Event]:
-    if run.ended or run.submission is None:
-        return []
-    known = run.tasks.get(given.task_id)
-    if known is not None and known.result_seq and known.attempt == given.attempt:
-        return []  # sent again: it counted the first time
-    task = _current(run, given.task_id, given.attempt)
-    recorded: list[ev.Event] = [ev.Recorded(given.task_id, given.attempt, given.records)] if given.records else []
-    if task is None:
-        return [*recorded, ev.Discarded(given.task_id, given.attempt, "ABORTED")]
-    if run.ending is not None:
-        return then_end(run, [*recorded, _after_stop(run, task, given)], {task.task_id})
-    if task.stopping:
-        return [*recorded, _after_stop(run, task, given)]
-    state, failure = _final_state(given)
-    publish = given.publish and state is TaskState.COMPLETED
-    result = ev.ResultReceived(
-        task.task_id, task.attempt, task.role, state, given.payload, failure, publish, given.spent
-    )
-    if task.parent:
-        return [*recorded, result, *orphans(run, task)]
-    if state is not TaskState.COMPLETED:
-        return then_end(run, [*recorded, result], {task.task_id}, TaskState.FAILED, failure)
-    if any(other.state is not TaskState.COMPLETED for other in run.roots() if other is not task):
-        return [*recorded, result, *orphans(run, task)]
-    return then_end(run, [*recorded, result], {task.task_id}, TaskState.COMPLETED)
-
-
-def _after_stop(run: RunState, task: Task, given: inp.ResultIn) -> ev.Event:
-    """What an attempt that is to stop says last. That it stopped is its task's end, with what it had spent; an answer
-    came too late, and nobody gets it."""
-    if given.state is not TaskState.COMPLETED:
-        return ev.ResultReceived(
-            task.task_id,
-            task.attempt,
-            task.role,
-            TaskState.CANCELED,
-            given.payload,
-            task.failure,
-            spent=given.spent,
-        )
-    why = run.failure if run.ending is not None else task.failure
-    return ev.Discarded(task.task_id, task.attempt, why.reason if why else "CANCELLED")
-
-
-def _final_state(given: inp.ResultIn) -> tuple[TaskState, Failure | None]:
-    """A result's state as this engine takes it: what it can't go on from is a failure that says so."""
-    if given.state is TaskState.COMPLETED:
-        return given.state, None
-    if given.state in (TaskState.FAILED, TaskState.REJECTED):
-        silent = Failure("UNKNOWN", "UNKNOWN", "the agent gave no reason")
-        return given.state, given.failure or silent
-    if given.state is TaskState.CANCELED:
-        return TaskState.FAILED, given.failure or Failure(
-            "CANCELLED", "CANCELLED", "the agent cancelled the task itself"
-        )
-    return TaskState.FAILED, Failure(
-        "UNIMPLEMENTED", "NOT_SERVED", f"a result with state {given.state.name} is not served by this orchestrator"
-    )
-
-
 def _reject(run: RunState, given: inp.RejectIn, now: float) -> list[ev.Event]:
-    task = _current(run, given.task_id, given.attempt)
+    task = run.current(given.task_id, given.attempt)
     if run.ended or task is None:
         return []
     delay = min(MAX_REJECT_DELAY, max(given.delay, 0.05 * 2 ** min(task.rejects, 7)))
@@ -169,7 +105,7 @@ def _reject(run: RunState, given: inp.RejectIn, now: float) -> list[ev.Event]:
 
 
 def _lost(run: RunState, given: inp.LostIn, now: float) -> list[ev.Event]:
-    task = _current(run, given.task_id, given.attempt)
+    task = run.current(given.task_id, given.attempt)
     if run.ended or task is None:
         return []
     lost = ev.Lost(task.task_id, task.attempt, task.instance_id, given.failure)
@@ -215,7 +151,7 @@ def _cancel_delegation(run: RunState, given: inp.CancelDelegationIn, now: float)
 
 def _going_on(run: RunState, name: str, attempt: int) -> Task | None:
     """The current attempt's task, unless it is to stop."""
-    task = _current(run, name, attempt)
+    task = run.current(name, attempt)
     return None if task is None or run.ended or run.ending is not None or task.stopping else task
 
 
@@ -250,6 +186,8 @@ def _cancel(run: RunState, given: inp.Cancel, now: float) -> list[ev.Event]:
 def _tick(run: RunState, given: inp.Tick, now: float) -> list[ev.Event]:
     if run.ended or run.submission is None:
         return []
+    if run.standing_since and run.ending is None:
+        return []
     if run.ending is None and now >= run.deadline:
         reason = f"the run's time of {run.submission.timeout:g} s was over"
         failure = Failure("DEADLINE_EXCEEDED", "RUN_TIMEOUT", reason)
@@ -258,6 +196,14 @@ def _tick(run: RunState, given: inp.Tick, now: float) -> list[ev.Event]:
     if run.ending is not None and now >= run.ending_since + CANCEL_GRACE:
         return then_end(run, [], {task.task_id for task in run.live_tasks()})
     return expired(run, now) if run.ending is None else []
+
+
+def _checkpoint(run: RunState, given: inp.CheckpointIn, now: float) -> list[ev.Event]:
+    task = _going_on(run, given.task_id, given.attempt)
+    if task is None:
+        return []
+    recorded = [ev.Recorded(given.task_id, given.attempt, given.records)] if given.records else []
+    return [*recorded, ev.CheckpointTaken(task.task_id, task.attempt, given.sequence, given.payload)]
 
 
 def _records(run: RunState, given: inp.RecordsIn, now: float) -> list[ev.Event]:
@@ -277,7 +223,7 @@ _DECIDE: dict[type, Callable[[RunState, Any, float], list[ev.Event]]] = {
     inp.Submit: _submit,
     inp.Claim: _claim,
     inp.SlotFound: _slot_found,
-    inp.ResultIn: _result,
+    inp.ResultIn: result,
     inp.DelegateIn: _delegate,
     inp.CancelDelegationIn: _cancel_delegation,
     inp.BudgetRequestIn: _budget_request,
@@ -286,6 +232,10 @@ _DECIDE: dict[type, Callable[[RunState, Any, float], list[ev.Event]]] = {
     inp.LostIn: _lost,
     inp.RecordsIn: _records,
     inp.PublishedIn: _published,
+    inp.CheckpointIn: _checkpoint,
     inp.Cancel: _cancel,
+    inp.Respond: respond,
+    inp.Pause: pause,
+    inp.Resume: resume,
     inp.Tick: _tick,
 }

@@ -114,6 +114,56 @@ class ResultReceived:
 
 
 @dataclass(frozen=True, slots=True)
+class InputRequested:
+    """The attempt is over: a person is asked, and the run's clock stands until the answer. `input_id` is unique in the
+    run; `checkpointed` where the payload brings a checkpoint along."""
+
+    task_id: str
+    attempt: int
+    role: str
+    input_id: str
+    payload: Payload = field(compare=False)
+    spent: Amount = NOTHING
+    checkpointed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class InputGiven:
+    """A person has answered: the task that asked may be given out again. `digest` stands for what was said."""
+
+    task_id: str
+    input_id: str
+    identity: str
+    request_id: str
+    digest: str
+    payload: Payload = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointTaken:
+    """The next attempt goes on from `payload`. `sequence` is the place of the frame that brought it."""
+
+    task_id: str
+    attempt: int
+    sequence: int
+    payload: Payload = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Paused:
+    """Nothing more is given out; what is under way goes on, and the run's clock stands."""
+
+    identity: str
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """The run goes on."""
+
+    identity: str
+
+
+@dataclass(frozen=True, slots=True)
 class Discarded:
     """A result came that doesn't count: of a superseded attempt, or too late."""
 
@@ -210,6 +260,11 @@ Event = (
     | DelegationCancelled
     | BudgetReserved
     | ResultReceived
+    | InputRequested
+    | InputGiven
+    | CheckpointTaken
+    | Paused
+    | Resumed
     | Discarded
     | Lost
     | Rejected

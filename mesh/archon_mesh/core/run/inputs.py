@@ -44,6 +44,21 @@ class ResultIn:
     publish: bool = True
     records: int = 0
     spent: Amount = NOTHING
+    input_id: str = ""
+    """Of the question, where a person is asked."""
+
+    checkpointed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointIn:
+    """An attempt hands over what the next one is to go on from. `sequence` is the frame's place among its own."""
+
+    task_id: str
+    attempt: int
+    sequence: int
+    records: int = 0
+    payload: Payload = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,9 +160,37 @@ class Cancel:
 
 
 @dataclass(frozen=True, slots=True)
+class Respond:
+    """A person answers a question. `digest` stands for the answer, `payload` is it."""
+
+    input_id: str
+    identity: str
+    request_id: str
+    digest: str
+    payload: Payload = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Somebody asks that nothing more be given out."""
+
+    identity: str
+
+
+@dataclass(frozen=True, slots=True)
+class Resume:
+    """Somebody asks for a paused run to go on."""
+
+    identity: str
+
+
+@dataclass(frozen=True, slots=True)
 class Tick:
     """Time has passed."""
 
+
+Command = Cancel | Respond | Pause | Resume
+"""What callers ask of a run."""
 
 Input = (
     Submit
@@ -162,6 +205,10 @@ Input = (
     | LostIn
     | RecordsIn
     | PublishedIn
+    | CheckpointIn
     | Cancel
+    | Respond
+    | Pause
+    | Resume
     | Tick
 )

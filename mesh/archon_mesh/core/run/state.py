@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from archon_mesh.core.run import events as ev
+from archon_mesh.core.run import pausing
 from archon_mesh.core.run.common import NO_LIMIT, NOTHING, Amount, Failure, Submission, TaskState, quantize
 from archon_mesh.core.run.task import Delegation, Task
 
@@ -24,6 +25,12 @@ class RunState:
     by_role: dict[str, str] = field(default_factory=dict)
     """The run's own tasks, those that nobody delegated."""
     spent: Amount = NOTHING
+    paused: bool = False
+    standing_since: float = 0.0
+    """When its clock was stopped (wall seconds), 0 while it goes; `stood` is how long it stood before, in seconds."""
+    stood: float = 0.0
+    responses: dict[str, str] = field(default_factory=dict)
+    """What people answered, by request id, as its digest."""
     ending: TaskState | None = None
     ending_since: float = 0.0
     failure: Failure | None = None
@@ -39,17 +46,22 @@ class RunState:
 
     @property
     def deadline(self) -> float:
-        """When the run's time is over, in wall seconds."""
-        return self.create_time + (self.submission.timeout if self.submission else 0.0)
+        """When the run's time is over, in wall seconds; while its clock stands, as if it went on now."""
+        return self.create_time + self.stood + (self.submission.timeout if self.submission else 0.0)
 
     def ready(self, task: Task) -> bool:
         """True where the task may be given out as soon as somebody has room."""
-        if task.live or self.ending is not None or task.state.final:
+        if task.live or self.ending is not None or task.state.final or self.paused or task.question:
             return False
         for name in task.predecessors:  # noqa: SIM110 - asked in every step
             if self.tasks[name].state is not TaskState.COMPLETED:
                 return False
         return True
+
+    def current(self, name: str, attempt: int) -> Task | None:
+        """The task whose attempt that is, where it is the current one and under way."""
+        task = self.tasks.get(name)
+        return task if task is not None and task.live and task.attempt == attempt else None
 
     def live_tasks(self) -> list[Task]:
         """Tasks with an attempt that is under way."""
@@ -123,6 +135,16 @@ def _delegated(run: RunState, event: ev.Delegated, time: float) -> None:
             deadline=quantize(time + event.timeout),
             budget=event.budget,
         )
+
+
+def _checkpoint_taken(run: RunState, event: ev.CheckpointTaken, time: float) -> None:
+    task = run.tasks[event.task_id]
+    task.checkpoint, task.applied = event.payload, max(task.applied, event.sequence)
+
+
+def _input_requested(run: RunState, event: ev.InputRequested, time: float) -> None:
+    pausing.input_requested(run, event, time)
+    _spend(run, run.tasks[event.task_id], event.spent)
 
 
 def _delegation_cancelled(run: RunState, event: ev.DelegationCancelled, time: float) -> None:
@@ -250,6 +272,11 @@ _FOLD: dict[type, _Step] = {
     ev.DelegationCancelled: _delegation_cancelled,
     ev.BudgetReserved: _budget_reserved,
     ev.ResultReceived: _result,
+    ev.InputRequested: _input_requested,
+    ev.InputGiven: pausing.input_given,
+    ev.CheckpointTaken: _checkpoint_taken,
+    ev.Paused: pausing.paused,
+    ev.Resumed: pausing.resumed,
     ev.Discarded: _discarded,
     ev.Lost: _lost,
     ev.Rejected: _rejected,

@@ -52,6 +52,12 @@ class Task:
     applied: int = 0
     checkpoint: Payload = field(default=None, compare=False)
     """What brought the last checkpoint."""
+    question: str = ""
+    """The id of what a person is asked now; empty: nothing."""
+    questions: tuple[Payload, ...] = field(default=(), compare=False)
+    """All that people were asked, in order."""
+    inputs: tuple[Payload, ...] = field(default=(), compare=False)
+    """What people have answered, in order."""
     reserved: Amount = NOTHING
     spent: Amount = NOTHING
     result_seq: int = 0

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from archon import context, status
+from archon.agent.outcome import to_result
 from archon.agent.questions import Questions
 from archon.agent.task import TaskContext, without_payload
 from archon.agent.values import TaskRejected
@@ -144,6 +145,12 @@ class HeldTask:
         if self.session is not None:
             self.session.queue.put(frame, droppable=not sequenced)
 
+    def save(self, frame: session_pb2.AgentFrame) -> None:
+        """Sends a checkpoint, the calls that it rests on before it."""
+        if self.working and self.agreed("checkpoint"):
+            self.send_records()
+            self.send(frame)
+
     def agreed(self, feature: str) -> bool:
         """Whether frames of this kind may be sent; they may wait where there is no stream."""
         return self.session is None or feature in self.session.agreed
@@ -198,7 +205,7 @@ class HeldTask:
         try:
             if isinstance(outcome, BaseException):
                 return self._failed(outcome)
-            return self._task.completed(outcome)
+            return to_result(self._task, outcome)
         except Exception as error:  # noqa: BLE001 - an answer, or an error's text, that can't be sent
             return self._failed(error)
 
@@ -225,6 +232,12 @@ class _Link:
             self._held.send(frame, sequenced=False)
         elif not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._held.send, frame, False)
+
+    def save(self, frame: session_pb2.AgentFrame) -> None:
+        if threading.get_ident() == self._thread:
+            self._held.save(frame)
+        elif not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._held.save, frame)
 
     async def delegate(self, asked: session_pb2.Delegate) -> session_pb2.DelegateResult:
         return await self._held.questions.delegate(asked)

@@ -8,9 +8,10 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Final
 
 from archon.agent.direct import run_task
-from archon.agent.session import FEATURES, PROTOCOL
+from archon.agent.session import PROTOCOL
 from archon.api.agent.v1 import agent_service_pb2, agent_service_pb2_grpc
 from archon.errors import ResourceExhausted
+from archon.frames import FEATURES
 from archon.interceptors import raw_messages
 from archon.registry.convert import registration_to_proto
 

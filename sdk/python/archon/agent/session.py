@@ -27,7 +27,7 @@ from archon.errors import (
     UnknownFrame,
     WrongInstance,
 )
-from archon.frames import SOFT_BATCH_BYTES, FrameQueue, Verdict, split, task_of
+from archon.frames import FEATURES, SOFT_BATCH_BYTES, FrameQueue, Verdict, split, task_of
 
 if TYPE_CHECKING:
     from archon.agent.server import AgentServer
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 PROTOCOL: Final = 1
-FEATURES: Final = ("cancel", "park", "adopt", "credit", "progress", "record", "drain", "delegate", "budget")
 
 LEAST_MESSAGE_BYTES: Final = 128 * 1024
 """No orchestrator may take less in one message: failures and deltas must fit."""

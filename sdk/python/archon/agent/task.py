@@ -10,14 +10,15 @@ from itertools import count
 from typing import Any, Protocol
 
 from archon.agent.granted import Granted
-from archon.agent.values import Answer, ContextItem, Delegated, DelegationTarget, clean, text_of
+from archon.agent.values import ContextItem, Delegated, DelegationTarget, clean, text_of
 from archon.api.agent.v1 import agent_pb2, session_pb2
 from archon.api.common.v1 import common_pb2
-from archon.errors import ArchonError, BudgetExhausted, FieldViolation, InvalidArgument
+from archon.errors import BudgetExhausted, FieldViolation, FrameTooLarge, InvalidArgument
 from archon.status import from_failure
 
 MAX_RECORD_BYTES = 1024 * 1024
 MAX_DELTA_CHARS = 16 * 1024
+MAX_CHECKPOINT = 1024 * 1024
 
 
 class Link(Protocol):
@@ -25,6 +26,10 @@ class Link(Protocol):
 
     def send(self, frame: session_pb2.AgentFrame) -> None:
         """Something that may be dropped."""
+        ...
+
+    def save(self, frame: session_pb2.AgentFrame) -> None:
+        """A checkpoint: it isn't lost."""
         ...
 
     async def delegate(self, asked: session_pb2.Delegate) -> session_pb2.DelegateResult:
@@ -142,6 +147,23 @@ class TaskContext:
         """What the last attempt that left one left; empty where none did."""
         return self._assigned.resume.checkpoint
 
+    @property
+    def inputs(self) -> Sequence[common_pb2.Part]:
+        """What people have answered to the questions of earlier attempts, in order."""
+        return self._assigned.resume.inputs
+
+    @property
+    def input_text(self) -> str:
+        """The text among them, joined."""
+        return text_of(self.inputs)
+
+    def save(self, checkpoint: bytes) -> None:
+        """Leaves what a later attempt is to go on from, as its `checkpoint`; the last one counts. Opaque to the
+        mesh. Does nothing where the orchestrator takes none. Raises FrameTooLarge above 1 MiB."""
+        if len(checkpoint) > MAX_CHECKPOINT:
+            raise FrameTooLarge(f"a checkpoint of {len(checkpoint):,} bytes; at most {MAX_CHECKPOINT:,} are kept")
+        self._link.save(session_pb2.AgentFrame(checkpoint=session_pb2.Checkpoint(data=checkpoint)))
+
     def remaining(self) -> float | None:
         """Seconds left for this task; None where there is no end."""
         return None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
@@ -253,28 +275,10 @@ class TaskContext:
         records, self._records = self._records, []
         return records
 
-    def completed(self, answer: object) -> agent_pb2.TaskResult:
-        """What a handler returned, as a completed result. For the server. Raises ArchonError for anything but a string,
-        None (no text) or an Answer."""
-        if answer is None:
-            answer = ""
-        if isinstance(answer, str):
-            answer = Answer(answer)
-        if not isinstance(answer, Answer):
-            raise ArchonError(
-                f"the handler of {self.role or 'this role'} returned {type(answer).__name__}, not str or Answer"
-            )
-        result = agent_pb2.TaskResult(
-            state=common_pb2.TASK_STATE_COMPLETED,
-            output=answer.parts,
-            usage=answer.usage or self.usage,
-            used=[item.ref for item in self._assigned.context],
-            no_publish=not answer.publish,
-            metadata=answer.metadata,
-        )
-        if answer.text:
-            result.output.add(text=clean(answer.text))
-        return result
+    @property
+    def used(self) -> list[common_pb2.MemoryRef]:
+        """Which upstream answers it was given."""
+        return [item.ref for item in self._assigned.context]
 
 
 def without_payload(record: agent_pb2.CallRecord) -> agent_pb2.CallRecord:

@@ -32,6 +32,22 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
+class Question:
+    """Return it from a handler to ask a person: the attempt is over, its slot free, and the run's clock stands. The
+    answer comes with the next attempt, on any instance, as `task.inputs`, beside `checkpoint` as `task.checkpoint`.
+
+    `schema_json` is a JSON Schema (2020-12) that the answer must fit, empty for free text. `input_id` is unique in the
+    task; where it is empty it is made of the attempt. `parts` go before `text`.
+    """
+
+    text: str = ""
+    schema_json: str = ""
+    checkpoint: bytes = b""
+    input_id: str = ""
+    parts: Sequence[common_pb2.Part] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class DelegationTarget:
     """A role that a coordinating task may delegate to."""
 

@@ -14,10 +14,10 @@ from archon.api.agent.v1 import agent_pb2, agent_service_pb2, agent_service_pb2_
 from archon.api.common.v1 import common_pb2
 from archon.channel import agent_options
 from archon.errors import ArchonError
+from archon.frames import FEATURES
 
 MAX_FRAMES: Final = 100_000
 METHOD: Final = "/archon.api.agent.v1.AgentService/Session"
-FEATURES: Final = ("cancel", "park", "adopt", "credit", "progress", "record", "drain", "delegate", "budget")
 
 
 class FakeOrchestrator:

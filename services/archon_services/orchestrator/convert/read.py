@@ -193,6 +193,32 @@ def _result(event: run_pb2.RunEvent) -> ev.Event:
     )
 
 
+def _input_requested(event: run_pb2.RunEvent) -> ev.Event:
+    said = event.input_requested
+    payload = agent_pb2.TaskResult(state=common_pb2.TASK_STATE_INPUT_REQUIRED, checkpoint=said.checkpoint)
+    asked = payload.input_request
+    asked.input_id, asked.schema_json = said.input_id, said.schema_json
+    asked.prompt.MergeFrom(said.prompt)
+    if said.HasField("usage"):
+        payload.usage.CopyFrom(said.usage)
+    return ev.InputRequested(
+        event.task.task_id,
+        event.task.attempt,
+        said.role,
+        said.input_id,
+        payload,
+        amount_from_usage(said.usage),
+        bool(said.checkpoint),
+    )
+
+
+def _input_given(event: run_pb2.RunEvent) -> ev.Event:
+    said = event.input_given
+    return ev.InputGiven(
+        event.task.task_id, said.input_id, said.identity, said.request_id, said.payload_hash.hex(), said
+    )
+
+
 def _rejected(event: run_pb2.RunEvent) -> ev.Event:
     said = event.rejected
     return ev.Rejected(
@@ -229,6 +255,13 @@ _READ: dict[str | None, Callable[[run_pb2.RunEvent], ev.Event]] = {
     "delegation_cancelled": _delegation_cancelled,
     "budget_reserved": _budget_reserved,
     "result": _result,
+    "input_requested": _input_requested,
+    "input_given": _input_given,
+    "checkpoint": lambda event: ev.CheckpointTaken(
+        event.task.task_id, event.task.attempt, event.checkpoint.sequence, event.checkpoint
+    ),
+    "paused": lambda event: ev.Paused(event.paused.identity),
+    "resumed": lambda event: ev.Resumed(event.resumed.identity),
     "discarded": lambda event: ev.Discarded(
         event.task.task_id, event.task.attempt, reason_name(event.discarded.reason)
     ),

@@ -138,6 +138,39 @@ def _result(out: run_pb2.RunEvent, event: ev.ResultReceived) -> None:
         to.failure.CopyFrom(failure_to_proto(event.failure))
 
 
+def _input_requested(out: run_pb2.RunEvent, event: ev.InputRequested) -> None:
+    to = out.input_requested
+    to.input_id, to.role = event.input_id, event.role
+    said = event.payload
+    if isinstance(said, agent_pb2.TaskResult):
+        to.prompt.MergeFrom(said.input_request.prompt)
+        to.schema_json, to.checkpoint = said.input_request.schema_json, said.checkpoint
+        if said.HasField("usage"):
+            to.usage.CopyFrom(said.usage)
+
+
+def _input_given(out: run_pb2.RunEvent, event: ev.InputGiven) -> None:
+    if isinstance(event.payload, run_pb2.InputGiven):
+        out.input_given.CopyFrom(event.payload)
+    to = out.input_given
+    to.input_id, to.identity, to.request_id = event.input_id, event.identity, event.request_id
+    to.payload_hash = bytes.fromhex(event.digest)
+
+
+def _checkpoint_taken(out: run_pb2.RunEvent, event: ev.CheckpointTaken) -> None:
+    if isinstance(event.payload, run_pb2.CheckpointTaken):
+        out.checkpoint.CopyFrom(event.payload)
+    out.checkpoint.sequence = event.sequence
+
+
+def _paused(out: run_pb2.RunEvent, event: ev.Paused) -> None:
+    out.paused.identity = event.identity
+
+
+def _resumed(out: run_pb2.RunEvent, event: ev.Resumed) -> None:
+    out.resumed.identity = event.identity
+
+
 def _discarded(out: run_pb2.RunEvent, event: ev.Discarded) -> None:
     out.discarded.reason = failure_pb2.ErrorReason.Value("ERROR_REASON_" + event.reason)
 
@@ -197,6 +230,11 @@ _WRITE: dict[type, Callable[[run_pb2.RunEvent, Any], None]] = {
     ev.DelegationCancelled: _delegation_cancelled,
     ev.BudgetReserved: _budget_reserved,
     ev.ResultReceived: _result,
+    ev.InputRequested: _input_requested,
+    ev.InputGiven: _input_given,
+    ev.CheckpointTaken: _checkpoint_taken,
+    ev.Paused: _paused,
+    ev.Resumed: _resumed,
     ev.Discarded: _discarded,
     ev.Lost: _lost,
     ev.Rejected: _rejected,

@@ -19,7 +19,13 @@ from archon_services.orchestrator.convert.failures import failure_from_error, fa
 from archon_services.orchestrator.convert.write import stamp
 from archon_services.orchestrator.ports import Delivery, Inbox, Standing
 from archon_services.orchestrator.sessions.binding import Binding, FrameReceipt, Key, key_of
-from archon_services.orchestrator.sessions.reading import Resolve, budget_input, delegate_input, result_input
+from archon_services.orchestrator.sessions.reading import (
+    Resolve,
+    budget_input,
+    checkpoint_input,
+    delegate_input,
+    result_input,
+)
 from archon_services.orchestrator.sessions.slots import Slots
 
 _log = logging.getLogger(__name__)
@@ -159,7 +165,7 @@ class Attempts:
             binding.channel.acked(frame.ack)
         if frame.sequence and arm != "reject" and not self._in_order(binding, frame.sequence):
             return
-        if binding.concluded and arm in ("delegate", "cancel_delegation", "budget_request"):
+        if binding.concluded and arm in ("delegate", "cancel_delegation", "budget_request", "checkpoint"):
             return  # nothing of an attempt comes after its result
         match arm:
             case "record":
@@ -175,6 +181,9 @@ class Attempts:
                 ref, named = binding.ref, frame.cancel_delegation.delegation_id
                 cancelled = inp.CancelDelegationIn(ref.task_id, ref.attempt, named, frame.sequence)
                 self._deliver(binding, frame, cancelled)
+            case "checkpoint":
+                records, binding.records = tuple(binding.records), []
+                self._deliver(binding, frame, checkpoint_input(frame, len(records)), records)
             case "budget_request":
                 self._deliver(binding, frame, budget_input(frame))
             case "adopted":

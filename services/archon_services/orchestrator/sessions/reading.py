@@ -37,7 +37,16 @@ def result_input(ref: common_pb2.TaskRef, said: agent_pb2.TaskResult, records: i
         not said.no_publish,
         records,
         amount_from_usage(said.usage),
+        said.input_request.input_id[:MAX_KEY],
+        bool(said.checkpoint),
     )
+
+
+def checkpoint_input(frame: session_pb2.AgentFrame, records: int) -> inp.CheckpointIn:
+    """What a later attempt is to go on from."""
+    data = frame.checkpoint.data
+    payload = run_pb2.CheckpointTaken(size=len(data), data=data)
+    return inp.CheckpointIn(frame.task.task_id, frame.task.attempt, frame.sequence, records, payload)
 
 
 def delegate_input(frame: session_pb2.AgentFrame, records: int, resolve: Resolve) -> inp.DelegateIn:

@@ -25,12 +25,11 @@ from archon.errors import (
     SessionNotOpen,
     Unavailable,
 )
-from archon.frames import SOFT_BATCH_BYTES, FrameQueue, split, task_of
+from archon.frames import FEATURES, SOFT_BATCH_BYTES, FrameQueue, split, task_of
 from archon_services.orchestrator.convert.write import stamp
 
 METHOD: Final = "/archon.api.agent.v1.AgentService/Session"
 PROTOCOL: Final = 1
-FEATURES: Final = ("cancel", "park", "adopt", "credit", "progress", "record", "drain", "delegate", "budget")
 SLIP: Final = 0.5
 
 

@@ -93,6 +93,8 @@ class Run(_message.Message):
     METADATA_FIELD_NUMBER: _builtins.int
     EDGES_FIELD_NUMBER: _builtins.int
     PARENT_RUN_ID_FIELD_NUMBER: _builtins.int
+    PAUSED_FIELD_NUMBER: _builtins.int
+    QUESTIONS_FIELD_NUMBER: _builtins.int
     run_id: _builtins.str
     """Made by the server."""
     tenant: _builtins.str
@@ -107,6 +109,8 @@ class Run(_message.Message):
     """The last event of its journal."""
     parent_run_id: _builtins.str
     """The run that this one was forked from, or that it is a child of."""
+    paused: _builtins.bool
+    """True: nothing more is dispatched until it is resumed."""
     @_builtins.property
     def goal(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Part]:
         """The goal."""
@@ -143,6 +147,10 @@ class Run(_message.Message):
     def edges(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Edge]:
         """The graph as it stood at the submit, among the run's roles."""
 
+    @_builtins.property
+    def questions(self) -> _containers.RepeatedCompositeFieldContainer[Global___Question]:
+        """What people are asked, oldest first."""
+
     def __init__(
         self,
         *,
@@ -162,14 +170,56 @@ class Run(_message.Message):
         metadata: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         edges: _abc.Iterable[_common_pb2.Edge] | None = ...,
         parent_run_id: _builtins.str = ...,
+        paused: _builtins.bool = ...,
+        questions: _abc.Iterable[Global___Question] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "end_time", b"end_time", "failure", b"failure", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["answers", b"answers", "create_time", b"create_time", "edges", b"edges", "end_time", b"end_time", "failure", b"failure", "goal", b"goal", "last_seq", b"last_seq", "metadata", b"metadata", "parent_run_id", b"parent_run_id", "run_id", b"run_id", "session_id", b"session_id", "state", b"state", "strategy", b"strategy", "tasks", b"tasks", "tenant", b"tenant", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answers", b"answers", "create_time", b"create_time", "edges", b"edges", "end_time", b"end_time", "failure", b"failure", "goal", b"goal", "last_seq", b"last_seq", "metadata", b"metadata", "parent_run_id", b"parent_run_id", "paused", b"paused", "questions", b"questions", "run_id", b"run_id", "session_id", b"session_id", "state", b"state", "strategy", b"strategy", "tasks", b"tasks", "tenant", b"tenant", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Run: _TypeAlias = Run  # noqa: Y015
+
+@_typing.final
+class Question(_message.Message):
+    """A question of a run that waits for its answer."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    INPUT_ID_FIELD_NUMBER: _builtins.int
+    TASK_ID_FIELD_NUMBER: _builtins.int
+    ROLE_FIELD_NUMBER: _builtins.int
+    PROMPT_FIELD_NUMBER: _builtins.int
+    SCHEMA_JSON_FIELD_NUMBER: _builtins.int
+    input_id: _builtins.str
+    """Unique in the run; what Respond names."""
+    task_id: _builtins.str
+    """The task that asks."""
+    role: _builtins.str
+    """Its role."""
+    schema_json: _builtins.str
+    """JSON Schema of the answer; empty: free text."""
+    @_builtins.property
+    def prompt(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Part]:
+        """The question."""
+
+    def __init__(
+        self,
+        *,
+        input_id: _builtins.str = ...,
+        task_id: _builtins.str = ...,
+        role: _builtins.str = ...,
+        prompt: _abc.Iterable[_common_pb2.Part] | None = ...,
+        schema_json: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["input_id", b"input_id", "prompt", b"prompt", "role", b"role", "schema_json", b"schema_json", "task_id", b"task_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Question: _TypeAlias = Question  # noqa: Y015
 
 @_typing.final
 class Task(_message.Message):
@@ -304,6 +354,9 @@ class RunEvent(_message.Message):
     CLAIMED_FIELD_NUMBER: _builtins.int
     BUDGET_RESERVED_FIELD_NUMBER: _builtins.int
     DELEGATION_CANCELLED_FIELD_NUMBER: _builtins.int
+    INPUT_GIVEN_FIELD_NUMBER: _builtins.int
+    PAUSED_FIELD_NUMBER: _builtins.int
+    RESUMED_FIELD_NUMBER: _builtins.int
     TEXT_DELTA_FIELD_NUMBER: _builtins.int
     TOOL_EVENT_FIELD_NUMBER: _builtins.int
     run_id: _builtins.str
@@ -387,6 +440,18 @@ class RunEvent(_message.Message):
         """A delegation is not needed any more."""
 
     @_builtins.property
+    def input_given(self) -> Global___InputGiven:
+        """A person has answered."""
+
+    @_builtins.property
+    def paused(self) -> Global___RunPaused:
+        """Nothing more is dispatched until the run is resumed."""
+
+    @_builtins.property
+    def resumed(self) -> Global___RunResumed:
+        """The run goes on."""
+
+    @_builtins.property
     def text_delta(self) -> Global___TextDelta:
         """Passing: more of an answer's text."""
 
@@ -418,14 +483,17 @@ class RunEvent(_message.Message):
         claimed: Global___Claimed | None = ...,
         budget_reserved: Global___BudgetReserved | None = ...,
         delegation_cancelled: Global___DelegationCancelled | None = ...,
+        input_given: Global___InputGiven | None = ...,
+        paused: Global___RunPaused | None = ...,
+        resumed: Global___RunResumed | None = ...,
         text_delta: Global___TextDelta | None = ...,
         tool_event: Global___ToolActivity | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["budget_reserved", b"budget_reserved", "cancel_requested", b"cancel_requested", "checkpoint", b"checkpoint", "claimed", b"claimed", "delegated", b"delegated", "delegation_cancelled", b"delegation_cancelled", "discarded", b"discarded", "dispatched", b"dispatched", "event", b"event", "input_requested", b"input_requested", "lost", b"lost", "published", b"published", "recorded", b"recorded", "rejected", b"rejected", "result", b"result", "run_state", b"run_state", "submitted", b"submitted", "task", b"task", "task_state", b"task_state", "text_delta", b"text_delta", "time", b"time", "tool_event", b"tool_event"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["budget_reserved", b"budget_reserved", "cancel_requested", b"cancel_requested", "checkpoint", b"checkpoint", "claimed", b"claimed", "delegated", b"delegated", "delegation_cancelled", b"delegation_cancelled", "discarded", b"discarded", "dispatched", b"dispatched", "event", b"event", "input_given", b"input_given", "input_requested", b"input_requested", "lost", b"lost", "paused", b"paused", "published", b"published", "recorded", b"recorded", "rejected", b"rejected", "result", b"result", "resumed", b"resumed", "run_state", b"run_state", "submitted", b"submitted", "task", b"task", "task_state", b"task_state", "text_delta", b"text_delta", "time", b"time", "tool_event", b"tool_event"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["budget_reserved", b"budget_reserved", "cancel_requested", b"cancel_requested", "checkpoint", b"checkpoint", "claimed", b"claimed", "delegated", b"delegated", "delegation_cancelled", b"delegation_cancelled", "discarded", b"discarded", "dispatched", b"dispatched", "event", b"event", "input_requested", b"input_requested", "lost", b"lost", "published", b"published", "recorded", b"recorded", "rejected", b"rejected", "result", b"result", "run_id", b"run_id", "run_state", b"run_state", "seq", b"seq", "submitted", b"submitted", "task", b"task", "task_state", b"task_state", "text_delta", b"text_delta", "time", b"time", "tool_event", b"tool_event"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["budget_reserved", b"budget_reserved", "cancel_requested", b"cancel_requested", "checkpoint", b"checkpoint", "claimed", b"claimed", "delegated", b"delegated", "delegation_cancelled", b"delegation_cancelled", "discarded", b"discarded", "dispatched", b"dispatched", "event", b"event", "input_given", b"input_given", "input_requested", b"input_requested", "lost", b"lost", "paused", b"paused", "published", b"published", "recorded", b"recorded", "rejected", b"rejected", "result", b"result", "resumed", b"resumed", "run_id", b"run_id", "run_state", b"run_state", "seq", b"seq", "submitted", b"submitted", "task", b"task", "task_state", b"task_state", "text_delta", b"text_delta", "time", b"time", "tool_event", b"tool_event"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["submitted", "run_state", "task_state", "dispatched", "delegated", "published", "result", "input_requested", "recorded", "lost", "rejected", "discarded", "cancel_requested", "checkpoint", "claimed", "budget_reserved", "delegation_cancelled", "text_delta", "tool_event"]  # noqa: Y015
+    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["submitted", "run_state", "task_state", "dispatched", "delegated", "published", "result", "input_requested", "recorded", "lost", "rejected", "discarded", "cancel_requested", "checkpoint", "claimed", "budget_reserved", "delegation_cancelled", "input_given", "paused", "resumed", "text_delta", "tool_event"]  # noqa: Y015
     _WhichOneofArgType_event: _TypeAlias = _typing.Literal["event", b"event"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_event) -> _WhichOneofReturnType_event | None: ...
 
@@ -971,20 +1039,31 @@ Global___ResultReceived: _TypeAlias = ResultReceived  # noqa: Y015
 
 @_typing.final
 class InputRequested(_message.Message):
-    """A person is asked."""
+    """A person is asked. The attempt is over, its slot is free, and the run's clock stands."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     INPUT_ID_FIELD_NUMBER: _builtins.int
     PROMPT_FIELD_NUMBER: _builtins.int
     SCHEMA_JSON_FIELD_NUMBER: _builtins.int
+    ROLE_FIELD_NUMBER: _builtins.int
+    CHECKPOINT_FIELD_NUMBER: _builtins.int
+    USAGE_FIELD_NUMBER: _builtins.int
     input_id: _builtins.str
-    """Which question."""
+    """Which question: unique in the run."""
     schema_json: _builtins.str
     """JSON Schema of the answer."""
+    role: _builtins.str
+    """The role that asks."""
+    checkpoint: _builtins.bytes
+    """What the next attempt goes on from."""
     @_builtins.property
     def prompt(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Part]:
         """The question."""
+
+    @_builtins.property
+    def usage(self) -> _common_pb2.Usage:
+        """What the attempt spent."""
 
     def __init__(
         self,
@@ -992,14 +1071,101 @@ class InputRequested(_message.Message):
         input_id: _builtins.str = ...,
         prompt: _abc.Iterable[_common_pb2.Part] | None = ...,
         schema_json: _builtins.str = ...,
+        role: _builtins.str = ...,
+        checkpoint: _builtins.bytes = ...,
+        usage: _common_pb2.Usage | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["input_id", b"input_id", "prompt", b"prompt", "schema_json", b"schema_json"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["checkpoint", b"checkpoint", "input_id", b"input_id", "prompt", b"prompt", "role", b"role", "schema_json", b"schema_json", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___InputRequested: _TypeAlias = InputRequested  # noqa: Y015
+
+@_typing.final
+class InputGiven(_message.Message):
+    """A person has answered."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    INPUT_ID_FIELD_NUMBER: _builtins.int
+    PARTS_FIELD_NUMBER: _builtins.int
+    IDENTITY_FIELD_NUMBER: _builtins.int
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    PAYLOAD_HASH_FIELD_NUMBER: _builtins.int
+    input_id: _builtins.str
+    """Which question."""
+    identity: _builtins.str
+    """Who, from credentials."""
+    request_id: _builtins.str
+    """The request id it came with."""
+    payload_hash: _builtins.bytes
+    """Of what it said (SHA-256)."""
+    @_builtins.property
+    def parts(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Part]:
+        """The answer."""
+
+    def __init__(
+        self,
+        *,
+        input_id: _builtins.str = ...,
+        parts: _abc.Iterable[_common_pb2.Part] | None = ...,
+        identity: _builtins.str = ...,
+        request_id: _builtins.str = ...,
+        payload_hash: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["identity", b"identity", "input_id", b"input_id", "parts", b"parts", "payload_hash", b"payload_hash", "request_id", b"request_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___InputGiven: _TypeAlias = InputGiven  # noqa: Y015
+
+@_typing.final
+class RunPaused(_message.Message):
+    """The run is paused."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    IDENTITY_FIELD_NUMBER: _builtins.int
+    identity: _builtins.str
+    """Who asked for it, from credentials."""
+    def __init__(
+        self,
+        *,
+        identity: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["identity", b"identity"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RunPaused: _TypeAlias = RunPaused  # noqa: Y015
+
+@_typing.final
+class RunResumed(_message.Message):
+    """The run goes on."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    IDENTITY_FIELD_NUMBER: _builtins.int
+    identity: _builtins.str
+    """Who asked for it, from credentials."""
+    def __init__(
+        self,
+        *,
+        identity: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["identity", b"identity"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RunResumed: _TypeAlias = RunResumed  # noqa: Y015
 
 @_typing.final
 class Recorded(_message.Message):
@@ -1144,16 +1310,24 @@ class CheckpointTaken(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     SIZE_FIELD_NUMBER: _builtins.int
+    DATA_FIELD_NUMBER: _builtins.int
+    SEQUENCE_FIELD_NUMBER: _builtins.int
     size: _builtins.int
     """How large, in bytes."""
+    data: _builtins.bytes
+    """What the next attempt goes on from."""
+    sequence: _builtins.int
+    """The frame's place among those of its attempt."""
     def __init__(
         self,
         *,
         size: _builtins.int = ...,
+        data: _builtins.bytes = ...,
+        sequence: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["size", b"size"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["data", b"data", "sequence", b"sequence", "size", b"size"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

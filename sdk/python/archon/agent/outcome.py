@@ -1,0 +1,52 @@
+"""What a handler returned, as a result on the wire."""
+
+from __future__ import annotations
+
+from archon.agent.task import MAX_CHECKPOINT, TaskContext
+from archon.agent.values import Answer, Question, clean
+from archon.api.agent.v1 import agent_pb2
+from archon.api.common.v1 import common_pb2
+from archon.errors import ArchonError, FrameTooLarge
+
+
+def to_result(task: TaskContext, returned: object) -> agent_pb2.TaskResult:
+    """An answer, or a question to a person. Raises ArchonError for anything but a string, None (no text), an Answer or
+    a Question, FrameTooLarge for a checkpoint above 1 MiB."""
+    match returned:
+        case Question():
+            return _asking(task, returned)
+        case Answer():
+            return _completed(task, returned)
+        case str() | None:
+            return _completed(task, Answer(returned or ""))
+    raise ArchonError(
+        f"the handler of {task.role or 'this role'} returned {type(returned).__name__}, not str, Answer or Question"
+    )
+
+
+def _completed(task: TaskContext, answer: Answer) -> agent_pb2.TaskResult:
+    result = agent_pb2.TaskResult(
+        state=common_pb2.TASK_STATE_COMPLETED,
+        output=answer.parts,
+        usage=answer.usage or task.usage,
+        used=task.used,
+        no_publish=not answer.publish,
+        metadata=answer.metadata,
+    )
+    if answer.text:
+        result.output.add(text=clean(answer.text))
+    return result
+
+
+def _asking(task: TaskContext, asked: Question) -> agent_pb2.TaskResult:
+    if len(asked.checkpoint) > MAX_CHECKPOINT:
+        raise FrameTooLarge(f"a checkpoint of {len(asked.checkpoint):,} bytes; at most {MAX_CHECKPOINT:,} are kept")
+    result = agent_pb2.TaskResult(
+        state=common_pb2.TASK_STATE_INPUT_REQUIRED, usage=task.usage, checkpoint=asked.checkpoint
+    )
+    request = result.input_request
+    request.input_id, request.schema_json = asked.input_id or f"q{task.attempt}", asked.schema_json
+    request.prompt.extend(asked.parts)
+    if asked.text:
+        request.prompt.add(text=clean(asked.text))
+    return result

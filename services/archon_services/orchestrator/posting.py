@@ -1,0 +1,30 @@
+"""A command as it waits in the journal for the owner of its run: the input, and its content apart from it."""
+
+from __future__ import annotations
+
+from archon.api.orchestrator.v1 import run_pb2
+from archon.errors import DataLoss
+from archon_mesh.core.run import inputs as inp
+from archon_mesh.core.run.codec import decode_inputs, encode_inputs
+from archon_services.orchestrator.convert import from_journal
+
+
+def pack(given: inp.Command, now: float) -> bytes:
+    """`now` in wall seconds."""
+    payload = b""
+    if isinstance(given, inp.Respond) and isinstance(given.payload, run_pb2.InputGiven):
+        payload = given.payload.SerializeToString()
+    return encode_inputs([given], now) + b"\n" + payload  # JSON on one line has no newline
+
+
+def unpack(data: bytes, run_id: str) -> inp.Input:
+    """What `pack` was given. Raises DataLoss."""
+    head, _, payload = data.partition(b"\n")
+    try:
+        (given,), _ = decode_inputs(head)
+    except (ValueError, LookupError, TypeError) as error:
+        raise DataLoss(f"a command for run {run_id} can't be read", metadata={"run_id": run_id}) from error
+    if isinstance(given, inp.Respond):
+        said = from_journal(run_pb2.InputGiven, payload, run_id)
+        return inp.Respond(given.input_id, given.identity, given.request_id, given.digest, said)
+    return given
