@@ -25,9 +25,12 @@ class OrchestratorSettings(ServiceSettings):
     memory: str = Field(
         default="127.0.0.1:7102", description="host:port of the memory service; empty: nothing is published"
     )
-    journal: str = Field(default_factory=default_journal, description="a file, or 'memory' to survive nothing")
+    journal: str = Field(
+        default_factory=default_journal, description="a file, postgresql://..., or 'memory' to survive nothing"
+    )
     journal_sync: Literal["full", "normal"] = Field(
-        default="full", description="full survives a power cut, normal the death of the process"
+        default="full",
+        description="of a file: full survives a power cut, normal the death of the process; PostgreSQL is always full",
     )
     max_runs: int = Field(default=5_000, ge=1, description="runs under way at once; above it RESOURCE_EXHAUSTED")
     compact_after: float = Field(

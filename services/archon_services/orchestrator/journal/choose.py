@@ -1,0 +1,29 @@
+"""The one place that knows the stores by name. What a store needs is imported only where it is chosen."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from archon.errors import InvalidArgument
+from archon_services.orchestrator.journal.memory import MemoryJournal
+from archon_services.orchestrator.journal.port import Journal
+from archon_services.postgres.dsn import is_dsn
+
+
+def open_journal(journal: str, sync: Literal["full", "normal"] = "full") -> Journal:
+    """The journal that a setting names, not opened yet: `memory`, `postgresql://...`, else a file. `sync` is SQLite's;
+    PostgreSQL commits as under `full`. Raises InvalidArgument where an address can't be read."""
+    if journal == "memory":
+        return MemoryJournal()
+    if is_dsn(journal):
+        from archon_services.orchestrator.journal.postgres import PostgresJournal
+
+        return PostgresJournal(journal)
+    if "://" in journal:
+        raise InvalidArgument(
+            "a journal is 'memory', a file, or the address of a PostgreSQL database (postgresql://...)"
+        )
+    from archon_services.orchestrator.journal.sqlite import SqliteJournal
+
+    return SqliteJournal(Path(journal), sync=sync)

@@ -1,0 +1,89 @@
+"""The tables as the newest revision leaves them; a test holds the migrations to it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from sqlalchemy import BigInteger, Boolean, Column, Double, Identity, Index, Integer, LargeBinary, MetaData, Table, Text
+from sqlalchemy import false as sql_false
+from sqlalchemy import text as sql_text
+
+from archon_services.postgres.migrations import Schema
+
+SCHEMA: Final = Schema(
+    "archon_journal", folder=Path(__file__).parent / "migrations", head="0001", lock=0x6172_6368_6A6F_7572
+)
+
+metadata: Final = MetaData(schema=SCHEMA.name)
+
+
+def _text(name: str, *, key: bool = False) -> Column[str]:
+    return Column(name, Text, nullable=False, primary_key=key)
+
+
+def _number(name: str, *, key: bool = False) -> Column[int]:
+    return Column(name, BigInteger, nullable=False, primary_key=key, autoincrement=False)
+
+
+def _bytes(name: str) -> Column[bytes]:
+    return Column(name, LargeBinary, nullable=False)
+
+
+runs: Final = Table(
+    "runs",
+    metadata,
+    _text("run_id", key=True),
+    _text("tenant"),
+    _text("session_id"),
+    _text("owner"),
+    _number("epoch"),
+    _number("last_seq"),
+    Column("state", Integer, nullable=False),
+    _text("batch_id"),
+    _number("records"),  # how many the run has
+    Column("created_at", Double, nullable=False),
+    Column("ended_at", Double, nullable=False),
+    Column("compacted", Boolean, nullable=False, server_default=sql_false()),
+    Column("summary", LargeBinary, nullable=False, server_default=sql_text("''::bytea")),
+)
+_open, _ended = runs.c.ended_at == 0, runs.c.ended_at > 0
+Index("runs_newest", runs.c.tenant, runs.c.created_at, runs.c.run_id)
+Index(
+    "runs_of_session",
+    *(runs.c.tenant, runs.c.session_id, runs.c.created_at, runs.c.run_id),
+    postgresql_where=runs.c.session_id != "",
+)
+Index("runs_open", runs.c.created_at, runs.c.run_id, postgresql_where=_open)
+Index("runs_ended", runs.c.ended_at, postgresql_where=_ended)
+Index("runs_to_compact", runs.c.ended_at, postgresql_where=_ended & ~runs.c.compacted)
+
+events: Final = Table("events", metadata, _text("run_id", key=True), _number("seq", key=True), _bytes("data"))
+inputs: Final = Table("inputs", metadata, _text("run_id", key=True), _number("last_seq", key=True), _bytes("data"))
+records: Final = Table(
+    "records", metadata, _text("run_id", key=True), _number("ordinal", key=True), _text("role"), _bytes("data")
+)
+requests: Final = Table(
+    "requests",
+    metadata,
+    _text("tenant", key=True),
+    _text("request_id", key=True),
+    _bytes("payload_hash"),
+    _text("run_id"),
+    Column("expires_at", Double, nullable=False, server_default=sql_text("0")),  # 0: while its run is there
+)
+Index("requests_of_run", requests.c.run_id)
+Index("requests_expiring", requests.c.expires_at, postgresql_where=requests.c.expires_at > 0)
+
+outbox: Final = Table(
+    "outbox",
+    metadata,
+    Column("row_id", BigInteger, Identity(always=True), primary_key=True),
+    _text("run_id"),
+    _number("epoch"),
+    _text("scope"),
+    _text("role"),
+    _text("task_id"),
+    _number("seq"),
+    _bytes("content"),  # UTF-8; as text PostgreSQL would refuse U+0000, which a model may well answer
+)

@@ -1,0 +1,85 @@
+"""What isn't an append: plain text where it is always the same, SQLAlchemy's language where parts of it come and go."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from sqlalchemy import BigInteger, Select, any_, bindparam, select, tuple_
+from sqlalchemy.dialects.postgresql import ARRAY
+
+from archon_services.orchestrator.journal.port import OutboxRow, Publication, RunRow
+from archon_services.orchestrator.journal.postgres.schema import records, runs
+from archon_services.orchestrator.journal.schema import RUN_COLUMNS
+
+REQUEST: Final = "SELECT payload_hash, run_id FROM archon_journal.requests WHERE tenant = $1 AND request_id = $2"
+EVENTS: Final = "SELECT data FROM archon_journal.events WHERE run_id = $1 AND seq > $2 ORDER BY seq LIMIT $3"
+INPUTS: Final = "SELECT last_seq, data FROM archon_journal.inputs WHERE run_id = $1 ORDER BY last_seq"
+RUN: Final = f"SELECT {RUN_COLUMNS} FROM archon_journal.runs WHERE run_id = $1"
+OPEN_RUNS: Final = "SELECT run_id FROM archon_journal.runs WHERE ended_at = 0 ORDER BY created_at, run_id"
+CLAIM: Final = f"""
+UPDATE archon_journal.runs SET owner = $2, epoch = epoch + 1 WHERE run_id = $1 AND ended_at = 0 RETURNING {RUN_COLUMNS}
+"""
+OUTBOX: Final = """
+SELECT row_id, run_id, epoch, scope, role, task_id, seq, content FROM archon_journal.outbox ORDER BY row_id LIMIT $1
+"""
+PUBLISHED: Final = "DELETE FROM archon_journal.outbox WHERE row_id = ANY($1::bigint[])"
+COMPACTABLE: Final = """
+SELECT run_id FROM archon_journal.runs WHERE ended_at > 0 AND NOT compacted AND ended_at < $1 ORDER BY ended_at LIMIT $2
+"""
+COMPACT: Final = """
+WITH gone AS (
+  UPDATE archon_journal.runs SET compacted = true, summary = $2 WHERE run_id = $1
+), e AS (DELETE FROM archon_journal.events WHERE run_id = $1
+), i AS (DELETE FROM archon_journal.inputs WHERE run_id = $1)
+DELETE FROM archon_journal.records WHERE run_id = $1
+"""
+DELETED_AT_ONCE: Final = 100
+FORGET_REQUESTS: Final = "DELETE FROM archon_journal.requests WHERE expires_at > 0 AND expires_at < $1"
+DELETE: Final = f"""
+WITH gone AS MATERIALIZED (
+  SELECT run_id FROM archon_journal.runs WHERE ended_at > 0 AND ended_at < $1
+  ORDER BY ended_at LIMIT {DELETED_AT_ONCE} FOR UPDATE SKIP LOCKED
+), q AS (
+  UPDATE archon_journal.requests SET expires_at = $2 WHERE run_id = ANY(ARRAY(SELECT run_id FROM gone))
+), e AS (DELETE FROM archon_journal.events WHERE run_id = ANY(ARRAY(SELECT run_id FROM gone))
+), i AS (DELETE FROM archon_journal.inputs WHERE run_id = ANY(ARRAY(SELECT run_id FROM gone))
+), r AS (DELETE FROM archon_journal.records WHERE run_id = ANY(ARRAY(SELECT run_id FROM gone)))
+DELETE FROM archon_journal.runs WHERE run_id = ANY(ARRAY(SELECT run_id FROM gone)) RETURNING run_id
+"""
+"""SKIP LOCKED: two replicas that sweep at once share the work."""
+
+_RUN: Final = [runs.c[name] for name in RUN_COLUMNS.split(", ")]
+
+
+def list_runs(
+    tenant: str, session_id: str, states: Sequence[int], before: tuple[float, str] | None, limit: int
+) -> Select[Any]:
+    """Newest first, along an index that has the order."""
+    found = select(*_RUN).where(runs.c.tenant == tenant)
+    if session_id:
+        found = found.where(runs.c.session_id == session_id, runs.c.session_id != "")
+    if states:
+        found = found.where(runs.c.state == any_(bindparam("states", list(states), ARRAY(BigInteger))))
+    if before is not None:
+        found = found.where(tuple_(runs.c.created_at, runs.c.run_id) < tuple_(*before))
+    return found.order_by(runs.c.created_at.desc(), runs.c.run_id.desc()).limit(limit)
+
+
+def list_records(run_id: str, role: str, after: int, limit: int) -> Select[Any]:
+    """Along the primary key."""
+    found = select(records.c.ordinal, records.c.data).where(records.c.run_id == run_id, records.c.ordinal > after)
+    if role:
+        found = found.where(records.c.role == role)
+    return found.order_by(records.c.ordinal).limit(limit)
+
+
+def run_row(row: Any) -> RunRow:
+    """A row of RUN_COLUMNS."""
+    return RunRow(*row)
+
+
+def outbox_row(row: Any) -> OutboxRow:
+    """A row of OUTBOX."""
+    row_id, run_id, epoch, scope, role, task_id, seq, content = row
+    return OutboxRow(row_id, run_id, epoch, Publication(scope, role, task_id, seq, content.decode()))
