@@ -19,7 +19,7 @@ def setup_logging(level: str, service: str) -> None:
     logging.basicConfig(
         level=level.upper(), stream=sys.stderr, format=f"%(asctime)s %(levelname)-7s {service} %(name)s: %(message)s"
     )
-    for noisy in ("grpc", "httpx", "openai", "asyncio"):
+    for noisy in ("grpc", "httpx", "openai", "asyncio", "alembic"):
         logging.getLogger(noisy).setLevel(max(logging.WARNING, logging.getLogger().level))
 
 

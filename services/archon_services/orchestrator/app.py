@@ -6,14 +6,12 @@ import logging
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from pathlib import Path
 
 from archon.api.orchestrator.v1 import orchestrator_service_pb2_grpc, run_pb2
 from archon.server import GrpcServer, Service
 from archon_services.orchestrator.commands import Commands
 from archon_services.orchestrator.following import RegistryFollower
-from archon_services.orchestrator.journal import Journal, MemoryJournal
-from archon_services.orchestrator.journal.sqlite import SqliteJournal
+from archon_services.orchestrator.journal.choose import open_journal
 from archon_services.orchestrator.ownership import Ownership
 from archon_services.orchestrator.ports import SystemClock
 from archon_services.orchestrator.publisher import Publisher
@@ -31,7 +29,7 @@ _log = logging.getLogger(__name__)
 async def orchestrator_app(settings: OrchestratorSettings) -> AsyncIterator[str]:
     """Serves until the block ends; yields host:port. Runs that an earlier process left go on at once."""
     async with AsyncExitStack() as stack:
-        journal = _journal(settings)
+        journal = open_journal(settings.journal, settings.journal_sync)
         await journal.open()
         stack.push_async_callback(journal.close)
         clock = SystemClock()
@@ -73,12 +71,6 @@ def _new_owner() -> str:
 
 def _new_id() -> str:
     return uuid.uuid4().hex
-
-
-def _journal(settings: OrchestratorSettings) -> Journal:
-    if settings.journal == "memory":
-        return MemoryJournal()
-    return SqliteJournal(Path(settings.journal), sync=settings.journal_sync)
 
 
 def _publishes(events: list[run_pb2.RunEvent]) -> bool:

@@ -3,27 +3,36 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
 
 from archon.errors import FailedPrecondition, RequestIdReused
 from archon_services.orchestrator.journal import Append, Journal, MemoryJournal, NewRun, Outcome, Publication, RecordRow
+from archon_services.orchestrator.journal.postgres import PostgresJournal
 from archon_services.orchestrator.journal.sqlite import SqliteJournal
 
-STORES = ["memory", "sqlite-full", "sqlite-normal"]
+STORES = ["memory", "sqlite-full", "sqlite-normal", "postgres"]
 
 
-def make(store: str, folder: Path) -> Journal:
-    if store == "memory":
-        return MemoryJournal()
-    return SqliteJournal(folder / "journal.db", sync="full" if store == "sqlite-full" else "normal")
+@pytest.fixture
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], Journal]:
+    """Makes journals of a store, all over the same file or database of this test."""
+
+    def make(store: str) -> Journal:
+        if store == "postgres":
+            return PostgresJournal(request.getfixturevalue("postgres_dsn"))
+        if store == "memory":
+            return MemoryJournal()
+        return SqliteJournal(tmp_path / "journal.db", sync="full" if store == "sqlite-full" else "normal")
+
+    return make
 
 
 @pytest.fixture(params=STORES)
-async def journal(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Journal]:
-    store = make(request.param, tmp_path)
+async def journal(request: pytest.FixtureRequest, place: Callable[[str], Journal]) -> AsyncIterator[Journal]:
+    store = place(request.param)
     await store.open()
     yield store
     await store.close()
@@ -178,12 +187,14 @@ async def test_durability_7_an_ended_run_is_compacted_to_its_summary_and_later_d
 
 
 @pytest.mark.parametrize("store", STORES[1:])
-async def test_what_was_acknowledged_is_there_after_the_file_is_opened_again(store: str, tmp_path: Path) -> None:
-    first = make(store, tmp_path)
+async def test_what_was_acknowledged_is_there_after_the_store_is_opened_again(
+    store: str, place: Callable[[str], Journal]
+) -> None:
+    first = place(store)
     await first.open()
     await first.create(new("r", "q"), step("r", 0, 2))
     await first.close()
-    second = make(store, tmp_path)
+    second = place(store)
     await second.open()
     assert len(await second.events("r", 0)) == 2
     assert await second.open_runs() == ["r"]
@@ -191,8 +202,8 @@ async def test_what_was_acknowledged_is_there_after_the_file_is_opened_again(sto
     await second.close()
 
 
-async def test_durability_5_a_second_process_cannot_open_the_same_file(tmp_path: Path) -> None:
-    first, second = make("sqlite-full", tmp_path), make("sqlite-full", tmp_path)
+async def test_durability_5_a_second_process_cannot_open_the_same_file(place: Callable[[str], Journal]) -> None:
+    first, second = place("sqlite-full"), place("sqlite-full")
     await first.open()
     with pytest.raises(FailedPrecondition, match="in use by another orchestrator"):
         await second.open()

@@ -9,9 +9,9 @@ from pathlib import Path
 from archon_services.orchestrator.journal import Journal, MemoryJournal, Outcome, OwnerRow, Publication
 from archon_services.orchestrator.journal.schema import VERSION
 from archon_services.orchestrator.journal.sqlite import SqliteJournal
-from tests.integration.journal.test_conformance import journal, new, step
+from tests.integration.journal.test_conformance import journal, new, place, step
 
-__all__ = ["journal"]
+__all__ = ["journal", "place"]
 
 
 def one(owner: str, revision: int = 1) -> OwnerRow:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from archon.errors import ArchonError
-from archon_services.orchestrator.journal.port import Append, Outcome
+from archon_services.orchestrator.journal.rows import Append, Outcome
 from archon_services.postgres.connections import Connection
 
 CHILDREN: Final = """
@@ -27,6 +27,10 @@ CHILDREN: Final = """
   FROM {moved} JOIN unnest(
     ${7}::text[], ${8}::text[], ${9}::text[], ${10}::text[], ${11}::bigint[], ${12}::bytea[]
   ) AS o (run_id, scope, role, task_id, seq, content) USING (run_id)
+), taken AS (
+  DELETE FROM archon_journal.commands WHERE row_id = ANY(ARRAY(
+    SELECT row_id FROM {moved} JOIN unnest(${13}::text[], ${14}::bigint[]) AS t (run_id, row_id) USING (run_id)
+  ))
 )
 SELECT run_id FROM {moved}
 """
@@ -36,7 +40,7 @@ SELECT run_id FROM {moved}
 def children_sql(moved: str, first: int) -> str:
     """The rest of a statement whose CTE `moved` gives run_id, epoch, last_seq, inputs and records (how many there
     were); its parameters begin at $`first`."""
-    return CHILDREN.format(*range(first, first + 13), moved=moved)
+    return CHILDREN.format(*range(first, first + 15), moved=moved)
 
 
 def children(appends: Sequence[Append]) -> list[list[Any]]:
@@ -54,7 +58,8 @@ def children(appends: Sequence[Append]) -> list[list[Any]]:
         for append in appends
         for one in append.publications
     ]
-    return [*columns(events, 3), *columns(records, 4), *columns(outbox, 6)]
+    taken = [(append.run_id, row_id) for append in appends for row_id in append.taken]
+    return [*columns(events, 3), *columns(records, 4), *columns(outbox, 6), *columns(taken, 2)]
 
 
 def columns(rows: Sequence[tuple[Any, ...]], width: int) -> list[list[Any]]:

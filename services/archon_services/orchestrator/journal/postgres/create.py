@@ -8,8 +8,8 @@ from typing import Final
 
 from archon.errors import AlreadyExists, ArchonError, RequestIdReused, Unavailable
 from archon_services.orchestrator.journal.memory import same_request
-from archon_services.orchestrator.journal.port import Append, NewRun
 from archon_services.orchestrator.journal.postgres.append import children, children_sql, columns
+from archon_services.orchestrator.journal.rows import Append, NewRun
 from archon_services.postgres.connections import Connection
 
 
@@ -25,9 +25,10 @@ CREATE: Final = """
 WITH given AS (
   SELECT * FROM unnest(
     $1::text[], $2::text[], $3::text[], $4::bytea[], $5::text[], $6::text[], $7::bigint[], $8::bigint[], $9::integer[],
-    $10::float8[], $11::float8[], $12::text[], $13::bigint[], $14::bytea[]
+    $10::float8[], $11::float8[], $12::text[], $13::bigint[], $14::bytea[],
+    $15::integer[]
   ) AS g (run_id, tenant, request_id, payload_hash, session_id, owner, epoch, new_seq, state, created_at, ended_at,
-          batch_id, records, inputs)
+          batch_id, records, inputs, revision)
 ), asked AS (
   INSERT INTO archon_journal.requests (tenant, request_id, payload_hash, run_id)
   SELECT tenant, request_id, payload_hash, run_id FROM given WHERE request_id <> ''
@@ -35,14 +36,15 @@ WITH given AS (
   RETURNING run_id
 ), made AS (
   INSERT INTO archon_journal.runs
-    (run_id, tenant, session_id, owner, epoch, last_seq, state, batch_id, records, created_at, ended_at)
-  SELECT run_id, tenant, session_id, owner, epoch, new_seq, state, batch_id, records, created_at, ended_at
+    (run_id, tenant, session_id, owner, epoch, last_seq, state, batch_id, records, created_at, ended_at, revision)
+  SELECT
+    run_id, tenant, session_id, owner, epoch, new_seq, state, batch_id, records, created_at, ended_at, revision
   FROM given WHERE request_id = '' OR run_id IN (SELECT run_id FROM asked)
   ON CONFLICT DO NOTHING
   RETURNING run_id
 ), moved AS (
   SELECT run_id, epoch, 0 AS last_seq, inputs, 0 AS records FROM made JOIN given USING (run_id)
-)""" + children_sql("moved", 15)
+)""" + children_sql("moved", 16)
 
 AGAIN: Final = """
 SELECT g.n, q.payload_hash, q.run_id, r.batch_id
@@ -74,11 +76,12 @@ async def send_creations(
             one.first.batch_id,
             len(one.first.records),
             one.first.inputs,
+            one.new.revision,
         )
         for one in ordered
     ]
     firsts = [one.first for one in ordered]
-    made = {row[0] for row in await connection.fetch(CREATE, *columns(rows, 14), *children(firsts))}
+    made = {row[0] for row in await connection.fetch(CREATE, *columns(rows, 15), *children(firsts))}
     others = [(n, one.new) for n, one in enumerate(creations) if one.new.run_id not in made]
     results: list[tuple[str, bool] | ArchonError] = [(one.new.run_id, True) for one in creations]
     if others:

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
-from archon_services.orchestrator.journal.port import Append, NewRun, OutboxRow, Outcome, RunRow
 from archon_services.orchestrator.journal.postgres import statements as sql
 from archon_services.orchestrator.journal.postgres.append import send_appends
 from archon_services.orchestrator.journal.postgres.create import Creation, send_creations
+from archon_services.orchestrator.journal.postgres.owners import PostgresOwners
 from archon_services.orchestrator.journal.postgres.schema import SCHEMA
+from archon_services.orchestrator.journal.rows import Append, NewRun, OutboxRow, Outcome, RunRow
 from archon_services.postgres.connections import Connections, dial
 from archon_services.postgres.dsn import parse_dsn
 from archon_services.postgres.lane import Lane
@@ -24,8 +25,8 @@ APPLICATION: Final = "archon-orchestrator"
 """What the database's own views call us."""
 
 
-class PostgresJournal:
-    """Appends and new runs each go through a lane of their own, in groups; the rest through a small pool: six
+class PostgresJournal(PostgresOwners):
+    """Appends and new runs each go through a lane of their own, in groups; the rest through a small pool: seven
     connections at most. Every call ends within some 20 seconds, and every error is one of our tree.
 
     Raises InvalidArgument where the address can't be read.
@@ -35,7 +36,7 @@ class PostgresJournal:
 
     def __init__(self, dsn: str) -> None:
         self._dsn = parse_dsn(dsn)
-        self._connections = Connections(self._dsn, APPLICATION)
+        super().__init__(Connections(self._dsn, APPLICATION), Connections(self._dsn, APPLICATION, size=1))
         connect = partial(dial, self._dsn, APPLICATION)
         where = self._dsn.shown
         self._appends = Lane[Append, Outcome](connect, send_appends, lambda one: one.run_id, where=where)
@@ -48,6 +49,7 @@ class PostgresJournal:
         version of Archon wrote it or the database refuses us, Unavailable where it isn't there."""
         await migrate(self._dsn, SCHEMA, APPLICATION)
         await self._connections.open()
+        await self._beats.open()
         if (await self._connections.fetch("SELECT current_setting('fsync')"))[0][0] != "on":
             _log.warning("the database at %s has fsync off: a power cut loses what was acknowledged", self._dsn.shown)
         self._appends.start()
@@ -57,6 +59,7 @@ class PostgresJournal:
         """Sends what waits, then lets go of the database. Idempotent."""
         await self._creations.close()
         await self._appends.close()
+        await self._beats.close()
         await self._connections.close()
 
     async def create(self, new: NewRun, first: Append) -> tuple[str, bool]:
@@ -98,15 +101,6 @@ class PostgresJournal:
         text, values = rendered(sql.list_runs(tenant, session_id, states, before, limit))
         return [sql.run_row(row) for row in await self._connections.fetch(text, *values)]
 
-    async def open_runs(self) -> list[str]:
-        """See the port."""
-        return [row[0] for row in await self._connections.fetch(sql.OPEN_RUNS)]
-
-    async def claim(self, run_id: str, owner: str) -> RunRow | None:
-        """See the port. Repeated after a lost connection it may take two epochs, which does no harm."""
-        rows = await self._connections.fetch(sql.CLAIM, run_id, owner)
-        return sql.run_row(rows[0]) if rows else None
-
     async def records(
         self, run_id: str, *, role: str = "", after: int = 0, limit: int = 100
     ) -> list[tuple[int, bytes]]:
@@ -114,9 +108,9 @@ class PostgresJournal:
         text, values = rendered(sql.list_records(run_id, role, after, limit))
         return [(row[0], row[1]) for row in await self._connections.fetch(text, *values)]
 
-    async def outbox(self, limit: int = 100) -> list[OutboxRow]:
+    async def outbox(self, owner: str, limit: int = 100) -> list[OutboxRow]:
         """See the port."""
-        return [sql.outbox_row(row) for row in await self._connections.fetch(sql.OUTBOX, limit)]
+        return [sql.outbox_row(row) for row in await self._connections.fetch(sql.OUTBOX, owner, limit)]
 
     async def published(self, row_ids: Sequence[int]) -> None:
         """See the port."""

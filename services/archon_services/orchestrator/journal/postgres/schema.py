@@ -12,7 +12,7 @@ from sqlalchemy import text as sql_text
 from archon_services.postgres.migrations import Schema
 
 SCHEMA: Final = Schema(
-    "archon_journal", folder=Path(__file__).parent / "migrations", head="0001", lock=0x6172_6368_6A6F_7572
+    "archon_journal", folder=Path(__file__).parent / "migrations", head="0002", lock=0x6172_6368_6A6F_7572
 )
 
 metadata: Final = MetaData(schema=SCHEMA.name)
@@ -46,6 +46,9 @@ runs: Final = Table(
     Column("ended_at", Double, nullable=False),
     Column("compacted", Boolean, nullable=False, server_default=sql_false()),
     Column("summary", LargeBinary, nullable=False, server_default=sql_text("''::bytea")),
+    Column("revision", Integer, nullable=False, server_default=sql_text("1")),
+    Column("stalled", Integer, nullable=False, server_default=sql_text("0")),
+    Column("claimed_seq", BigInteger, nullable=False, server_default=sql_text("-1")),
 )
 _open, _ended = runs.c.ended_at == 0, runs.c.ended_at > 0
 Index("runs_newest", runs.c.tenant, runs.c.created_at, runs.c.run_id)
@@ -55,6 +58,7 @@ Index(
     postgresql_where=runs.c.session_id != "",
 )
 Index("runs_open", runs.c.created_at, runs.c.run_id, postgresql_where=_open)
+Index("runs_open_of_owner", runs.c.owner, runs.c.created_at, runs.c.run_id, postgresql_where=_open)
 Index("runs_ended", runs.c.ended_at, postgresql_where=_ended)
 Index("runs_to_compact", runs.c.ended_at, postgresql_where=_ended & ~runs.c.compacted)
 
@@ -87,3 +91,20 @@ outbox: Final = Table(
     _number("seq"),
     _bytes("content"),  # UTF-8; as text PostgreSQL would refuse U+0000, which a model may well answer
 )
+
+owners: Final = Table(
+    "owners",
+    metadata,
+    _text("owner", key=True),
+    _text("address"),
+    Column("revision", Integer, nullable=False),
+    _number("beat"),
+)
+commands: Final = Table(
+    "commands",
+    metadata,
+    Column("row_id", BigInteger, Identity(always=True), primary_key=True),
+    _text("run_id"),
+    _bytes("data"),
+)
+Index("commands_of_run", commands.c.run_id, commands.c.row_id)

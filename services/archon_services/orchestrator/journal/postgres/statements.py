@@ -8,20 +8,19 @@ from typing import Any, Final
 from sqlalchemy import BigInteger, Select, any_, bindparam, select, tuple_
 from sqlalchemy.dialects.postgresql import ARRAY
 
-from archon_services.orchestrator.journal.port import OutboxRow, Publication, RunRow
 from archon_services.orchestrator.journal.postgres.schema import records, runs
+from archon_services.orchestrator.journal.rows import OutboxRow, Publication, RunRow
 from archon_services.orchestrator.journal.schema import RUN_COLUMNS
 
 REQUEST: Final = "SELECT payload_hash, run_id FROM archon_journal.requests WHERE tenant = $1 AND request_id = $2"
 EVENTS: Final = "SELECT data FROM archon_journal.events WHERE run_id = $1 AND seq > $2 ORDER BY seq LIMIT $3"
 INPUTS: Final = "SELECT last_seq, data FROM archon_journal.inputs WHERE run_id = $1 ORDER BY last_seq"
 RUN: Final = f"SELECT {RUN_COLUMNS} FROM archon_journal.runs WHERE run_id = $1"
-OPEN_RUNS: Final = "SELECT run_id FROM archon_journal.runs WHERE ended_at = 0 ORDER BY created_at, run_id"
-CLAIM: Final = f"""
-UPDATE archon_journal.runs SET owner = $2, epoch = epoch + 1 WHERE run_id = $1 AND ended_at = 0 RETURNING {RUN_COLUMNS}
-"""
 OUTBOX: Final = """
-SELECT row_id, run_id, epoch, scope, role, task_id, seq, content FROM archon_journal.outbox ORDER BY row_id LIMIT $1
+SELECT o.row_id, o.run_id, o.epoch, o.scope, o.role, o.task_id, o.seq, o.content
+FROM archon_journal.outbox AS o LEFT JOIN archon_journal.runs AS r ON r.run_id = o.run_id
+WHERE coalesce(r.owner, '') = $1 OR coalesce(r.owner, '') NOT IN (SELECT owner FROM archon_journal.owners)
+ORDER BY o.row_id LIMIT $2
 """
 PUBLISHED: Final = "DELETE FROM archon_journal.outbox WHERE row_id = ANY($1::bigint[])"
 COMPACTABLE: Final = """
@@ -44,7 +43,8 @@ WITH gone AS MATERIALIZED (
   UPDATE archon_journal.requests SET expires_at = $2 WHERE run_id = ANY(ARRAY(SELECT run_id FROM gone))
 ), e AS (DELETE FROM archon_journal.events WHERE run_id = ANY(ARRAY(SELECT run_id FROM gone))
 ), i AS (DELETE FROM archon_journal.inputs WHERE run_id = ANY(ARRAY(SELECT run_id FROM gone))
-), r AS (DELETE FROM archon_journal.records WHERE run_id = ANY(ARRAY(SELECT run_id FROM gone)))
+), r AS (DELETE FROM archon_journal.records WHERE run_id = ANY(ARRAY(SELECT run_id FROM gone))
+), c AS (DELETE FROM archon_journal.commands WHERE run_id = ANY(ARRAY(SELECT run_id FROM gone)))
 DELETE FROM archon_journal.runs WHERE run_id = ANY(ARRAY(SELECT run_id FROM gone)) RETURNING run_id
 """
 """SKIP LOCKED: two replicas that sweep at once share the work."""

@@ -1,0 +1,114 @@
+"""Owners and commands in PostgreSQL, where other orchestrators work on the same rows at the same time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from archon_services.orchestrator.journal.owners import CommandRow, OwnerRow
+from archon_services.orchestrator.journal.postgres.statements import run_row
+from archon_services.orchestrator.journal.rows import RunRow
+from archon_services.orchestrator.journal.schema import RUN_COLUMNS
+from archon_services.postgres.connections import Connections
+
+ENTER: Final = "INSERT INTO archon_journal.owners VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING"
+BEAT: Final = "UPDATE archon_journal.owners SET beat = beat + 1, address = $2 WHERE owner = $1 RETURNING beat"
+LIVING: Final = "SELECT owner, address, revision, beat FROM archon_journal.owners ORDER BY owner"
+BURY: Final = "DELETE FROM archon_journal.owners WHERE owner = $1 AND beat = $2"
+"""Waits for a beat that is just being written, and then finds another one."""
+
+LIVES: Final = "SELECT 1 FROM archon_journal.owners WHERE owner = $1"
+LEAVE: Final = "DELETE FROM archon_journal.owners WHERE owner = $1"
+
+_NOBODYS: Final = "r.owner NOT IN (SELECT owner FROM archon_journal.owners)"
+_SET: Final = """
+SET owner = $1, epoch = r.epoch + 1, claimed_seq = r.last_seq,
+    stalled = CASE WHEN r.claimed_seq = r.last_seq THEN r.stalled + 1 ELSE 0 END
+"""
+_RETURNED: Final = ", ".join(f"r.{name}" for name in RUN_COLUMNS.split(", "))
+
+# `was` is the run as this statement saw it at first. Where another claim got in between, the row that is locked has
+# another epoch, and is left: who lives must not be judged by what was so before its owner entered.
+CLAIM: Final = f"""
+UPDATE archon_journal.runs AS r {_SET} FROM archon_journal.runs AS was
+WHERE r.run_id = $2 AND was.run_id = $2 AND was.epoch = r.epoch AND r.ended_at = 0 AND (r.owner = $1 OR {_NOBODYS})
+RETURNING {_RETURNED}
+"""
+CLAIM_SOME: Final = f"""
+WITH free AS (
+  SELECT r.run_id FROM archon_journal.runs AS r
+  JOIN archon_journal.runs AS was ON was.run_id = r.run_id AND was.epoch = r.epoch
+  WHERE r.ended_at = 0 AND r.revision <= $2 AND {_NOBODYS}
+  ORDER BY r.created_at, r.run_id LIMIT $3 FOR UPDATE OF r SKIP LOCKED
+)
+UPDATE archon_journal.runs AS r {_SET} WHERE r.run_id = ANY(ARRAY(SELECT run_id FROM free)) RETURNING {_RETURNED}
+"""
+OPEN_RUNS: Final = "SELECT run_id FROM archon_journal.runs WHERE ended_at = 0 ORDER BY created_at, run_id"
+OPEN_RUNS_OF: Final = (
+    "SELECT run_id FROM archon_journal.runs WHERE ended_at = 0 AND owner = $1 ORDER BY created_at, run_id"
+)
+POST: Final = "INSERT INTO archon_journal.commands (run_id, data) VALUES ($1, $2)"
+POSTED: Final = """
+SELECT c.row_id, c.run_id, c.data FROM archon_journal.commands AS c JOIN archon_journal.runs AS r USING (run_id)
+WHERE r.owner = $1 ORDER BY c.row_id LIMIT $2
+"""
+DROP: Final = "DELETE FROM archon_journal.commands WHERE row_id = ANY($1::bigint[])"
+
+
+class PostgresOwners:
+    """See Owners. Beats go over a connection of their own: a lease must not lapse because a list is long."""
+
+    shared = True
+
+    def __init__(self, connections: Connections, beats: Connections) -> None:
+        self._connections = connections
+        self._beats = beats
+
+    async def enter(self, one: OwnerRow) -> None:
+        """See Owners."""
+        await self._beats.fetch(ENTER, one.owner, one.address, one.revision, one.beat)
+
+    async def beat(self, owner: str, address: str) -> bool:
+        """See Owners."""
+        return bool(await self._beats.fetch(BEAT, owner, address))
+
+    async def living(self) -> list[OwnerRow]:
+        """See Owners."""
+        return [OwnerRow(*row) for row in await self._connections.fetch(LIVING)]
+
+    async def bury(self, owner: str, beat: int) -> bool:
+        """See Owners."""
+        await self._connections.fetch(BURY, owner, beat)
+        return not await self._connections.fetch(LIVES, owner)
+
+    async def leave(self, owner: str) -> None:
+        """See Owners."""
+        await self._beats.fetch(LEAVE, owner)
+
+    async def claim(self, run_id: str, owner: str) -> RunRow | None:
+        """See Owners. None, too, where another claims it at the same moment. Repeated after a lost connection it may
+        take two epochs, which does no harm."""
+        rows = await self._connections.fetch(CLAIM, owner, run_id)
+        return run_row(rows[0]) if rows else None
+
+    async def claim_some(self, owner: str, limit: int, revision: int) -> list[RunRow]:
+        """See Owners. What was claimed while the connection died is found by `open_runs`."""
+        rows = await self._connections.fetch(CLAIM_SOME, owner, revision, limit)
+        return sorted(map(run_row, rows), key=lambda row: (row.created_at, row.run_id))
+
+    async def open_runs(self, owner: str = "") -> list[str]:
+        """See Owners."""
+        asked = (OPEN_RUNS_OF, owner) if owner else (OPEN_RUNS,)
+        return [row[0] for row in await self._connections.fetch(*asked)]
+
+    async def post(self, run_id: str, data: bytes) -> None:
+        """See Owners. Repeated after a lost connection it may wait twice, as a command of two callers would."""
+        await self._connections.fetch(POST, run_id, data)
+
+    async def posted(self, owner: str, limit: int = 1000) -> list[CommandRow]:
+        """See Owners."""
+        return [CommandRow(*row) for row in await self._connections.fetch(POSTED, owner, limit)]
+
+    async def drop(self, row_ids: Sequence[int]) -> None:
+        """See Owners."""
+        await self._connections.fetch(DROP, list(row_ids))
