@@ -161,6 +161,7 @@ async def test_a_server_that_is_gone_is_unavailable_at_once_and_reads_and_writes
         journal.run("r"),
         journal.claim("r", "other"),
         journal.published([1]),
+        journal.beat("owner", ""),
         journal.delete(1.0, 1.0, 1.0),
     )
     for result in await asyncio.gather(*calls, return_exceptions=True):
