@@ -61,8 +61,9 @@ async def orchestrator_app(settings: OrchestratorSettings) -> AsyncIterator[str]
         if claimed := await ownership.start():
             _log.info("%d runs of other processes go on", claimed)
         runs.claimed()
-        ownership.address = await server.start()
-        yield ownership.address
+        address = await server.start()
+        ownership.address = settings.advertised(address)
+        yield address
 
 
 def _new_owner() -> str:

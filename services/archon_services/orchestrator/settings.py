@@ -32,8 +32,17 @@ class OrchestratorSettings(ServiceSettings):
         default="full",
         description="of a file: full survives a power cut, normal the death of the process; PostgreSQL is always full",
     )
+    advertise: str = Field(
+        default="", description="host or host:port as other orchestrators dial it; empty: as it listens"
+    )
     max_runs: int = Field(default=5_000, ge=1, description="runs under way at once; above it RESOURCE_EXHAUSTED")
     compact_after: float = Field(
         default=86_400.0, gt=0, description="seconds after its end until a run keeps its answers only"
     )
     delete_after: float = Field(default=30 * 86_400.0, gt=0, description="seconds after its end until a run is deleted")
+
+    def advertised(self, address: str) -> str:
+        """Where others dial this process, which listens at `address`."""
+        if not self.advertise or ":" in self.advertise:
+            return self.advertise or address
+        return f"{self.advertise}:{address.rpartition(':')[2]}"
