@@ -19,6 +19,8 @@ from tests.support.services import ServiceProcess, eventually
 class Mesh:
     """Services by attribute; `agent` adds one."""
 
+    orchestrator_module = "archon_services.orchestrator"
+
     def __init__(self, home: Path, etcd: str) -> None:
         self.home = home
         self.registry = ServiceProcess("archon_services.registry", home, ARCHON_ETCD=etcd, ARCHON_PREFIX=_prefix())
@@ -34,7 +36,7 @@ class Mesh:
         self.memory = ServiceProcess("archon_services.memory", self.home, ARCHON_REGISTRY=registry)
         memory = await self.memory.start()
         self.orchestrator = ServiceProcess(
-            "archon_services.orchestrator",
+            self.orchestrator_module,
             self.home,
             ARCHON_REGISTRY=registry,
             ARCHON_MEMORY=memory,

@@ -1,0 +1,169 @@
+"""The mesh of the failure table: two orchestrators on PostgreSQL, a registry on etcd, memory, six agents."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+import time
+from collections import defaultdict
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+from archon.api.common.v1 import common_pb2
+from archon.client import Client
+from tests.failures.load import Load
+from tests.failures.table import Row, keep
+from tests.integration.orchestrator.conftest import Mesh
+from tests.support.services import ServiceProcess, eventually
+from tests.support.valve import Valve
+
+ROLES = {"reader": [], "thinker": ["reader"], "writer": ["reader", "thinker"]}
+WORK = 0.25
+"""Seconds that an agent works at a task."""
+
+WARM = 1.5
+AFTER = 3.0
+HEALED_WITHIN = 30.0
+
+
+class Arena(Mesh):
+    """`first` and `second` are the orchestrators."""
+
+    def __init__(self, home: Path, etcd: str, dsn: str) -> None:
+        super().__init__(home, etcd)
+        self.dsn = dsn
+        self.second: ServiceProcess
+        self.other: Client
+        self.by_role: dict[str, list[ServiceProcess]] = defaultdict(list)
+        self._stack = AsyncExitStack()
+        self.valves: list[Valve] = []
+        """Before each agent, where there are any."""
+
+    async def begin(self, *, valves: bool = False, jumping: bool = False) -> None:
+        """Everything but the load. `valves`: a proxy stands before each agent; `jumping`: the first orchestrator's clock
+        can be made to jump."""
+        if jumping:
+            self.orchestrator_module = "tests.support.jumping_orchestrator"
+        await self.start(ARCHON_JOURNAL=self.dsn)
+        self.second = ServiceProcess("archon_services.orchestrator", self.home, **self.told())
+        self.other = Client(await self.second.start())
+        for role, upstream in ROLES.items():
+            for _ in range(2):
+                more = await self._behind_a_valve() if valves else {}
+                agent = await self.agent(role, *upstream, delay=WORK, module="tests.support.moody_agent", **more)
+                self.by_role[role].append(agent)
+
+    async def _behind_a_valve(self) -> dict[str, str]:
+        valve = await self._stack.enter_async_context(Valve())
+        valve.server_port = free_port()
+        self.valves.append(valve)
+        return {"ARCHON_PORT": str(valve.server_port), "ARCHON_ADVERTISE": f"127.0.0.1:{valve.port}"}
+
+    def told(self) -> dict[str, str]:
+        """What an orchestrator is told."""
+        return {
+            "ARCHON_REGISTRY": self.registry.address,
+            "ARCHON_MEMORY": self.memory.address,
+            "ARCHON_JOURNAL": self.dsn,
+        }
+
+    @property
+    def clients(self) -> list[Client]:
+        """One of each orchestrator."""
+        return [self.client, self.other]
+
+    async def stop(self) -> None:
+        """All of it, frozen or not."""
+        async with AsyncExitStack() as stack:
+            stack.push_async_callback(self._stack.aclose)
+            stack.push_async_callback(super().stop)
+            stack.push_async_callback(self.other.close)
+            stack.push_async_callback(self.second.stop)
+            for process in [self.registry, self.memory, self.orchestrator, self.second, *self.agents]:
+                process.thaw()
+
+    @asynccontextmanager
+    async def row(self, name: str, order: int, *, all_complete: bool = True) -> AsyncIterator[Strike]:
+        """Load, the fault that the block strikes, load again; then what must hold, and the row."""
+        strike = Strike()
+        async with Load(self.clients, list(ROLES)) as load:
+            await asyncio.sleep(WARM)
+            strike.load = load
+            yield strike
+            in_flight = [
+                course
+                for course in load.courses
+                if strike.at and course.submitted < strike.at <= (course.ended or 1e18)
+            ]
+            began = strike.healed or time.monotonic()
+
+            async def through() -> bool:
+                new = [course for course in load.courses if course.submitted > began]
+                return all(course.ended for course in in_flight) and sum(bool(course.ended) for course in new) >= 8
+
+            await eventually(through, HEALED_WITHIN)
+            last = max((course.ended for course in in_flight), default=strike.at)
+            await asyncio.sleep(max(0.0, AFTER - (time.monotonic() - began)))
+        lost = check(load, self, all_complete=all_complete)
+        keep(Row(name, order, max(0.0, last - strike.at), load.fate(), lost))
+
+
+class Strike:
+    """When the fault began, and when it was over (0: it has no end of its own), in monotonic seconds."""
+
+    load: Load
+
+    def __init__(self) -> None:
+        self.at = 0.0
+        self.healed = 0.0
+
+    def begins(self) -> None:
+        """Now."""
+        self.at = time.monotonic()
+
+    def ends(self) -> None:
+        """Now."""
+        self.healed = time.monotonic()
+
+
+def check(load: Load, arena: Arena, *, all_complete: bool) -> int:
+    """What must hold whatever failed; how many attempts were journaled as lost."""
+    assert not load.wrong, load.wrong
+    never = [course.run_id for course in load.courses if not course.ended]
+    assert not never, f"acknowledged, and never ended: {never}"
+    if all_complete:
+        bad = [(c.run_id, c.failure) for c in load.courses if c.state != common_pb2.TASK_STATE_COMPLETED]
+        assert not bad, bad
+    lost: set[tuple[str, int]] = set()
+    for course in load.courses:
+        assert [event.seq for event in course.events] == list(range(1, len(course.events) + 1))
+        lost |= {
+            (event.task.task_id, event.task.attempt)
+            for event in course.events
+            if event.WhichOneof("event") in ("lost", "rejected")
+        }
+    finished: dict[str, list[int]] = defaultdict(list)
+    mine = {course.run_id for course in load.courses}
+    for line in arena.ledger.read_text().splitlines():
+        verb, _, task_id, attempt, _ = line.split()
+        if verb == "end" and task_id.rpartition(".")[0] in mine:
+            finished[task_id].append(int(attempt))
+    for task_id, attempts in finished.items():
+        assert len(set(attempts)) == len(attempts), f"{task_id}: one attempt was worked at twice: {attempts}"
+        again = [one for one in sorted(attempts)[:-1] if (task_id, one) not in lost]
+        assert not again, f"{task_id} was done again after attempts {again}, which weren't lost"
+    return len(lost)
+
+
+def kill(process: ServiceProcess) -> None:
+    """kill -9, without waiting."""
+    process.send(signal.SIGKILL)
+
+
+def free_port() -> int:
+    """One that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

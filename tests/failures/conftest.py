@@ -1,0 +1,67 @@
+"""An arena per row; the short form of the table unless ARCHON_FAILURES=all."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from archon_services.testing import EtcdProcess
+from tests.failures.arena import Arena
+from tests.integration.conftest import fresh_postgres, postgres, postgres_dsn
+from tests.integration.orchestrator.conftest import etcd
+from tests.support.postgres import PostgresServer
+
+__all__ = ["etcd", "fresh_postgres", "postgres", "postgres_dsn"]
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Rows that aren't marked as short run in the whole table only."""
+    here = Path(__file__).parent
+    long = [item for item in items if here in item.path.parents and not item.get_closest_marker("short")]
+    if long and os.environ.get("ARCHON_FAILURES") != "all":
+        config.hook.pytest_deselected(items=long)
+        items[:] = [item for item in items if item not in long]
+
+
+@pytest.fixture
+async def arena(etcd: EtcdProcess, postgres_dsn: str, tmp_path: Path) -> AsyncIterator[Arena]:
+    """On the PostgreSQL that all tests share."""
+    arena = Arena(tmp_path, etcd.address, postgres_dsn)
+    await arena.begin()
+    yield arena
+    await arena.stop()
+
+
+@pytest.fixture
+async def own_store_arena(
+    etcd: EtcdProcess, fresh_postgres: PostgresServer, tmp_path: Path
+) -> AsyncIterator[tuple[Arena, PostgresServer]]:
+    """On a PostgreSQL that the test may kill and freeze."""
+    arena = Arena(tmp_path, etcd.address, fresh_postgres.dsn(fresh_postgres.create_database()))
+    await arena.begin()
+    yield arena, fresh_postgres
+    fresh_postgres.thaw()
+    await arena.stop()
+
+
+@pytest.fixture
+async def valved_arena(etcd: EtcdProcess, postgres_dsn: str, tmp_path: Path) -> AsyncIterator[Arena]:
+    """With a valve before each agent."""
+    arena = Arena(tmp_path, etcd.address, postgres_dsn)
+    await arena.begin(valves=True)
+    yield arena
+    for valve in arena.valves:
+        valve.open()
+    await arena.stop()
+
+
+@pytest.fixture
+async def jumping_arena(etcd: EtcdProcess, postgres_dsn: str, tmp_path: Path) -> AsyncIterator[Arena]:
+    """With a first orchestrator whose clock jumps on signals."""
+    arena = Arena(tmp_path, etcd.address, postgres_dsn)
+    await arena.begin(jumping=True)
+    yield arena
+    await arena.stop()

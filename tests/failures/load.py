@@ -1,0 +1,115 @@
+"""Runs that are in flight all the time, each submitted until it is acknowledged and watched to its end."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import random
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from archon.api.common.v1 import common_pb2
+from archon.api.orchestrator.v1 import run_pb2
+from archon.client import Client
+from archon.errors import ArchonError, InvalidArgument, ResourceExhausted, Unavailable
+
+IN_FLIGHT = 8
+STATES: dict[int, str] = {
+    int(number): name.removeprefix("TASK_STATE_").lower() for name, number in common_pb2.TaskState.items()
+}
+
+
+@dataclass
+class Course:
+    """One run as its caller saw it. Times are monotonic seconds."""
+
+    run_id: str
+    submitted: float
+    ended: float = 0.0
+    state: int = 0
+    failure: str = ""
+    events: list[run_pb2.RunEvent] = field(default_factory=list)
+
+
+class Load:
+    """Use it as an async context manager: leaving it lets the last runs end."""
+
+    def __init__(self, clients: Sequence[Client], roles: Sequence[str], *, in_flight: int = IN_FLIGHT) -> None:
+        self._clients = clients
+        self._roles = roles
+        self._numbers = itertools.count(1)
+        self._stopping = False
+        self._in_flight = in_flight
+        self._workers: list[asyncio.Task[None]] = []
+        self.courses: list[Course] = []
+        self.wrong: list[str] = []
+        """What a caller must never see."""
+
+    async def __aenter__(self) -> Load:
+        self._workers = [asyncio.create_task(self._work(), name="load") for _ in range(self._in_flight)]
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._stopping = True
+        if kind is not None:
+            for worker in self._workers:
+                worker.cancel()
+        await asyncio.wait(self._workers, timeout=90)
+        for worker in self._workers:
+            worker.cancel()
+
+    @property
+    def open(self) -> list[Course]:
+        """Those that haven't ended."""
+        return [course for course in self.courses if not course.ended]
+
+    async def _work(self) -> None:
+        while not self._stopping:
+            number = next(self._numbers)
+            client = random.choice(self._clients)
+            course = await self._submit(client, f"load-{number}-{random.getrandbits(32):x}")
+            self.courses.append(course)
+            await self._watch(course)
+
+    async def _submit(self, client: Client, request_id: str) -> Course:
+        """Until it is acknowledged, by whoever is there: the request id makes one run of it."""
+        while True:
+            try:
+                handle = await client.submit("x", roles=list(self._roles), request_id=request_id, timeout=120.0)
+            except (InvalidArgument, AssertionError):
+                raise
+            except ArchonError as error:
+                if isinstance(error, ResourceExhausted) and not error.retry_delay:
+                    self.wrong.append(f"refused without a delay: {error}")
+                await asyncio.sleep(0.2)
+                client = random.choice(self._clients)
+            else:
+                return Course(handle.run_id, time.monotonic())
+
+    async def _watch(self, course: Course) -> None:
+        """From any replica, resumed on another one where it breaks."""
+        seen = 0
+        while True:
+            client = random.choice(self._clients)
+            try:
+                async with asyncio.timeout(8.0):
+                    async for event in client.watch(course.run_id, seen, durable_only=True, patience=0.0):
+                        if event.seq != seen + 1:
+                            self.wrong.append(f"{course.run_id}: event {event.seq} after {seen}")
+                        seen = event.seq
+                        course.events.append(event)
+                        if event.HasField("run_state"):
+                            course.ended, course.state = time.monotonic(), event.run_state.state
+                            course.failure = event.run_state.failure.message
+                            return
+            except (Unavailable, TimeoutError, ArchonError):
+                await asyncio.sleep(0.1)
+
+    def fate(self) -> str:
+        """How many ended how."""
+        ends: dict[str, int] = {}
+        for course in self.courses:
+            name = STATES[course.state] if course.ended else "never ended"
+            ends[name] = ends.get(name, 0) + 1
+        return ", ".join(f"{count} {name}" for name, count in sorted(ends.items()))

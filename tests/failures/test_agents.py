@@ -1,0 +1,42 @@
+"""Rows 1 to 4: an agent fails."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+
+import pytest
+
+from tests.failures.arena import Arena, kill
+
+pytestmark = pytest.mark.liveness
+
+
+@pytest.mark.short
+async def test_agent_killed(arena: Arena) -> None:
+    async with arena.row("agent: kill -9", 1) as strike:
+        strike.begins()
+        kill(arena.by_role["thinker"][0])
+
+
+async def test_agent_frozen(arena: Arena) -> None:
+    async with arena.row("agent: SIGSTOP, thawed after 6 s", 2) as strike:
+        strike.begins()
+        arena.by_role["thinker"][0].send(signal.SIGSTOP)
+        await asyncio.sleep(6)
+        arena.by_role["thinker"][0].send(signal.SIGCONT)
+        strike.ends()
+
+
+async def test_agent_stuck(arena: Arena) -> None:
+    async with arena.row("agent: its event loop stuck for 6 s", 3) as strike:
+        strike.begins()
+        arena.by_role["thinker"][0].send(signal.SIGUSR1)
+        await asyncio.sleep(6)
+        strike.ends()
+
+
+async def test_agent_slow(arena: Arena) -> None:
+    async with arena.row("agent: 16 times as slow as the others", 4) as strike:
+        strike.begins()
+        arena.by_role["thinker"][0].send(signal.SIGUSR2)
