@@ -70,6 +70,23 @@ async def test_claims_at_the_same_moment_each_get_an_epoch_of_their_own(two: Two
     assert row is not None and row.epoch == epochs[-1]
 
 
+async def test_durability_9_a_claim_that_waited_for_one_of_somebody_who_lives_takes_nothing(
+    postgres: PostgresServer, postgres_dsn: str, two: Two
+) -> None:
+    journal = two[0]
+    await journal.create(new("r"), step("r", 0))
+    async with postgres.connection(postgres_dsn.rpartition("/")[2]) as other:
+        async with other.transaction():
+            await other.execute("INSERT INTO archon_journal.owners VALUES ('other', 'host:1', 1, 0)")
+            await other.execute("UPDATE archon_journal.runs SET owner = 'other', epoch = 2")
+            claiming = asyncio.create_task(journal.claim("r", "me"))
+            await asyncio.sleep(0.3)
+            assert not claiming.done()
+        assert await claiming is None
+    row = await journal.run("r")
+    assert row is not None and (row.owner, row.epoch) == ("other", 2)
+
+
 async def test_concurrent_creates_with_one_request_id_in_two_processes_make_one_run(two: Two) -> None:
     for round in range(20):
         wanted = [
