@@ -200,6 +200,22 @@ async def test_a_server_that_is_gone_does_not_hold_up_a_shutdown(
     assert time.monotonic() - began < 8.0
 
 
+async def test_a_database_that_is_set_to_lose_commits_is_overruled_and_a_stronger_setting_stands(
+    postgres: PostgresServer, postgres_dsn: str
+) -> None:
+    database = postgres_dsn.rpartition("/")[2]
+    for given, kept in (("off", "on"), ("remote_apply", "remote_apply"), ("on", "on")):
+        postgres.execute(f"ALTER DATABASE {database} SET synchronous_commit = {given}")
+        journal = PostgresJournal(postgres_dsn)
+        await journal.open()
+        for connect in (journal._connections.fetch, journal._beats.fetch):
+            assert (await connect("SHOW synchronous_commit"))[0][0] == kept
+        connection = await journal._appends._dial()
+        assert await connection.fetchval("SHOW synchronous_commit") == kept
+        await connection.close()
+        await journal.close()
+
+
 async def test_what_was_under_way_is_sent_before_the_journal_is_closed(postgres_dsn: str) -> None:
     journal = PostgresJournal(postgres_dsn)
     await journal.open()
