@@ -9,14 +9,14 @@ import asyncio
 import fcntl
 import os
 import sqlite3
-import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final, Literal, TypeVar
 
-from archon.errors import DataLoss, FailedPrecondition, ResourceExhausted, Unavailable
+from archon.errors import DataLoss, FailedPrecondition, Unavailable
 from archon_services.memory import statements
 from archon_services.memory.feed import Feed
+from archon_services.memory.feeding import FeedingStore, system_clock, within
 from archon_services.memory.schema import TABLES, VERSION
 from archon_services.memory.store import Publish, Published, StoredItem
 from archon_services.sqlite_writer import Writer
@@ -24,18 +24,9 @@ from archon_services.sqlite_writer import Writer
 T = TypeVar("T")
 
 IN_MEMORY: Final = ":memory:"
-TIMEOUT: Final = 10.0
-"""Seconds that a caller waits for the disk."""
-
-MAX_PUBLISHES: Final = 256
-"""Publishes under way at once; at up to 4 MiB each, this bounds what they hold."""
 
 
-def _system_clock() -> float:
-    return round(time.time(), 6)
-
-
-class SqliteStore:
+class SqliteStore(FeedingStore):
     """See MemoryStore. Use it as an async context manager. `path` is a file or `:memory:`; `sync` is `full` (survives a
     power cut) or `normal` (survives kill -9); `clock` gives seconds since the Unix epoch."""
 
@@ -44,17 +35,15 @@ class SqliteStore:
         path: str | Path,
         *,
         sync: Literal["full", "normal"] = "full",
-        clock: Callable[[], float] = _system_clock,
+        clock: Callable[[], float] = system_clock,
         feed: Feed | None = None,
     ) -> None:
+        super().__init__(clock, feed)
         self._path = str(path)
         self._sync = sync
-        self._clock = clock
-        self._feed = feed or Feed()
         self._lock_file: int | None = None
         self._db: sqlite3.Connection | None = None
         self._writer: Writer | None = None
-        self._publishes: set[asyncio.Task[list[Published]]] = set()
 
     async def __aenter__(self) -> SqliteStore:
         try:
@@ -69,8 +58,7 @@ class SqliteStore:
         if self._writer is not None:
             await asyncio.to_thread(self._writer.close)
             self._writer = None
-        if self._publishes:
-            await asyncio.wait(self._publishes, timeout=TIMEOUT)
+        await self._settled()
         self._let_go()
 
     def _open(self) -> None:
@@ -107,60 +95,28 @@ class SqliteStore:
             raise Unavailable("the memory store is closed", retry_delay=1.0)
         return await self._writer.do(work)
 
-    async def publish(self, publish: Publish) -> list[Published]:
-        """See MemoryStore."""
-        if len(self._publishes) >= MAX_PUBLISHES:
-            raise ResourceExhausted("too much is being published", retry_delay=0.5)
-        # A task of its own: watchers hear of what is committed, also where the caller has gone meanwhile.
-        task = asyncio.create_task(self._publish(publish), name="memory: publish")
-        self._publishes.add(task)
-        task.add_done_callback(self._publishes.discard)
-        return await _within(asyncio.shield(task))
+    async def _commit(self, publish: Publish, now: float) -> tuple[list[Published], list[StoredItem]]:
+        return await self._do(lambda db: statements.publish(db, publish, now))
 
-    async def _publish(self, publish: Publish) -> list[Published]:
-        now = self._clock()
-        answers, fresh = await self._do(lambda db: statements.publish(db, publish, now))
-        self._feed.tell((publish.tenant, publish.scope), fresh)
-        return answers
+    async def _snapshot(self, tenant: str, scope: str) -> list[StoredItem]:
+        return await self._do(lambda db: statements.items(db, tenant, scope))
 
     async def items(self, tenant: str, scope: str) -> list[StoredItem]:
         """See MemoryStore."""
-        return await _within(self._do(lambda db: statements.items(db, tenant, scope)))
+        return await within(self._do(lambda db: statements.items(db, tenant, scope)))
 
     async def clear(self, tenant: str, scope: str) -> int:
         """See MemoryStore."""
         now = self._clock()
-        return await _within(self._do(lambda db: statements.clear(db, tenant, scope, now)))
-
-    async def watch(self, tenant: str, scope: str) -> AsyncGenerator[list[StoredItem], None]:
-        """See MemoryStore."""
-        # From the snapshot's place in the order of commits on, the feed tells all: nothing is between these two lines.
-        stored = await _within(self._do(lambda db: statements.items(db, tenant, scope)))
-        with self._feed.follow((tenant, scope)) as watcher:
-            now = self._clock()
-            yield [one for one in stored if not one.item.is_expired(now)]
-            while True:
-                yield await watcher.next()
-
-    def end_watches(self) -> None:
-        """See MemoryStore."""
-        self._feed.end(Unavailable("this memory service is stopping", retry_delay=0.1))
+        return await within(self._do(lambda db: statements.clear(db, tenant, scope, now)))
 
     async def structure(self) -> str:
         """See MemoryStore."""
         sql = "SELECT value FROM meta WHERE key = 'structure'"
-        row = await _within(self._do(lambda db: db.execute(sql).fetchone()))
+        row = await within(self._do(lambda db: db.execute(sql).fetchone()))
         return str(row[0]) if row else ""
 
     async def save_structure(self, structure: str) -> None:
         """See MemoryStore."""
         sql = "INSERT OR REPLACE INTO meta VALUES ('structure', ?)"
-        await _within(self._do(lambda db: db.execute(sql, (structure,)).rowcount))
-
-
-async def _within(work: Awaitable[T]) -> T:
-    try:
-        async with asyncio.timeout(TIMEOUT):
-            return await work
-    except TimeoutError:
-        raise Unavailable("the memory store takes too long; what was asked may yet be done", retry_delay=1.0) from None
+        await within(self._do(lambda db: db.execute(sql, (structure,)).rowcount))

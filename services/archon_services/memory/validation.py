@@ -11,7 +11,7 @@ from archon.api.memory.v1 import memory_pb2
 from archon.channel import MAX_CHECKED_BYTES
 from archon.errors import FieldViolation, InvalidArgument, MessageTooLarge
 from archon_services.memory import convert
-from archon_services.memory.statements import MAX_METADATA
+from archon_services.memory.publishing import MAX_METADATA
 from archon_services.memory.store import Publish
 
 ROLE: Final = re.compile(r"[a-z][a-z0-9-]{0,62}")

@@ -20,8 +20,9 @@ from archon.errors import (
     Unavailable,
 )
 from archon_services.memory.feed import Feed
+from archon_services.memory.feeding import MAX_PUBLISHES
 from archon_services.memory.store import NewItem, Publish, Published
-from archon_services.memory.store_sqlite import MAX_PUBLISHES, SqliteStore
+from archon_services.memory.store_sqlite import SqliteStore
 
 DAY = 86_400.0
 
