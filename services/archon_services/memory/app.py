@@ -12,8 +12,8 @@ from pydantic import Field
 
 from archon.api.memory.v1 import memory_graph_service_pb2_grpc
 from archon.server import GrpcServer, Service
+from archon_services.memory.choose import open_store
 from archon_services.memory.servicer import MemoryGraphServicer
-from archon_services.memory.store_sqlite import SqliteStore
 from archon_services.memory.structure import Structure
 from archon_services.settings import ServiceSettings
 
@@ -33,9 +33,12 @@ class MemorySettings(ServiceSettings):
     section: ClassVar[str] = "memory"
 
     registry: str = Field(default="127.0.0.1:7101", pattern=r"^\S+:\d+$", description="host:port of the registry")
-    db: str = Field(default_factory=default_db, min_length=1, description="a file, or :memory: to survive nothing")
+    db: str = Field(
+        default_factory=default_db, min_length=1, description="a file, postgresql://..., or :memory: to survive nothing"
+    )
     sync: Literal["full", "normal"] = Field(
-        default="full", description="full survives a power cut, normal the death of the process"
+        default="full",
+        description="of a file: full survives a power cut, normal the death of the process; PostgreSQL is always full",
     )
 
 
@@ -43,10 +46,10 @@ class MemorySettings(ServiceSettings):
 async def memory_app(settings: MemorySettings) -> AsyncIterator[str]:
     """Serves while the block lasts; yields host:port. It starts whether or not the registry is there.
 
-    Raises Unavailable where the port is taken, FailedPrecondition where another process holds the file or a newer
-    version wrote it, DataLoss where it is no such file.
+    Raises Unavailable where the port is taken or the database isn't there, FailedPrecondition where another process
+    holds the store or a newer version wrote it, DataLoss where it is no such file.
     """
-    async with SqliteStore(settings.db, sync=settings.sync) as store, Structure(settings.registry, store) as structure:
+    async with open_store(settings.db, settings.sync) as store, Structure(settings.registry, store) as structure:
         server = GrpcServer(
             [
                 Service(

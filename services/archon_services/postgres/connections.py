@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from typing import Any, Final, TypeAlias
 
 import asyncpg
@@ -59,6 +60,20 @@ async def prepare(connection: Any) -> None:
     except BaseException:
         connection.terminate()
         raise
+
+
+@asynccontextmanager
+async def transaction(connection: Connection) -> AsyncIterator[None]:
+    """Commits at the end of the block, rolls back where it fails. Unlike the driver's own it never waits for the
+    rollback of a connection that doesn't answer: whoever owns that throws it away."""
+    await connection.execute("BEGIN")
+    try:
+        yield
+    except Exception as error:
+        if not is_lost(error):
+            await connection.execute("ROLLBACK", timeout=CLOSE_TIMEOUT)
+        raise
+    await connection.execute("COMMIT")
 
 
 async def _keep_session(_: Any) -> None:
