@@ -41,7 +41,16 @@ class Arena(Mesh):
         self.valves: list[Valve] = []
         """Before each agent, where there are any."""
 
-    async def begin(self, *, valves: bool = False, jumping: bool = False) -> None:
+    @asynccontextmanager
+    async def open(self, *, valves: bool = False, jumping: bool = False) -> AsyncIterator[Arena]:
+        """As long as the block lasts, also where not all of it starts."""
+        try:
+            await self._begin(valves=valves, jumping=jumping)
+            yield self
+        finally:
+            await self._end()
+
+    async def _begin(self, *, valves: bool, jumping: bool) -> None:
         """Everything but the load. `valves`: a proxy stands before each agent; `jumping`: the first orchestrator's clock
         can be made to jump."""
         if jumping:
@@ -74,18 +83,21 @@ class Arena(Mesh):
         """One of each orchestrator."""
         return [self.client, self.other]
 
-    async def stop(self) -> None:
-        """All of it, frozen or not."""
+    async def _end(self) -> None:
+        """All of it, frozen or not, and what has started of it."""
+        processes = [self.registry, *self.agents]
+        processes += [getattr(self, name) for name in ("memory", "orchestrator", "second") if hasattr(self, name)]
         async with AsyncExitStack() as stack:
             stack.push_async_callback(self._stack.aclose)
-            stack.push_async_callback(super().stop)
-            stack.push_async_callback(self.other.close)
-            stack.push_async_callback(self.second.stop)
-            for process in [self.registry, self.memory, self.orchestrator, self.second, *self.agents]:
+            for name in ("client", "other", "directory"):
+                if hasattr(self, name):
+                    stack.push_async_callback(getattr(self, name).close)
+            for process in processes:
                 process.thaw()
+                stack.push_async_callback(process.stop)
 
     @asynccontextmanager
-    async def row(self, name: str, order: int, *, all_complete: bool = True) -> AsyncIterator[Strike]:
+    async def row(self, name: str, order: float, *, all_complete: bool = True) -> AsyncIterator[Strike]:
         """Load, the fault that the block strikes, load again; then what must hold, and the row."""
         strike = Strike()
         async with Load(self.clients, list(ROLES)) as load:

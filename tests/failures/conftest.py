@@ -29,10 +29,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.fixture
 async def arena(etcd: EtcdProcess, postgres_dsn: str, tmp_path: Path) -> AsyncIterator[Arena]:
     """On the PostgreSQL that all tests share."""
-    arena = Arena(tmp_path, etcd.address, postgres_dsn)
-    await arena.begin()
-    yield arena
-    await arena.stop()
+    async with Arena(tmp_path, etcd.address, postgres_dsn).open() as arena:
+        yield arena
 
 
 @pytest.fixture
@@ -40,28 +38,26 @@ async def own_store_arena(
     etcd: EtcdProcess, fresh_postgres: PostgresServer, tmp_path: Path
 ) -> AsyncIterator[tuple[Arena, PostgresServer]]:
     """On a PostgreSQL that the test may kill and freeze."""
-    arena = Arena(tmp_path, etcd.address, fresh_postgres.dsn(fresh_postgres.create_database()))
-    await arena.begin()
-    yield arena, fresh_postgres
-    fresh_postgres.thaw()
-    await arena.stop()
+    async with Arena(tmp_path, etcd.address, fresh_postgres.dsn(fresh_postgres.create_database())).open() as arena:
+        try:
+            yield arena, fresh_postgres
+        finally:
+            fresh_postgres.thaw()
 
 
 @pytest.fixture
 async def valved_arena(etcd: EtcdProcess, postgres_dsn: str, tmp_path: Path) -> AsyncIterator[Arena]:
     """With a valve before each agent."""
-    arena = Arena(tmp_path, etcd.address, postgres_dsn)
-    await arena.begin(valves=True)
-    yield arena
-    for valve in arena.valves:
-        valve.open()
-    await arena.stop()
+    async with Arena(tmp_path, etcd.address, postgres_dsn).open(valves=True) as arena:
+        try:
+            yield arena
+        finally:
+            for valve in arena.valves:
+                valve.open()
 
 
 @pytest.fixture
 async def jumping_arena(etcd: EtcdProcess, postgres_dsn: str, tmp_path: Path) -> AsyncIterator[Arena]:
     """With a first orchestrator whose clock jumps on signals."""
-    arena = Arena(tmp_path, etcd.address, postgres_dsn)
-    await arena.begin(jumping=True)
-    yield arena
-    await arena.stop()
+    async with Arena(tmp_path, etcd.address, postgres_dsn).open(jumping=True) as arena:
+        yield arena

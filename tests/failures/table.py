@@ -28,7 +28,7 @@ class Row:
     """`seconds` until everything went on; `fate` of the runs, for people; `lost` attempts that were journaled as lost."""
 
     name: str
-    order: int
+    order: float
     seconds: float
     fate: str
     lost: int

@@ -129,6 +129,31 @@ def test_durability_9_a_store_that_is_gone_for_half_a_minute_deposes_nobody() ->
     run_virtual(course())
 
 
+def test_durability_9_whoever_comes_back_to_the_store_a_little_later_than_the_others_is_not_buried() -> None:
+    async def course() -> None:
+        store = Store()
+        first, second = await Replica(store).start(), await Replica(store).start()
+        await asyncio.sleep(5)
+        store.gone = True
+        await asyncio.sleep(30)
+        store.gone, beat = False, store.beat
+
+        async def late(owner: str, address: str) -> bool:
+            if owner == first.owner:
+                raise Unavailable("its connection isn't back yet")
+            return await beat(owner, address)
+
+        store.beat = late  # type: ignore[method-assign]
+        await asyncio.sleep(LEASE + 2.0)
+        store.beat = beat  # type: ignore[method-assign]
+        await asyncio.sleep(10)
+        assert (first.let_go_times, second.let_go_times) == (0, 0)
+        for replica in (first, second):
+            await replica.ownership.stop()
+
+    run_virtual(course())
+
+
 def test_durability_9_an_observer_that_was_away_itself_starts_its_counts_again() -> None:
     async def course() -> None:
         store = Store()
@@ -140,7 +165,7 @@ def test_durability_9_an_observer_that_was_away_itself_starts_its_counts_again()
         cast(VirtualLoop, asyncio.get_running_loop()).now += 20.0  # frozen, and thawed
         await asyncio.sleep(1.0)
         assert seen in {row.owner for row in await store.living()}
-        await asyncio.sleep(LEASE)
+        await asyncio.sleep(2 * LEASE)
         assert seen not in {row.owner for row in await store.living()}
         await second.ownership.stop()
 

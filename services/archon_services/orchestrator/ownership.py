@@ -22,6 +22,7 @@ LEASE: Final = 3.0
 """Seconds without a beat after which an incarnation is buried."""
 
 BEAT: Final = 1.0
+BEAT_TIMEOUT: Final = 2.0
 LOOK: Final = 0.25
 """Seconds between two looks at the others, and at the commands that wait."""
 
@@ -91,6 +92,7 @@ class Ownership:
         self._lease_end = 0.0
         self._others: dict[str, OwnerRow] = {}
         self._seen: dict[str, _Seen] = {}
+        self._patient_until = 0.0
         self._tasks: list[asyncio.Task[None]] = []
 
     def may_send(self) -> bool:
@@ -104,7 +106,7 @@ class Ownership:
 
     async def start(self) -> int:
         """Enters, and takes up what is nobody's. Returns how many runs. Raises what the journal raises."""
-        await self._enter()
+        await self._enter(self._held.owner)
         claimed = await self._claim()
         loops = [self._look_after()]
         if self._journal.shared:
@@ -128,27 +130,28 @@ class Ownership:
         except (ArchonError, TimeoutError) as error:
             _log.info("left without saying so: %s", error)
 
-    async def _enter(self) -> None:
+    async def _enter(self, owner: str) -> None:
         sent = self._monotonic()
-        await self._journal.enter(OwnerRow(self._held.owner, self.address, REVISION, 0))
-        self._lease_end = sent + LEASE
+        await self._journal.enter(OwnerRow(owner, self.address, REVISION, 0))
+        self._held.owner, self._lease_end = owner, sent + LEASE
 
     async def _beat(self) -> None:
+        pause = BEAT
         while True:
-            await asyncio.sleep(BEAT)
-            sent = self._monotonic()
+            await asyncio.sleep(pause)
+            sent, pause = self._monotonic(), BEAT
             try:
-                async with asyncio.timeout(LEASE):
+                async with asyncio.timeout(BEAT_TIMEOUT):
                     alive = await self._journal.beat(self._held.owner, self.address)
                 if alive:
                     self._lease_end = sent + LEASE
                     continue
                 _log.warning("%s was taken for dead; its runs are others' now", self._held.owner)
                 self._held.let_go()
-                self._held.owner = self._new_owner()
-                await self._enter()
+                await self._enter(self._new_owner())
             except (ArchonError, TimeoutError) as error:
                 _log.warning("the lease could not be renewed: %s", error)
+                pause = LOOK
 
     async def _look(self) -> None:
         last = self._monotonic()
@@ -156,14 +159,19 @@ class Ownership:
             await asyncio.sleep(LOOK)
             now = self._monotonic()
             if now - last > LOOK + SLIP:
-                self._seen.clear()  # it was we who were away
+                self._forget()  # it was we who were away
             last = now
             try:
                 async with asyncio.timeout(LEASE):
                     await self._look_once()
             except (ArchonError, TimeoutError) as error:
-                self._seen.clear()
+                self._forget()
                 _log.info("the other orchestrators can't be looked at now: %s", error)
+
+    def _forget(self) -> None:
+        """Counts begin anew, and the others get twice as long: they may come back to the store a little later than we."""
+        self._seen.clear()
+        self._patient_until = self._monotonic() + 2 * LEASE
 
     async def _look_once(self) -> None:
         rows = await self._journal.living()
@@ -174,7 +182,11 @@ class Ownership:
             seen = self._seen.get(row.owner)
             if seen is None or seen.beat != row.beat:
                 self._seen[row.owner] = _Seen(row.beat, now)
-            elif now - seen.since >= LEASE and await self._journal.bury(row.owner, row.beat):
+            elif (
+                now - seen.since >= LEASE
+                and now >= self._patient_until
+                and await self._journal.bury(row.owner, row.beat)
+            ):
                 _log.warning("%s is dead: no beat for %.1f s", row.owner, now - seen.since)
                 del self._seen[row.owner]
         await self._claim()

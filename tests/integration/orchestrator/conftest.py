@@ -67,7 +67,7 @@ class Mesh:
         )
         await process.start()
         self.agents.append(process)
-        await self.seen(process.address)
+        await self.seen(environment.get("ARCHON_ADVERTISE", process.address))
         return process
 
     @property

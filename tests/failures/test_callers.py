@@ -1,0 +1,61 @@
+"""Rows 19, 20, 22 and 23: what callers and agents do to the mesh, and a rolling restart of everything."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+
+from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
+from archon.api.orchestrator.v1 import orchestrator_service_pb2_grpc
+from archon.channel import connect
+from archon.errors import UnknownRole
+from tests.failures.arena import ROLES, Arena
+
+pytestmark = pytest.mark.liveness
+
+
+async def test_huge_result(arena: Arena) -> None:
+    async with arena.row("an agent's result of 50 MB", 19) as strike:
+        strike.begins()
+        run = (await arena.client.submit("big 50000000", roles=["reader"], wait=20)).run
+        assert "FRAME_TOO_LARGE" in str(run.failure), run.failure
+        strike.ends()
+
+
+async def test_watcher_that_never_reads(arena: Arena) -> None:
+    async with arena.row("a watcher that never reads", 20) as strike:
+        strike.begins()
+        async with connect(arena.orchestrator.address) as channel:
+            stub = orchestrator_service_pb2_grpc.OrchestratorServiceStub(channel)
+            calls = []
+            for _ in range(20):
+                run = await arena.client.submit("x", roles=list(ROLES))
+                calls.append(stub.WatchRun(pb.WatchRunRequest(run_id=run.run_id)))
+            await asyncio.sleep(4)
+            for call in calls:
+                call.cancel()
+        strike.ends()
+
+
+async def test_rolling_restart(arena: Arena) -> None:
+    async with arena.row("rolling restart of everything", 22) as strike:
+        strike.begins()
+        everything = [*arena.agents, arena.orchestrator, arena.second, arena.registry, arena.memory]
+        for process in everything:
+            assert await process.stop() == 0
+            await process.start()
+            await asyncio.sleep(0.5)
+        strike.ends()
+
+
+async def test_unknown_role(arena: Arena) -> None:
+    async with arena.row("a submit for a role that nobody plays", 23) as strike:
+        strike.begins()
+        for client in arena.clients:
+            began = time.monotonic()
+            with pytest.raises(UnknownRole):
+                await client.submit("x", roles=["nobody"])
+            assert time.monotonic() - began < 5
+        strike.ends()

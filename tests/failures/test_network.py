@@ -1,0 +1,31 @@
+"""Rows 17 and 18: the network between orchestrators and one agent drops what it carries, one way or both."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tests.failures.arena import Arena
+
+pytestmark = pytest.mark.liveness
+
+
+@pytest.mark.short
+@pytest.mark.parametrize(
+    ("ways", "name", "order"),
+    [
+        (("up",), "partition: an agent hears nothing for 6 s, and is heard", 17),
+        (("down",), "partition: an agent isn't heard for 6 s, and hears", 17.5),
+        (("up", "down"), "partition: both ways for 6 s", 18),
+    ],
+    ids=["unheard-by-it", "unheard-from-it", "both"],
+)
+async def test_partition(valved_arena: Arena, ways: tuple[str, ...], name: str, order: float) -> None:
+    arena = valved_arena
+    async with arena.row(name, order) as strike:
+        strike.begins()
+        arena.valves[2].shut(*ways)  # before a thinker
+        await asyncio.sleep(6)
+        arena.valves[2].open()
+        strike.ends()
