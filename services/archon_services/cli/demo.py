@@ -43,13 +43,15 @@ async def _demo(orchestrator: str, *, stays: bool) -> int:
     from archon_services.cli.following import Order, run_to_end
     from archon_services.cli.hosting import some_mesh
     from archon_services.cli.run import make_screen, show_outcome
+    from archon_services.cli.target import reach_of
 
     brief = files("archon_services.cli").joinpath("briefs", "demo.md").read_text(encoding="utf-8")
     runs: dict[str, Run] = {}
     async with some_mesh(orchestrator) as (target, signals):
         for strategy, heading in _HEADINGS.items():
             _print_heading(heading)
-            outcome = await run_to_end(target, Order(brief, strategy=strategy), make_screen(), signals)
+            screen = make_screen(reach=reach_of(orchestrator))
+            outcome = await run_to_end(target, Order(brief, strategy=strategy), screen, signals)
             show_outcome(outcome)
             if outcome.code != OK:
                 return outcome.code

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,10 +11,9 @@ import typer
 
 from archon_services.cli.budget import MOST_DEPTH, MOST_TOKENS, budget_of
 from archon_services.cli.errors import USAGE, CliError
-from archon_services.cli.target import OrchestratorOption
+from archon_services.cli.target import OrchestratorOption, reach_of
 
 if TYPE_CHECKING:
-    from archon.client import Goal
     from archon_services.cli.following import Order, Outcome
     from archon_services.cli.run_screen import Screen
 
@@ -78,8 +76,10 @@ def run(
             hint="Without --role it is the one that coordinates; --strategy pipeline takes any number.",
             code=USAGE,
         )
-    text = _read_goal(goal, file)
     from archon_services.cli.following import Order
+    from archon_services.cli.given_text import read_given
+
+    text = read_given(goal, file, "goal", hint='Say what is to be done, as in: archon run "..."')
 
     order = Order(
         text,
@@ -97,22 +97,23 @@ async def _run(order: Order, orchestrator: str, *, as_json: bool, quiet: bool) -
     from archon_services.cli.hosting import some_mesh
 
     async with some_mesh(orchestrator, quiet=quiet) as (target, signals):
-        outcome = await run_to_end(target, order, make_screen(as_json=as_json, quiet=quiet), signals)
+        screen = make_screen(as_json=as_json, quiet=quiet, reach=reach_of(orchestrator))
+        outcome = await run_to_end(target, order, screen, signals)
     if not as_json:
         show_outcome(outcome, quiet=quiet)
     return outcome.code
 
 
-def make_screen(*, as_json: bool = False, quiet: bool = False) -> Screen:
-    """What shows a run here."""
+def make_screen(*, as_json: bool = False, quiet: bool = False, reach: str = "") -> Screen:
+    """What shows a run here; `reach` is what another command needs to find it."""
     from archon_services.cli.output import is_terminal
-    from archon_services.cli.run_screen import JsonScreen, LineScreen, NoScreen, TreeScreen
+    from archon_services.cli.run_screen import JsonScreen, LineScreen, QuietScreen, TreeScreen
 
     if as_json:
         return JsonScreen()
     if quiet:
-        return NoScreen()
-    return TreeScreen() if is_terminal() else LineScreen()
+        return QuietScreen(reach)
+    return TreeScreen(reach) if is_terminal() else LineScreen(reach=reach)
 
 
 def show_outcome(outcome: Outcome, *, quiet: bool = False) -> None:
@@ -126,30 +127,3 @@ def show_outcome(outcome: Outcome, *, quiet: bool = False) -> None:
         print_summary(outcome.run, outcome.versions)
     elif outcome.code:
         say(f"error: the run {state_name(outcome.run.state)}: {outcome.run.failure.message}")
-
-
-def _read_goal(goal: str, file: Path | None) -> Goal:
-    if goal == "-":
-        goal = _decoded(sys.stdin.buffer.read(), "standard input")
-    if file is None:
-        if not goal.strip():
-            raise CliError("there is no goal", hint='Say what is to be done, as in: archon run "..."', code=USAGE)
-        return goal
-    try:
-        content = _decoded(file.read_bytes(), str(file))
-    except OSError as error:
-        raise CliError(f"{file} can't be read: {error.strerror}", code=USAGE) from error
-    if not goal.strip():
-        if not content.strip():
-            raise CliError(f"{file} is empty, so there is no goal", code=USAGE)
-        return content
-    from archon.api.common.v1 import common_pb2
-
-    return [common_pb2.Part(text=goal), common_pb2.Part(text=content, filename=file.name)]
-
-
-def _decoded(content: bytes, source: str) -> str:
-    try:
-        return content.decode()
-    except UnicodeDecodeError as error:
-        raise CliError(f"{source} is no text in UTF-8", code=USAGE) from error

@@ -7,9 +7,12 @@ from typing import Final
 
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
+from archon_services.cli.asking import Asked, asked_of, shortened, words_of
 
 _TAIL: Final = 2_000
 _FINAL: Final = ("completed", "failed", "canceled", "rejected")
+ASKING: Final = "input required"
+"""The state of a task that waits for a person, and of its run."""
 
 
 def state_name(state: common_pb2.TaskState.ValueType) -> str:
@@ -47,6 +50,11 @@ class TaskView:
     delegated: dict[str, str] = field(default_factory=dict)
     """The tasks whose answers the attempt has asked for, by the name it gave each delegation."""
 
+    asked: Asked | None = None
+    """What it asked last; it is still asked while the state is ASKING."""
+    saved: int = 0
+    """Bytes of the last checkpoint."""
+
     @property
     def final(self) -> bool:
         """Nothing more will come of it."""
@@ -72,7 +80,10 @@ class RunView:
         self.cancelling = ""
         self.edges: list[tuple[str, str]] = []
         self.tasks: dict[str, TaskView] = {}
+        self.paused = False
         self._asked_for: set[str] = set()
+        self._stood = 0.0
+        self._standing_since = 0.0
 
     def apply(self, event: run_pb2.RunEvent) -> None:
         """One more event."""
@@ -97,12 +108,38 @@ class RunView:
             case "delegation_cancelled" if task is not None:
                 child = self.tasks.get(task.delegated.pop(event.delegation_cancelled.delegation_id, ""))
                 task.notes.append(f"needs {child.role if child else 'a delegation'} no more")
+            case "paused" | "resumed":
+                self.paused = kind == "paused"
             case _ if task is not None:
                 _apply(task, event, kind, now)
+        if event.seq:
+            self._clock(now)
+
+    @property
+    def questions(self) -> list[Asked]:
+        """What people are asked."""
+        return [task.asked for task in self.tasks.values() if task.asked and task.state == ASKING]
+
+    def stood(self, now: float) -> float:
+        """Seconds that its clock has stood still so far, because it was paused or a person was asked."""
+        return self._stood + (max(0.0, now - self._standing_since) if self._standing_since else 0.0)
+
+    def elapsed(self, now: float) -> float:
+        """Seconds by its clock."""
+        return max(0.0, (self.ended or now) - self.began - self.stood(now)) if self.began else 0.0
+
+    def _clock(self, now: float) -> None:
+        standing = not self.ended and (self.paused or bool(self.questions))
+        if standing and not self._standing_since:
+            self._standing_since = now
+        elif self._standing_since and not standing:
+            self._stood, self._standing_since = self.stood(now), 0.0
 
     @property
     def shown_state(self) -> str:
-        """As the run's, but a run with a task under way is working, which no event says."""
+        """As the run's, but for what no event says: it asks a person, or has a task under way."""
+        if not self.ended and self.questions:
+            return ASKING
         under_way = self.state == "submitted" and any(task.attempt for task in self.tasks.values())
         return "working" if under_way else self.state
 
@@ -110,6 +147,8 @@ class RunView:
         """What a task waits for that isn't under way, or can't go on without its delegations."""
         if self.ended or task.final:
             return ""
+        if task.state == ASKING:
+            return "waits for a person's answer"
         if task.state != "submitted":
             asked = [self.tasks[child] for child in dict.fromkeys(task.delegated.values()) if child in self.tasks]
             roles = dict.fromkeys(child.role for child in asked if not child.final)
@@ -118,7 +157,9 @@ class RunView:
         done = {one.role for one in own if one.state == "completed"}
         edges = () if task.parent_task_id else self.edges
         missing = [up for up, down in edges if down == task.role and up not in done]
-        return f"waits for {' and '.join(missing)}" if missing else f"waits for an instance of {task.role}"
+        if missing:
+            return f"waits for {' and '.join(missing)}"
+        return "waits for the run to be resumed" if self.paused else f"waits for an instance of {task.role}"
 
     def asked_before(self, event: run_pb2.RunEvent) -> bool:
         """Whether this event of kind `delegated`, not applied yet, asks for what was asked before: it is remembered."""
@@ -173,6 +214,15 @@ def _apply(task: TaskView, event: run_pb2.RunEvent, kind: str, now: float) -> No
             task.state, task.ended = state_name(event.result.state), now
             task.usage = event.result.usage
             task.remark = event.result.failure.message
+        case "input_requested":
+            task.state, task.asked = ASKING, asked_of(event.run_id, event.input_requested)
+            task.saved = len(event.input_requested.checkpoint) or task.saved
+        case "input_given":
+            task.state = "submitted"
+            asked = f"asked: {shortened(task.asked.text)}  " if task.asked is not None else ""
+            task.notes.append(f"{asked}answer: {shortened(words_of(event.input_given.parts))}")
+        case "checkpoint":
+            task.saved = event.checkpoint.size or len(event.checkpoint.data)
         case "budget_reserved" if not event.budget_reserved.HasField("budget"):
             task.remark = "wanted more of the budget than is left"
         case "published":

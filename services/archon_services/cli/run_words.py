@@ -7,18 +7,20 @@ from typing import Final
 
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
+from archon.context import ANONYMOUS
+from archon_services.cli.asking import shortened, words_of
 from archon_services.cli.output import duration
-from archon_services.cli.run_view import RunView, TaskView
+from archon_services.cli.run_view import ASKING, RunView, TaskView
 
-_ASKED_SHOWN: Final = 80
-"""Characters of what is asked for in a delegation."""
+_QUESTION_SHOWN: Final = 400
+"""Characters of a question on a line; `archon show` and `archon respond` have all of it."""
 
 
 def task_words(view: RunView, task: TaskView) -> str:
     """State, instance, time, tokens: what is known."""
     waiting = view.waits_for(task)
     parts = [waiting or task.state]
-    if task.instance and task.state != "submitted":
+    if task.instance and task.state not in ("submitted", ASKING):
         parts.append(f"on {task.instance}")
     if task.attempt > 1:
         parts.append(f"attempt {task.attempt}")
@@ -30,6 +32,8 @@ def task_words(view: RunView, task: TaskView) -> str:
         parts.append(f"knew {', '.join(task.given)}")
     if task.version:
         parts.append(f"memory v{task.version}")
+    if task.saved and not task.final:
+        parts.append(f"checkpoint of {task.saved:,} bytes")
     return "  ".join(parts)
 
 
@@ -53,6 +57,13 @@ def news(view: RunView, event: run_pb2.RunEvent, *, asked_before: bool) -> str:
         case "budget_reserved":
             more = budget_words(event.budget_reserved.budget)
             return f"gets {more} more of the budget" if more else "wanted more of the budget than is left"
+        case "input_requested":
+            return f"asks a person: {shortened(words_of(event.input_requested.prompt), _QUESTION_SHOWN)}"
+        case "input_given":
+            given = event.input_given
+            return f"is answered{_by(given.identity)}: {shortened(words_of(given.parts))}"
+        case "checkpoint":
+            return f"leaves a checkpoint of {task.saved:,} bytes"
         case "task_state" if event.task_state.stopping:
             return f"is being stopped: {task.stopping}"
         case "task_state" | "dispatched" | "result" | "published" | "lost" | "rejected":
@@ -60,13 +71,41 @@ def news(view: RunView, event: run_pb2.RunEvent, *, asked_before: bool) -> str:
     return ""
 
 
+def run_news(view: RunView, event: run_pb2.RunEvent) -> str:
+    """What an event says of the run itself; empty where it is no news. `view` knows the event."""
+    match event.WhichOneof("event"):
+        case "cancel_requested":
+            return f"is being cancelled: {view.cancelling}"
+        case "paused":
+            return f"is paused{_by(event.paused.identity)}"
+        case "resumed":
+            return f"goes on{_by(event.resumed.identity)}"
+        case "submitted":
+            return view.state
+        case "run_state" if view.ended:
+            return view.state
+    return ""
+
+
+def standing(view: RunView, now: float) -> str:
+    """That its clock stands at `now`, in wall seconds, and why; or how long it did. Empty where it never stood."""
+    stood = view.stood(now)
+    why = [*(["waits for a person"] if view.questions else []), *(["is paused"] if view.paused else [])]
+    if why and not view.ended:
+        return f"{' and '.join(why)}; its clock stands, {duration(stood)} so far"
+    return f"stood still for {duration(stood)}" if stood else ""
+
+
+def _by(identity: str) -> str:
+    return f" by {identity}" if identity and identity != ANONYMOUS else ""
+
+
 def _delegated(what: run_pb2.Delegated, *, asked_before: bool) -> str:
     if what.HasField("failure"):
         return f"may not delegate to {what.role}: {what.failure.message}"
     if asked_before:
         return f"delegates to {what.role} what it had been asked before: remembered"
-    asked = " ".join(" ".join(part.text for part in what.input).split())
-    asked = asked if len(asked) <= _ASKED_SHOWN else asked[:_ASKED_SHOWN].rstrip() + "…"
+    asked = shortened(" ".join(part.text for part in what.input))
     return f"delegates to {what.role}" + (f": {asked}" if asked else "")
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from archon_services.cli.target import JsonOption, OrchestratorOption, Target, find_target, reaching
+from archon_services.cli.target import JsonOption, OrchestratorOption, Target, find_target, reach_of, reaching
 from archon_services.cli.which_run import RunArgument, find_run
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def show(
 
         print_json(json_format.MessageToDict(found, preserving_proto_field_name=True))
         return
-    _print(found, view)
+    _print(found, view, reach_of(orchestrator))
     if found.answers:
         print()
         print_answer(found)
@@ -66,7 +66,8 @@ async def _events(client: Client, run: Run) -> RunView:
     from archon_services.cli.run_view import RunView
 
     view = RunView()
-    if run.strategy != run_pb2.STRATEGY_AGENT and not any(task.parent_task_id for task in run.tasks):
+    telling = not run.HasField("end_time") or run.strategy == run_pb2.STRATEGY_AGENT
+    if not telling and not any(task.parent_task_id or task.attempt > 1 for task in run.tasks):
         return view  # the run itself says all there is to say
     try:
         async with (
@@ -82,11 +83,11 @@ async def _events(client: Client, run: Run) -> RunView:
     return view
 
 
-def _print(run: Run, view: RunView) -> None:
+def _print(run: Run, view: RunView, reach: str) -> None:
     from archon_services.cli.output import console, harmless, is_terminal, style_of
     from archon_services.cli.show_view import run_lines
 
-    lines = run_lines(run, time.time(), view)
+    lines = run_lines(run, time.time(), view, reach)
     if not is_terminal():
         for text, _ in lines:
             print(text)

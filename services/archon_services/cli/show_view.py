@@ -7,9 +7,10 @@ from typing import Final
 
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
+from archon_services.cli.asking import Asked, asked_of
 from archon_services.cli.output import duration, moment
-from archon_services.cli.run_view import RunView, state_name
-from archon_services.cli.run_words import remarks
+from archon_services.cli.run_view import ASKING, RunView, state_name
+from archon_services.cli.run_words import remarks, standing
 from archon_services.cli.summary import tokens
 from archon_services.cli.task_tree import children_of, in_order
 
@@ -20,8 +21,9 @@ Line = tuple[str, str]
 """A text, and the state whose colour it has; empty where it has none."""
 
 
-def run_lines(run: run_pb2.Run, now: float, view: RunView | None = None) -> Iterator[Line]:
-    """The run at `now`, in wall seconds. `view` knows its events, for what only they tell."""
+def run_lines(run: run_pb2.Run, now: float, view: RunView | None = None, reach: str = "") -> Iterator[Line]:
+    """The run at `now`, in wall seconds. `view` knows its events, for what only they tell; `reach` is what a command
+    needs to find the orchestrator."""
     yield f"run {run.run_id}  {state_name(run.state)}", state_name(run.state)
     began = run.create_time.ToNanoseconds() / 1e9
     if run.HasField("end_time"):
@@ -32,6 +34,7 @@ def run_lines(run: run_pb2.Run, now: float, view: RunView | None = None) -> Iter
         ("goal", goal_text(run.goal)),
         ("strategy", strategy_name(run.strategy)),
         ("submitted", f"{moment(began)}, {took}"),
+        ("clock", _clock(run, now, view or RunView())),
         ("session", run.session_id),
         ("tokens", _spent(run.usage)),
         ("forked from", run.parent_run_id),
@@ -43,6 +46,8 @@ def run_lines(run: run_pb2.Run, now: float, view: RunView | None = None) -> Iter
     if run.failure.message:
         yield f"  {'failure':<10}  {run.failure.message}", "failed"
     yield from _task_lines(run, now, view or RunView())
+    for one in run.questions:
+        yield from _question_lines(asked_of(run.run_id, one), reach)
 
 
 def goal_text(goal: Sequence[common_pb2.Part], most: int = GOAL_SHOWN) -> str:
@@ -61,6 +66,21 @@ def strategy_name(strategy: run_pb2.Strategy.ValueType) -> str:
     if not strategy or strategy not in run_pb2.Strategy.values():
         return ""
     return run_pb2.Strategy.Name(strategy).removeprefix("STRATEGY_").lower()
+
+
+def _clock(run: run_pb2.Run, now: float, view: RunView) -> str:
+    """That it stands; only events tell for how long."""
+    if said := standing(view, now):
+        return said
+    why = [*(["waits for a person"] if run.questions else []), *(["is paused"] if run.paused else [])]
+    return f"{' and '.join(why)}; its clock stands" if why else ""
+
+
+def _question_lines(asked: Asked, reach: str) -> Iterator[Line]:
+    yield "", ""
+    yield f"{asked.role} asks:", ASKING
+    yield from ((f"  {line}", "") for line in asked.lines())
+    yield f"To answer: {asked.command(reach)}", ""
 
 
 def _task_lines(run: run_pb2.Run, now: float, view: RunView) -> Iterator[Line]:
@@ -96,13 +116,16 @@ def _what(run: run_pb2.Run, task: run_pb2.Task, now: float, view: RunView) -> It
         yield f"waits for {task.waiting_for}"
     elif known is not None and known.state == "working" and (waits := view.waits_for(known)):
         yield waits
-    if task.instance_id:
+    asks = task.state == common_pb2.TASK_STATE_INPUT_REQUIRED
+    if task.instance_id and not asks:
         yield f"on {task.instance_id}"
     if task.attempt:
         yield f"attempt {task.attempt}"
-    if task.HasField("start_time"):
+    if task.HasField("start_time") and not asks:
         end = task.end_time.ToNanoseconds() / 1e9 if task.HasField("end_time") else now
         yield duration(max(0.0, end - task.start_time.ToNanoseconds() / 1e9))
+    if known is not None and known.saved and not known.final:
+        yield f"checkpoint of {known.saved:,} bytes"
     if spent := _spent(task.usage):
         yield f"tokens {spent}"
     if task.memory_version:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -68,6 +69,11 @@ def find_target(given: str) -> Target:
 def find_orchestrator(given: str) -> str:
     """Its address. Raises CliError where there is none."""
     return find_target(given).orchestrator
+
+
+def reach_of(given: str) -> str:
+    """What must be added to a command that is to find the same orchestrator from elsewhere."""
+    return f" --orchestrator {shlex.quote(given)}" if given else ""
 
 
 def find_registry(given: str) -> str:

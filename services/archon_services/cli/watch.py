@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from archon_services.cli.errors import FAILED, OK, USAGE, CliError
-from archon_services.cli.target import OrchestratorOption, Target, find_target, reaching
+from archon_services.cli.target import OrchestratorOption, Target, find_target, reach_of, reaching
 from archon_services.cli.which_run import RunArgument, find_run
 
 if TYPE_CHECKING:
@@ -33,10 +33,12 @@ def watch(
 
     A live tree on a terminal, which always knows the whole run; else lines. Ctrl-C leaves the run alone.
     """
-    raise typer.Exit(asyncio.run(_watch(find_target(orchestrator), run, since, as_json=as_json)))
+    raise typer.Exit(
+        asyncio.run(_watch(find_target(orchestrator), run, since, reach_of(orchestrator), as_json=as_json))
+    )
 
 
-async def _watch(target: Target, named: str, since: int, *, as_json: bool) -> int:
+async def _watch(target: Target, named: str, since: int, reach: str, *, as_json: bool) -> int:
     from archon.api.common.v1 import common_pb2
     from archon.client import Client
     from archon_services.cli.summary import print_answer, print_summary
@@ -48,7 +50,7 @@ async def _watch(target: Target, named: str, since: int, *, as_json: bool) -> in
             known = (await client.get(run_id)).last_seq
             if since > known + 1:
                 raise CliError(f"run {run_id} has {known} events, so there is none to tell from {since} on", code=USAGE)
-            screen = _screen(since, as_json=as_json)
+            screen = _screen(since, reach, as_json=as_json)
             try:
                 # A screen for people folds events, so that it needs those before `since` as well.
                 await _follow(client, run_id, since - 1 if as_json else 0, screen)
@@ -67,10 +69,10 @@ async def _follow(client: Client, run_id: str, after_seq: int, screen: Screen) -
             screen.event(event)
 
 
-def _screen(since: int, *, as_json: bool) -> Screen:
+def _screen(since: int, reach: str, *, as_json: bool) -> Screen:
     from archon_services.cli.output import is_terminal
     from archon_services.cli.run_screen import JsonScreen, LineScreen, TreeScreen
 
     if as_json:
         return JsonScreen()
-    return TreeScreen() if is_terminal() else LineScreen(since)
+    return TreeScreen(reach) if is_terminal() else LineScreen(since, reach)
