@@ -101,10 +101,10 @@ class Running:
             self._process.kill()
         self._process.communicate(timeout=PATIENCE)
 
-    def until(self, words: str) -> None:
-        """Reads on until these words were printed."""
+    def until(self, words: str, times: int = 1) -> None:
+        """Reads on until these words were printed so many times."""
         assert self._process.stdout is not None
-        while words not in self.text:
+        while self.text.count(words) < times:
             line = self._process.stdout.readline()
             assert line, f"it ended without {words!r}:\n{self.text}"
             self.text += line

@@ -12,7 +12,23 @@ from typing import Annotated, Final
 
 import typer
 
-from archon_services.cli import agents, cancel, demo, doctor, down, graph, prompts, run, runs, show, up, watch
+from archon_services.cli import (
+    agents,
+    cancel,
+    demo,
+    doctor,
+    down,
+    graph,
+    pause,
+    prompts,
+    respond,
+    resume,
+    run,
+    runs,
+    show,
+    up,
+    watch,
+)
 from archon_services.cli.errors import EXIT_CODES, report
 
 NAME: Final = "archon"
@@ -36,6 +52,9 @@ app.command()(runs.runs)
 app.command()(show.show)
 app.command()(watch.watch)
 app.command()(cancel.cancel)
+app.command()(respond.respond)
+app.command()(pause.pause)
+app.command()(resume.resume)
 app.command()(prompts.prompts)
 app.command()(doctor.doctor)
 
