@@ -10,7 +10,7 @@ import pytest
 from archon import errors, status
 from archon.agent import AgentServer, Question, TaskContext
 from archon.agent.held import HeldTask
-from archon.agent.task import MAX_CHECKPOINT
+from archon.agent.values import MAX_CHECKPOINT
 from archon.api.agent.v1 import agent_pb2, agent_service_pb2
 from archon.api.common.v1 import common_pb2
 from archon.testing import FakeOrchestrator
@@ -248,3 +248,25 @@ async def test_who_runs_one_task_by_itself_is_asked_and_asks_again_with_the_answ
     (response,) = await answers(agent, request)
     assert response.result.output[0].text == "blue on page 7"
     assert len(agent.tasks) == 0
+
+
+async def test_a_checkpoint_that_the_other_side_does_not_take_is_refused_where_it_is_made(
+    serve: Serve, dial: Dial
+) -> None:
+    async def from_the_loop(task: TaskContext) -> str:
+        with pytest.raises(errors.FrameTooLarge, match="135,000"):
+            task.save(bytes(134_970))
+        task.save(bytes(134_000))
+        return "goes on"
+
+    def from_a_thread(task: TaskContext) -> str:
+        with pytest.raises(errors.FrameTooLarge, match="135,000"):
+            task.save(bytes(500_000))
+        return "goes on"
+
+    for handler in (from_the_loop, from_a_thread):
+        peer = await dial(await serve(handler), max_message_bytes=135_000)
+        ref = peer.ref("one")
+        await peer.assign(ref, "x")
+        assert (await peer.result(ref)).output[0].text == "goes on"
+        assert max(frame.ByteSize() for frame in peer.frames) <= 135_000

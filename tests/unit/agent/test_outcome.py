@@ -8,7 +8,7 @@ import pytest
 
 from archon.agent import Answer, Question, TaskContext
 from archon.agent.outcome import to_result
-from archon.agent.task import MAX_CHECKPOINT
+from archon.agent.values import MAX_CHECKPOINT
 from archon.api.agent.v1 import agent_pb2, session_pb2
 from archon.api.common.v1 import common_pb2
 from archon.errors import ArchonError, FrameTooLarge
@@ -98,3 +98,8 @@ def test_save_hands_over_the_bytes_as_they_are_up_to_a_mebibyte() -> None:
     with pytest.raises(FrameTooLarge, match="1,048,577 bytes"):
         task.save(bytes(MAX_CHECKPOINT + 1))
     assert len(sent) == 3
+
+
+async def test_a_delegation_with_too_large_a_checkpoint_is_refused_as_any_other() -> None:
+    with pytest.raises(FrameTooLarge, match="1,048,577 bytes; at most 1,048,576"):
+        await task_of().delegate("x", role="cook", checkpoint=bytes(MAX_CHECKPOINT + 1))

@@ -151,6 +151,12 @@ class HeldTask:
             self.send_records()
             self.send(frame)
 
+    def check_checkpoint(self, frame: session_pb2.AgentFrame) -> None:
+        """Raises FrameTooLarge where the other side wouldn't take it: it would break the stream, and the one after."""
+        if self.agreed("checkpoint"):
+            frame.task.CopyFrom(self.ref)
+            check_size(frame, self.limit)
+
     def agreed(self, feature: str) -> bool:
         """Whether frames of this kind may be sent; they may wait where there is no stream."""
         return self.session is None or feature in self.session.agreed
@@ -234,6 +240,7 @@ class _Link:
             self._loop.call_soon_threadsafe(self._held.send, frame, False)
 
     def save(self, frame: session_pb2.AgentFrame) -> None:
+        self._held.check_checkpoint(frame)  # here, so that a thread hears of it
         if threading.get_ident() == self._thread:
             self._held.save(frame)
         elif not self._loop.is_closed():

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from archon.agent.task import MAX_CHECKPOINT, TaskContext
-from archon.agent.values import Answer, Question, clean
+from archon.agent.task import TaskContext
+from archon.agent.values import Answer, Question, checked_checkpoint, clean
 from archon.api.agent.v1 import agent_pb2
 from archon.api.common.v1 import common_pb2
-from archon.errors import ArchonError, FrameTooLarge
+from archon.errors import ArchonError
 
 
 def to_result(task: TaskContext, returned: object) -> agent_pb2.TaskResult:
@@ -39,11 +39,8 @@ def _completed(task: TaskContext, answer: Answer) -> agent_pb2.TaskResult:
 
 
 def _asking(task: TaskContext, asked: Question) -> agent_pb2.TaskResult:
-    if len(asked.checkpoint) > MAX_CHECKPOINT:
-        raise FrameTooLarge(f"a checkpoint of {len(asked.checkpoint):,} bytes; at most {MAX_CHECKPOINT:,} are kept")
-    result = agent_pb2.TaskResult(
-        state=common_pb2.TASK_STATE_INPUT_REQUIRED, usage=task.usage, checkpoint=asked.checkpoint
-    )
+    checkpoint = checked_checkpoint(asked.checkpoint)
+    result = agent_pb2.TaskResult(state=common_pb2.TASK_STATE_INPUT_REQUIRED, usage=task.usage, checkpoint=checkpoint)
     request = result.input_request
     request.input_id, request.schema_json = asked.input_id or f"q{task.attempt}", asked.schema_json
     request.prompt.extend(asked.parts)

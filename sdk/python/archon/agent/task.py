@@ -10,15 +10,14 @@ from itertools import count
 from typing import Any, Protocol
 
 from archon.agent.granted import Granted
-from archon.agent.values import ContextItem, Delegated, DelegationTarget, clean, text_of
+from archon.agent.values import ContextItem, Delegated, DelegationTarget, checked_checkpoint, clean, text_of
 from archon.api.agent.v1 import agent_pb2, session_pb2
 from archon.api.common.v1 import common_pb2
-from archon.errors import BudgetExhausted, FieldViolation, FrameTooLarge, InvalidArgument
+from archon.errors import BudgetExhausted, FieldViolation, InvalidArgument
 from archon.status import from_failure
 
 MAX_RECORD_BYTES = 1024 * 1024
 MAX_DELTA_CHARS = 16 * 1024
-MAX_CHECKPOINT = 1024 * 1024
 
 
 class Link(Protocol):
@@ -159,10 +158,9 @@ class TaskContext:
 
     def save(self, checkpoint: bytes) -> None:
         """Leaves what a later attempt is to go on from, as its `checkpoint`; the last one counts. Opaque to the
-        mesh. Does nothing where the orchestrator takes none. Raises FrameTooLarge above 1 MiB."""
-        if len(checkpoint) > MAX_CHECKPOINT:
-            raise FrameTooLarge(f"a checkpoint of {len(checkpoint):,} bytes; at most {MAX_CHECKPOINT:,} are kept")
-        self._link.save(session_pb2.AgentFrame(checkpoint=session_pb2.Checkpoint(data=checkpoint)))
+        mesh. Does nothing where the orchestrator takes none. Raises FrameTooLarge above 1 MiB, or what it takes."""
+        data = checked_checkpoint(checkpoint)
+        self._link.save(session_pb2.AgentFrame(checkpoint=session_pb2.Checkpoint(data=data)))
 
     def remaining(self) -> float | None:
         """Seconds left for this task; None where there is no end."""
@@ -194,9 +192,8 @@ class TaskContext:
         if bool(role) == bool(capability):
             raise InvalidArgument("a delegation names a role or a capability, and not both")
         parts = [common_pb2.Part(text=clean(input))] if isinstance(input, str) else input
-        asked = session_pb2.Delegate(
-            delegation_id=f"d{next(self._delegations)}", input=parts, memo_key=memo_key, checkpoint=checkpoint
-        )
+        asked = session_pb2.Delegate(input=parts, memo_key=memo_key, checkpoint=checked_checkpoint(checkpoint))
+        asked.delegation_id = f"d{next(self._delegations)}"
         if role:
             asked.role = role
         else:

@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from archon.api.common.v1 import common_pb2
-from archon.errors import FailedPrecondition
+from archon.errors import FailedPrecondition, FrameTooLarge
+
+MAX_CHECKPOINT = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,3 +82,10 @@ def clean(text: str) -> str:
 def text_of(parts: Sequence[common_pb2.Part]) -> str:
     """The text parts, joined by empty lines."""
     return "\n\n".join(part.text for part in parts if part.WhichOneof("content") == "text")
+
+
+def checked_checkpoint(data: bytes) -> bytes:
+    """The bytes as they are. Raises FrameTooLarge above 1 MiB."""
+    if len(data) > MAX_CHECKPOINT:
+        raise FrameTooLarge(f"a checkpoint of {len(data):,} bytes; at most {MAX_CHECKPOINT:,} are kept")
+    return data
