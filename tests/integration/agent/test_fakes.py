@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from archon import errors, status
-from archon.agent import Answer
+from archon.agent import Answer, Question
 from archon.api.common.v1 import common_pb2
 from archon.testing import Delayed, FakeAgent, FakeOrchestrator, Reply
 
@@ -37,6 +37,18 @@ async def test_replies_come_in_order_and_tasks_are_recorded() -> None:
         assert [text for _, text in got] == ["plain", "whole", "NotFound", "late", "WORD", "shouted"]
         assert [task.task_id for task in agent.tasks] == list("012345")
         assert agent.unused == ()
+
+
+async def test_a_script_may_ask_a_person_at_once_or_late() -> None:
+    replies: list[Reply] = [Question("go on?"), Delayed(0.01, Question("sure?")), "yes"]
+    async with FakeAgent("asker", replies) as agent, FakeOrchestrator(agent.address) as peer:
+        await peer.open(agent.instance_id)
+        for name, prompt in (("one", "go on?"), ("two", "sure?")):
+            await peer.assign(peer.ref(name))
+            result = await peer.result(peer.ref(name))
+            assert result.state == common_pb2.TASK_STATE_INPUT_REQUIRED
+            assert result.input_request.prompt[0].text == prompt
+        assert await ask(peer, "three") == (common_pb2.TASK_STATE_COMPLETED, "yes")
 
 
 async def test_a_task_beyond_the_script_fails_and_says_so() -> None:

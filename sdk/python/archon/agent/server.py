@@ -100,8 +100,8 @@ class AgentServer:
         self._stopped: asyncio.Task[None] | None = None
 
     def task(self, handler: H) -> H:
-        """Decorator: `handler(task)` gets a TaskContext and returns a string or an Answer. It may be a coroutine or,
-        for work that blocks, a plain function, which then runs on a thread."""
+        """Decorator: `handler(task)` gets a TaskContext and returns a string, an Answer or a Question. It may be a
+        coroutine or, for work that blocks, a plain function, which then runs on a thread."""
         self._handler = handler
         return handler
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
-from archon.agent import AgentServer, AgentSettings, Answer, TaskContext
+from archon.agent import AgentServer, AgentSettings, Answer, Question, TaskContext
 from archon.errors import ArchonError, FailedPrecondition
 from archon.registry import Capability, DependsOn
 
@@ -27,9 +27,9 @@ class Delayed:
     reply: Reply = ""
 
 
-Reply = str | Answer | BaseException | Delayed | Callable[[TaskContext], Any]
-"""What a task is answered with: a text, an Answer, an exception to raise, one of these after a delay, or what a
-function or coroutine function of the task returns."""
+Reply = str | Answer | Question | BaseException | Delayed | Callable[[TaskContext], Any]
+"""What a task is answered with: a text, an Answer, a Question to a person, an exception to raise, one of these after a
+delay, or what a function or coroutine function of the task returns."""
 
 
 class FakeAgent:
@@ -123,7 +123,7 @@ async def _play(reply: Reply, task: TaskContext) -> object:
         reply = reply.reply
     if isinstance(reply, BaseException):
         raise reply
-    if not isinstance(reply, (str, Answer)):
+    if not isinstance(reply, (str, Answer, Question)):
         made = reply(task)
         return await made if inspect.isawaitable(made) else made
     return reply
