@@ -12,10 +12,11 @@ from typing import Final, cast
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.api.orchestrator.v1 import orchestrator_service_pb2_grpc, run_pb2
-from archon.channel import MAX_CHECKED_BYTES, Option, connect
+from archon.channel import Option, connect
 from archon.conversation import Conversation
-from archon.errors import Aborted, DeadlineExceeded, InvalidArgument, MessageTooLarge, Unavailable
+from archon.errors import Aborted, DeadlineExceeded, InvalidArgument, Unavailable
 from archon.interceptors import translated
+from archon.parts import parts_of
 
 CALL_TIMEOUT: Final = 10.0
 WATCH_PATIENCE: Final = 60.0
@@ -202,8 +203,8 @@ class Client:
     async def respond(self, run_id: str, input_id: str, answer: Goal, *, request_id: str = "") -> run_pb2.Run:
         """Answers a question that a run asks (`run.questions`, the event `input_requested`). The same answer again is
         no error. Raises UnknownRun, FailedPrecondition (nothing like that is asked), InvalidArgument (it doesn't fit),
-        RequestIdReused."""
-        parts = [common_pb2.Part(text=answer)] if isinstance(answer, str) else answer
+        RequestIdReused, MessageTooLarge."""
+        parts = parts_of(answer, "the answer")
         request = pb.RespondRequest(run_id=run_id, input_id=input_id, parts=parts, request_id=request_id)
         return (await self._stub.Respond(request, timeout=CALL_TIMEOUT)).run
 
@@ -232,16 +233,9 @@ def submit_request(
 ) -> pb.SubmitRunRequest:
     """What `Client.submit` sends. Raises MessageTooLarge, and InvalidArgument where the goal is no UTF-8 or there is
     no such strategy."""
-    parts = [common_pb2.Part(text=_utf8(goal))] if isinstance(goal, str) else goal
-    size = sum(part.ByteSize() for part in parts)
-    if size > MAX_CHECKED_BYTES - 4096:
-        raise MessageTooLarge(
-            f"the goal has {size:,} bytes, at most {MAX_CHECKED_BYTES - 4096:,} go in; pass large content by URL",
-            metadata={"size": str(size)},
-        )
     request = pb.SubmitRunRequest(
         request_id=request_id or uuid.uuid4().hex,
-        goal=parts,
+        goal=parts_of(goal, "the goal"),
         roles=roles,
         capabilities=capabilities,
         versions=versions,
@@ -262,11 +256,3 @@ def _strategy(name: str) -> run_pb2.Strategy.ValueType:
     if name not in known:
         raise InvalidArgument(f"there is no strategy {name!r}; possible are {', '.join(known)}")
     return run_pb2.Strategy.Value(known[name])
-
-
-def _utf8(text: str) -> str:
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError as error:
-        raise InvalidArgument(f"the goal can't be written as UTF-8: {error.reason} at {error.start}") from None
-    return text

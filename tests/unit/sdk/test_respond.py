@@ -1,0 +1,30 @@
+"""What a client sends when it answers a question: nothing that can't travel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from archon.api.common.v1 import common_pb2
+from archon.client import Client
+from archon.errors import InvalidArgument, MessageTooLarge
+
+NOWHERE = "127.0.0.1:1"  # what is refused before anything is sent needs nobody to send it to
+
+
+@pytest.mark.parametrize("answer", ["x" * 5_000_000, [common_pb2.Part(raw=bytes(5_000_000))]])
+async def test_an_answer_that_is_too_large_is_refused_before_it_is_sent(
+    answer: str | Sequence[common_pb2.Part],
+) -> None:
+    async with Client(NOWHERE) as client, client.converse() as stream:
+        for respond in (client.respond, stream.respond):
+            with pytest.raises(MessageTooLarge, match="the answer has 5,000,0"):
+                await respond("r", "r.1/q1", answer)
+
+
+async def test_an_answer_that_cannot_be_utf_8_is_refused_as_a_goal_is() -> None:
+    async with Client(NOWHERE) as client, client.converse() as stream:
+        for respond in (client.respond, stream.respond):
+            with pytest.raises(InvalidArgument, match="the answer can't be written as UTF-8"):
+                await respond("r", "r.1/q1", "yes\ud800")
