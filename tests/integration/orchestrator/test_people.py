@@ -251,3 +251,40 @@ async def test_a_checkpoint_above_a_mebibyte_is_refused_where_it_is_made(mesh: M
     await troupe(role, hoard)
     run = (await mesh.client.submit("x", roles=[role], wait=10)).run
     assert run.failure.message.startswith("a checkpoint of")
+
+
+@pytest.mark.xfail(strict=True, reason="what was answered under an id once is taken for the answer to all later ones")
+async def test_a_question_that_is_asked_again_under_its_id_can_be_answered_again(mesh: Mesh, troupe: Troupe) -> None:
+    role = f"clerk-{uuid.uuid4().hex[:6]}"
+
+    async def insist(task: TaskContext) -> str | Question:
+        sure = bool(task.inputs) and task.inputs[-1].text == "yes"
+        return f"attempt {task.attempt}" if sure else Question("sure?", input_id="sure")
+
+    await troupe(role, insist)
+    handle = await mesh.client.submit("x", roles=[role])
+    question = await asked(mesh, handle)
+    await mesh.client.respond(handle.run_id, question.input_id, "no")
+
+    async def asks_again() -> bool:
+        run = await mesh.client.get(handle.run_id)
+        return bool(run.questions) and run.tasks[0].attempt == 2
+
+    await eventually(asks_again)
+    try:
+        await mesh.client.respond(handle.run_id, (await asked(mesh, handle)).input_id, "yes")
+        assert answer_text(await handle.result(timeout=10)) == "attempt 3"
+    finally:
+        await handle.cancel("the test is over")
+
+
+@pytest.mark.xfail(strict=True, reason="it says that an instance is waited for, and there is one with room")
+async def test_what_a_paused_run_has_not_given_out_waits_for_it_to_be_resumed(mesh: Mesh, troupe: Troupe) -> None:
+    role = f"clerk-{uuid.uuid4().hex[:6]}"
+    await troupe(role, clerk)
+    handle = await mesh.client.submit("xyz", roles=[role])
+    question = await asked(mesh, handle)
+    await mesh.client.pause(handle.run_id)
+    run = await mesh.client.respond(handle.run_id, question.input_id, "blue")
+    await handle.cancel("the test is over")
+    assert "resume" in run.tasks[0].waiting_for
