@@ -25,4 +25,6 @@ async def _pause(orchestrator: str, named: str, reach: str) -> str:
             before = await client.get(await find_run(client, named))
             run = await client.pause(before.run_id)
     how = f"`archon resume {run.run_id[:12]}{reach}` lets it go on"
-    return f"Run {run.run_id} is paused{' already' if before.paused else ''}; {how}."
+    if before.paused:
+        return f"Run {run.run_id} is paused already; {how}."
+    return f"Run {run.run_id} is {'paused' if run.paused else 'being paused'}; {how}."

@@ -167,6 +167,8 @@ def _outcome(run: Run, answered: str, reach: str) -> str:
 
     if run.state in FINAL_STATES:
         return f"Answered; run {run.run_id} has ended: {state_name(run.state)}."
+    if any(one.input_id == answered for one in _open(run)):  # another orchestrator owns the run, or it asks again
+        return f"The answer was taken; run {run.run_id} hasn't gone on with it yet."
     if others := [one for one in _open(run) if one.input_id != answered]:
         return harmless(f"Answered; run {run.run_id} still asks {', '.join(one.named for one in others)}.")
     if run.paused:

@@ -23,6 +23,8 @@ async def _resume(orchestrator: str, named: str, reach: str) -> str:
             run = await client.resume(before.run_id)
     if not before.paused:
         return f"Run {run.run_id} isn't paused."
+    if run.paused:
+        return f"Run {run.run_id} is about to go on."
     if run.questions:
         first = asked_of(run.run_id, run.questions[0])
         return f"Run {run.run_id} goes on, and waits for a person: {first.command(reach)}"
