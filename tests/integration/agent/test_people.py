@@ -270,3 +270,64 @@ async def test_a_checkpoint_that_the_other_side_does_not_take_is_refused_where_i
         await peer.assign(ref, "x")
         assert (await peer.result(ref)).output[0].text == "goes on"
         assert max(frame.ByteSize() for frame in peer.frames) <= 135_000
+
+
+async def test_of_checkpoints_that_nobody_acks_the_last_one_waits_for_room_and_the_others_are_dropped(
+    serve: Serve, dial: Dial, gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("archon.agent.held.MAX_UNACKED", 10_000)
+
+    async def hurry(task: TaskContext) -> str:
+        for number in range(100):
+            task.save(str(number).encode().rjust(4_000))
+        return await gate.handle(task)
+
+    agent = await serve(hurry)
+    peer = await dial(agent)
+    ref = peer.ref("one")
+    await peer.assign(ref, "x")
+    await gate.reached()
+    for number in range(3):
+        assert (await peer.receive("checkpoint")).checkpoint.data.strip() == str(number).encode()
+    (held,) = agent.tasks
+    assert held.channel.pending_bytes < 15_000
+    await peer.send(peer.acknowledgement(ref, 2))
+    last = await peer.receive("checkpoint")
+    assert (last.checkpoint.data.strip(), last.sequence) == (b"99", 4)
+    gate.open.set()
+    assert (await peer.receive("result")).sequence == 5
+    assert sum(frame.HasField("checkpoint") for frame in peer.frames) == 4
+
+
+@pytest.mark.parametrize("then", ["a question", "a delegation", "a new stream"])
+async def test_a_checkpoint_that_waits_for_room_goes_before_what_follows_from_it(
+    serve: Serve, dial: Dial, gate: Gate, monkeypatch: pytest.MonkeyPatch, then: str
+) -> None:
+    monkeypatch.setattr("archon.agent.held.MAX_UNACKED", 1)
+
+    async def hurry(task: TaskContext) -> Question:
+        task.save(b"one")
+        task.save(b"two")
+        record(task)
+        task.save(b"three")
+        if then == "a delegation":
+            await task.delegate("x", role="cook")
+        if then == "a new stream":
+            await gate.handle(task)
+        return Question("?")
+
+    agent = await serve(hurry)
+    peer = await dial(agent)
+    ref = peer.ref("one")
+    await peer.assign(ref, "x")
+    if then == "a new stream":
+        await gate.reached()
+        await peer.break_off()
+        peer = await dial(agent, "orchestrator-2")
+        await peer.send(peer.adoption(ref, last_applied=2))
+        assert (await peer.receive("checkpoint")).sequence == 3
+        assert arms(peer) == ["adopted", "three"]
+        return
+    await peer.receive("delegate" if then == "a delegation" else "result")
+    assert arms(peer) == ["one", "record", "three", "delegate" if then == "a delegation" else "result"]
+    assert [frame.sequence for frame in peer.frames if frame.HasField("task")] == [1, 2, 3, 4]

@@ -32,6 +32,10 @@ CANCEL_GRACE: Final = 1.0
 """Seconds that a handler has to end after it was cancelled; after them its task is over without it."""
 
 
+MAX_UNACKED: Final = 8 * 1024 * 1024
+"""With so many bytes of an attempt unacked a checkpoint is held back; of those held back only the last is kept."""
+
+
 class Outlet(Protocol):
     """Where the frames of a task go: the stream of a session, or the one call that it is for."""
 
@@ -63,6 +67,7 @@ class HeldTask:
         self._thread: asyncio.Future[Any] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._halted: ArchonError | None = None
+        self._checkpoint: session_pb2.AgentFrame | None = None
 
     @property
     def waiting(self) -> bool:
@@ -146,9 +151,25 @@ class HeldTask:
             self.session.queue.put(frame, droppable=not sequenced)
 
     def save(self, frame: session_pb2.AgentFrame) -> None:
-        """Sends a checkpoint, the calls that it rests on before it."""
+        """Sends a checkpoint, the calls that it rests on before it; not before there is room."""
         if self.working and self.agreed("checkpoint"):
             self.send_records()
+            self._checkpoint = frame
+            self._send_checkpoint()
+
+    def acked(self, sequence: int) -> None:
+        """The other side is done with everything up to here, which may have made room."""
+        self.channel.acked(sequence)
+        self._send_checkpoint()
+
+    def settle(self) -> None:
+        """Sends what has to go before a frame that follows from it."""
+        self._send_checkpoint(room=True)
+        self.send_records()
+
+    def _send_checkpoint(self, *, room: bool = False) -> None:
+        if self._checkpoint is not None and (room or self.channel.pending_bytes < MAX_UNACKED):
+            frame, self._checkpoint = self._checkpoint, None
             self.send(frame)
 
     def check_checkpoint(self, frame: session_pb2.AgentFrame) -> None:
@@ -167,6 +188,7 @@ class HeldTask:
         if self.session is not None:
             for frame in self.channel.unacked():
                 self.session.queue.put(frame)
+            self._send_checkpoint()
 
     def tell_usage(self) -> None:
         """What the handler has spent, to an owner that may not have heard."""
@@ -183,7 +205,7 @@ class HeldTask:
             return
         if self._timer is not None:
             self._timer.cancel()
-        self.send_records()
+        self.settle()
         result = self._result(outcome)
         try:
             check_size(session_pb2.AgentFrame(task=self.ref, result=result), self.limit)

@@ -36,7 +36,7 @@ class Questions:
         orchestrator that nobody waits any more."""
         frame = session_pb2.AgentFrame(delegate=asked)
         self._check(frame, "delegate")
-        self._held.send_records()
+        self._held.settle()
         try:
             return await self._ask(self._delegations, asked.delegation_id, frame)
         except (asyncio.CancelledError, DeadlineExceeded):

@@ -207,7 +207,7 @@ class AgentSession:
         held = self._tasks.get(frame.task)
         if held is not None:
             if frame.ack:
-                held.channel.acked(frame.ack)
+                held.acked(frame.ack)
             if frame.sequence and arm != "assign_task" and held.channel.take(frame.sequence) is not Verdict.APPLY:
                 self._out_of_order(held, frame.sequence, arm)
                 return
