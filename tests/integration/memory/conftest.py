@@ -80,10 +80,11 @@ class Service:
 
 
 class Mesh:
-    """A registry that keeps everything in its memory, and a shared memory in a file."""
+    """A registry that keeps everything in its memory, and a shared memory in a file or a database."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, db: str = "") -> None:
         self.home = home
+        self.db = db or str(home / "memory.db")
         self.registry = Service("registry", home, "--etcd", "memory")
         self.memory = Service("memory", home)
 
@@ -93,8 +94,8 @@ class Mesh:
         await self.memory.start()
 
     def another_memory(self, registry: str) -> Service:
-        """Over the same file; not started."""
-        return Service("memory", self.home, "--registry", registry, "--db", str(self.home / "memory.db"))
+        """Over the same store; not started."""
+        return Service("memory", self.home, "--registry", registry, "--db", self.db)
 
     def client(self, scope: str) -> MemoryGraphClient:
         """To be closed."""
@@ -129,9 +130,9 @@ def _eventually() -> Eventually:
 
 
 @asynccontextmanager
-async def _mesh() -> AsyncIterator[Mesh]:
+async def _mesh(db: str = "") -> AsyncIterator[Mesh]:
     with tempfile.TemporaryDirectory(prefix="archon-memory-") as home:
-        mesh = Mesh(Path(home))
+        mesh = Mesh(Path(home), db)
         try:
             await mesh.start()
             yield mesh
@@ -148,10 +149,10 @@ async def mesh() -> AsyncIterator[Mesh]:
         yield mesh
 
 
-@pytest.fixture
-async def fresh_mesh() -> AsyncIterator[Mesh]:
-    """One whose processes a test may kill."""
-    async with _mesh() as mesh:
+@pytest.fixture(params=["file", "postgres"])
+async def fresh_mesh(request: pytest.FixtureRequest) -> AsyncIterator[Mesh]:
+    """One whose processes a test may kill, over each store."""
+    async with _mesh(request.getfixturevalue("postgres_dsn") if request.param == "postgres" else "") as mesh:
         yield mesh
 
 
