@@ -67,7 +67,7 @@ async def test_watchers_hear_of_a_publish_that_was_given_up_and_turns_out_to_be_
         assert await publish(store, NewItem("b", "x")) == [Published("b", 1)]
         told: list[StoredItem] = []
         while len(told) < 2:
-            told += await anext(news)
+            told += await asyncio.wait_for(anext(news), 5)
         assert [(one.item.source_id, one.item.version) for one in told] == [("a", 1), ("b", 1)]
 
 
