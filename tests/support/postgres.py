@@ -69,6 +69,7 @@ class PostgresServer:
             probe.bind(("127.0.0.1", 0))
             self.port: int = probe.getsockname()[1]
         self._process: subprocess.Popen[bytes] | None = None
+        self._leash: subprocess.Popen[bytes] | None = None
 
     def dsn(self, database: str = "postgres", *, port: int = 0) -> str:
         """As a user would write it; `port` of a proxy that stands in front."""
@@ -101,12 +102,18 @@ class PostgresServer:
                 **_as_whom(),
             )
         self._process = process
+        self._leash = self._tie(process.pid)
         end = time.monotonic() + timeout
         while not self._ready(data / "postmaster.pid", process.pid):
             if process.poll() is not None or time.monotonic() > end:
                 self.kill()
                 raise Unavailable(f"PostgreSQL doesn't start: {self.log_file.read_text(errors='replace')[-800:]}")
             time.sleep(0.02)
+
+    def _tie(self, pid: int) -> subprocess.Popen[bytes]:
+        """Ends the server and removes its folder where the tests themselves are killed: their end of a pipe closes."""
+        command = f'read _; kill -QUIT {pid}; sleep 1; rm -rf "{self.folder}"'
+        return subprocess.Popen(["sh", "-c", command], stdin=subprocess.PIPE, start_new_session=True)
 
     def _init(self, data: Path) -> None:
         data.mkdir(mode=0o700)
@@ -152,6 +159,10 @@ class PostgresServer:
         """SIGKILL to all its processes, as when the machine goes. What the kernel was given stays. Idempotent."""
         if self._process is None:
             return
+        if self._leash is not None:
+            self._leash.kill()
+            self._leash.communicate()
+            self._leash = None
         family = self._family()
         for one in family:
             try:
