@@ -66,6 +66,7 @@ class RunDriver:
         self.same_as = ""
         self._new = new
         self.deposed = False
+        self._doubtful = False
         self._clock = clock
         self._journal = journal
         self._transport = transport
@@ -130,7 +131,7 @@ class RunDriver:
             self.finished.set()
 
     def _over(self) -> bool:
-        return self.state.ended or self.deposed
+        return (self.state.ended and not self._doubtful) or self.deposed
 
     def _leave(self) -> None:
         """What came too late: whoever waits hears that it changes nothing any more, or to ask the run's new owner."""
@@ -149,6 +150,8 @@ class RunDriver:
     async def step(self) -> None:
         """One step: decide what waits, append, do. Raises ResourceExhausted or Unavailable where the journal can't take
         it; then nothing has happened."""
+        if self._doubtful:
+            await self._fold_again()
         batch = list(self._inbox)
         self._inbox.clear()
         now = self._clock.now()
@@ -267,7 +270,12 @@ class RunDriver:
         self._inbox.extendleft(reversed(batch))
         if self.deposed or self._new is not None or self.same_as:
             return
+        self._doubtful = True  # until the journal can be read: what was decided is not written
+        await self._fold_again()
+
+    async def _fold_again(self) -> None:
         self.state = await fold_run(self._journal, self.run_id)
+        self._doubtful = False
         self._wake.set()
 
     def _settle(self, batch: Sequence[Delivery], discarded: dict[int, str]) -> None:

@@ -50,20 +50,7 @@ async def test_an_orchestrator_over_postgresql_that_is_killed_goes_on_where_its_
             assert secret not in mesh.orchestrator.log.read_text()
 
 
-@pytest.mark.parametrize(
-    "how",
-    [
-        pytest.param(
-            "killed",
-            marks=pytest.mark.xfail(
-                strict=True,
-                reason="a step whose append and whose fold after it both fail leaves the driver with a state that the "
-                "journal doesn't have, and the next step acts upon it",
-            ),
-        ),
-        "frozen",
-    ],
-)
+@pytest.mark.parametrize("how", ["killed", "frozen"])
 async def test_runs_wait_for_a_database_that_is_away_and_complete_without_being_done_twice(
     etcd: EtcdProcess, tmp_path: Path, fresh_postgres: PostgresServer, how: str
 ) -> None:
