@@ -66,7 +66,8 @@ class RunDriver:
         self.same_as = ""
         self._new = new
         self.deposed = False
-        self._doubtful = False
+        self.doubtful = False
+        """Its state may hold what isn't written: until the journal could be read."""
         self._clock = clock
         self._journal = journal
         self._transport = transport
@@ -131,7 +132,7 @@ class RunDriver:
             self.finished.set()
 
     def _over(self) -> bool:
-        return (self.state.ended and not self._doubtful) or self.deposed
+        return (self.state.ended and not self.doubtful) or self.deposed
 
     def _leave(self) -> None:
         """What came too late: whoever waits hears that it changes nothing any more, or to ask the run's new owner."""
@@ -150,7 +151,7 @@ class RunDriver:
     async def step(self) -> None:
         """One step: decide what waits, append, do. Raises ResourceExhausted or Unavailable where the journal can't take
         it; then nothing has happened."""
-        if self._doubtful:
+        if self.doubtful:
             await self._fold_again()
         batch = list(self._inbox)
         self._inbox.clear()
@@ -270,12 +271,12 @@ class RunDriver:
         self._inbox.extendleft(reversed(batch))
         if self.deposed or self._new is not None or self.same_as:
             return
-        self._doubtful = True  # until the journal can be read: what was decided is not written
+        self.doubtful = True  # until the journal can be read: what was decided is not written
         await self._fold_again()
 
     async def _fold_again(self) -> None:
         self.state = await fold_run(self._journal, self.run_id)
-        self._doubtful = False
+        self.doubtful = False
         self._wake.set()
 
     def _settle(self, batch: Sequence[Delivery], discarded: dict[int, str]) -> None:

@@ -17,9 +17,19 @@ from archon.api.agent.v1 import agent_pb2
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.api.orchestrator.v1 import run_pb2
-from archon.errors import FailedPrecondition, FieldViolation, InvalidArgument, RequestIdReused, Unavailable
+from archon.channel import MAX_CHECKED_BYTES
+from archon.errors import (
+    FailedPrecondition,
+    FieldViolation,
+    InvalidArgument,
+    MessageTooLarge,
+    RequestIdReused,
+    Unavailable,
+)
+from archon.frames import MAX_FRAME_OVERHEAD
 from archon_mesh.core.run import RunState
 from archon_mesh.core.run import inputs as inp
+from archon_services.orchestrator.assignment import assign_task
 from archon_services.orchestrator.driver import DEPOSED
 from archon_services.orchestrator.journal import Journal, RunRow
 from archon_services.orchestrator.ports import Delivery
@@ -68,6 +78,7 @@ class Orders:
             return
         asked = _question(state, request.input_id)
         _check_fits(asked.input_request.schema_json, request.parts)
+        _check_size(state, request, self._now())
         payload = run_pb2.InputGiven(parts=request.parts)
         identity = context.current().identity
         await self._give(row.run_id, inp.Respond(request.input_id, identity, request.request_id, digest, payload))
@@ -127,6 +138,19 @@ def _question(state: RunState, input_id: str) -> agent_pb2.TaskResult:
     open_ones = [task.question for task in state.tasks.values() if task.question]
     known = f"; what is asked: {', '.join(open_ones)}" if open_ones and state.ending is None else ""
     raise FailedPrecondition(f"the run doesn't ask {input_id!r}{known}", metadata={"input_id": input_id})
+
+
+def _check_size(state: RunState, request: pb.RespondRequest, now: float) -> None:
+    """What no frame takes to the agent would fail the run. Raises MessageTooLarge."""
+    task = next(task for task in state.tasks.values() if task.question == request.input_id)
+    size = assign_task(state, task, now).ByteSize() + request.ByteSize() + MAX_FRAME_OVERHEAD
+    if size > MAX_CHECKED_BYTES:
+        raise MessageTooLarge(
+            f"with this answer the task makes a message of {size:,} bytes, at most {MAX_CHECKED_BYTES:,} are taken; "
+            "pass large content by URL",
+            metadata={"size": str(size), "limit": str(MAX_CHECKED_BYTES)},
+            field_violations=[FieldViolation("parts", "too large")],
+        )
 
 
 def _check_fits(schema_json: str, parts: Sequence[common_pb2.Part]) -> None:

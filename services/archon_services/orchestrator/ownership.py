@@ -169,7 +169,7 @@ class Ownership:
                 _log.info("the other orchestrators can't be looked at now: %s", error)
 
     def _forget(self) -> None:
-        """Counts begin anew, and the others get twice as long: they may come back to the store a little later than we."""
+        """Counts begin anew, and the others get twice as long: they may be back a little later than we."""
         self._seen.clear()
         self._patient_until = self._monotonic() + 2 * LEASE
 

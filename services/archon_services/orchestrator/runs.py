@@ -241,7 +241,7 @@ class Runs:
         driver = self._drivers.get(run_id)
         if driver is None:
             return self._ended.get(run_id)
-        return driver.state if driver.state.submission is not None else None
+        return driver.state if driver.state.submission is not None and not driver.doubtful else None
 
     async def state(self, run_id: str) -> RunState:
         """A run as it stands: held, or folded. Raises UnknownRun."""

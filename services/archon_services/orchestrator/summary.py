@@ -91,6 +91,8 @@ def _waiting_for(run: RunState, task: Task) -> str:
         return ""
     if task.question:
         return "a person's answer"
+    if run.paused and run.ready(task, paused=False):
+        return "the run to be resumed"
     if task.live:
         open_ones = [run.tasks[one.child] for one in task.delegations.values() if one.child and not one.cancelled]
         roles = sorted({child.role for child in open_ones if not child.answered})

@@ -50,6 +50,7 @@ def input_requested(run: RunState, event: ev.InputRequested, time: float) -> Non
     task = run.tasks[event.task_id]
     task.live, task.state = False, TaskState.INPUT_REQUIRED
     task.question, task.questions = event.input_id, (*task.questions, event.payload)
+    run.responses.pop(event.input_id, None)  # asked again: what was said before answers it no more
     if event.checkpointed:
         task.checkpoint = event.payload
     _clock(run, time)

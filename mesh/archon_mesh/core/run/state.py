@@ -49,9 +49,11 @@ class RunState:
         """When the run's time is over, in wall seconds; while its clock stands, as if it went on now."""
         return self.create_time + self.stood + (self.submission.timeout if self.submission else 0.0)
 
-    def ready(self, task: Task) -> bool:
-        """True where the task may be given out as soon as somebody has room."""
-        if task.live or self.ending is not None or task.state.final or self.paused or task.question:
+    def ready(self, task: Task, *, paused: bool | None = None) -> bool:
+        """True where the task may be given out as soon as somebody has room; `paused`: as if it were so."""
+        if self.paused if paused is None else paused:
+            return False
+        if task.live or self.ending is not None or task.state.final or task.question:
             return False
         for name in task.predecessors:  # noqa: SIM110 - asked in every step
             if self.tasks[name].state is not TaskState.COMPLETED:

@@ -1,4 +1,4 @@
-"""What is known to be wrong with questions to people and pauses: each fails until it is mended."""
+"""Questions that are asked again, answers that are too large, what a paused run waits for."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from tests.integration.orchestrator.troupe import Troupe
 from tests.support.services import eventually
 
 
-@pytest.mark.xfail(strict=True, reason="what was answered under an id once is taken for the answer to all later ones")
 async def test_a_question_that_is_asked_again_under_its_id_can_be_answered_again(mesh: Mesh, troupe: Troupe) -> None:
     role = f"clerk-{uuid.uuid4().hex[:6]}"
 
@@ -46,7 +45,6 @@ async def test_a_question_that_is_asked_again_under_its_id_can_be_answered_again
         await handle.cancel("the test is over")
 
 
-@pytest.mark.xfail(strict=True, reason="it says that an instance is waited for, and there is one with room")
 async def test_what_a_paused_run_has_not_given_out_waits_for_it_to_be_resumed(mesh: Mesh, troupe: Troupe) -> None:
     role = f"clerk-{uuid.uuid4().hex[:6]}"
     await troupe(role, clerk)
@@ -58,7 +56,6 @@ async def test_what_a_paused_run_has_not_given_out_waits_for_it_to_be_resumed(me
     assert "resume" in run.tasks[0].waiting_for
 
 
-@pytest.mark.xfail(strict=True, reason="it is taken, and then fails the run: no frame takes it to the agent")
 async def test_an_answer_that_no_agent_can_be_given_is_refused_and_the_question_stays(
     mesh: Mesh, troupe: Troupe
 ) -> None:
