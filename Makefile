@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 RUN := $(BIN)/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo up down test test-unit test-integration test-e2e simulate bench soak tools test-interop check format lint types floors drift buf \
+.PHONY: help demo up down test test-unit test-integration test-e2e simulate failures bench soak tools test-interop check format lint types floors drift buf \
         buf-baseline gates protos hooks clean
 
 help: ## this list
@@ -68,6 +68,11 @@ bench: $(VENV)/.dev ## the pipeline against a floor in the same run, as ratios; 
 MINUTES ?= 60
 soak: $(VENV)/.dev ## a mesh under load whose agents are killed in turn: it must neither lose nor grow (make soak MINUTES=60)
 	@$(RUN) -m tests.bench.soak --minutes $(MINUTES)
+
+failures: $(VENV)/.dev ## every row of the failure table over real processes, and its page in docs (10 minutes)
+	@rm -f .failures.jsonl
+	@ARCHON_FAILURES=all ARCHON_FAILURES_ROWS=.failures.jsonl $(RUN) -m pytest -q -s tests/failures
+	@$(RUN) -m tests.failures.table .failures.jsonl; rm -f .failures.jsonl
 
 # Other languages -----------------------------------------------------------------------------------------------
 
