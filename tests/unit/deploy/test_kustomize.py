@@ -78,3 +78,17 @@ def test_the_readmes_own_etcd_leaves_ours_out(tmp_path: Path) -> None:
     assert config(documents)["etcd"].startswith("10.0.0.1:2379,")
     assert not any(one["metadata"]["name"] == "archon-etcd" for one in documents)
     assert len([one for one in documents if one["kind"] in ("Deployment", "StatefulSet")]) == 7
+
+
+def test_the_readmes_several_orchestrators_share_a_postgres_and_know_each_others_addresses(tmp_path: Path) -> None:
+    documents = overlay(tmp_path, extract("ARCHON_ADVERTISE"))
+    [found] = [one for one in documents if one["kind"] == "StatefulSet" and "orchestrator" in one["metadata"]["name"]]
+    assert found["spec"]["replicas"] == 3
+    [container] = found["spec"]["template"]["spec"]["containers"]
+    told = {one["name"]: one for one in container["env"]}
+    assert told["ARCHON_JOURNAL"] == {
+        "name": "ARCHON_JOURNAL",
+        "valueFrom": {"secretKeyRef": {"name": "archon-journal", "key": "dsn"}},
+    }
+    assert told["ARCHON_ADVERTISE"]["valueFrom"] == {"fieldRef": {"fieldPath": "status.podIP"}}
+    assert "ARCHON_REGISTRY" in told
