@@ -146,7 +146,7 @@ def _attempts(events: list[Any]) -> None:
         elif isinstance(event, ev.Delegated) and event.child:
             known = children.setdefault((event.task_id, event.memo_key), event.child)
             must("V9", known == event.child, f"{event.memo_key} of {event.task_id} is both {known} and {event.child}")
-        elif isinstance(event, (ev.Lost, ev.Rejected)):
+        elif isinstance(event, (ev.Lost, ev.Rejected, ev.Retried)):
             must("V3", event.attempt == current[event.task_id] and not ended[event.task_id], event)
             ended[event.task_id] = True
         elif isinstance(event, ev.ResultReceived):
@@ -196,6 +196,6 @@ def _redone(events: list[Any], ledger: list[Execution]) -> None:
         finished[execution.task_id].add(execution.attempt)
     for task_id, attempts in finished.items():
         for attempt in sorted(attempts)[:-1]:
-            ends = (ev.Lost, ev.Rejected)
+            ends = (ev.Lost, ev.Rejected, ev.Retried)
             ended = any(isinstance(e, ends) and (e.task_id, e.attempt) == (task_id, attempt) for e in events)
             must("V4", ended, f"{task_id} was redone after attempt {attempt} without a journaled loss")

@@ -8,6 +8,7 @@ from typing import Final
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon_services.cli.asking import Asked, asked_of, shortened, words_of
+from archon_services.cli.output import duration
 
 _TAIL: Final = 2_000
 _FINAL: Final = ("completed", "failed", "canceled", "rejected")
@@ -230,6 +231,10 @@ def _apply(task: TaskView, event: run_pb2.RunEvent, kind: str, now: float) -> No
         case "lost":
             task.state = "submitted"
             task.remark = f"{event.lost.instance_id} was lost: {event.lost.failure.message}"
+        case "retry":
+            task.state = "submitted"
+            pause = max(0.0, event.retry.not_before.ToNanoseconds() / 1e9 - event.time.ToNanoseconds() / 1e9)
+            task.remark = f"failed, is tried again in {duration(pause)}: {event.retry.failure.message}"
         case "rejected":
             task.state = "submitted"
             task.remark = f"{event.rejected.instance_id} didn't take it: {event.rejected.failure.message}"

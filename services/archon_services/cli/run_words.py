@@ -66,7 +66,7 @@ def news(view: RunView, event: run_pb2.RunEvent, *, asked_before: bool) -> str:
             return f"leaves a checkpoint of {task.saved:,} bytes"
         case "task_state" if event.task_state.stopping:
             return f"is being stopped: {task.stopping}"
-        case "task_state" | "dispatched" | "result" | "published" | "lost" | "rejected":
+        case "task_state" | "dispatched" | "result" | "published" | "lost" | "rejected" | "retry":
             return "  ".join(filter(None, (task_words(view, task), task.remark)))
     return ""
 

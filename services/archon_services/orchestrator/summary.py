@@ -78,7 +78,7 @@ def _task(run: RunState, task: Task) -> run_pb2.Task:
     if task.end_time:
         stamp(out.end_time, task.end_time)
     out.parent_task_id = task.parent
-    for said in (*task.questions, task.payload):
+    for said in (*task.questions, *task.failures, task.payload):
         if isinstance(said, agent_pb2.TaskResult):
             _add(out.usage, said.usage)
     if task.failure is not None:

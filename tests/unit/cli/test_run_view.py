@@ -91,3 +91,11 @@ def test_what_a_cancelled_run_cuts_off_is_cancelled() -> None:
 
 def test_a_state_that_this_version_does_not_know_is_no_error() -> None:
     assert state_name(77) == "unknown"  # type: ignore[arg-type]
+
+
+def test_a_failure_that_is_tried_again_says_so_and_when() -> None:
+    retry = run_pb2.RetryScheduled(role="requirements")
+    retry.failure.message, retry.not_before.seconds = "too many requests", 107
+    view = view_of(dispatched("requirements"), event("requirements", at=105, retry=retry))
+    task = view.tasks["requirements"]
+    assert (task.state, task.remark) == ("submitted", "failed, is tried again in 2.00 s: too many requests")

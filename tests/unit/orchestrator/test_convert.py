@@ -71,6 +71,7 @@ EVENTS: list[ev.Event] = [
     ev.Discarded("r.1", 1, "BUDGET_EXHAUSTED"),
     ev.Lost("r.1", 1, "i", GONE),
     ev.Rejected("r.1", 1, "i", GONE, 1_000.000001),
+    ev.Retried("r.1", 1, "a", GONE, 1_000.000001),
     ev.TaskStopping("r.2", "a", 1, SPENT),
     ev.TaskEnded("r.2", "a", 1, TaskState.CANCELED, SPENT),
     ev.TaskEnded("r.2", "a", 0, TaskState.CANCELED, None),

@@ -9,7 +9,8 @@ from archon_mesh.core.run import events as ev
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.common import Edge, Failure, Submission, TaskState
 from archon_mesh.core.run.effects import CANCEL_GRACE
-from archon_mesh.core.run.engine import MAX_EVENTS, MAX_LOSSES, MAX_REJECTS
+from archon_mesh.core.run.engine import MAX_EVENTS
+from archon_mesh.core.run.recovery import RECOVERY, Kind
 
 GONE = Failure("UNAVAILABLE", "INSTANCE_LOST", "gone")
 FULL = Failure("RESOURCE_EXHAUSTED", "NO_CAPACITY", "full")
@@ -116,7 +117,7 @@ def test_durability_20_every_dispatch_takes_a_new_attempt_also_after_a_reject() 
 
 def test_durability_20_three_attempts_that_end_with_the_loss_of_their_process_end_the_task_as_poisoned() -> None:
     run = Run("ab", ("ab",))
-    for attempt in range(1, MAX_LOSSES + 1):
+    for attempt in range(1, RECOVERY[Kind.LOST].tries + 1):
         run.place("a")
         run.lose("a", attempt)
     assert run.state.state is TaskState.FAILED
@@ -126,7 +127,7 @@ def test_durability_20_three_attempts_that_end_with_the_loss_of_their_process_en
 
 def test_rejects_are_no_losses_but_do_not_go_on_for_ever() -> None:
     run = Run("a", ())
-    for attempt in range(1, MAX_REJECTS + 1):
+    for attempt in range(1, RECOVERY[Kind.REFUSED].tries + 1):
         assert run.state.state is TaskState.WORKING
         run.now += 10.0
         run.place("a")

@@ -18,24 +18,16 @@ from archon_mesh.core.run.delegation import cancel_delegation, delegate, expired
 from archon_mesh.core.run.effects import CANCEL_GRACE
 from archon_mesh.core.run.ending import orphans, stop, then_end
 from archon_mesh.core.run.pausing import pause, respond, resume
+from archon_mesh.core.run.recovery import Kind, next_try, over_budget
 from archon_mesh.core.run.results import result
 from archon_mesh.core.run.state import RunState
 from archon_mesh.core.run.task import Task
-
-MAX_LOSSES = 3
-"""So many attempts that end with the loss of their process end the task as POISONED."""
-
-MAX_REJECTS = 50
-"""So many rejects end a task: nobody takes it."""
 
 MAX_EVENTS = 50_000
 """The most events that a run may have."""
 
 MARGIN_EVENTS = 200
 """So many of them are kept for bringing a run to its end."""
-
-MAX_REJECT_DELAY = 5.0
-"""The longest wait after a reject, in seconds."""
 
 
 def decide(run: RunState, given: inp.Input, now: float) -> list[ev.Event]:
@@ -93,13 +85,15 @@ def _reject(run: RunState, given: inp.RejectIn, now: float) -> list[ev.Event]:
     task = run.current(given.task_id, given.attempt)
     if run.ended or task is None:
         return []
-    delay = min(MAX_REJECT_DELAY, max(given.delay, 0.05 * 2 ** min(task.rejects, 7)))
-    rejected = ev.Rejected(task.task_id, task.attempt, task.instance_id, given.failure, quantize(now + delay))
+    due = next_try(Kind.REFUSED, task.rejects + 1, given.delay, now)
+    rejected = ev.Rejected(
+        task.task_id, task.attempt, task.instance_id, given.failure, quantize(now) if due is None else due
+    )
     if run.ending is not None:
         return then_end(run, [rejected], {task.task_id})
     if task.stopping:
         return [rejected, _stopped(task)]
-    if task.rejects + 1 >= MAX_REJECTS:
+    if due is None:
         return _fail(run, task, [rejected], given.failure)
     return [rejected]
 
@@ -113,7 +107,9 @@ def _lost(run: RunState, given: inp.LostIn, now: float) -> list[ev.Event]:
         return then_end(run, [lost], {task.task_id})
     if task.stopping:
         return [lost, _stopped(task)]
-    if task.losses + 1 < MAX_LOSSES:
+    if (spent := over_budget(run.recovered)) is not None:
+        return _fail(run, task, [lost], spent)
+    if next_try(Kind.LOST, task.losses + 1, None, now) is not None:
         return [lost]
     poisoned = Failure(
         "ABORTED",

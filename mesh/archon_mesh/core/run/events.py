@@ -194,6 +194,20 @@ class Rejected:
 
 
 @dataclass(frozen=True, slots=True)
+class Retried:
+    """The attempt failed in a way that may pass. The task isn't to be given out again before `not_before` (seconds,
+    wall)."""
+
+    task_id: str
+    attempt: int
+    role: str
+    failure: Failure
+    not_before: float
+    spent: Amount = NOTHING
+    payload: Payload = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
 class TaskStopping:
     """An attempt is under way that nobody needs any more, or whose time is over: it is to stop."""
 
@@ -268,6 +282,7 @@ Event = (
     | Discarded
     | Lost
     | Rejected
+    | Retried
     | TaskStopping
     | TaskEnded
     | CancelRequested

@@ -7,6 +7,7 @@ from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.common import Failure, TaskState
 from archon_mesh.core.run.ending import orphans, then_end
 from archon_mesh.core.run.pausing import MAX_QUESTIONS, question_id
+from archon_mesh.core.run.recovery import kind_of, next_try, over_budget
 from archon_mesh.core.run.state import RunState
 from archon_mesh.core.run.task import Task
 
@@ -18,8 +19,9 @@ def result(run: RunState, given: inp.ResultIn, now: float) -> list[ev.Event]:
     known = run.tasks.get(given.task_id)
     if known is not None and known.result_seq and known.attempt == given.attempt:
         return []  # sent again: it counted the first time
-    if known is not None and known.questions and not known.live and known.attempt == given.attempt:
-        return []  # so was a question
+    asked_or_failed = known is not None and (known.questions or known.retries)
+    if known is not None and asked_or_failed and not known.live and known.attempt == given.attempt:
+        return []  # so did a question, or what is tried again
     task = run.current(given.task_id, given.attempt)
     recorded: list[ev.Event] = [ev.Recorded(given.task_id, given.attempt, given.records)] if given.records else []
     if task is None:
@@ -40,6 +42,9 @@ def result(run: RunState, given: inp.ResultIn, now: float) -> list[ev.Event]:
         )
         return [*recorded, asked]
     state, failure = _final_state(given)
+    if state is TaskState.FAILED and failure is not None and (due := _again(run, task, failure, now)) is not None:
+        retried = ev.Retried(task.task_id, task.attempt, task.role, failure, due, given.spent, given.payload)
+        return [*recorded, retried]
     publish = given.publish and state is TaskState.COMPLETED
     result = ev.ResultReceived(
         task.task_id, task.attempt, task.role, state, given.payload, failure, publish, given.spent
@@ -51,6 +56,13 @@ def result(run: RunState, given: inp.ResultIn, now: float) -> list[ev.Event]:
     if any(other.state is not TaskState.COMPLETED for other in run.roots() if other is not task):
         return [*recorded, result, *orphans(run, task)]
     return then_end(run, [*recorded, result], {task.task_id}, TaskState.COMPLETED)
+
+
+def _again(run: RunState, task: Task, failure: Failure, now: float) -> float | None:
+    """Not before when the task is to be tried again; None where it isn't."""
+    if over_budget(run.recovered) is not None:
+        return None
+    return next_try(kind_of(failure), task.retries + 1, failure.retry_delay, now)
 
 
 def _after_stop(run: RunState, task: Task, given: inp.ResultIn) -> ev.Event:

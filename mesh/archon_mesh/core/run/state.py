@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from archon_mesh.core.run import applied, pausing
 from archon_mesh.core.run import events as ev
-from archon_mesh.core.run import pausing
-from archon_mesh.core.run.common import NO_LIMIT, NOTHING, Amount, Failure, Submission, TaskState, quantize
-from archon_mesh.core.run.task import Delegation, Task
+from archon_mesh.core.run.common import NO_LIMIT, NOTHING, Amount, Failure, Submission, TaskState
+from archon_mesh.core.run.task import Task
 
 
 @dataclass(slots=True)
@@ -29,6 +29,8 @@ class RunState:
     standing_since: float = 0.0
     """When its clock was stopped (wall seconds), 0 while it goes; `stood` is how long it stood before, in seconds."""
     stood: float = 0.0
+    recovered: int = 0
+    """Lost and failed attempts that were given out again, or are to be."""
     responses: dict[str, str] = field(default_factory=dict)
     """What people answered, by request id, as its digest."""
     ending: TaskState | None = None
@@ -118,49 +120,9 @@ def _task_created(run: RunState, event: ev.TaskCreated, time: float) -> None:
     run.by_role[event.role] = event.task_id
 
 
-def _delegated(run: RunState, event: ev.Delegated, time: float) -> None:
-    task = run.tasks[event.task_id]
-    known = event.child in task.children.values()
-    task.delegations[event.delegation_id] = Delegation(event.child, event.memo_key, known, event.failure)
-    task.applied = max(task.applied, event.sequence)
-    if event.checkpointed:
-        task.checkpoint = event.payload
-    if event.child and not known:
-        task.children[event.memo_key] = event.child
-        run.tasks[event.child] = Task(
-            event.child,
-            event.role,
-            parent=event.task_id,
-            capability=event.capability,
-            payload_in=event.payload,
-            timeout=event.timeout,
-            deadline=quantize(time + event.timeout),
-            budget=event.budget,
-        )
-
-
-def _checkpoint_taken(run: RunState, event: ev.CheckpointTaken, time: float) -> None:
-    task = run.tasks[event.task_id]
-    task.checkpoint, task.applied = event.payload, max(task.applied, event.sequence)
-
-
 def _input_requested(run: RunState, event: ev.InputRequested, time: float) -> None:
     pausing.input_requested(run, event, time)
     _spend(run, run.tasks[event.task_id], event.spent)
-
-
-def _delegation_cancelled(run: RunState, event: ev.DelegationCancelled, time: float) -> None:
-    task = run.tasks[event.task_id]
-    task.delegations[event.delegation_id].cancelled = True
-    task.applied = max(task.applied, event.sequence)
-
-
-def _budget_reserved(run: RunState, event: ev.BudgetReserved, time: float) -> None:
-    task = run.tasks[event.task_id]
-    task.requests[event.request_id] = event.reserved
-    task.applied = max(task.applied, event.sequence)
-    if event.reserved is not None:
-        task.reserved += event.reserved
 
 
 def _dispatched(run: RunState, event: ev.Dispatched, time: float) -> None:
@@ -215,7 +177,16 @@ def _lost(run: RunState, event: ev.Lost, time: float) -> None:
     task = run.tasks[event.task_id]
     task.live, task.state = False, TaskState.SUBMITTED
     task.losses += 1
+    run.recovered += 1
     _spend(run, task, task.reserved)  # nobody knows how much of it
+
+
+def _retried(run: RunState, event: ev.Retried, time: float) -> None:
+    task = run.tasks[event.task_id]
+    task.live, task.state, task.not_before = False, TaskState.SUBMITTED, event.not_before
+    task.retries, task.failures = task.retries + 1, (*task.failures, event.payload)
+    run.recovered += 1
+    _spend(run, task, event.spent)
 
 
 def _rejected(run: RunState, event: ev.Rejected, time: float) -> None:
@@ -270,18 +241,19 @@ _FOLD: dict[type, _Step] = {
     ev.Claimed: _claimed,
     ev.TaskCreated: _task_created,
     ev.Dispatched: _dispatched,
-    ev.Delegated: _delegated,
-    ev.DelegationCancelled: _delegation_cancelled,
-    ev.BudgetReserved: _budget_reserved,
+    ev.Delegated: applied.delegated,
+    ev.DelegationCancelled: applied.delegation_cancelled,
+    ev.BudgetReserved: applied.budget_reserved,
     ev.ResultReceived: _result,
     ev.InputRequested: _input_requested,
     ev.InputGiven: pausing.input_given,
-    ev.CheckpointTaken: _checkpoint_taken,
+    ev.CheckpointTaken: applied.checkpoint_taken,
     ev.Paused: pausing.paused,
     ev.Resumed: pausing.resumed,
     ev.Discarded: _discarded,
     ev.Lost: _lost,
     ev.Rejected: _rejected,
+    ev.Retried: _retried,
     ev.TaskStopping: _task_stopping,
     ev.TaskEnded: _task_ended,
     ev.CancelRequested: _cancel_requested,

@@ -45,6 +45,9 @@ class Task:
     given: tuple[Given, ...] = ()
     losses: int = 0
     rejects: int = 0
+    failures: tuple[Payload, ...] = field(default=(), compare=False)
+    """What attempts said that failed and were tried again, in order; `retries` of them."""
+    retries: int = 0
     not_before: float = 0.0
     children: dict[str, str] = field(default_factory=dict)
     delegations: dict[str, Delegation] = field(default_factory=dict)

@@ -230,6 +230,22 @@ def _rejected(event: run_pb2.RunEvent) -> ev.Event:
     )
 
 
+def _retried(event: run_pb2.RunEvent) -> ev.Event:
+    said = event.retry
+    payload = agent_pb2.TaskResult(state=common_pb2.TASK_STATE_FAILED)
+    if said.HasField("usage"):
+        payload.usage.CopyFrom(said.usage)
+    return ev.Retried(
+        event.task.task_id,
+        event.task.attempt,
+        said.role,
+        failure_from_proto(said.failure),
+        seconds_of(said.not_before),
+        amount_from_usage(said.usage),
+        payload,
+    )
+
+
 def _lost(event: run_pb2.RunEvent) -> ev.Event:
     said = event.lost
     return ev.Lost(event.task.task_id, event.task.attempt, said.instance_id, failure_from_proto(said.failure))
@@ -267,6 +283,7 @@ _READ: dict[str | None, Callable[[run_pb2.RunEvent], ev.Event]] = {
     ),
     "lost": _lost,
     "rejected": _rejected,
+    "retry": _retried,
     "cancel_requested": _cancel_requested,
     "published": lambda event: ev.Published(
         event.task.task_id, event.published.role, event.published.ref.seq, event.published.ref.version

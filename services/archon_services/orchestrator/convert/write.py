@@ -186,6 +186,14 @@ def _rejected(out: run_pb2.RunEvent, event: ev.Rejected) -> None:
     stamp(out.rejected.not_before, event.not_before)
 
 
+def _retried(out: run_pb2.RunEvent, event: ev.Retried) -> None:
+    out.retry.role = event.role
+    out.retry.failure.CopyFrom(failure_to_proto(event.failure))
+    stamp(out.retry.not_before, event.not_before)
+    if isinstance(event.payload, agent_pb2.TaskResult) and event.payload.HasField("usage"):
+        out.retry.usage.CopyFrom(event.payload.usage)
+
+
 def _task_stopping(out: run_pb2.RunEvent, event: ev.TaskStopping) -> None:
     out.task_state.role, out.task_state.stopping = event.role, True
     out.task_state.state = common_pb2.TASK_STATE_WORKING
@@ -238,6 +246,7 @@ _WRITE: dict[type, Callable[[run_pb2.RunEvent, Any], None]] = {
     ev.Discarded: _discarded,
     ev.Lost: _lost,
     ev.Rejected: _rejected,
+    ev.Retried: _retried,
     ev.TaskStopping: _task_stopping,
     ev.TaskEnded: _task_ended,
     ev.CancelRequested: _cancel_requested,

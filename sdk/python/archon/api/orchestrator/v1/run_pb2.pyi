@@ -357,6 +357,7 @@ class RunEvent(_message.Message):
     INPUT_GIVEN_FIELD_NUMBER: _builtins.int
     PAUSED_FIELD_NUMBER: _builtins.int
     RESUMED_FIELD_NUMBER: _builtins.int
+    RETRY_FIELD_NUMBER: _builtins.int
     TEXT_DELTA_FIELD_NUMBER: _builtins.int
     TOOL_EVENT_FIELD_NUMBER: _builtins.int
     run_id: _builtins.str
@@ -452,6 +453,10 @@ class RunEvent(_message.Message):
         """The run goes on."""
 
     @_builtins.property
+    def retry(self) -> Global___RetryScheduled:
+        """The attempt failed, and is tried again."""
+
+    @_builtins.property
     def text_delta(self) -> Global___TextDelta:
         """Passing: more of an answer's text."""
 
@@ -486,14 +491,15 @@ class RunEvent(_message.Message):
         input_given: Global___InputGiven | None = ...,
         paused: Global___RunPaused | None = ...,
         resumed: Global___RunResumed | None = ...,
+        retry: Global___RetryScheduled | None = ...,
         text_delta: Global___TextDelta | None = ...,
         tool_event: Global___ToolActivity | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["budget_reserved", b"budget_reserved", "cancel_requested", b"cancel_requested", "checkpoint", b"checkpoint", "claimed", b"claimed", "delegated", b"delegated", "delegation_cancelled", b"delegation_cancelled", "discarded", b"discarded", "dispatched", b"dispatched", "event", b"event", "input_given", b"input_given", "input_requested", b"input_requested", "lost", b"lost", "paused", b"paused", "published", b"published", "recorded", b"recorded", "rejected", b"rejected", "result", b"result", "resumed", b"resumed", "run_state", b"run_state", "submitted", b"submitted", "task", b"task", "task_state", b"task_state", "text_delta", b"text_delta", "time", b"time", "tool_event", b"tool_event"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["budget_reserved", b"budget_reserved", "cancel_requested", b"cancel_requested", "checkpoint", b"checkpoint", "claimed", b"claimed", "delegated", b"delegated", "delegation_cancelled", b"delegation_cancelled", "discarded", b"discarded", "dispatched", b"dispatched", "event", b"event", "input_given", b"input_given", "input_requested", b"input_requested", "lost", b"lost", "paused", b"paused", "published", b"published", "recorded", b"recorded", "rejected", b"rejected", "result", b"result", "resumed", b"resumed", "retry", b"retry", "run_state", b"run_state", "submitted", b"submitted", "task", b"task", "task_state", b"task_state", "text_delta", b"text_delta", "time", b"time", "tool_event", b"tool_event"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["budget_reserved", b"budget_reserved", "cancel_requested", b"cancel_requested", "checkpoint", b"checkpoint", "claimed", b"claimed", "delegated", b"delegated", "delegation_cancelled", b"delegation_cancelled", "discarded", b"discarded", "dispatched", b"dispatched", "event", b"event", "input_given", b"input_given", "input_requested", b"input_requested", "lost", b"lost", "paused", b"paused", "published", b"published", "recorded", b"recorded", "rejected", b"rejected", "result", b"result", "resumed", b"resumed", "run_id", b"run_id", "run_state", b"run_state", "seq", b"seq", "submitted", b"submitted", "task", b"task", "task_state", b"task_state", "text_delta", b"text_delta", "time", b"time", "tool_event", b"tool_event"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["budget_reserved", b"budget_reserved", "cancel_requested", b"cancel_requested", "checkpoint", b"checkpoint", "claimed", b"claimed", "delegated", b"delegated", "delegation_cancelled", b"delegation_cancelled", "discarded", b"discarded", "dispatched", b"dispatched", "event", b"event", "input_given", b"input_given", "input_requested", b"input_requested", "lost", b"lost", "paused", b"paused", "published", b"published", "recorded", b"recorded", "rejected", b"rejected", "result", b"result", "resumed", b"resumed", "retry", b"retry", "run_id", b"run_id", "run_state", b"run_state", "seq", b"seq", "submitted", b"submitted", "task", b"task", "task_state", b"task_state", "text_delta", b"text_delta", "time", b"time", "tool_event", b"tool_event"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["submitted", "run_state", "task_state", "dispatched", "delegated", "published", "result", "input_requested", "recorded", "lost", "rejected", "discarded", "cancel_requested", "checkpoint", "claimed", "budget_reserved", "delegation_cancelled", "input_given", "paused", "resumed", "text_delta", "tool_event"]  # noqa: Y015
+    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["submitted", "run_state", "task_state", "dispatched", "delegated", "published", "result", "input_requested", "recorded", "lost", "rejected", "discarded", "cancel_requested", "checkpoint", "claimed", "budget_reserved", "delegation_cancelled", "input_given", "paused", "resumed", "retry", "text_delta", "tool_event"]  # noqa: Y015
     _WhichOneofArgType_event: _TypeAlias = _typing.Literal["event", b"event"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_event) -> _WhichOneofReturnType_event | None: ...
 
@@ -1166,6 +1172,46 @@ class RunResumed(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___RunResumed: _TypeAlias = RunResumed  # noqa: Y015
+
+@_typing.final
+class RetryScheduled(_message.Message):
+    """An attempt failed in a way that may pass: the task is given out again."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ROLE_FIELD_NUMBER: _builtins.int
+    FAILURE_FIELD_NUMBER: _builtins.int
+    NOT_BEFORE_FIELD_NUMBER: _builtins.int
+    USAGE_FIELD_NUMBER: _builtins.int
+    role: _builtins.str
+    """The role."""
+    @_builtins.property
+    def failure(self) -> _failure_pb2.Failure:
+        """Why it failed."""
+
+    @_builtins.property
+    def not_before(self) -> _timestamp_pb2.Timestamp:
+        """The task isn't given out again before this."""
+
+    @_builtins.property
+    def usage(self) -> _common_pb2.Usage:
+        """What the attempt spent."""
+
+    def __init__(
+        self,
+        *,
+        role: _builtins.str = ...,
+        failure: _failure_pb2.Failure | None = ...,
+        not_before: _timestamp_pb2.Timestamp | None = ...,
+        usage: _common_pb2.Usage | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["failure", b"failure", "not_before", b"not_before", "usage", b"usage"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["failure", b"failure", "not_before", b"not_before", "role", b"role", "usage", b"usage"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RetryScheduled: _TypeAlias = RetryScheduled  # noqa: Y015
 
 @_typing.final
 class Recorded(_message.Message):
