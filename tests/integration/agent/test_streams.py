@@ -160,6 +160,17 @@ async def test_durability_19_a_result_that_nobody_asks_for_is_offered_to_any_orc
     assert reason(await peer.receive("reject")) == "NOT_HELD"
 
 
+async def test_durability_19_a_result_that_its_orchestrator_doesnt_ack_is_offered_to_the_others(
+    serve: Serve, dial: Dial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("archon.agent.server.SWEEP_INTERVAL", 0.05)
+    agent = await serve(echo)
+    let_go, other = await dial(agent, "orchestrator-1"), await dial(agent, "orchestrator-2")
+    ref = common_pb2.TaskRef(task_id="one", run_id="run-1", attempt=1, epoch=1)
+    await let_go.assign(ref, "x")
+    assert (await other.receive("result")).task == ref
+
+
 async def test_durability_19_a_result_is_kept_no_longer_than_the_orchestrator_asked(
     serve: Serve, dial: Dial, monkeypatch: pytest.MonkeyPatch
 ) -> None:

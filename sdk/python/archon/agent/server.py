@@ -15,6 +15,7 @@ import asyncio
 import logging
 import os
 import random
+import time
 import uuid
 from collections.abc import Sequence
 from dataclasses import replace
@@ -275,9 +276,11 @@ class AgentServer:
                 self._offer(random.choice(self._sessions))
 
     def _offer(self, session: AgentSession) -> None:
-        """Results that nobody asked for: any orchestrator can judge them by its journal."""
+        """Results that nobody asked for, or that whoever asked doesn't ack: he may have had to let their run go. Any
+        orchestrator can judge them by its journal."""
+        late = time.monotonic() - SWEEP_INTERVAL
         for held in self.tasks:
-            if held.session is None and not held.working:
-                held.session = session
+            if held.finished_at is not None and (held.session is None or held.finished_at < late):
+                belongs, held.session = held.session, session
                 held.send_again(0)
-                held.session = None
+                held.session = belongs
