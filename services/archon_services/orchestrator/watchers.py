@@ -21,6 +21,7 @@ BATCH_BYTES: Final = 1024 * 1024
 
 FIRST_PAGE: Final = 25
 KEEPALIVE: Final = 15.0
+_ENDS: Final = ("result", "input_requested", "lost", "rejected", "discarded")
 
 
 class _Watcher:
@@ -29,6 +30,16 @@ class _Watcher:
         self.bytes = 0
         self.behind = False
         self.ready = asyncio.Event()
+        self._over: dict[str, int] = {}
+
+    def seen(self, event: run_pb2.RunEvent) -> None:
+        """A durable event goes out: nothing passing of an attempt comes after its end."""
+        if event.WhichOneof("event") in _ENDS:
+            self._over[event.task.task_id] = event.task.attempt
+
+    def late(self, event: run_pb2.RunEvent) -> bool:
+        """Whether that passing event's attempt is known to be over."""
+        return event.task.attempt <= self._over.get(event.task.task_id, -1)
 
     def put(self, event: run_pb2.RunEvent) -> None:
         size = event.ByteSize()
@@ -122,6 +133,8 @@ class Watchers:
                     watcher.behind = False
                     async for batch in self._stored(run_id, cursor):
                         cursor = batch[-1].seq
+                        for event in batch:
+                            watcher.seen(event)
                         yield batch
                         if _last(batch[-1]):
                             return
@@ -129,14 +142,16 @@ class Watchers:
                     batch, total = [], 0
                     while watcher.queue and len(batch) < MAX_BATCH and total < BATCH_BYTES:
                         event, size = watcher.take()
-                        if event.seq == 0 and durable_only:
+                        if event.seq == 0 and (durable_only or watcher.late(event)):
                             continue
                         if event.seq and event.seq <= cursor:
                             continue
                         if event.seq > cursor + 1:
                             watcher.fall_behind()  # an append whose outcome wasn't known: the journal has it
                             break
-                        cursor = event.seq or cursor
+                        if event.seq:
+                            cursor = event.seq
+                            watcher.seen(event)
                         batch.append(event)
                         total += size
                     if batch:

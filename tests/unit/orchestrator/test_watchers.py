@@ -126,3 +126,24 @@ async def test_nobody_is_left_behind_when_a_watcher_leaves_or_the_orchestrator_s
     with pytest.raises(Unavailable):
         await watching
     assert not run.watchers.watched("r")
+
+
+async def test_nothing_passing_of_an_attempt_is_shown_after_its_end() -> None:
+    run = Journaled()
+    await run.happen(1)
+    task = common_pb2.TaskRef(task_id="r.1", attempt=1)
+    seen: list[str | None] = []
+
+    async def watch() -> None:
+        async with aclosing(run.watchers.follow("r", 0)) as batches:
+            async for batch in batches:
+                seen.extend(event.WhichOneof("event") for event in batch)
+
+    watching = asyncio.create_task(watch())
+    await asyncio.sleep(0)
+    delta = run_pb2.RunEvent(run_id="r", task=task, text_delta={"text": "late"})  # type: ignore[arg-type]
+    run.watchers.publish("r", [delta])
+    run.watchers.publish("r", [run_pb2.RunEvent(run_id="r", seq=2, task=task, result={}), delta])  # type: ignore[arg-type]
+    run.watchers.publish("r", [run_pb2.RunEvent(run_id="r", seq=3, run_state={})])  # type: ignore[arg-type]
+    await watching
+    assert seen == ["recorded", "text_delta", "result", "run_state"]
