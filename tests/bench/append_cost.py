@@ -56,7 +56,7 @@ class Instant:
     def cancel(self, instance_id: str, ref: common_pb2.TaskRef, reason: str) -> None:
         pass
 
-    def let_go(self, run_id: str) -> None:
+    def let_go(self, run_id: str, *, over: bool = False) -> None:
         pass
 
 

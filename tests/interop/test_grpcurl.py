@@ -85,7 +85,7 @@ def test_the_registry_says_who_lives_and_what_the_graph_is(answers: dict[str, di
     roles = {"requirements", "designer", "implementer"}
     assert {one["role"] for one in answer(answers, "ListInstances")["instances"]} == roles | {"coordinator"}
     graph = answer(answers, "GetGraph")["graph"]
-    assert graph["roles"] == ["requirements", "designer", "implementer"]
+    assert [role for role in graph["roles"] if role in roles] == ["requirements", "designer", "implementer"]
     assert {(edge["upstream"], edge["downstream"]) for edge in graph["edges"]} >= {("requirements", "designer")}
     assert {one["role"] for one in answer(answers, "ResolveInstances")["instances"]} == {"designer"}
 

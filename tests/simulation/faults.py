@@ -21,9 +21,9 @@ class Dice:
         self.fired[name] += 1
         return True
 
-    def delay(self, mean: float) -> float:
+    def delay(self, mean: float, name: str = "delay") -> float:
         """Seconds; sometimes many times the mean, so that messages overtake each other."""
-        seconds = self.random.expovariate(1 / mean)
-        if self.fault("delay", 0.03):
+        seconds = self.random.random() * 2 * mean
+        if self.fault(name, 0.015):
             seconds += self.random.uniform(0.5, 4.0)
         return seconds

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
 from typing import Any, cast
 
 import pytest
@@ -15,24 +16,45 @@ from archon_mesh.core.run.common import Submission, TaskState
 from archon_services.orchestrator import driver as driver_module
 from archon_services.orchestrator.driver import MAX_INBOX
 from archon_services.orchestrator.folding import fold_run
+from archon_services.orchestrator.journal import MemoryJournal
 from archon_services.orchestrator.ownership import LOOK_AFTER
 from archon_services.orchestrator.ports import Delivery
 from archon_services.orchestrator.runs import MAX_STALLED, Runs
+from archon_services.orchestrator.sessions import SessionPool
 from tests.simulation.faults import Dice
-from tests.simulation.loop import VirtualLoop, run_virtual
-from tests.simulation.validator import Check
-from tests.simulation.world import SimTransport, World
+from tests.simulation.loop import VirtualLoop
+from tests.simulation.loop import run_virtual as run_loop
+from tests.simulation.patched import machine
+from tests.simulation.world import World
+
+
+def run_virtual(course: Coroutine[Any, Any, None]) -> None:
+    """In a calm world: one agent, one replica, no faults."""
+
+    async def within() -> None:
+        dice = Dice(1)
+        dice.calm = True
+        _WORLD.append(World(dice, cast(VirtualLoop, asyncio.get_running_loop())))
+        with machine(dice.random, _WORLD[-1].network.stream, _WORLD[-1].wall):
+            await course
+
+    run_loop(within())
+
+
+_WORLD: list[World] = []
 
 
 async def calm_world() -> World:
-    """One agent, no faults."""
-    dice, check = Dice(1), Check()
-    dice.calm = True
-    world = World(dice, cast(VirtualLoop, asyncio.get_running_loop()), check)
-    check.journal = world.journal
+    """The one of the course that asks."""
+    world = _WORLD.pop()
     world.add_agent("a")
-    await world.start_orchestrator()
+    await world.start_replica(0)
     return world
+
+
+async def submit(world: World, wanted: Submission) -> None:
+    """By the replica's own process."""
+    await world.replicas[0].ask(world.runs.submit(wanted, b""))
 
 
 def wanted(run_id: str, roles: tuple[str, ...] = ("a",)) -> Submission:
@@ -44,7 +66,7 @@ async def ended(world: World, run_id: str, within: float) -> RunState:
     """The state when it has ended; raises TimeoutError."""
     async with asyncio.timeout(within):
         while True:
-            state = await fold_run(world.journal, run_id)
+            state = await fold_run(world.store, run_id)
             if state.ended:
                 return state
             await asyncio.sleep(0.1)
@@ -55,16 +77,15 @@ def test_durability_10_a_run_whose_first_append_was_durable_though_nobody_heard_
 ) -> None:
     async def course() -> None:
         world = await calm_world()
-        real = world.journal.create
+        real = world.store.create
 
         async def unheard(*arguments: Any) -> tuple[str, bool]:
             await real(*arguments)
             raise Unavailable("the connection died")
 
-        monkeypatch.setattr(world.journal, "create", unheard)
-        assert world.runs is not None
+        monkeypatch.setattr(world.store, "create", unheard)
         with pytest.raises(Unavailable):
-            await world.runs.submit(wanted("r"), b"")
+            await submit(world, wanted("r"))
         assert (await ended(world, "r", LOOK_AFTER + 10)).state is TaskState.COMPLETED
 
     run_virtual(course())
@@ -74,20 +95,19 @@ def test_durability_11_an_owner_that_finds_itself_deposed_stops_and_cancels_noth
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     cancelled: list[object] = []
-    monkeypatch.setattr(SimTransport, "cancel", lambda self, *arguments: cancelled.append(arguments))
+    monkeypatch.setattr(SessionPool, "cancel", lambda self, *arguments: cancelled.append(arguments))
 
     async def course() -> None:
         world = await calm_world()
-        assert world.runs is not None
-        await world.runs.submit(wanted("r", ("a", "nobody")), b"")
-        await world.journal.leave(world.runs.owner)
-        await world.journal.claim("r", "somebody else")
-        before = (await fold_run(world.journal, "r")).last_seq
+        await submit(world, wanted("r", ("a", "nobody")))
+        await world.store.leave(world.runs.owner)
+        await world.store.claim("r", "somebody else")
+        before = (await fold_run(world.store, "r")).last_seq
         driver = world.runs._drivers["r"]
         world.runs.deliver("r", Delivery(inp.Cancel("me", "enough")))
         await asyncio.wait_for(driver.finished.wait(), 5)
         assert driver.deposed
-        assert (await fold_run(world.journal, "r")).last_seq == before
+        assert (await fold_run(world.store, "r")).last_seq == before
         assert not cancelled
 
     run_virtual(course())
@@ -103,10 +123,9 @@ def test_durability_14_an_error_of_the_engine_is_caught_per_run(monkeypatch: pyt
 
     async def course() -> None:
         world = await calm_world()
-        assert world.runs is not None
         with pytest.raises(RuntimeError):
-            await world.runs.submit(wanted("bad"), b"")
-        await world.runs.submit(wanted("good"), b"")
+            await submit(world, wanted("bad"))
+        await submit(world, wanted("good"))
         assert (await ended(world, "good", 30)).state is TaskState.COMPLETED
 
     run_virtual(course())
@@ -116,19 +135,20 @@ def test_a_result_that_arrives_before_its_run_is_taken_up_is_neither_acked_nor_d
     said: list[str] = []
 
     class Receipt:
-        def accept(self) -> None:
+        def accept(self, epoch: int = 0) -> None:
             said.append("accepted")
 
-        def discard(self, reason: str) -> None:
+        def discard(self, reason: str, epoch: int = 0) -> None:
             said.append(reason)
 
     async def course() -> None:
         world = await calm_world()
         result = inp.ResultIn("r.1", 1, TaskState.COMPLETED, None)
-        early = Runs(owner="o2", clock=world.clock, journal=world.journal, new_id=lambda: "x")
+        journal = MemoryJournal()
+        early = Runs(owner="o2", clock=world.runs._clock, journal=journal, new_id=lambda: "x")
         early.deliver("r", Delivery(result, Receipt()))
         assert said == []
-        early.start(SimTransport(world, early))
+        early.start(world.replicas[0].pool)
         early.deliver("r", Delivery(result, Receipt()))
         assert said == [], "not before it is known what is left to it"
         early.claimed()
@@ -144,8 +164,7 @@ def test_durability_14_a_run_that_is_taken_up_again_and_again_in_vain_is_quarant
 ) -> None:
     async def course() -> None:
         world = await calm_world()
-        assert world.runs is not None
-        await world.runs.submit(wanted("bad", ("nobody",)), b"")
+        await submit(world, wanted("bad", ("nobody",)))
         failures = 0
 
         def decide(run: RunState, given: inp.Input, now: float) -> Any:
@@ -162,11 +181,11 @@ def test_durability_14_a_run_that_is_taken_up_again_and_again_in_vain_is_quarant
             assert not told.done
             await asyncio.sleep(20 * LOOK_AFTER)
         assert failures == MAX_STALLED + 1
-        state = await fold_run(world.journal, "bad")
+        state = await fold_run(world.store, "bad")
         assert state.ended
         assert state.failure is not None
         assert (state.state, state.failure.reason) == (TaskState.FAILED, "QUARANTINED")
-        row = await world.journal.run("bad")
+        row = await world.store.run("bad")
         assert row is not None
         assert row.ended_at
 
@@ -176,8 +195,7 @@ def test_durability_14_a_run_that_is_taken_up_again_and_again_in_vain_is_quarant
 def test_what_callers_ask_of_one_run_at_once_is_bounded_and_what_agents_say_is_never_dropped() -> None:
     async def course() -> None:
         world = await calm_world()
-        assert world.runs is not None
-        await world.runs.submit(wanted("r", ("nobody",)), b"")
+        await submit(world, wanted("r", ("nobody",)))
         result = Delivery(inp.ResultIn("r.1", 1, TaskState.COMPLETED, None))
         for _ in range(MAX_INBOX):
             world.runs.deliver("r", result)
@@ -196,18 +214,17 @@ class Told:
     def __init__(self) -> None:
         self.done = False
 
-    def accept(self) -> None:
+    def accept(self, epoch: int = 0) -> None:
         self.done = True
 
-    def discard(self, reason: str) -> None:
+    def discard(self, reason: str, epoch: int = 0) -> None:
         self.done = True
 
 
 def test_what_comes_while_a_run_writes_its_last_event_is_answered_too() -> None:
     async def course() -> None:
         world = await calm_world()
-        assert world.runs is not None
-        await world.runs.submit(wanted("r", ("nobody",)), b"")
+        await submit(world, wanted("r", ("nobody",)))
         first, second = Told(), Told()
         world.runs.deliver("r", Delivery(inp.Cancel("me", ""), first))
         while world.runs._drivers["r"]._inbox:  # noqa: ASYNC110 - one turn of the loop at a time

@@ -1,106 +1,26 @@
-"""What must hold of every course, by the numbers of docs/durability.md ("What a validator checks")."""
+"""What must hold of a run's journal once it has ended, by the numbers of docs/durability.md ("Validator")."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from typing import Any
 
-from archon.api.agent.v1 import agent_pb2, session_pb2
-from archon.api.common.v1 import common_pb2
-from archon.api.orchestrator.v1 import run_pb2
 from archon_mesh.core.run import RunState, decide, open_effects
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run.codec import decode_inputs
 from archon_mesh.core.run.common import TaskState
 from archon_services.orchestrator.convert import event_from_proto, seconds
 from archon_services.orchestrator.journal import MemoryJournal
-from tests.simulation.agents import Execution
+from tests.simulation.check import Book, Check, Execution, Violation, must
+
+__all__ = ["Violation", "must", "validate_run"]
 
 
-class Violation(AssertionError):
-    """A line of the validator doesn't hold."""
-
-
-def must(line: str, holds: bool, why: object = "") -> None:
-    """Raises Violation that names the line."""
-    if not holds:
-        raise Violation(f"{line}: {why}")
-
-
-class Check:
-    """Looks at what leaves while it leaves."""
-
-    def __init__(self) -> None:
-        self.journal: MemoryJournal | None = None
-        self.given: dict[tuple[str, int], tuple[str, ...]] = {}
-        self.answers: dict[tuple[str, str], bytes] = {}
-        self.violation: Violation | None = None
-        """The first: raised in a driver it would only look like one that fails."""
-
-    def _must(self, line: str, holds: bool, why: object = "") -> None:
-        try:
-            must(line, holds, why)
-        except Violation as violation:
-            self.violation = self.violation or violation
-            raise
-
-    def _events(self, run_id: str) -> list[run_pb2.RunEvent]:
-        assert self.journal is not None
-        return [run_pb2.RunEvent.FromString(data) for data in self.journal._events.get(run_id, [])]
-
-    def assigned(self, ref: common_pb2.TaskRef, instance_id: str, task: agent_pb2.AssignTask) -> None:
-        """V5: AssignTask leaves after its dispatch is durable. V11: with what the dispatch recorded."""
-        events = self._events(ref.run_id)
-        dispatched = [
-            e
-            for e in events
-            if e.WhichOneof("event") == "dispatched"
-            and (e.task.task_id, e.task.attempt) == (ref.task_id, ref.attempt)
-            and e.dispatched.instance_id == instance_id
-        ]
-        self._must("V5", bool(dispatched), f"{ref.task_id} attempt {ref.attempt} left before its dispatch was durable")
-        texts = tuple(part.text for item in task.context for part in item.parts)
-        recorded = tuple(events[g.seq - 1].result.output[0].text for g in dispatched[0].dispatched.given)
-        self._must("V11", texts == recorded, f"given {texts}, recorded {recorded}")
-        self.given[ref.task_id, ref.attempt] = texts
-
-    def answered(self, ref: common_pb2.TaskRef, told: session_pb2.DelegateResult) -> None:
-        """V5: DelegateResult leaves after the child's end is durable. V9: later attempts get the same bytes."""
-        events = self._events(ref.run_id)
-        asked = [
-            e.delegated
-            for e in events
-            if e.WhichOneof("event") == "delegated"
-            and (e.task.task_id, e.task.attempt) == (ref.task_id, ref.attempt)
-            and e.delegated.delegation_id == told.delegation_id
-        ]
-        self._must("V5", len(asked) == 1, f"{told.delegation_id} of {ref.task_id} was answered before it was durable")
-        if asked[0].HasField("failure"):
-            return
-        child = asked[0].child_task_id
-        ended = any(
-            e.task.task_id == child
-            and (e.WhichOneof("event") in ("result", "discarded") or e.task_state.state > 2 or e.task_state.stopping)
-            for e in events
-        )
-        self._must("V5", ended, f"{told.delegation_id} of {ref.task_id} was answered before {child} had ended")
-        bytes_of = told.result.SerializeToString(deterministic=True)
-        first = self.answers.setdefault((ref.task_id, asked[0].memo_key), bytes_of)
-        self._must("V9", first == bytes_of, f"{asked[0].memo_key} of {ref.task_id} was answered in two ways")
-
-    def acked(self, ref: common_pb2.TaskRef) -> None:
-        """V5: an accepted ack means that the event is durable."""
-        seen = any(
-            e.WhichOneof("event") in ("result", "discarded", "task_state", "lost", "run_state")
-            and (e.WhichOneof("event") == "run_state" or e.task.task_id == ref.task_id)
-            for e in self._events(ref.run_id)
-        )
-        self._must("V5", seen, f"the result of {ref.task_id} was acked before it was durable")
-
-
-async def validate_run(journal: MemoryJournal, run_id: str, ledger: list[Execution]) -> RunState:
-    """Lines 1 to 6, 8, 10 and 11 over one run's journal."""
-    protos = [run_pb2.RunEvent.FromString(data) for data in await journal.events(run_id, 0, 100_000)]
+async def validate_run(journal: MemoryJournal, run_id: str, check: Check) -> RunState:
+    """Lines 1 to 4, 6, 8 to 11 and 13 over one run's journal."""
+    book = check.books[run_id]
+    protos = book.protos
+    must("V2", await journal.events(run_id, 0, 100_000) == book.events, "another journal than the one that was written")
     must("V2", [e.seq for e in protos] == list(range(1, len(protos) + 1)), "the sequence has gaps")
     events = [event_from_proto(e) for e in protos]
     times = [seconds(e) for e in protos]
@@ -108,16 +28,19 @@ async def validate_run(journal: MemoryJournal, run_id: str, ledger: list[Executi
     must("V1", isinstance(events[-1], ev.RunEnded), f"run {run_id} never ended: {events[-3:]}")
     must("V1", sum(isinstance(e, ev.RunEnded) for e in events) == 1, "it ended twice")
     _attempts(events)
-    _epochs(protos)
-    run = await _decided_again(journal, run_id, events, times)
+    _epochs(book)
+    if book.state.failure is not None and book.state.failure.reason == "QUARANTINED":
+        return book.state  # D14: nobody looked into it
+    run = await _decided_again(journal, run_id, events, times, check)
     if run.state is TaskState.COMPLETED:
         for task in run.roots():
             must("V8", task.result_seq > 0, f"{task.task_id} has no result in a completed run")
     must("V7", all(task.ended for task in run.tasks.values()), f"run {run_id} ended before its tasks")
+    must("V13", not open_effects(run), f"run {run_id} has ended, and something is to be done")
     budget = run.submission.budget if run.submission else None
     if budget is not None and budget.tokens:
         must("V13", run.spent.tokens <= budget.tokens, f"{run.spent} of {budget} were spent")
-    _redone(events, [e for e in ledger if e.task_id.split(".")[0] == run_id])
+    _redone(events, [e for e in check.ledger if e.task_id.split(".")[0] == run_id])
     return run
 
 
@@ -125,6 +48,7 @@ def _attempts(events: list[Any]) -> None:
     current: dict[str, int] = defaultdict(int)
     ended: dict[str, bool] = defaultdict(lambda: True)
     results: set[str] = set()
+    asking: set[str] = set()
     cancelled = False
     stopped: set[str] = set()
     children: dict[tuple[str, str], str] = {}
@@ -138,6 +62,7 @@ def _attempts(events: list[Any]) -> None:
             must("V3", event.attempt == current[event.task_id] + 1, event)
             must("V3", ended[event.task_id], f"attempt {event.attempt} of {event.task_id} beside a live one")
             must("V3", event.task_id not in results, f"{event.task_id} was dispatched after its result")
+            must("V3", event.task_id not in asking, f"{event.task_id} was dispatched before its question was answered")
             for given in event.given:
                 must("V11", given.role in done, f"{event.role} began before {given.role} was done")
             current[event.task_id], ended[event.task_id] = event.attempt, False
@@ -149,6 +74,13 @@ def _attempts(events: list[Any]) -> None:
         elif isinstance(event, (ev.Lost, ev.Rejected, ev.Retried)):
             must("V3", event.attempt == current[event.task_id] and not ended[event.task_id], event)
             ended[event.task_id] = True
+        elif isinstance(event, ev.InputRequested):
+            must("V3", event.attempt == current[event.task_id] and not ended[event.task_id], event)
+            ended[event.task_id] = True
+            asking.add(event.task_id)
+        elif isinstance(event, ev.InputGiven):
+            must("V8", event.task_id in asking, f"{event.task_id} was answered what it didn't ask")
+            asking.discard(event.task_id)
         elif isinstance(event, ev.ResultReceived):
             must("V3", event.attempt == current[event.task_id], f"accepted {event}, current {current[event.task_id]}")
             must("V3", not ended[event.task_id], f"{event} after its attempt had ended")
@@ -159,9 +91,9 @@ def _attempts(events: list[Any]) -> None:
                 done.add(event.role)
 
 
-def _epochs(protos: list[run_pb2.RunEvent]) -> None:
+def _epochs(book: Book) -> None:
     highest = 0
-    for proto in protos:
+    for proto in book.protos:
         epoch = {"submitted": proto.submitted.epoch, "claimed": proto.claimed.epoch}.get(
             proto.WhichOneof("event") or "", proto.task.epoch
         )
@@ -170,20 +102,22 @@ def _epochs(protos: list[run_pb2.RunEvent]) -> None:
             highest = max(highest, epoch)
 
 
-async def _decided_again(journal: MemoryJournal, run_id: str, events: list[Any], times: list[float]) -> RunState:
+async def _decided_again(
+    journal: MemoryJournal, run_id: str, events: list[Any], times: list[float], check: Check
+) -> RunState:
     """V6: deciding the stored inputs again gives the stored events, and folding gives the same state."""
     run = RunState()
     for last_seq, data in await journal.inputs(run_id):
         must("V6", run.last_seq == last_seq, f"inputs at {last_seq}, folded {run.last_seq}")
         given, now = decode_inputs(data)
+        check.inputs += len(given)
         for one in given:
             for event in decide(run, one, now):
-                must("V6", event == events[run.last_seq], f"decided {event}, stored {events[run.last_seq]}")
+                fits = run.last_seq < len(events) and event == events[run.last_seq]
+                must("V6", fits, f"decided {event}, stored {events[run.last_seq : run.last_seq + 1]}")
                 must("V6", now == times[run.last_seq], "another time")
                 run.apply(events[run.last_seq], now)
-    folded = RunState()
-    for event, time in zip(events, times, strict=True):
-        folded.apply(event, time)
+    folded = check.books[run_id].state
     must("V6", folded == run and open_effects(folded) == open_effects(run), "fold and live differ")
     return run
 

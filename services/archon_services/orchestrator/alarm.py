@@ -18,11 +18,12 @@ class RunAlarm:
         self._rings = rings
         self._timer: asyncio.TimerHandle | None = None
 
-    def set(self, effects: set[Effect]) -> None:
-        """For what is open now."""
+    def set(self, effects: set[Effect], looked_at: float) -> None:
+        """For what is open now. What wasn't due when the step was decided, at `looked_at` (wall seconds), may be due by
+        now: a journal may be slow."""
         now = self._clock.now()
         times = [e.at for e in effects if isinstance(e, Alarm)]
-        times += [e.not_before for e in effects if isinstance(e, Place) and e.not_before > now]
+        times += [e.not_before for e in effects if isinstance(e, Place) and e.not_before > looked_at]
         at = min(times, default=0.0)
         if at == self.at and self._timer is not None and not self._timer.cancelled():
             return

@@ -67,7 +67,7 @@ class RunDriver:
         self._new = new
         self.deposed = False
         self.doubtful = False
-        """Its state may hold what isn't written: until the journal could be read."""
+        """True while `state` holds what was decided and isn't known to be durable: it is folded anew first."""
         self._clock = clock
         self._journal = journal
         self._transport = transport
@@ -125,9 +125,7 @@ class RunDriver:
                     delay = min(MAX_RETRY_DELAY, delay * 2)
                     self._wake.set()
         finally:
-            self._call_off()
-            if not self.state.ended:
-                self._transport.let_go(self.run_id)
+            self.call_off()
             self._leave()
             self.finished.set()
 
@@ -140,19 +138,18 @@ class RunDriver:
             asked = isinstance(delivery.given, inp.Command)
             if delivery.receipt is None or (self.deposed and not asked):
                 continue
-            if self.deposed:
-                delivery.receipt.discard(DEPOSED)
-            elif asked:
-                delivery.receipt.accept()
+            if asked and not self.deposed:
+                delivery.receipt.accept(self.epoch)
             else:
-                delivery.receipt.discard("ABORTED")
+                delivery.receipt.discard(DEPOSED if asked else "ABORTED", self.epoch)
         self._inbox.clear()
 
     async def step(self) -> None:
-        """One step: decide what waits, append, do. Raises ResourceExhausted or Unavailable where the journal can't take
-        it; then nothing has happened."""
+        """Decides what waits, appends, does. Raises ResourceExhausted or Unavailable; then nothing has happened."""
         if self.doubtful:
             await self._fold_again()
+        if self.deposed:
+            return
         batch = list(self._inbox)
         self._inbox.clear()
         now = self._clock.now()
@@ -170,26 +167,26 @@ class RunDriver:
             if isinstance(given, _ASKING) and not self._current(given.task_id, given.attempt):
                 discarded[number] = "ABORTED"  # nobody will answer: whoever asked is to stop
         placed: dict[tuple[str, int], str] = {}
+        written: list[run_pb2.RunEvent] | None = []
         try:
             self._place(now, inputs, decided, placed)
-        except BaseException:
-            for instance_id in placed.values():
-                self._transport.release(instance_id)
-            raise
-        if decided:
-            try:
+            if decided:
                 written = await self._append(base, decided, inputs, now, batch)
-            except ArchonError:
-                await self._undo(batch, placed)
-                raise
-            if written is None:
-                await self._undo(batch, placed)
-                return
+        except BaseException as error:  # a caller that doesn't wait for its submit any more cancels it
+            self._release(placed)
+            if isinstance(error, ArchonError):
+                await self._undo(batch)
+            raise
+        if written is None:
+            self._release(placed)
+            await self._undo(batch)
+            return
+        if written:
             self._publish(self.run_id, written)
         elif posted := [delivery.posted for delivery in batch if delivery.posted]:
             await self._journal.drop(posted)
         self._settle(batch, discarded)
-        self._do(placed)
+        self._do(now)
 
     def _current(self, task_id: str, attempt: int) -> bool:
         task = self.state.tasks.get(task_id)
@@ -202,14 +199,10 @@ class RunDriver:
         return events
 
     def _place(
-        self,
-        now: float,
-        inputs: list[inp.Input],
-        decided: list[ev.Event],
-        placed: dict[tuple[str, int], str],
+        self, now: float, inputs: list[inp.Input], decided: list[ev.Event], placed: dict[tuple[str, int], str]
     ) -> None:
-        """Finds instances for the tasks that are ready, within the same step: one append holds a result and the
-        dispatch that it made possible. `placed` gets the instance per (task, attempt), whose slot is reserved."""
+        """Finds instances for the tasks that are ready, within the same step: one append holds a result and what it
+        made possible. `placed` gets the instance per (task, attempt), whose slot is reserved."""
         for place in places(self.state):
             if place.not_before > now:
                 continue
@@ -224,6 +217,7 @@ class RunDriver:
             if events:
                 inputs.append(given)
                 decided += events
+        self._placing.pass_on()
 
     async def _append(
         self,
@@ -264,37 +258,42 @@ class RunDriver:
             self.deposed = True
         return protos if outcome is Outcome.DONE else None
 
-    async def _undo(self, batch: Sequence[Delivery], placed: dict[tuple[str, int], str]) -> None:
-        """Nothing happened: reservations are given back, the state is what the journal says, inputs wait again."""
+    def _release(self, placed: dict[tuple[str, int], str]) -> None:
         for instance_id in placed.values():
             self._transport.release(instance_id)
+
+    async def _undo(self, batch: Sequence[Delivery]) -> None:
+        """Nothing happened: the state is what the journal says, inputs wait again."""
         self._inbox.extendleft(reversed(batch))
         if self.deposed or self._new is not None or self.same_as:
             return
-        self.doubtful = True  # until the journal can be read: what was decided is not written
+        self.doubtful = True
+        self._wake.set()
         await self._fold_again()
 
     async def _fold_again(self) -> None:
         self.state = await fold_run(self._journal, self.run_id)
         self.doubtful = False
-        self._wake.set()
+        if self.state.epoch > self.epoch:  # what is open is its new owner's to do
+            self.deposed = True
 
     def _settle(self, batch: Sequence[Delivery], discarded: dict[int, str]) -> None:
         for number, delivery in enumerate(batch):
             if delivery.receipt is None:
                 continue
             if number in discarded:
-                delivery.receipt.discard(discarded[number])
+                delivery.receipt.discard(discarded[number], self.epoch)
             else:
-                delivery.receipt.accept()
+                delivery.receipt.accept(self.epoch)
 
-    def _do(self, placed: dict[tuple[str, int], str]) -> None:
+    def _do(self, looked_at: float) -> None:
         """Carries out what is open now and wasn't before."""
         effects = open_effects(self.state)
         carry_out(effects - self._done, self.state, self.run_id, self._clock.now(), self._transport)
         self._done = effects
-        self._alarm.set(effects)
+        self._alarm.set(effects, looked_at)
 
-    def _call_off(self) -> None:
+    def call_off(self) -> None:
+        """It waits for nothing any more."""
         self._alarm.call_off()
         self._placing.call_off()

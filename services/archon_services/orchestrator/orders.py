@@ -185,10 +185,10 @@ class _Durable:
         self._done = asyncio.Event()
         self._moved = False
 
-    def accept(self) -> None:
+    def accept(self, epoch: int = 0) -> None:
         self._done.set()
 
-    def discard(self, reason: str) -> None:
+    def discard(self, reason: str, epoch: int = 0) -> None:
         self._moved = reason == DEPOSED
         self._done.set()
 

@@ -39,11 +39,12 @@ class SystemClock:
 
 
 class Receipt(Protocol):
-    """What the sender of a frame waits for: that its event is durable, or that it didn't count."""
+    """What the sender of a frame waits for: that its event is durable, or that it didn't count. `epoch` is the run's as
+    whoever judges knows it, 0: it knows none; whoever has heard of that one takes no word of a lower."""
 
-    def accept(self) -> None: ...
+    def accept(self, epoch: int = 0) -> None: ...
 
-    def discard(self, reason: str) -> None: ...
+    def discard(self, reason: str, epoch: int = 0) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +107,7 @@ class Transport(Protocol):
 
     def cancel(self, instance_id: str, ref: common_pb2.TaskRef, reason: str) -> None: ...
 
-    def let_go(self, run_id: str) -> None:
-        """The run is somebody else's: its attempts are asked for by its new owner, and nothing is said to them here."""
+    def let_go(self, run_id: str, *, over: bool = False) -> None:
+        """The run is somebody else's: its attempts are asked for by its new owner, and nothing is said to them here.
+        Where it is over, those that haven't ended are to stop."""
         ...

@@ -15,7 +15,7 @@ from archon.errors import ArchonError, DataLoss, ResourceExhausted, Unavailable,
 from archon_mesh.core.run import RunState
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.budget import limits
-from archon_mesh.core.run.common import Submission
+from archon_mesh.core.run.common import Submission, TaskState
 from archon_services.orchestrator.convert.read import amount_from_usage
 from archon_services.orchestrator.convert.write import stamp
 from archon_services.orchestrator.driver import RunDriver
@@ -72,6 +72,9 @@ class Runs:
         """See ownership.Held. A run that was taken up again and again in vain is ended without being looked into."""
         run_id = row.run_id
         self._awaited.add(run_id)
+        if (before := self._tasks.get(run_id)) is not None:  # of an earlier epoch, and stuck in the journal
+            before.cancel()
+            await asyncio.wait([before])
         if row.stalled >= MAX_STALLED:
             await quarantine(self._journal, row, self._clock.now())
             self._awaited.discard(run_id)
@@ -128,13 +131,18 @@ class Runs:
         try:
             await driver.step()
         except BaseException:
-            del self._drivers[submission.run_id]
+            self._forget(driver)
             raise
         if driver.same_as:
-            del self._drivers[submission.run_id]
+            self._forget(driver)
             return driver.same_as, False
         self._run(submission.run_id, driver)
         return submission.run_id, True
+
+    def _forget(self, driver: RunDriver) -> None:
+        driver.call_off()
+        if self._drivers.get(driver.run_id) is driver:
+            del self._drivers[driver.run_id]
 
     def new_id(self) -> str:
         """An id for a run."""
@@ -167,12 +175,20 @@ class Runs:
             _log.exception("the driver of run %s failed", run_id)
             self._awaited.add(run_id)
         finally:
-            self._drivers.pop(run_id, None)
-            self._tasks.pop(run_id, None)
+            if self._drivers.get(run_id) is driver:  # and not one that has taken the run up again since
+                del self._drivers[run_id]
+                self._tasks.pop(run_id, None)
+                self._let_go(driver)
             if driver.state.ended:
                 self._ended[run_id] = driver.state  # whoever waited for the end asks for it at once
                 if len(self._ended) > MAX_ENDED:
                     self._ended.popitem(last=False)
+
+    def _let_go(self, driver: RunDriver) -> None:
+        """Nothing is to be counted any more of what wasn't heard to the end."""
+        over = driver.state.ended and not driver.deposed and driver.state.epoch == driver.epoch
+        if self._transport is not None and not (over and driver.state.state is TaskState.COMPLETED):
+            self._transport.let_go(driver.run_id, over=over)
 
     def deliver(self, run_id: str, delivery: Delivery) -> None:
         """See ports.Inbox. What concerns no run of ours doesn't count; a run that is still to be taken up says nothing
@@ -197,7 +213,7 @@ class Runs:
                 self._transport.let_go(run_id)
                 return
             if row is None or row.ended_at:
-                receipt.discard("UNKNOWN_RUN")
+                receipt.discard("UNKNOWN_RUN", row.epoch if row is not None else 0)
             elif run_id not in self._drivers:
                 self._transport.let_go(run_id)
 

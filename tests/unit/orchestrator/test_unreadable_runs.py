@@ -32,7 +32,7 @@ class Nobody:
     def when_free(self, want: Want, wake: Callable[[], None]) -> Callable[[], None]:
         return lambda: None
 
-    def let_go(self, run_id: str) -> None:
+    def let_go(self, run_id: str, *, over: bool = False) -> None:
         pass
 
     def __getattr__(self, name: str) -> object:

@@ -18,12 +18,14 @@ from archon_mesh.core.run.common import TaskState
 from archon_services.orchestrator.convert.failures import failure_from_error, failure_from_proto
 from archon_services.orchestrator.convert.write import stamp
 from archon_services.orchestrator.ports import Delivery, Inbox, Standing
-from archon_services.orchestrator.sessions.binding import Binding, FrameReceipt, Key, key_of
+from archon_services.orchestrator.sessions.binding import Binding, FrameReceipt, Key, LossReceipt, StopReceipt, key_of
 from archon_services.orchestrator.sessions.reading import (
     Resolve,
+    asked_input,
     budget_input,
     checkpoint_input,
     delegate_input,
+    needless_input,
     result_input,
 )
 from archon_services.orchestrator.sessions.slots import Slots
@@ -65,7 +67,7 @@ class Attempts:
             cancel = session_pb2.CancelTask(reason="superseded")
             self._send(session_pb2.OrchestratorFrame(task=ref, cancel_task=cancel))
         self.stale.clear()
-        for binding in list(self._bindings.values()):
+        for binding in [one for one in self._bindings.values() if not one.offered]:
             self._send_adopt(binding, None)
 
     def assign(self, ref: common_pb2.TaskRef, role: str, task: agent_pb2.AssignTask) -> None:
@@ -84,13 +86,12 @@ class Attempts:
 
     def adopt(self, ref: common_pb2.TaskRef, role: str, standing: Standing, *, connected: bool) -> None:
         """Asks for an attempt of an earlier epoch, now or as soon as there is a stream."""
-        binding = self._bindings.get(key_of(ref))
-        if binding is None:
-            binding = self._bindings[key_of(ref)] = Binding(ref, role)
-            binding.unknown, binding.outstanding = True, set(standing.outstanding)
-            binding.channel.apply(standing.applied)
-            self._slots.take(binding)
-        binding.ref.CopyFrom(ref)
+        if (before := self._bindings.get(key_of(ref))) is not None:
+            self._forget(before)  # what came for the earlier owner and wasn't applied comes again
+        binding = self._bindings[key_of(ref)] = Binding(ref, role)
+        binding.unknown, binding.outstanding = True, set(standing.outstanding)
+        binding.channel.apply(standing.applied)
+        self._slots.take(binding)
         if connected:
             self._send_adopt(binding, standing.remaining)
 
@@ -137,13 +138,14 @@ class Attempts:
 
     def lose_all(self, error: ArchonError) -> None:
         """Every attempt is lost; its instance is told to stop if it comes back."""
-        for binding in list(self._bindings.values()):
-            if not binding.concluded:
-                self._lose(binding, error)
+        for binding in [one for one in self._bindings.values() if not one.concluded]:
+            self._lose(binding, error)
 
-    def let_go(self, run_id: str) -> None:
-        """Its run is somebody else's: the instance keeps it, and is asked for it by the run's owner."""
+    def let_go(self, run_id: str, *, over: bool = False) -> None:
+        """Its run is somebody else's: the instance keeps it, and is asked for it by the run's owner. Or it is over."""
         for binding in [one for one in self._bindings.values() if one.ref.run_id == run_id]:
+            if over and not binding.concluded:
+                self._remember(binding.ref)
             self._forget(binding)
 
     def frame(self, frame: session_pb2.AgentFrame) -> None:
@@ -153,14 +155,13 @@ class Attempts:
             self._inbox.progress(frame.task, frame.progress)
             return
         binding = self._bindings.get(key_of(frame.task))
-        if binding is None:
+        if binding is None or binding.offered_again(frame.sequence):
             if arm in ("delegate", "budget_request"):
-                self.cancel(frame.task, "superseded")  # nobody will answer
+                asked = Delivery(asked_input(frame, self._resolve), StopReceipt(frame.task, self.cancel))
+                self._inbox.deliver(frame.task.run_id, asked)
             if arm not in ("result", "record"):
                 return  # of an attempt that is over here
-            binding = self._bindings[key_of(frame.task)] = Binding(frame.task, self._role)
-            binding.concluded = True
-            binding.channel.apply(max(0, frame.sequence - 1))  # a parked result that nobody asked for
+            binding = self._bindings[key_of(frame.task)] = Binding.of_offer(frame, self._role)
         if frame.ack:
             binding.channel.acked(frame.ack)
         if frame.sequence and arm != "reject" and not self._in_order(binding, frame.sequence):
@@ -178,9 +179,7 @@ class Attempts:
                 self._delegated(binding, frame)
             case "cancel_delegation":
                 self._slots.needless(binding, frame.cancel_delegation.delegation_id)
-                ref, named = binding.ref, frame.cancel_delegation.delegation_id
-                cancelled = inp.CancelDelegationIn(ref.task_id, ref.attempt, named, frame.sequence)
-                self._deliver(binding, frame, cancelled)
+                self._deliver(binding, frame, needless_input(frame))
             case "checkpoint":
                 records, binding.records = tuple(binding.records), []
                 self._deliver(binding, frame, checkpoint_input(frame, len(records)), records)
@@ -199,10 +198,8 @@ class Attempts:
         """False for a frame that came before: it is acked again where its event is durable."""
         match binding.channel.take(sequence):
             case Verdict.GAP:
-                expected = binding.channel.received + 1
-                raise SequenceGap(
-                    f"frame {sequence} came where {expected} was due", metadata={"expected": str(expected)}
-                )
+                due = binding.channel.received + 1
+                raise SequenceGap(f"frame {sequence} came where {due} was due", metadata={"expected": str(due)})
             case Verdict.DUPLICATE:
                 if sequence <= binding.channel.applied:
                     self._send(binding.channel.stamp(session_pb2.OrchestratorFrame(), sequenced=False))
@@ -237,8 +234,9 @@ class Attempts:
         given: inp.Input,
         records: tuple[agent_pb2.CallRecord, ...] = (),
     ) -> None:
-        receipt = FrameReceipt(binding, frame.sequence, self._send)
-        self._inbox.deliver(binding.ref.run_id, Delivery(given, receipt, records))
+        self._inbox.deliver(
+            binding.ref.run_id, Delivery(given, FrameReceipt(binding, frame.sequence, self._send), records)
+        )
 
     def _adopted(self, binding: Binding, last_applied: int) -> None:
         """The agent works on it; what it hasn't taken goes out again."""
@@ -251,16 +249,15 @@ class Attempts:
             self._send(again)
 
     def _rejected(self, binding: Binding, reject: session_pb2.Reject) -> None:
-        failure = failure_from_proto(reject.failure)
+        failure, ref = failure_from_proto(reject.failure), binding.ref
         self._forget(binding)
-        ref = binding.ref
         if failure.reason == "NOT_HELD":
             self._inbox.deliver(ref.run_id, Delivery(inp.LostIn(ref.task_id, ref.attempt, failure)))
             return
         if failure.reason == "NO_CAPACITY":
             self._no_room()
-        delay = failure.retry_delay or 0.0
-        self._inbox.deliver(ref.run_id, Delivery(inp.RejectIn(ref.task_id, ref.attempt, failure, delay)))
+        rejected = inp.RejectIn(ref.task_id, ref.attempt, failure, failure.retry_delay or 0.0)
+        self._inbox.deliver(ref.run_id, Delivery(rejected))
 
     def _refused(self, binding: Binding, frame: session_pb2.AgentFrame) -> None:
         """The agent found something wrong with a frame of this task. A gap is mended; else the attempt moves on."""
@@ -286,14 +283,17 @@ class Attempts:
             del self._bindings[key_of(binding.ref)]
 
     def _lose(self, binding: Binding, error: ArchonError) -> None:
-        self._forget(binding)
         ref = binding.ref
-        self._remember(ref)
+        self._forget(binding)
         lost = inp.LostIn(ref.task_id, ref.attempt, failure_from_error(error))
-        self._inbox.deliver(ref.run_id, Delivery(lost))
+        self._inbox.deliver(ref.run_id, Delivery(lost, LossReceipt(ref, self._stop)))
+
+    def _stop(self, ref: common_pb2.TaskRef) -> None:
+        """Now, where there is a stream already, and on the next one."""
+        self._remember(ref)
+        self.cancel(ref, "superseded")
 
     def _remember(self, ref: common_pb2.TaskRef) -> None:
-        """Should the instance come back, it is to stop it."""
         self.stale[key_of(ref)] = ref
         if len(self.stale) > MAX_STALE:
             self.stale.popitem(last=False)

@@ -106,14 +106,14 @@ class SessionPool:
     def _remove(self, instance_id: str) -> None:
         session = self._sessions.pop(instance_id)
         session.lose_all(Unavailable(f"instance {instance_id} is gone", reason="INSTANCE_LOST"))
-        if session.stale:
-            self._depart(instance_id, session.stale)
+        self._depart(instance_id, session.stale)
         task = asyncio.create_task(session.close(), name=f"close-{instance_id}")
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
 
     def _depart(self, instance_id: str, stale: OrderedDict[Key, common_pb2.TaskRef]) -> None:
-        self._departed.setdefault(instance_id, OrderedDict()).update(stale)
+        stale.update(self._departed.pop(instance_id, {}))
+        self._departed[instance_id] = stale  # the same that its session had: losses become durable after it
         if len(self._departed) > MAX_DEPARTED:
             self._departed.popitem(last=False)
 
@@ -212,10 +212,10 @@ class SessionPool:
         }
         return tuple(sorted(found))
 
-    def let_go(self, run_id: str) -> None:
+    def let_go(self, run_id: str, *, over: bool = False) -> None:
         """See ports.Transport."""
         for session in self._sessions.values():
-            session.let_go(run_id)
+            session.let_go(run_id, over=over)
 
     def cancel(self, instance_id: str, ref: common_pb2.TaskRef, reason: str) -> None:
         """See ports.Transport. Whoever isn't there hears it on coming back."""

@@ -98,3 +98,14 @@ def budget_input(frame: session_pb2.AgentFrame) -> inp.BudgetRequestIn:
     said = frame.budget_request
     wanted = Amount(max(0, said.budget.max_tokens), max(0, said.budget.max_cost_micro_usd))
     return inp.BudgetRequestIn(frame.task.task_id, frame.task.attempt, said.request_id, frame.sequence, wanted)
+
+
+def asked_input(frame: session_pb2.AgentFrame, resolve: Resolve) -> inp.DelegateIn | inp.BudgetRequestIn:
+    """What an attempt waits for an answer to."""
+    return delegate_input(frame, 0, resolve) if frame.HasField("delegate") else budget_input(frame)
+
+
+def needless_input(frame: session_pb2.AgentFrame) -> inp.CancelDelegationIn:
+    """Which answer it waits for no more."""
+    said = frame.cancel_delegation
+    return inp.CancelDelegationIn(frame.task.task_id, frame.task.attempt, said.delegation_id, frame.sequence)

@@ -114,9 +114,9 @@ class Session:
         """See Attempts."""
         self._attempts.cancel(ref, reason, connected=self.connected)
 
-    def let_go(self, run_id: str) -> None:
+    def let_go(self, run_id: str, *, over: bool = False) -> None:
         """See Attempts."""
-        self._attempts.let_go(run_id)
+        self._attempts.let_go(run_id, over=over)
         self.changed()
 
     @property

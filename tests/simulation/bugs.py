@@ -1,0 +1,132 @@
+"""Mistakes to plant in the real code, one for each line of the validator: what it must catch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from archon.agent.held import HeldTask
+from archon.agent.table import TaskTable
+from archon_mesh.core.run import Event, RunState, Task, engine
+from archon_mesh.core.run import inputs as inp
+from archon_mesh.core.run.codec import encode_inputs
+from archon_mesh.core.run.delegation import delegate
+from archon_services.orchestrator import assignment, driver
+from archon_services.orchestrator.journal import MemoryJournal, RunRow
+from archon_services.orchestrator.journal.memory_owners import MemoryOwners
+from archon_services.orchestrator.ownership import Ownership
+from archon_services.orchestrator.runs import Runs
+from archon_services.orchestrator.watchers import Watchers
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+
+
+def _request_ids_forgotten(patch: pytest.MonkeyPatch) -> None:
+    real = MemoryJournal.create
+
+    async def create(self: MemoryJournal, *arguments: Any) -> tuple[str, bool]:
+        self._requests.clear()
+        return await real(self, *arguments)
+
+    patch.setattr(MemoryJournal, "create", create)
+
+
+def _claim_without_an_epoch(patch: pytest.MonkeyPatch) -> None:
+    async def claim(self: MemoryOwners, run_id: str, owner: str) -> RunRow | None:
+        row = self._rows.get(run_id)
+        if row is None or row.ended_at or (row.owner != owner and row.owner in self._living):
+            return None
+        self._rows[run_id] = claimed = replace(row, owner=owner)
+        return claimed
+
+    patch.setattr(MemoryOwners, "claim", claim)
+
+
+def _superseded_attempts_count(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(RunState, "current", lambda run, name, attempt: run.tasks.get(name))
+
+
+def _done_attempts_forgotten(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(TaskTable, "was_held", lambda table, ref: False)
+
+
+def _done_before_it_is_durable(patch: pytest.MonkeyPatch) -> None:
+    real = driver.RunDriver._append
+
+    async def hasty(self: driver.RunDriver, *arguments: Any) -> Any:
+        self._do(self._clock.now())
+        return await real(self, *arguments)
+
+    patch.setattr(driver.RunDriver, "_append", hasty)
+
+
+def _input_not_stored(patch: pytest.MonkeyPatch) -> None:
+    def careless(given: list[inp.Input], now: float) -> bytes:
+        return encode_inputs([one for one in given if not isinstance(one, inp.LostIn)], now)
+
+    patch.setattr(driver, "encode_inputs", careless)
+
+
+def _beats_never_looked_at(patch: pytest.MonkeyPatch) -> None:
+    async def bury(self: MemoryOwners, owner: str, beat: int) -> bool:
+        return False
+
+    patch.setattr(MemoryOwners, "bury", bury)
+
+
+def _lower_epochs_heard(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(TaskTable, "check_epoch", lambda table, ref: None)
+
+
+def _memo_keys_ignored(patch: pytest.MonkeyPatch) -> None:
+    def careless(run: RunState, task: Task, given: inp.DelegateIn) -> list[Event]:
+        return delegate(run, replace(task, children={}), given)
+
+    patch.setattr(engine, "delegate", careless)
+
+
+def _agents_deaf_to_cancels(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(HeldTask, "cancel", lambda held: None)
+
+
+def _context_left_out(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(assignment, "_context", lambda run, submission, task: ())
+
+
+def _seen_events_read_again(patch: pytest.MonkeyPatch) -> None:
+    real = Watchers._stored
+    patch.setattr(Watchers, "_stored", lambda self, run_id, after: real(self, run_id, max(0, after - 1)))
+
+
+def _budget_given_out_twice(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(engine, "grant", lambda run, task, wanted: wanted)
+
+
+def _lease_never_checked(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Ownership, "may_send", lambda self: True)
+
+
+def _others_results_thrown_away(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Runs, "_ask", lambda self, run_id, receipt: receipt.discard("UNKNOWN_RUN"))
+
+
+BUGS: dict[str, tuple[str, Plant]] = {
+    "request ids are forgotten": ("V1", _request_ids_forgotten),
+    "a claim takes no new epoch": ("V2", _claim_without_an_epoch),
+    "a superseded attempt's result counts": ("V3", _superseded_attempts_count),
+    "an agent forgets which attempts it is done with": ("V4", _done_attempts_forgotten),
+    "effects leave before their event is durable": ("V5", _done_before_it_is_durable),
+    "an input is decided and not stored": ("V6", _input_not_stored),
+    "nobody looks at beats": ("V7", _beats_never_looked_at),
+    "an agent hears lower epochs": ("V8", _lower_epochs_heard),
+    "memo keys are ignored": ("V9", _memo_keys_ignored),
+    "agents are deaf to cancels": ("V10", _agents_deaf_to_cancels),
+    "the context is left out": ("V11", _context_left_out),
+    "a watcher reads again what it has seen": ("V12", _seen_events_read_again),
+    "the budget is given out twice": ("V13", _budget_given_out_twice),
+    "the lease is never checked": ("D11", _lease_never_checked),
+    "a result of another replica's run is thrown away": ("V8", _others_results_thrown_away),
+}

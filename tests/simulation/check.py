@@ -1,0 +1,133 @@
+"""Looks at what is stored while it is stored, and at what leaves while it leaves: the validator's lines by number."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from archon.api.orchestrator.v1 import run_pb2
+from archon_mesh.core.run import RunState
+from archon_mesh.core.run import events as ev
+from archon_services.orchestrator.convert import event_from_proto, seconds
+from archon_services.orchestrator.journal import Append, NewRun, RunRow
+from tests.simulation.loop import Process, VirtualLoop
+
+
+class Violation(AssertionError):
+    """A line of the validator doesn't hold."""
+
+
+def must(line: str, holds: bool, why: object = "") -> None:
+    """Raises Violation that names the line."""
+    if not holds:
+        raise Violation(f"{line}: {why}")
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """A line of the agents' ledger: an attempt whose work was finished."""
+
+    task_id: str
+    attempt: int
+    instance_id: str
+
+
+@dataclass(slots=True)
+class Book:
+    """What is durable of one run."""
+
+    request: tuple[str, str]
+    holder: Process | None
+    epoch: int
+    events: list[bytes] = field(default_factory=list)
+    protos: list[run_pb2.RunEvent] = field(default_factory=list)
+    state: RunState = field(default_factory=RunState)
+    dispatched: dict[tuple[str, int], ev.Dispatched] = field(default_factory=dict)
+    delegated: dict[tuple[str, int, str], ev.Delegated] = field(default_factory=dict)
+    ending_at: float | None = None
+    """Since when (virtual seconds) nothing of it is to be worked on."""
+
+    def over(self, task_id: str, attempt: int) -> bool:
+        """True where the journal knows that this attempt needs nothing more."""
+        task = self.state.tasks.get(task_id)
+        return task is None or self.state.ended or attempt < task.attempt or not task.live
+
+
+class Check:
+    """`violation` is the first one: raised within a driver it would only look like a driver that fails."""
+
+    def __init__(self, loop: VirtualLoop) -> None:
+        self.loop = loop
+        self.books: dict[str, Book] = {}
+        self.requests: dict[tuple[str, str], str] = {}
+        self.ledger: list[Execution] = []
+        self.inputs = 0
+        self.violation: Violation | None = None
+
+    def must(self, line: str, holds: bool, why: object = "") -> None:
+        """Remembers the first line that doesn't hold."""
+        if not holds and self.violation is None:
+            self.violation = Violation(f"{line}: at {self.loop.now:.3f} s: {why}")
+
+    def created(self, who: Process | None, new: NewRun, first: Append) -> None:
+        """V1: one run per tenant and request id."""
+        key = new.tenant, new.request_id
+        known = self.requests.setdefault(key, new.run_id)
+        self.must("V1", known == new.run_id, f"request {key} made both {known} and {new.run_id}")
+        self.books[new.run_id] = Book(key, who, first.epoch)
+        self.stored(who, first)
+
+    def claimed(self, who: Process | None, row: RunRow) -> None:
+        """V2: each claim is another epoch."""
+        book = self.books[row.run_id]
+        self.must("V2", row.epoch > book.epoch, f"{row.run_id} was claimed as epoch {row.epoch} after {book.epoch}")
+        book.holder, book.epoch = who, row.epoch
+
+    def stored(self, who: Process | None, append: Append) -> None:
+        """V2: one event per number, and nobody's but the last claimer's."""
+        book, run_id = self.books[append.run_id], append.run_id
+        self.must("V2", append.epoch == book.epoch, f"{who} wrote to {run_id} as epoch {append.epoch} of {book.epoch}")
+        self.must("V2", who is book.holder, f"{who} wrote to {run_id}, which {book.holder} has claimed")
+        last = len(book.events)
+        self.must("V2", append.last_seq == last, f"{run_id} goes on after {append.last_seq}, its last is {last}")
+        for data in append.events:
+            self._event(book, data)
+
+    def _event(self, book: Book, data: bytes) -> None:
+        proto = run_pb2.RunEvent.FromString(data)
+        book.events.append(data)
+        book.protos.append(proto)
+        event = event_from_proto(proto)
+        if isinstance(event, ev.Dispatched):
+            book.dispatched[event.task_id, event.attempt] = event
+        elif isinstance(event, ev.Delegated):
+            book.delegated[event.task_id, event.attempt, event.delegation_id] = event
+        try:
+            book.state.apply(event, seconds(proto))
+        except Exception as error:  # noqa: BLE001 - whatever it is, nobody can read that run
+            self.must("V6", False, f"event {proto.seq} of {proto.run_id} can't be folded: {error!r}")
+        if book.ending_at is None and (book.state.ending is not None or book.state.ended):
+            book.ending_at = self.loop.now
+
+    def shown(self, run_id: str, cursor: int, events: Sequence[run_pb2.RunEvent]) -> int:
+        """V12, and the last line of V5's table: durable events as they are durable, each once and in order; no delta
+        of an attempt after its end. Returns the last number that was seen."""
+        book = self.books[run_id]
+        for event in events:
+            if not event.seq:
+                self._passing(book, cursor, event)
+                continue
+            self.must("V12", event.seq == cursor + 1, f"a watcher of {run_id} saw {event.seq} after {cursor}")
+            same = event.seq <= len(book.protos) and book.protos[event.seq - 1] == event
+            self.must("V12", same, f"a watcher of {run_id} saw as {event.seq} what isn't durable")
+            cursor = event.seq
+        return cursor
+
+    def _passing(self, book: Book, cursor: int, event: run_pb2.RunEvent) -> None:
+        key = event.task.task_id, event.task.attempt
+        ended = any(
+            proto.WhichOneof("event") in ("result", "lost", "discarded")
+            and (proto.task.task_id, proto.task.attempt) == key
+            for proto in book.protos[:cursor]
+        )
+        self.must("V12", not ended, f"a delta of attempt {key} came after its end")

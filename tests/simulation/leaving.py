@@ -1,0 +1,92 @@
+"""What may leave a replica: V5's table, what later attempts are told (V9), what a dispatch recorded (V11); and D11."""
+
+from __future__ import annotations
+
+from archon.api.agent.v1 import session_pb2
+from archon_services.orchestrator.ownership import LEASE
+from tests.simulation.check import Book, Check
+
+
+class Leaving:
+    """One for a whole mesh."""
+
+    def __init__(self, check: Check) -> None:
+        self._check = check
+        self._answers: dict[tuple[str, str], bytes] = {}
+        self._said: dict[tuple[str, int, int], str] = {}
+        """The durable frames of agents, by (task, attempt, sequence), until they are acked."""
+
+    def said(self, frame: session_pb2.AgentFrame) -> None:
+        """An agent says something that must not get lost."""
+        if frame.sequence:
+            self._said[frame.task.task_id, frame.task.attempt, frame.sequence] = frame.WhichOneof("frame") or ""
+
+    def left(self, lease_end: float, who: object, instance_id: str, frame: session_pb2.OrchestratorFrame) -> None:
+        """A frame about a task leaves a replica whose lease was renewed last by what it sent at `lease_end`."""
+        ref, arm = frame.task, frame.WhichOneof("frame")
+        if not ref.task_id:
+            return
+        check = self._check
+        since = check.loop.now - lease_end
+        check.must("D11", since < LEASE, f"{who} spoke of {ref.task_id}, its lease was renewed {since:.1f} s ago")
+        book = check.books.get(ref.run_id)
+        if book is None:
+            check.must("V5", arm != "assign_task", f"{ref.task_id} left before its run was durable")
+            return
+        match arm:
+            case "assign_task":
+                self._assigned(book, instance_id, frame)
+            case "delegate_result":
+                self._answered(book, frame)
+            case "cancel_task":
+                task = book.state.tasks.get(ref.task_id)
+                due = book.over(ref.task_id, ref.attempt) or book.state.ending is not None
+                due = due or (task is not None and task.stopping)
+                check.must("V5", due, f"{who} stopped attempt {ref.attempt} of {ref.task_id}, and no event says so")
+            case "discarded":
+                over = book.over(ref.task_id, ref.attempt)
+                check.must("V8", over, f"{who} threw away what attempt {ref.attempt} of {ref.task_id} brought")
+        if frame.ack:
+            self._acked(book, frame)
+
+    def _assigned(self, book: Book, instance_id: str, frame: session_pb2.OrchestratorFrame) -> None:
+        ref = frame.task
+        known = book.dispatched.get((ref.task_id, ref.attempt))
+        fits = known is not None and known.instance_id == instance_id
+        self._check.must("V5", fits, f"{ref.task_id} attempt {ref.attempt} left before its dispatch was durable")
+        if known is None:
+            return
+        given = tuple(part.text for item in frame.assign_task.context for part in item.parts)
+        recorded = tuple(book.protos[g.seq - 1].result.output[0].text for g in known.given)
+        self._check.must("V11", given == recorded, f"{ref.task_id} was given {given}, its dispatch says {recorded}")
+
+    def _answered(self, book: Book, frame: session_pb2.OrchestratorFrame) -> None:
+        ref, told = frame.task, frame.delegate_result
+        asked = book.delegated.get((ref.task_id, ref.attempt, told.delegation_id))
+        what = f"{told.delegation_id} of {ref.task_id}"
+        self._check.must("V5", asked is not None, f"{what} was answered before it was durable")
+        if asked is None or asked.failure is not None:
+            return
+        answered = book.state.tasks[asked.child].answered
+        self._check.must("V5", answered, f"{what} was answered before {asked.child} had ended")
+        data = told.result.SerializeToString(deterministic=True)
+        first = self._answers.setdefault((ref.task_id, asked.memo_key), data)
+        self._check.must("V9", first == data, f"{asked.memo_key} of {ref.task_id} was answered in two ways")
+
+    def _acked(self, book: Book, frame: session_pb2.OrchestratorFrame) -> None:
+        """V5: an accepted ack means that the event is durable."""
+        ref = frame.task
+        for sequence in range(frame.ack, 0, -1):
+            arm = self._said.pop((ref.task_id, ref.attempt, sequence), None)
+            if arm is None:
+                if sequence < frame.ack:
+                    break
+                continue
+            task = book.state.tasks.get(ref.task_id)
+            durable = book.over(ref.task_id, ref.attempt)
+            if arm in ("delegate", "checkpoint", "cancel_delegation", "budget_request"):
+                stopping = book.state.ending is not None or (task is not None and task.stopping)
+                durable = durable or stopping or (task is not None and task.applied >= sequence)
+            elif arm != "result":
+                continue
+            self._check.must("V5", durable, f"{arm} {sequence} of {ref.task_id} was acked before it was durable")

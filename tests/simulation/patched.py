@@ -1,0 +1,40 @@
+"""The clock and the dice of code that asks the machine for them: virtual ones, as long as a course runs."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any
+
+from archon import context, frames
+from archon.agent import held, server, session, table, task
+from archon_services.orchestrator import ports
+from archon_services.orchestrator.sessions import session as sessions
+
+_TIMED: tuple[Any, ...] = (context, frames, held, server, session, table, task, ports)
+_CHANCY: tuple[Any, ...] = (server, sessions)
+
+
+@contextmanager
+def machine(dice: random.Random, stream: Any, wall: Callable[[], float]) -> Iterator[None]:
+    """Within the block the agents' and the sessions' code lives in virtual time, and `stream` is what a session makes
+    its streams with."""
+    loop = asyncio.get_running_loop()
+    clock = SimpleNamespace(monotonic=loop.time, time=wall)
+    before = [(module, name, getattr(module, name)) for name, modules in _NAMES.items() for module in modules]
+    try:
+        for module in _TIMED:
+            module.time = clock
+        for module in _CHANCY:
+            module.random = dice
+        setattr(sessions, "Stream", stream)  # noqa: B010 - another type than the declared one
+        yield
+    finally:
+        for module, name, value in before:
+            setattr(module, name, value)
+
+
+_NAMES: dict[str, tuple[Any, ...]] = {"time": _TIMED, "random": _CHANCY, "Stream": (sessions,)}

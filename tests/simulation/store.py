@@ -1,0 +1,146 @@
+"""The journal that all replicas share, and how each of them reaches it: slowly, at times not at all."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from contextvars import Context
+from typing import Any, cast
+
+from archon.errors import ResourceExhausted, Unavailable
+from archon_services.orchestrator.journal import Append, Journal, MemoryJournal, NewRun, Outcome, RunRow
+from tests.simulation.check import Check
+from tests.simulation.faults import Dice
+from tests.simulation.loop import Process, VirtualLoop
+
+WRITES = frozenset({"create", "append", "enter", "beat", "bury", "leave", "claim", "claim_some", "post", "drop"})
+
+
+class SharedStore(MemoryJournal):
+    """The database: it tells `check` of all that it stores. `caller` is the process whose transaction it is."""
+
+    def __init__(self, check: Check) -> None:
+        super().__init__(shared=True)
+        self.caller: Process | None = None
+        self._check = check
+        self.gone_until = self.slow_until = self.full_until = 0.0
+
+    async def create(self, new: NewRun, first: Append) -> tuple[str, bool]:
+        run_id, created = await super().create(new, first)
+        if created:
+            self._check.created(self.caller, new, first)
+        return run_id, created
+
+    async def append(self, append: Append) -> Outcome:
+        before = len(self._events.get(append.run_id, ()))
+        outcome = await super().append(append)
+        if len(self._events.get(append.run_id, ())) > before:
+            self._check.stored(self.caller, append)
+        return outcome
+
+    async def claim(self, run_id: str, owner: str) -> RunRow | None:
+        row = await super().claim(run_id, owner)
+        if row is not None:
+            self._check.claimed(self.caller, row)
+        return row
+
+
+class View:
+    """One replica's way to the store. `gone_until`: it alone can't reach it till then."""
+
+    shared = True
+    durability = "none"
+
+    def __init__(self, store: SharedStore, dice: Dice, loop: VirtualLoop, process: Process) -> None:
+        self._store = store
+        self._dice = dice
+        self._loop = loop
+        self._process = process
+        self.gone_until = 0.0
+        self.lease_end = 0.0
+        """As whoever grants it counts it: from when the last renewal that came through was sent."""
+
+    @classmethod
+    def journal(cls, store: SharedStore, dice: Dice, loop: VirtualLoop, process: Process) -> tuple[View, Journal]:
+        """The same thing twice: as it is, and as its user sees it."""
+        view = cls(store, dice, loop, process)
+        return view, cast(Journal, view)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        call = self._write if name in WRITES else self._read
+
+        async def operation(*arguments: Any, **named: Any) -> Any:
+            return await call(name, arguments, named)
+
+        setattr(self, name, operation)
+        return operation
+
+    async def _reach(self) -> None:
+        until = max(self.gone_until, self._store.gone_until)
+        if self._loop.now >= until:
+            return
+        wait = self._dice.random.choice([0.01, 0.3, min(until - self._loop.now, 5.0)])
+        await asyncio.sleep(wait)  # refused at once, or never answered
+        if self._loop.now < until:
+            raise Unavailable("the database can't be reached")
+
+    async def _read(self, name: str, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        await self._reach()
+        chance = self._dice.random.random()
+        if chance < 0.1 or self._loop.now < self._store.slow_until:
+            await asyncio.sleep(self._slow(self._dice.delay(0.003, "journal slow")))
+        if self._dice.fault("journal read fails", 0.002):
+            raise Unavailable("the connection died")
+        return await getattr(self._store, name)(*arguments, **named)
+
+    def _slow(self, seconds: float) -> float:
+        return seconds + self._dice.random.random() * 0.3 if self._loop.now < self._store.slow_until else seconds
+
+    async def _write(self, name: str, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        """The transaction is the database's: it goes on where its caller is halted meanwhile."""
+        sent = self._loop.now
+        await self._reach()
+        if name in ("append", "create") and self._loop.now < self._store.full_until:
+            raise ResourceExhausted("the disk is full", retry_delay=0.5)
+        if self._dice.fault("journal fails before the commit", 0.006):
+            raise Unavailable("the disk is slow today")
+        answer: asyncio.Future[Any] = self._loop.create_future()
+        delay = self._slow(self._dice.delay(0.003, "journal slow"))
+        self._loop.call_at(self._loop.now + delay, self._commit, name, arguments, named, answer, sent, context=_OUTSIDE)
+        result = await answer
+        if self._dice.random.random() < 0.2:
+            await asyncio.sleep(self._dice.delay(0.002, "journal slow"))
+        return result
+
+    def _commit(
+        self, name: str, arguments: tuple[Any, ...], named: dict[str, Any], answer: asyncio.Future[Any], sent: float
+    ) -> None:
+        self._store.caller = self._process
+        try:
+            result = _now(getattr(self._store, name)(*arguments, **named))
+        except Exception as error:  # noqa: BLE001 - the caller's
+            if not answer.done():
+                answer.set_exception(error)
+            return
+        if name == "enter" or (name == "beat" and result):
+            self.lease_end = sent
+        if answer.done():
+            return
+        if self._dice.fault("journal fails after the commit", 0.006):
+            answer.set_exception(Unavailable("the connection died"))
+        else:
+            answer.set_result(result)
+
+
+def _now(work: Coroutine[Any, Any, Any]) -> Any:
+    """The result of a coroutine that never waits."""
+    try:
+        work.send(None)
+    except StopIteration as end:
+        return end.value
+    raise RuntimeError("a store in memory never waits")
+
+
+_OUTSIDE = Context()

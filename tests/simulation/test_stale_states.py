@@ -1,0 +1,93 @@
+"""States that are more than what is durable, or another owner's: nothing comes of them."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from archon.errors import Unavailable
+from archon_mesh.core.run import engine
+from archon_mesh.core.run import inputs as inp
+from archon_mesh.core.run.common import TaskState
+from archon_services.orchestrator.convert import event_to_proto
+from archon_services.orchestrator.convert.write import timestamp
+from archon_services.orchestrator.journal import Append, Outcome
+from archon_services.orchestrator.ports import Delivery
+from tests.simulation.test_ownership import Told, calm_world, ended, run_virtual, submit, wanted
+
+
+def test_durability_3_a_state_that_was_decided_and_not_appended_is_neither_acted_on_nor_taken_for_the_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def course() -> None:
+        world = await calm_world()
+        await submit(world, wanted("r", ("nobody",)))
+        driver = world.runs._drivers["r"]
+        real = world.store.events
+
+        async def gone(*arguments: Any) -> Any:
+            raise Unavailable("the database is gone")
+
+        told = Told()
+        with monkeypatch.context() as planted:
+            planted.setattr(world.store, "append", gone)
+            planted.setattr(world.store, "events", gone)
+            world.runs.deliver("r", Delivery(inp.Cancel("me", ""), told))
+            await asyncio.sleep(3)
+            assert not driver.finished.is_set()
+            assert not told.done
+        assert world.store.events == real
+        assert (await ended(world, "r", 20)).state is TaskState.CANCELED
+        assert told.done
+
+    run_virtual(course())
+
+
+def test_durability_3_an_owner_that_folds_its_run_and_finds_a_higher_epoch_says_nothing_in_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def course() -> None:
+        world = await calm_world()
+        await submit(world, wanted("r", ("nobody",)))
+        driver = world.runs._drivers["r"]
+        await world.store.leave(world.runs.owner)
+        await world.store.claim("r", "somebody else")
+        claimed = inp.Claim("somebody else", 2)
+        event = event_to_proto(
+            engine.decide(driver.state, claimed, 1.0)[0], run_id="r", seq=3, time=timestamp(1.0), epoch=2
+        )
+        last = driver.state.last_seq
+        event.seq = last + 1
+        append = Append("r", 2, last, "b", 1.0, (event.SerializeToString(),), b"", 2, False)
+        monkeypatch.setattr(world.check, "stored", lambda *arguments: None)
+        assert await world.store.append(append) is Outcome.DONE
+        driver._stale = True
+        driver.wake()
+        await asyncio.wait_for(driver.finished.wait(), 5)
+        assert driver.deposed
+
+    run_virtual(course())
+
+
+def test_a_submit_that_nobody_waits_for_any_more_gives_back_the_slot_that_it_reserved(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def course() -> None:
+        world = await calm_world()
+        await asyncio.sleep(1)
+        never = asyncio.Event()
+        with monkeypatch.context() as planted:
+            planted.setattr(world.store, "create", lambda *arguments: never.wait())
+            replica = world.replicas[0]
+            asking = replica.process.start(world.runs.submit(wanted("r"), b""))
+            planted.setattr("tests.simulation.store._now", lambda work: work.close())
+            await asyncio.sleep(0)
+            session = next(iter(replica.pool._sessions.values()))
+            assert session.reserved == 1
+            asking.cancel()
+            await asyncio.wait([asking])
+            assert not session.reserved
+
+    run_virtual(course())
