@@ -179,15 +179,15 @@ class FrameQueue(Generic[F]):
                 return []
             self._ready.clear()
             await self._ready.wait()
-        while not self._may_send():
+        if self._dense and not self._closed:
+            await asyncio.sleep(max(0.0, self._left_at + HOLD - time.monotonic()))
+        while not self._may_send():  # last of all: a process may be stopped while it waits
             if aside := self._about_no_task():
                 return aside
             if self._closed:
                 return []
             self._ready.clear()
             await self._ready.wait()
-        if self._dense and not self._closed:
-            await asyncio.sleep(max(0.0, self._left_at + HOLD - time.monotonic()))
         taken: list[F] = []
         size = 0
         while self._frames and (not taken or size + self._frames[0][1] <= self.batch_bytes):

@@ -226,3 +226,18 @@ def test_the_task_of_a_broken_frame_is_found_where_it_can_be() -> None:
         session_pb2.OrchestratorFrame.FromString(raw)
     assert task_of(raw) == REF
     assert task_of(b"\xff") is None
+
+
+async def test_durability_11_the_lease_is_asked_for_after_a_batch_has_waited_for_company() -> None:
+    leased = True
+    queue: FrameQueue[session_pb2.OrchestratorFrame] = FrameQueue(may_send=lambda: leased)
+    for task_id in ("one", "two"):
+        queue.put(session_pb2.OrchestratorFrame(task=common_pb2.TaskRef(task_id=task_id)))
+    assert len(await queue.batch()) == 2  # of two tasks: the next one waits for company
+    queue.put(session_pb2.OrchestratorFrame(task=common_pb2.TaskRef(task_id="three")))
+    batch = asyncio.create_task(queue.batch())
+    await asyncio.sleep(0)
+    leased = False  # the process was stopped meanwhile
+    await asyncio.sleep(0.03)
+    assert not batch.done()
+    batch.cancel()
