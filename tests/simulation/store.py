@@ -125,7 +125,7 @@ class View:
                 answer.set_exception(error)
             return
         if name == "enter" or (name == "beat" and result):
-            self.lease_end = sent
+            self.lease_end = max(self.lease_end, sent)  # an earlier beat may come after a later one
         if answer.done():
             return
         if self._dice.fault("journal fails after the commit", 0.006):

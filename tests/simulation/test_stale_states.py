@@ -63,7 +63,7 @@ def test_durability_3_an_owner_that_folds_its_run_and_finds_a_higher_epoch_says_
         append = Append("r", 2, last, "b", 1.0, (event.SerializeToString(),), b"", 2, False)
         monkeypatch.setattr(world.check, "stored", lambda *arguments: None)
         assert await world.store.append(append) is Outcome.DONE
-        driver._stale = True
+        driver.doubtful = True
         driver.wake()
         await asyncio.wait_for(driver.finished.wait(), 5)
         assert driver.deposed
