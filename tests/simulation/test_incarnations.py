@@ -192,6 +192,26 @@ def test_durability_8_whoever_finds_itself_buried_lets_go_of_everything_and_begi
     run_virtual(course())
 
 
+def test_durability_10_whoever_is_buried_and_does_not_know_yet_claims_nothing() -> None:
+    async def course() -> None:
+        store = Store()
+        replica = await Replica(store).start()
+        before = replica.owner
+        await submit(store, before, "r")
+        replica.held["r"] = 1
+        await asyncio.sleep(1.2)
+        row = next(row for row in await store.living() if row.owner == before)
+        assert await store.bury(before, row.beat)
+        await asyncio.sleep(0.6)
+        assert replica.owner == before, "its next beat is still to come"
+        row_of = await store.run("r")
+        assert row_of is not None
+        assert row_of.epoch == 1
+        await replica.ownership.stop()
+
+    run_virtual(course())
+
+
 def test_durability_11_a_lease_is_counted_from_before_its_renewal_was_sent() -> None:
     async def course() -> None:
         store = Store()

@@ -175,6 +175,8 @@ class Ownership:
 
     async def _look_once(self) -> None:
         rows = await self._journal.living()
+        if self._held.owner not in {row.owner for row in rows}:
+            return  # buried: the next beat finds it out; what is still ours by name isn't to be claimed again and again
         now = self._monotonic()
         self._others = {row.owner: row for row in rows if row.owner != self._held.owner}
         self._seen = {owner: seen for owner, seen in self._seen.items() if owner in self._others}
