@@ -19,6 +19,7 @@ from archon_services.orchestrator.matching import fits
 from archon_services.orchestrator.ports import Delivery, Inbox, Standing
 from archon_services.orchestrator.sessions.binding import Key, key_of
 from archon_services.orchestrator.sessions.session import Limits, Session
+from archon_services.orchestrator.sessions.unclaimed import Adoption, Unclaimed
 
 MAX_DEPARTED: Final = 1_000
 
@@ -46,7 +47,7 @@ class SessionPool:
         self._timers: set[asyncio.TimerHandle] = set()
         self._departed: OrderedDict[str, OrderedDict[Key, common_pb2.TaskRef]] = OrderedDict()
         """Instances that went with attempts: one that was only frozen comes back, and must hear that they are over."""
-        self._unclaimed: dict[str, list[tuple[common_pb2.TaskRef, str, Standing]]] = {}
+        self._unclaimed = Unclaimed()
 
     def update(self, instances: Iterable[Registration]) -> None:
         """The instances that live now, all of them: sessions are made and ended by the difference."""
@@ -95,8 +96,10 @@ class SessionPool:
         )
         self._sessions[instance.instance_id] = session
         session.stale.update(self._departed.pop(instance.instance_id, {}))
-        for ref, role, standing in self._unclaimed.pop(instance.instance_id, ()):
-            session.adopt(ref, role, standing)
+        for one in self._unclaimed.take(instance.instance_id):
+            session.adopt(one.ref, one.role, one.standing)
+            for frame in one.frames:
+                session.tell(one.ref, frame)
         session.start()
 
     def _unneeded(self, instance_id: str) -> None:
@@ -180,13 +183,13 @@ class SessionPool:
         if session is not None:
             session.adopt(ref, role, standing)
         else:
-            self._unclaimed.setdefault(instance_id, []).append((ref, role, standing))
+            self._unclaimed.add(instance_id, Adoption(ref, role, standing))
         if session is None or not session.connected:
             self._later(self._limits.resume_window, self._too_late, instance_id)
 
     def _too_late(self, instance_id: str) -> None:
-        for ref, _, _ in self._unclaimed.pop(instance_id, ()):
-            self._gone(instance_id, ref)
+        for one in self._unclaimed.take(instance_id):
+            self._gone(instance_id, one.ref)
         session = self._sessions.get(instance_id)
         if session is not None and not session.connected:
             session.lose_all(Unavailable(f"instance {instance_id} can't be reached", reason="INSTANCE_LOST"))
@@ -196,6 +199,8 @@ class SessionPool:
         session = self._sessions.get(instance_id)
         if session is not None:
             session.tell(ref, frame)
+        else:
+            self._unclaimed.tell(instance_id, ref, frame)
 
     def alive(self, instance_id: str) -> bool:
         """Whether its session goes on and takes tasks."""
@@ -216,11 +221,15 @@ class SessionPool:
         """See ports.Transport."""
         for session in self._sessions.values():
             session.let_go(run_id, over=over)
+        for instance_id, ref in self._unclaimed.let_go(run_id):
+            if over:
+                self._depart(instance_id, OrderedDict({key_of(ref): ref}))
 
     def cancel(self, instance_id: str, ref: common_pb2.TaskRef, reason: str) -> None:
         """See ports.Transport. Whoever isn't there hears it on coming back."""
         session = self._sessions.get(instance_id)
         if session is None:
+            self._unclaimed.call_off(instance_id, ref)
             self._depart(instance_id, OrderedDict({key_of(ref): ref}))
             self._gone(instance_id, ref)
         else:
