@@ -192,6 +192,28 @@ def test_durability_8_whoever_finds_itself_buried_lets_go_of_everything_and_begi
     run_virtual(course())
 
 
+def test_durability_8_what_is_taken_on_in_an_old_name_is_let_go_with_all_the_rest() -> None:
+    async def course() -> None:
+        store = Store()
+        replica = await Replica(store).start()
+        before, enter = replica.owner, store.enter
+
+        async def slow(one: OwnerRow) -> None:
+            await asyncio.sleep(0.5)
+            replica.held["taken on meanwhile"] = 1
+            await enter(one)
+
+        store.enter = slow  # type: ignore[method-assign]
+        row = next(row for row in await store.living() if row.owner == before)
+        assert await store.bury(before, row.beat)
+        await asyncio.sleep(3.0)
+        assert replica.owner != before
+        assert not replica.held
+        await replica.ownership.stop()
+
+    run_virtual(course())
+
+
 def test_durability_10_whoever_is_buried_and_does_not_know_yet_claims_nothing() -> None:
     async def course() -> None:
         store = Store()

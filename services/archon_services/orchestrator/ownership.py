@@ -147,8 +147,8 @@ class Ownership:
                     self._lease_end = sent + LEASE
                     continue
                 _log.warning("%s was taken for dead; its runs are others' now", self._held.owner)
-                self._held.let_go()
                 await self._enter(self._new_owner())
+                self._held.let_go()  # what was taken on in the old name until now is others', too
             except (ArchonError, TimeoutError) as error:
                 _log.warning("the lease could not be renewed: %s", error)
                 pause = LOOK

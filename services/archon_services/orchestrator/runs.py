@@ -84,6 +84,9 @@ class Runs:
         except DataLoss as error:
             _log.error("run %s can't be folded: %s", run_id, error)
             return
+        if state.epoch > row.epoch:  # claimed again by another while this one was claimed
+            self._awaited.discard(run_id)
+            return
         first = [Delivery(inp.Claim(self.owner, row.epoch)), *(_delivery(command) for command in commands)]
         driver = self._driver(run_id, state, row.epoch, first)
         self._drivers[run_id] = driver

@@ -126,3 +126,14 @@ def test_attempts_of_a_run_that_is_over_count_no_more_and_are_stopped_on_the_nex
     assert not len(attempts)
     attempts.opened(ready())
     assert arms(sent) == ["assign_task", "cancel_task"]
+
+
+def test_durability_18_what_acked_a_former_owner_acks_nothing_of_its_successor() -> None:
+    attempts, _, sent = begun()
+    attempts.adopt(ref(2), "a", Standing(60.0, applied=1), connected=True)
+    answer = session_pb2.DelegateResult(delegation_id="d1")
+    attempts.tell(ref(2), session_pb2.OrchestratorFrame(delegate_result=answer))
+    attempts.frame(said(2, ack=1, delegate=session_pb2.Delegate(delegation_id="d2", role="b")))  # on its way already
+    attempts.frame(said(0, 2, adopted=session_pb2.Adopted(last_applied=1)))
+    told = [frame for frame in sent if frame.HasField("delegate_result")]
+    assert [(frame.sequence, frame.delegate_result.delegation_id) for frame in told][-1:] == [(2, "d1")]

@@ -162,7 +162,7 @@ class Attempts:
             if arm not in ("result", "record"):
                 return  # of an attempt that is over here
             binding = self._bindings[key_of(frame.task)] = Binding.of_offer(frame, self._role)
-        if frame.ack:
+        if frame.ack and not binding.unknown:  # until it is adopted it acks what its former owner said
             binding.channel.acked(frame.ack)
         if frame.sequence and arm != "reject" and not self._in_order(binding, frame.sequence):
             return
