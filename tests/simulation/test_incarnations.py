@@ -214,6 +214,27 @@ def test_durability_8_what_is_taken_on_in_an_old_name_is_let_go_with_all_the_res
     run_virtual(course())
 
 
+def test_durability_10_what_was_claimed_in_a_name_that_is_buried_by_then_is_not_taken_up() -> None:
+    async def course() -> None:
+        store = Store()
+        replica = await Replica(store).start()
+        claim = store.claim_some
+
+        async def slow(owner: str, limit: int, revision: int) -> list[RunRow]:
+            rows = await claim(owner, limit, revision)
+            if rows and rows[0].epoch == 2:
+                replica.owner = "another by now"
+            return rows
+
+        store.claim_some = slow  # type: ignore[method-assign]
+        await submit(store, "nobody", "r")
+        await asyncio.sleep(0.5)
+        assert not replica.held
+        await replica.ownership.stop()
+
+    run_virtual(course())
+
+
 def test_durability_10_whoever_is_buried_and_does_not_know_yet_claims_nothing() -> None:
     async def course() -> None:
         store = Store()

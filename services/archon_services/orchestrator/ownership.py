@@ -216,6 +216,8 @@ class Ownership:
             return
         posted = await self._journal.posted(self._held.owner)
         for row in rows:
+            if row.owner != self._held.owner:
+                continue  # claimed in a name that was buried meanwhile: it is anybody's
             await self._held.take_up(row, [command for command in posted if command.run_id == row.run_id])
 
     async def _look_after(self) -> None:
