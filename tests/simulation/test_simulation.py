@@ -18,8 +18,6 @@ from tests.simulation.run import attempt
 from tests.simulation.validator import Violation
 
 SEEDS = 150
-MOST_OPEN = 4
-"""So many seeds may end with a run or a slot that nobody lets go: docs/simulation.md, "What is not held yet"."""
 
 DOCS = Path(__file__).parents[2] / "docs" / "simulation.md"
 ROW = re.compile(r"^\| (?P<bug>[^|]+) \| (?P<line>[VD]\d+) \| (?P<seed>\d+) \|$", re.MULTILINE)
@@ -75,17 +73,12 @@ def _quiet() -> Iterator[None]:
 
 def test_seeds_of_faults_of_every_kind_hold_every_line_of_the_validator() -> None:
     fired: Counter[str] = Counter()
-    left_open: list[str] = []
     inputs = passed = kinds = 0
     for seed in range(SEEDS):
         outcome = attempt(seed)
-        if isinstance(outcome, str):
-            assert re.search("Violation: V(7|13):", outcome), outcome
-            left_open.append(outcome)
-            continue
+        assert not isinstance(outcome, str), outcome
         fired += outcome.fired
         inputs, passed, kinds = inputs + outcome.inputs, passed + 1, kinds + len(outcome.fired)
-    assert len(left_open) <= MOST_OPEN, left_open
     silent = [fault for fault in FAULTS if not fired[fault]]
     assert not silent, f"these faults never fired: {silent}"
     assert inputs >= 200 * passed, "inputs to engines"
