@@ -103,6 +103,12 @@ class Arena(Mesh):
         async with Load(self.clients, list(ROLES)) as load:
             await asyncio.sleep(WARM)
             strike.load = load
+
+            async def both_own_some() -> bool:
+                """A fault of one that owns nothing would show nothing."""
+                return len({course.events[0].submitted.owner for course in load.open if course.events}) == 2
+
+            await eventually(both_own_some, HEALED_WITHIN)
             yield strike
             in_flight = [
                 course
