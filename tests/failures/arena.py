@@ -105,8 +105,9 @@ class Arena(Mesh):
             strike.load = load
 
             async def both_own_some() -> bool:
-                """A fault of one that owns nothing would show nothing."""
-                return len({course.events[0].submitted.owner for course in load.open if course.events}) == 2
+                """Runs go in waves: a fault between two of them would find nothing under way, and show nothing."""
+                fresh = [c for c in load.open if c.events and time.monotonic() - c.submitted < WORK]
+                return len({course.events[0].submitted.owner for course in fresh}) == 2
 
             await eventually(both_own_some, HEALED_WITHIN)
             yield strike
