@@ -11,7 +11,7 @@ from archon.api.orchestrator.v1 import run_pb2
 from archon_services.cli.asking import asked_of
 from archon_services.cli.output import console, duration, harmless, say, style_of
 from archon_services.cli.run_view import ASKING, RunView, TaskView
-from archon_services.cli.run_words import news, remarks, run_news, standing, task_words
+from archon_services.cli.run_words import lacking, news, remarks, run_news, standing, task_words
 from archon_services.cli.task_tree import children_of, in_order
 
 if TYPE_CHECKING:
@@ -161,6 +161,8 @@ class TreeScreen(_NoScreen):
             head.append(duration(view.elapsed(now)), style="dim")
             if stands := standing(view, now):
                 head.append(f"  {stands}", style="dim" if view.ended else style_of(ASKING))
+        if lacks := lacking(view):
+            head.append(f"  {harmless(lacks)}", style="yellow")
         if view.cancelling and not view.ended:
             head.append(f"  being cancelled: {view.cancelling}", style="yellow")
         tree = Tree(head, guide_style="dim")

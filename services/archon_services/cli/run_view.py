@@ -79,6 +79,8 @@ class RunView:
         self.ended = 0.0
         self.failure = ""
         self.cancelling = ""
+        self.lacking = ""
+        """Why it goes on without what its session remembers; empty: it doesn't."""
         self.edges: list[tuple[str, str]] = []
         self.tasks: dict[str, TaskView] = {}
         self.paused = False
@@ -95,6 +97,7 @@ class RunView:
         match kind:
             case "submitted":
                 self.began = now
+                self.lacking = event.submitted.session_context_failure.message
                 if event.submitted.strategy != run_pb2.STRATEGY_AGENT:  # there edges hold nothing back
                     self.edges = [(edge.upstream, edge.downstream) for edge in event.submitted.edges]
             case "run_state":
@@ -205,7 +208,7 @@ def _apply(task: TaskView, event: run_pb2.RunEvent, kind: str, now: float) -> No
             task.state, task.attempt = "working", event.task.attempt
             task.instance = event.dispatched.instance_id
             task.began, task.text, task.written = now, "", 0
-            task.given = tuple(ref.role for ref in event.dispatched.given)
+            task.given = tuple(ref.role if ref.seq else f"{ref.role} (session)" for ref in event.dispatched.given)
             task.delegated.clear()  # the attempt asks for what it needs
         case "text_delta":
             if event.task.attempt == task.attempt:

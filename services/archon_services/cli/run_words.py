@@ -81,7 +81,7 @@ def run_news(view: RunView, event: run_pb2.RunEvent) -> str:
         case "resumed":
             return f"goes on{_by(event.resumed.identity)}"
         case "submitted":
-            return view.state
+            return ", ".join(filter(None, (view.state, lacking(view))))
         case "run_state" if view.ended:
             return view.state
     return ""
@@ -94,6 +94,11 @@ def standing(view: RunView, now: float) -> str:
     if why and not view.ended:
         return f"{' and '.join(why)}; its clock stands, {duration(stood)} so far"
     return f"stood still for {duration(stood)}" if stood else ""
+
+
+def lacking(view: RunView) -> str:
+    """What the run went on without; empty: nothing."""
+    return f"without what its session remembers: {view.lacking}" if view.lacking else ""
 
 
 def _by(identity: str) -> str:

@@ -10,7 +10,7 @@ from archon.api.orchestrator.v1 import run_pb2
 from archon_services.cli.asking import Asked, asked_of
 from archon_services.cli.output import duration, moment
 from archon_services.cli.run_view import ASKING, RunView, state_name
-from archon_services.cli.run_words import remarks, standing
+from archon_services.cli.run_words import lacking, remarks, standing
 from archon_services.cli.summary import tokens
 from archon_services.cli.task_tree import children_of, in_order
 
@@ -35,7 +35,7 @@ def run_lines(run: run_pb2.Run, now: float, view: RunView | None = None, reach: 
         ("strategy", strategy_name(run.strategy)),
         ("submitted", f"{moment(began)}, {took}"),
         ("clock", _clock(run, now, view or RunView())),
-        ("session", run.session_id),
+        ("session", "  ".join(filter(None, (run.session_id, lacking(view or RunView()))))),
         ("tokens", _spent(run.usage)),
         ("forked from", run.parent_run_id),
         *((f"metadata {key}", value) for key, value in sorted(run.metadata.items())),

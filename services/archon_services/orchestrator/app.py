@@ -19,6 +19,7 @@ from archon_services.orchestrator.relays import Relays
 from archon_services.orchestrator.retention import Retention
 from archon_services.orchestrator.runs import Runs
 from archon_services.orchestrator.servicer import SERVICE, OrchestratorServicer
+from archon_services.orchestrator.session_context import SessionMemory
 from archon_services.orchestrator.sessions import SessionPool
 from archon_services.orchestrator.settings import OrchestratorSettings
 
@@ -40,7 +41,10 @@ async def orchestrator_app(settings: OrchestratorSettings) -> AsyncIterator[str]
         follower = RegistryFollower(settings.registry, pool.update, pool.alive)
         stack.push_async_callback(follower.close)
         follower.start()
+        memory = None
         if settings.memory:
+            memory = SessionMemory(journal, settings.memory)
+            stack.push_async_callback(memory.close)
             publisher = Publisher(journal, runs, settings.memory, keep=settings.delete_after)
             stack.push_async_callback(publisher.close)
             runs.watchers.tap(lambda events: publisher.wake() if _publishes(events) else None)
@@ -50,7 +54,7 @@ async def orchestrator_app(settings: OrchestratorSettings) -> AsyncIterator[str]
         retention.start()
         relays = Relays(journal, runs, ownership)
         stack.push_async_callback(relays.close)
-        servicer = OrchestratorServicer(Commands(runs, journal, follower, relays, clock.now), journal)
+        servicer = OrchestratorServicer(Commands(runs, journal, follower, relays, clock.now, memory), journal)
         add = orchestrator_service_pb2_grpc.add_OrchestratorServiceServicer_to_server
         server = GrpcServer([Service(SERVICE, add, servicer)], host=settings.host, port=settings.port)
         stack.push_async_callback(server.stop)

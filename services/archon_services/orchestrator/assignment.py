@@ -13,7 +13,7 @@ from archon_mesh.core.run import RunState, Task
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.budget import limits
-from archon_mesh.core.run.common import Submission
+from archon_mesh.core.run.common import Given, Submission
 from archon_services.orchestrator.answers import remaining, result_of
 from archon_services.orchestrator.convert.write import amount_to_proto, stamp, state_to_proto, timestamp
 from archon_services.orchestrator.journal import Publication, RecordRow
@@ -57,6 +57,9 @@ def assign_task(run: RunState, task: Task, now: float) -> agent_pb2.AssignTask:
 def _context(run: RunState, submission: Submission, task: Task) -> Iterator[common_pb2.ContextItem]:
     policies = {edge.upstream: edge.policy for edge in submission.edges if edge.downstream == task.role}
     for given in task.given:
+        if not given.seq:
+            yield _from_session(submission, given)
+            continue
         upstream = next(one for one in run.tasks.values() if one.result_seq == given.seq)
         ref = common_pb2.MemoryRef(
             scope=submission.scope,
@@ -71,6 +74,12 @@ def _context(run: RunState, submission: Submission, task: Task) -> Iterator[comm
         yield common_pb2.ContextItem(
             ref=ref, policy=policy, publish_time=timestamp(upstream.end_time), parts=parts, metadata=metadata
         )
+
+
+def _from_session(submission: Submission, given: Given) -> common_pb2.ContextItem:
+    """What the session knew, exactly as it was when the run was taken on."""
+    known = submission.goal.session_context if isinstance(submission.goal, run_pb2.Submitted) else ()
+    return next(one.item for one in known if (one.item.ref.role, one.item.ref.version) == (given.role, given.version))
 
 
 def _tell_coordinator(run: RunState, task: Task, assigned: agent_pb2.AssignTask) -> None:

@@ -12,13 +12,14 @@ from archon.api.orchestrator.v1 import run_pb2
 from archon.errors import ArchonError, DataLoss, OutOfRange, RunExpired, Unavailable, UnknownRun
 from archon_mesh.core.run.common import Submission
 from archon_services.orchestrator.convert import from_journal
-from archon_services.orchestrator.convert.read import budget_from_proto
+from archon_services.orchestrator.convert.read import budget_from_proto, outside_from_proto
 from archon_services.orchestrator.following import RegistryFollower
 from archon_services.orchestrator.journal import Journal, NewRun, RunRow
 from archon_services.orchestrator.journal.memory import same_request
 from archon_services.orchestrator.orders import Orders
 from archon_services.orchestrator.relays import Relays
 from archon_services.orchestrator.runs import Runs
+from archon_services.orchestrator.session_context import SessionMemory
 from archon_services.orchestrator.summary import row_to_proto, run_to_proto
 from archon_services.orchestrator.validation import check_submit, payload_hash, time_of, wants_agent
 
@@ -29,14 +30,21 @@ class Commands:
     """Raises Archon's errors."""
 
     def __init__(
-        self, runs: Runs, journal: Journal, follower: RegistryFollower, relays: Relays, now: Callable[[], float]
+        self,
+        runs: Runs,
+        journal: Journal,
+        follower: RegistryFollower,
+        relays: Relays,
+        now: Callable[[], float],
+        memory: SessionMemory | None = None,
     ) -> None:
-        """`now` in wall seconds."""
+        """`now` in wall seconds; `memory` is None where there is no shared memory."""
         self.orders = Orders(runs, journal, now)
         self._runs = runs
         self._journal = journal
         self._follower = follower
         self._relays = relays
+        self._memory = memory
 
     async def submit(self, request: pb.SubmitRunRequest) -> tuple[str, bool]:
         """Takes a run on; it is durable when this returns. (run_id, True), or (the same request's run, False). Raises
@@ -73,6 +81,8 @@ class Commands:
             said.trace.tracestate = context.current().tracestate
         if request.HasField("budget"):
             said.budget.CopyFrom(request.budget)
+        if request.session_id and chosen.readers and self._memory is not None:
+            await self._memory.recall(said, request.session_id, chosen, self._follower.topology.graph.roles)
         return Submission(
             run_id=self._runs.new_id(),
             tenant=_tenant(),
@@ -87,6 +97,7 @@ class Commands:
             all_ancestors=chosen.all_ancestors,
             targets=chosen.targets,
             budget=budget_from_proto(request.budget),
+            outside=outside_from_proto(said.session_context),
         )
 
     async def wait(self, run_id: str, seconds: float) -> None:

@@ -24,14 +24,15 @@ _POLICIES = {policy: number for number, policy in enumerate(PropagationPolicy, 1
 @dataclass(frozen=True, slots=True)
 class Chosen:
     """What a run is made of: the roles that it begins with in topological order, the edges among all that take part,
-    what is wanted of instances beside the role, the roles that are handed the answers of all ancestors, and those that
-    can be delegated to."""
+    what is wanted of instances beside the role, the roles that are handed the answers of all ancestors, those that can
+    be delegated to, and those that depend on roles whose answers the run itself may not bring."""
 
     roles: tuple[str, ...]
     edges: tuple[Edge, ...]
     wants: tuple[Want, ...]
     all_ancestors: tuple[str, ...]
     targets: tuple[Target, ...] = ()
+    readers: tuple[str, ...] = ()
 
 
 class Topology:
@@ -136,8 +137,20 @@ class Topology:
         named = sorted({*wants, *versions})
         extra = tuple(Want(role, wants.get(role, ""), versions.get(role, "")) for role in named)
         deep = {instance.role for instance in self.instances.values() if instance.all_ancestors}
-        ordered = tuple(role for role in self._order(taking_part) if role in deep)
-        return Chosen(self._order(first), edges, extra, ordered, targets)
+        order = self._order(taking_part)
+        ordered = tuple(role for role in order if role in deep)
+        readers = tuple(role for role in order if self._upstream(role, all_of_it=role in deep) - first)
+        return Chosen(self._order(first), edges, extra, ordered, targets, readers)
+
+    def _upstream(self, role: str, *, all_of_it: bool) -> set[str]:
+        """The roles that it depends on: directly, or through others."""
+        found: set[str] = set()
+        ahead = {role}
+        while ahead := {edge.upstream for edge in self.graph.edges if edge.downstream in ahead} - found:
+            found |= ahead
+            if not all_of_it:
+                break
+        return found
 
     def _order(self, roles: set[str]) -> tuple[str, ...]:
         """Topological; roles without an edge come last."""

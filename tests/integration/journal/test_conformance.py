@@ -162,8 +162,10 @@ async def test_durability_15_a_publication_stays_in_the_outbox_until_it_is_confi
     await journal.append(step("r", 1, publications=(one,), ended=True))
     (row,) = await journal.outbox("owner")
     assert (row.run_id, row.epoch, row.publication) == ("r", 1, one)
+    assert (await journal.unpublished("scope"), await journal.unpublished("r")) == (True, False)
     await journal.published([row.row_id])
     assert await journal.outbox("owner") == []
+    assert not await journal.unpublished("scope")
 
 
 async def test_durability_7_an_ended_run_is_compacted_to_its_summary_and_later_deleted_but_its_request_id_stays_a_day(

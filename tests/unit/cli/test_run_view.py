@@ -5,6 +5,7 @@ from __future__ import annotations
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon_services.cli.run_view import RunView, state_name
+from archon_services.cli.run_words import run_news
 
 COMPLETED = common_pb2.TASK_STATE_COMPLETED
 ROLES = ("requirements", "designer")
@@ -99,3 +100,14 @@ def test_a_failure_that_is_tried_again_says_so_and_when() -> None:
     view = view_of(dispatched("requirements"), event("requirements", at=105, retry=retry))
     task = view.tasks["requirements"]
     assert (task.state, task.remark) == ("submitted", "failed, is tried again in 2.00 s: too many requests")
+
+
+def test_a_run_that_goes_on_without_what_its_session_remembers_says_why_and_whose_answers_were_known() -> None:
+    lacks = run_pb2.Submitted()
+    lacks.session_context_failure.message = "memory is down"
+    began = event(submitted=lacks)
+    assert run_news(view_of(began), began) == "submitted, without what its session remembers: memory is down"
+    known = dispatched("designer")
+    known.dispatched.given.add(scope="s", role="requirements", version=2)
+    known.dispatched.given.add(run_id="r", role="critic", seq=4)
+    assert view_of(known).tasks["designer"].given == ("requirements (session)", "critic")

@@ -19,6 +19,7 @@ from archon_mesh.core.run.common import (
     Edge,
     Failure,
     Given,
+    Outside,
     Submission,
     Target,
     TaskState,
@@ -53,6 +54,7 @@ EVENTS: list[ev.Event] = [
     ev.TaskCreated("r.1", "a"),
     ev.TaskCreated("r.2", "a", "r.1"),
     ev.Dispatched("r.1", 1, 3, "a", "i", (Given("b", 5),), None),
+    ev.Dispatched("r.1", 1, 3, "a", "i", (Given("x", 0, 7, "s"), Given("b", 5)), None),
     ev.Dispatched("r.1", 1, 3, "a", "i", (), Amount(100, 10)),
     ev.Dispatched("r.1", 1, 3, "a", "i", (), NOTHING),
     ASKED,
@@ -169,3 +171,13 @@ def test_an_answer_and_a_checkpoint_are_kept_as_they_are() -> None:
     assert isinstance(taken, ev.CheckpointTaken)
     assert isinstance(taken.payload, run_pb2.CheckpointTaken)
     assert taken.payload.data == b"abc"
+
+
+def test_durability_16_what_the_session_knew_is_kept_with_its_content_and_who_is_handed_it() -> None:
+    ref = common_pb2.MemoryRef(scope="s", role="x", version=3, run_id="earlier", seq=9)
+    item = common_pb2.ContextItem(ref=ref, parts=[common_pb2.Part(text="known")])
+    goal = run_pb2.Submitted(session_context=[run_pb2.SessionContext(item=item, readers=["a", "b"])])
+    event = ev.Submitted(replace(SUBMISSION, goal=goal, outside=(Outside("x", 3, ("a", "b")),)), "o", 1)
+    stored = event_to_proto(event, run_id="r", seq=1, time=timestamp(1_000.5), epoch=1)
+    assert stored.submitted.session_context == goal.session_context
+    assert event_from_proto(stored) == event

@@ -7,7 +7,18 @@ from typing import TypeVar
 from archon_mesh.core.run import RunState, decide, open_effects
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run import inputs as inp
-from archon_mesh.core.run.common import NO_LIMIT, NOTHING, Amount, Budget, Edge, Failure, Submission, Target, TaskState
+from archon_mesh.core.run.common import (
+    NO_LIMIT,
+    NOTHING,
+    Amount,
+    Budget,
+    Edge,
+    Failure,
+    Outside,
+    Submission,
+    Target,
+    TaskState,
+)
 from archon_mesh.core.run.effects import Effect
 
 T0 = 1_000.0
@@ -27,6 +38,7 @@ class Lead:
         edges: tuple[tuple[str, str], ...] = (),
         targets: tuple[str, ...] = (),
         all_ancestors: tuple[str, ...] = (),
+        outside: tuple[Outside, ...] = (),
     ) -> None:
         self.state = RunState()
         self.now = T0
@@ -35,7 +47,7 @@ class Lead:
             "r",
             "default",
             "q",
-            "",
+            "s" if outside else "",
             "agent",
             roles,
             tuple(Edge(*edge) for edge in edges),
@@ -45,6 +57,7 @@ class Lead:
             all_ancestors,
             tuple(Target(role) for role in targets),
             budget,
+            outside,
         )
         self.feed(inp.Submit(submission, "owner", 1))
 

@@ -10,7 +10,7 @@ import pytest
 
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.codec import VERSION, decode_inputs, encode_inputs
-from archon_mesh.core.run.common import Amount, Budget, Edge, Failure, Submission, Target, TaskState, Want
+from archon_mesh.core.run.common import Amount, Budget, Edge, Failure, Outside, Submission, Target, TaskState, Want
 
 GONE = Failure("UNAVAILABLE", "INSTANCE_LOST", "gone \N{SNOWMAN}", (("role", "a"), ("empty", "")), 1.5)
 WHOLE = Submission(
@@ -27,6 +27,7 @@ WHOLE = Submission(
     ("b",),
     (Target("c", "does", True), Target("d")),
     Budget(800, 80, 3),
+    (Outside("x", 3, ("a", "b")),),
 )
 INPUTS: list[inp.Input] = [
     inp.Submit(WHOLE, "o", 1),
@@ -91,3 +92,13 @@ def test_inputs_of_another_version_are_not_guessed_at() -> None:
     _, now, packed = json.loads(encode_inputs(INPUTS, 1.0))
     with pytest.raises(ValueError, match=f"version {VERSION + 1}"):
         decode_inputs(json.dumps([VERSION + 1, now, packed]).encode())
+
+
+def test_what_an_earlier_revision_wrote_ends_earlier_and_has_the_defaults_of_what_came_since() -> None:
+    stored = json.loads(encode_inputs([inp.Submit(WHOLE, "o", 1)], 1.0))
+    submission = stored[2][0]["Submit"][0]["Submission"]
+    del submission[-1]
+    assert decode_inputs(json.dumps(stored).encode())[0] == [inp.Submit(replace(WHOLE, outside=()), "o", 1)]
+    submission += [[], "what a later one knows"]
+    with pytest.raises(ValueError, match="Submission"):
+        decode_inputs(json.dumps(stored).encode())

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from archon_mesh.core.run.common import Given
+from archon_mesh.core.run import events as ev
+from archon_mesh.core.run.common import Given, Outside
 from archon_mesh.core.run.context import context_of
 from tests.unit.run.delegating import Lead
 
@@ -79,3 +80,34 @@ def test_what_is_still_under_way_is_no_context_and_comes_with_the_next_attempt()
     run.lose(3)
     run.place(3)
     assert roles(run, 3) == ["a"]
+
+
+def test_durability_16_before_the_runs_own_answers_stands_what_the_session_knew_and_each_reader_sees_its_own() -> None:
+    outside = (Outside("x", 3, ("a", "b")), Outside("y", 1, ("b",)))
+    run = Lead(("a", "b"), edges=(("a", "b"),), outside=outside)
+    answered(run, 1)
+    run.place(2)
+    assert run.state.tasks["r.1"].given == (Given("x", 0, 3, "s"),)
+    assert run.state.tasks["r.2"].given == (
+        Given("x", 0, 3, "s"),
+        Given("y", 0, 1, "s"),
+        Given("a", run.state.tasks["r.1"].result_seq),
+    )
+
+
+def test_durability_16_every_attempt_is_given_the_same_of_the_session() -> None:
+    run = Lead(("a",), outside=(Outside("x", 3, ("a",)),))
+    run.place(1)
+    run.lose(1)
+    run.place(1)
+    assert [event.given for event in run.log if isinstance(event, ev.Dispatched)] == [(Given("x", 0, 3, "s"),)] * 2
+
+
+def test_an_answer_of_this_run_takes_the_place_of_the_sessions() -> None:
+    run = Lead(edges=(("a", "c"),), targets=("a", "c"), outside=(Outside("a", 7, ("c",)),))
+    run.place(1)
+    run.delegate(role="c")
+    assert context_of(run.state, run.state.tasks["r.2"]) == (Given("a", 0, 7, "s"),), "it has none in this run yet"
+    run.delegate(role="a")
+    answered(run, 3)
+    assert context_of(run.state, run.state.tasks["r.2"]) == (Given("a", run.state.tasks["r.3"].result_seq),)

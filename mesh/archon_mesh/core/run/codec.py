@@ -11,7 +11,7 @@ from dataclasses import fields
 from typing import Any
 
 from archon_mesh.core.run import inputs as inp
-from archon_mesh.core.run.common import Amount, Budget, Edge, Failure, Submission, Target, TaskState, Want
+from archon_mesh.core.run.common import Amount, Budget, Edge, Failure, Outside, Submission, Target, TaskState, Want
 
 VERSION = 2
 
@@ -39,6 +39,7 @@ _TYPES: dict[str, type] = {
         Submission,
         Failure,
         Edge,
+        Outside,
         Want,
         Target,
         Amount,
@@ -90,7 +91,10 @@ def _unpack(value: Any) -> Any:
         return value
     ((name, packed),) = value.items()
     cls = _TYPES[name]
-    given = {field: _unpack(held) for field, held in zip(_NAMES[cls], packed, strict=True)}
+    if len(packed) > len(_NAMES[cls]):
+        raise ValueError(f"an input has more than is known of {name}")
+    # What an earlier revision wrote ends earlier: what came since has its default.
+    given = {field: _unpack(held) for field, held in zip(_NAMES[cls], packed, strict=False)}
     if cls is inp.ResultIn:
         given["state"] = TaskState(given["state"])
     opaque = {field.name: None for field in fields(cls) if field.name in _OPAQUE}

@@ -71,10 +71,22 @@ class Want:
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """One upstream answer that a dispatch hands over: the event of this run that holds it."""
+    """One upstream answer that a dispatch hands over: the event of this run that holds it; or, where `seq` is 0, the
+    version in `scope` that the run was taken on with."""
 
     role: str
     seq: int
+    version: int = 0
+    scope: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """An answer from before the run, in its session's scope; `readers` are the roles that are handed it."""
+
+    role: str
+    version: int
+    readers: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +145,8 @@ class Submission:
     targets: tuple[Target, ...] = ()
     """The roles that can be delegated to, in topological order; empty where nobody who takes part coordinates."""
     budget: Budget = NO_LIMIT
+    outside: tuple[Outside, ...] = ()
+    """What the session knew as the run was taken on, each role's upstream in dependency order."""
 
     def want(self, role: str) -> Want:
         """Who may take the role's task."""

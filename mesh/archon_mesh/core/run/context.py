@@ -1,4 +1,5 @@
-"""Which answers of the run a task is handed: within a run context comes from the journal."""
+"""Which answers a task is handed: within a run context comes from the journal, and what the session knew before it was
+journaled as the run was taken on."""
 
 from __future__ import annotations
 
@@ -8,10 +9,24 @@ from archon_mesh.core.run.task import Task
 
 
 def context_of(run: RunState, task: Task) -> tuple[Given, ...]:
-    """The answers of the direct predecessors, or of all ancestors where the role asks for them, in dependency order."""
+    """The answers of the direct predecessors, or of all ancestors where the role asks for them, in dependency order;
+    before them the session's, of roles that have given none in this run."""
     assert run.submission is not None
-    if task.parent:
-        return _of_child(run, task)
+    inside = _of_child(run, task) if task.parent else _of_predecessors(run, task)
+    if not run.submission.outside:
+        return inside
+    here = {given.role for given in inside}
+    scope = run.submission.scope
+    before = (
+        Given(one.role, 0, one.version, scope)
+        for one in run.submission.outside
+        if task.role in one.readers and one.role not in here
+    )
+    return (*before, *inside)
+
+
+def _of_predecessors(run: RunState, task: Task) -> tuple[Given, ...]:
+    assert run.submission is not None
     wanted = set(task.predecessors)
     if task.role in run.submission.all_ancestors:
         for name in reversed(run.tasks):  # tasks stand in topological order

@@ -104,13 +104,18 @@ class MemoryGraphClient:
             )
         return list((await self._stub.PublishItems(request, timeout=timeout)).published)
 
-    async def pull_for(self, node_id: str, *, timeout: float = CALL_TIMEOUT) -> list[MemoryItem]:
-        """The items of the role's direct predecessors, in dependency order, then by name; [] if unknown."""
-        return await self._pull(node_id, False, timeout)
+    async def pull_for(
+        self, node_id: str, *, scope: str | None = None, timeout: float = CALL_TIMEOUT
+    ) -> list[MemoryItem]:
+        """The items of the role's direct predecessors in `scope` or the client's own, in dependency order, then by
+        name; [] if unknown."""
+        return await self._pull(node_id, False, scope, timeout)
 
-    async def pull_for_indirect(self, node_id: str, *, timeout: float = CALL_TIMEOUT) -> list[MemoryItem]:
-        """The items of all ancestors, nearest first; [] if unknown."""
-        return await self._pull(node_id, True, timeout)
+    async def pull_for_indirect(
+        self, node_id: str, *, scope: str | None = None, timeout: float = CALL_TIMEOUT
+    ) -> list[MemoryItem]:
+        """The items of all ancestors in `scope` or the client's own, nearest first; [] if unknown."""
+        return await self._pull(node_id, True, scope, timeout)
 
     async def add_edge(
         self, src: str, dst: str, policy: PropagationPolicy = _FINAL, *, timeout: float = CALL_TIMEOUT
@@ -174,9 +179,11 @@ class MemoryGraphClient:
             await asyncio.sleep(pause(attempt, failure, longest=1.0))
             attempt += 1
 
-    async def _pull(self, node_id: str, all_ancestors: bool, timeout: float) -> list[MemoryItem]:
+    async def _pull(self, node_id: str, all_ancestors: bool, scope: str | None, timeout: float) -> list[MemoryItem]:
         request = pb.PullItemsRequest(
-            scope=self._scope, role=convert.text(node_id, "role"), all_ancestors=all_ancestors
+            scope=self._scope if scope is None else convert.text(scope, "scope"),
+            role=convert.text(node_id, "role"),
+            all_ancestors=all_ancestors,
         )
         answer = await self._stub.PullItems(request, timeout=timeout)
         return [convert.item_from_proto(item) for item in answer.items]

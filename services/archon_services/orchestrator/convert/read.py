@@ -1,4 +1,4 @@
-"""RunEvents of the journal as the engine's events, and a journal folded."""
+"""RunEvents of the journal as the engine's events."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from archon_mesh.core.run.common import (
     Edge,
     Failure,
     Given,
+    Outside,
     Submission,
     Target,
     TaskState,
     Want,
 )
-from archon_mesh.core.run.state import RunState
 from archon_services.orchestrator.convert.failures import failure_from_proto
 
 _STRATEGIES = {
@@ -64,23 +64,6 @@ def event_from_proto(event: run_pb2.RunEvent) -> ev.Event:
     return _READ[arm](event)
 
 
-def fold_journal(events: Iterable[run_pb2.RunEvent], run_id: str = "") -> RunState:
-    """The state after these events, from the first on. Raises DataLoss where they make no run: one that can't be read,
-    is missing, or says what can't be true after those before it."""
-    run = RunState()
-    for event in events:
-        try:
-            if event.seq != run.last_seq + 1:
-                raise DataLoss(f"event {run.last_seq + 1} is missing, {event.seq} stands in its place")
-            run.apply(event_from_proto(event), seconds(event))
-        except Exception as error:
-            why = error.message if isinstance(error, DataLoss) else f"{type(error).__name__} in event {event.seq}"
-            raise DataLoss(
-                f"run {run_id or event.run_id}: {why}", metadata={"run_id": run_id or event.run_id}
-            ) from error
-    return run
-
-
 def _failure(failure: failure_pb2.Failure, present: bool) -> Failure | None:
     return failure_from_proto(failure) if present else None
 
@@ -102,6 +85,11 @@ def _reserved(event: run_pb2.Dispatched | run_pb2.BudgetReserved) -> Amount | No
     return Amount(event.budget.max_tokens, event.budget.max_cost_micro_usd)
 
 
+def outside_from_proto(known: Iterable[run_pb2.SessionContext]) -> tuple[Outside, ...]:
+    """What the engine needs of it; the content stays with the submission's goal."""
+    return tuple(Outside(one.item.ref.role, one.item.ref.version, tuple(one.readers)) for one in known)
+
+
 def _submitted(event: run_pb2.RunEvent) -> ev.Event:
     said = event.submitted
     submission = Submission(
@@ -118,6 +106,7 @@ def _submitted(event: run_pb2.RunEvent) -> ev.Event:
         all_ancestors=tuple(said.all_ancestors),
         targets=tuple(Target(target.role, target.description, target.coordinator) for target in said.targets),
         budget=budget_from_proto(said.budget),
+        outside=outside_from_proto(said.session_context),
     )
     return ev.Submitted(submission, said.owner, said.epoch)
 
@@ -134,7 +123,7 @@ def _task_state(event: run_pb2.RunEvent) -> ev.Event:
 
 
 def _dispatched(event: run_pb2.RunEvent) -> ev.Event:
-    given = tuple(Given(ref.role, ref.seq) for ref in event.dispatched.given)
+    given = tuple(Given(ref.role, ref.seq, ref.version, ref.scope) for ref in event.dispatched.given)
     return ev.Dispatched(
         event.task.task_id,
         event.task.attempt,

@@ -1,7 +1,7 @@
 """The engine's events as RunEvents: what the journal stores is what a watcher gets.
 
-A submission's goal travels as `Submitted` with all that the core doesn't read (goal, metadata, trace, budget); a
-result's payload is the agent's `TaskResult`.
+A submission's goal travels as `Submitted` with all that the core doesn't read (goal, metadata, trace, budget, what the
+session knew); a result's payload is the agent's `TaskResult`.
 """
 
 from __future__ import annotations
@@ -91,7 +91,10 @@ def _dispatched(out: run_pb2.RunEvent, event: ev.Dispatched) -> None:
     out.task.epoch = event.epoch
     out.dispatched.role, out.dispatched.instance_id = event.role, event.instance_id
     for given in event.given:
-        out.dispatched.given.add(run_id=out.run_id, role=given.role, seq=given.seq)
+        if given.seq:
+            out.dispatched.given.add(run_id=out.run_id, role=given.role, seq=given.seq)
+        else:
+            out.dispatched.given.add(scope=given.scope, role=given.role, version=given.version)
     if event.reserved is not None:
         amount_to_proto(event.reserved, out.dispatched.budget)
 

@@ -140,6 +140,10 @@ class MemoryJournal(MemoryOwners):
         others = self._living.keys() - {owner}
         return [row for row in self._outbox.values() if self._owner_of(row.run_id) not in others][:limit]
 
+    async def unpublished(self, scope: str) -> bool:
+        """See the port."""
+        return any(row.publication.scope == scope for row in self._outbox.values())
+
     async def published(self, row_ids: Sequence[int]) -> None:
         """See the port."""
         for row_id in row_ids:

@@ -65,6 +65,10 @@ class Journal(Owners, Protocol):
         """What is to be published of the runs of `owner`, and of those of nobody who lives. Oldest first."""
         ...
 
+    async def unpublished(self, scope: str) -> bool:
+        """Whether something for this scope of the shared memory still waits in the outbox, whoever owns its run."""
+        ...
+
     async def published(self, row_ids: Sequence[int]) -> None:
         """Removes outbox rows whose publication has been confirmed."""
         ...

@@ -218,6 +218,10 @@ class SqliteJournal(SqliteOwners):
         sql = "SELECT row_id, run_id, epoch, scope, role, task_id, seq, content FROM outbox ORDER BY row_id LIMIT ?"
         return [OutboxRow(row[0], row[1], row[2], Publication(*row[3:])) for row in await self._read(sql, (limit,))]
 
+    async def unpublished(self, scope: str) -> bool:
+        """See the port."""
+        return bool(await self._read("SELECT 1 FROM outbox WHERE scope = ? LIMIT 1", (scope,)))
+
     async def published(self, row_ids: Sequence[int]) -> None:
         """See the port."""
         marks = ", ".join("?" * len(row_ids))

@@ -112,6 +112,10 @@ class PostgresJournal(PostgresOwners):
         """See the port."""
         return [sql.outbox_row(row) for row in await self._connections.fetch(sql.OUTBOX, owner, limit)]
 
+    async def unpublished(self, scope: str) -> bool:
+        """See the port."""
+        return bool(await self._connections.fetch(sql.UNPUBLISHED, scope))
+
     async def published(self, row_ids: Sequence[int]) -> None:
         """See the port."""
         await self._connections.fetch(sql.PUBLISHED, list(row_ids))

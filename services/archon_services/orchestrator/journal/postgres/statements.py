@@ -22,6 +22,7 @@ FROM archon_journal.outbox AS o LEFT JOIN archon_journal.runs AS r ON r.run_id =
 WHERE coalesce(r.owner, '') = $1 OR coalesce(r.owner, '') NOT IN (SELECT owner FROM archon_journal.owners)
 ORDER BY o.row_id LIMIT $2
 """
+UNPUBLISHED: Final = "SELECT 1 FROM archon_journal.outbox WHERE scope = $1 LIMIT 1"
 PUBLISHED: Final = "DELETE FROM archon_journal.outbox WHERE row_id = ANY($1::bigint[])"
 COMPACTABLE: Final = """
 SELECT run_id FROM archon_journal.runs WHERE ended_at > 0 AND NOT compacted AND ended_at < $1 ORDER BY ended_at LIMIT $2

@@ -36,7 +36,7 @@ class OrchestratorServiceStub:
     SubmitRun: _grpc.UnaryUnaryMultiCallable[_orchestrator_service_pb2.SubmitRunRequest, _orchestrator_service_pb2.SubmitRunResponse]
     """Takes a run on; it is durable before the answer. Idempotent by request_id: the same id and payload again give the same
     run. With wait the answer is held until the run has ended or the wait is over, whichever is first.
-    Fails with INVALID_ARGUMENT / EMPTY_GOAL or MESSAGE_TOO_LARGE, NOT_FOUND / UNKNOWN_ROLE (a role that neither lives nor
+    Fails with INVALID_ARGUMENT / EMPTY_GOAL or MESSAGE_TOO_LARGE (the goal, or what the session remembers), NOT_FOUND / UNKNOWN_ROLE (a role that neither lives nor
     stands on an edge) or UNKNOWN_CAPABILITY, FAILED_PRECONDITION (no pipeline: no role stands on an edge), ALREADY_EXISTS / REQUEST_ID_REUSED,
     RESOURCE_EXHAUSTED (too many runs, or the disk is full; MESSAGE_TOO_LARGE: it was taken on, and is too large for an
     answer), UNIMPLEMENTED (a strategy that isn't served), UNAVAILABLE.
@@ -97,7 +97,7 @@ class OrchestratorServiceAsyncStub(OrchestratorServiceStub):
     SubmitRun: _aio.UnaryUnaryMultiCallable[_orchestrator_service_pb2.SubmitRunRequest, _orchestrator_service_pb2.SubmitRunResponse]  # type: ignore[assignment]
     """Takes a run on; it is durable before the answer. Idempotent by request_id: the same id and payload again give the same
     run. With wait the answer is held until the run has ended or the wait is over, whichever is first.
-    Fails with INVALID_ARGUMENT / EMPTY_GOAL or MESSAGE_TOO_LARGE, NOT_FOUND / UNKNOWN_ROLE (a role that neither lives nor
+    Fails with INVALID_ARGUMENT / EMPTY_GOAL or MESSAGE_TOO_LARGE (the goal, or what the session remembers), NOT_FOUND / UNKNOWN_ROLE (a role that neither lives nor
     stands on an edge) or UNKNOWN_CAPABILITY, FAILED_PRECONDITION (no pipeline: no role stands on an edge), ALREADY_EXISTS / REQUEST_ID_REUSED,
     RESOURCE_EXHAUSTED (too many runs, or the disk is full; MESSAGE_TOO_LARGE: it was taken on, and is too large for an
     answer), UNIMPLEMENTED (a strategy that isn't served), UNAVAILABLE.
@@ -161,7 +161,7 @@ class OrchestratorServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_orchestrator_service_pb2.SubmitRunResponse, _abc.Awaitable[_orchestrator_service_pb2.SubmitRunResponse]]:
         """Takes a run on; it is durable before the answer. Idempotent by request_id: the same id and payload again give the same
         run. With wait the answer is held until the run has ended or the wait is over, whichever is first.
-        Fails with INVALID_ARGUMENT / EMPTY_GOAL or MESSAGE_TOO_LARGE, NOT_FOUND / UNKNOWN_ROLE (a role that neither lives nor
+        Fails with INVALID_ARGUMENT / EMPTY_GOAL or MESSAGE_TOO_LARGE (the goal, or what the session remembers), NOT_FOUND / UNKNOWN_ROLE (a role that neither lives nor
         stands on an edge) or UNKNOWN_CAPABILITY, FAILED_PRECONDITION (no pipeline: no role stands on an edge), ALREADY_EXISTS / REQUEST_ID_REUSED,
         RESOURCE_EXHAUSTED (too many runs, or the disk is full; MESSAGE_TOO_LARGE: it was taken on, and is too large for an
         answer), UNIMPLEMENTED (a strategy that isn't served), UNAVAILABLE.

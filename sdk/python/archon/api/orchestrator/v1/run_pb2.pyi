@@ -547,6 +547,8 @@ class Submitted(_message.Message):
     WANTS_FIELD_NUMBER: _builtins.int
     ALL_ANCESTORS_FIELD_NUMBER: _builtins.int
     TARGETS_FIELD_NUMBER: _builtins.int
+    SESSION_CONTEXT_FIELD_NUMBER: _builtins.int
+    SESSION_CONTEXT_FAILURE_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     """The request id it came with."""
     session_id: _builtins.str
@@ -601,6 +603,16 @@ class Submitted(_message.Message):
         coordinates.
         """
 
+    @_builtins.property
+    def session_context(self) -> _containers.RepeatedCompositeFieldContainer[Global___SessionContext]:
+        """What the session's shared memory knew that roles of this run depend on and the run itself doesn't bring, as it was
+        when the run was taken on; every attempt is given the same.
+        """
+
+    @_builtins.property
+    def session_context_failure(self) -> _failure_pb2.Failure:
+        """Why the shared memory could not be asked for it: the run goes on without. Absent: it could, or there was no need."""
+
     def __init__(
         self,
         *,
@@ -620,14 +632,46 @@ class Submitted(_message.Message):
         wants: _abc.Iterable[Global___Want] | None = ...,
         all_ancestors: _abc.Iterable[_builtins.str] | None = ...,
         targets: _abc.Iterable[Global___Target] | None = ...,
+        session_context: _abc.Iterable[Global___SessionContext] | None = ...,
+        session_context_failure: _failure_pb2.Failure | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "timeout", b"timeout", "trace", b"trace"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "session_context_failure", b"session_context_failure", "timeout", b"timeout", "trace", b"trace"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["all_ancestors", b"all_ancestors", "budget", b"budget", "edges", b"edges", "epoch", b"epoch", "goal", b"goal", "metadata", b"metadata", "owner", b"owner", "request_id", b"request_id", "roles", b"roles", "session_id", b"session_id", "strategy", b"strategy", "targets", b"targets", "tenant", b"tenant", "timeout", b"timeout", "trace", b"trace", "wants", b"wants"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["all_ancestors", b"all_ancestors", "budget", b"budget", "edges", b"edges", "epoch", b"epoch", "goal", b"goal", "metadata", b"metadata", "owner", b"owner", "request_id", b"request_id", "roles", b"roles", "session_context", b"session_context", "session_context_failure", b"session_context_failure", "session_id", b"session_id", "strategy", b"strategy", "targets", b"targets", "tenant", b"tenant", "timeout", b"timeout", "trace", b"trace", "wants", b"wants"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Submitted: _TypeAlias = Submitted  # noqa: Y015
+
+@_typing.final
+class SessionContext(_message.Message):
+    """An answer from before the run."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ITEM_FIELD_NUMBER: _builtins.int
+    READERS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def item(self) -> _common_pb2.ContextItem:
+        """The answer."""
+
+    @_builtins.property
+    def readers(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The roles that are given it."""
+
+    def __init__(
+        self,
+        *,
+        item: _common_pb2.ContextItem | None = ...,
+        readers: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["item", b"item"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["item", b"item", "readers", b"readers"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SessionContext: _TypeAlias = SessionContext  # noqa: Y015
 
 @_typing.final
 class Target(_message.Message):
