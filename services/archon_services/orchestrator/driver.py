@@ -35,7 +35,7 @@ MAX_INBOX = 1_000
 DEPOSED = "DEPOSED"
 """A receipt is discarded so where the run has become somebody else's."""
 
-_ASKING = (inp.DelegateIn, inp.CancelDelegationIn, inp.BudgetRequestIn)
+_ASKING = (inp.DelegateIn, inp.CancelDelegationIn, inp.BudgetRequestIn, inp.WorkingIn)
 RETRY_DELAY = 0.2
 MAX_RETRY_DELAY = 5.0
 

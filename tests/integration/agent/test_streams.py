@@ -171,6 +171,23 @@ async def test_durability_19_a_result_that_its_orchestrator_doesnt_ack_is_offere
     assert (await other.receive("result")).task == ref
 
 
+async def test_work_that_nobody_asked_for_since_its_stream_broke_says_so_to_any_orchestrator_and_ends_when_told(
+    serve: Serve, dial: Dial, gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("archon.agent.server.SWEEP_INTERVAL", 0.05)
+    agent = await serve(gate.handle)
+    ref = common_pb2.TaskRef(task_id="one", run_id="run-1", attempt=1, epoch=1)
+    await begun_and_broken(agent, dial, gate, ref)
+    peer = await dial(agent, "orchestrator-2")
+    assert (await peer.receive("adopted")).task == ref
+    ref.epoch = 2
+    await peer.send(peer.cancellation(ref))
+    offered = await peer.receive("result")
+    assert offered.result.state == common_pb2.TASK_STATE_CANCELED
+    await peer.send(peer.acknowledgement(ref, offered.sequence))
+    await until(lambda: len(agent.tasks) == 0)
+
+
 async def test_durability_19_a_result_is_kept_no_longer_than_the_orchestrator_asked(
     serve: Serve, dial: Dial, monkeypatch: pytest.MonkeyPatch
 ) -> None:

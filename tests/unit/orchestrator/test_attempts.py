@@ -64,6 +64,19 @@ def test_durability_11_a_replica_that_doesnt_own_a_run_stops_none_of_its_attempt
     assert sent[0].task.epoch == 4
 
 
+def test_an_attempt_that_says_unasked_that_it_is_worked_on_is_stopped_by_whoever_knows_that_it_is_over() -> None:
+    attempts, inbox, sent = begun()
+    attempts.frame(said(0, adopted=session_pb2.Adopted(last_applied=3)))
+    assert inbox.got[0].given == inp.WorkingIn("r.1", 1)
+    assert not sent, "another replica may be about to ask for it"
+    receipt = inbox.got[0].receipt
+    assert receipt is not None
+    receipt.accept(2)
+    assert not sent
+    receipt.discard("ABORTED", 2)
+    assert (arms(sent), sent[0].task.epoch) == (["cancel_task"], 2)
+
+
 def test_durability_12_an_offered_result_is_acked_in_the_epoch_of_whoever_judges_it() -> None:
     attempts, inbox, sent = begun()
     attempts.frame(said(1, result=RESULT))

@@ -45,6 +45,7 @@ INPUTS: list[inp.Input] = [
     inp.UsageIn("r.1", 1, Amount(2**60, 0)),
     inp.RejectIn("r.1", 1, GONE, 0.5),
     inp.LostIn("r.1", 1, replace(GONE, retry_delay=None, metadata=())),
+    inp.WorkingIn("r.1", 1),
     inp.RecordsIn("r.1", 1, 2),
     inp.PublishedIn("r.1", 3, 4),
     inp.ResultIn("r.1", 1, TaskState.INPUT_REQUIRED, None, input_id="q1", checkpointed=True),

@@ -28,6 +28,7 @@ _TYPES: dict[str, type] = {
         inp.UsageIn,
         inp.RejectIn,
         inp.LostIn,
+        inp.WorkingIn,
         inp.RecordsIn,
         inp.PublishedIn,
         inp.CheckpointIn,

@@ -226,6 +226,7 @@ _DECIDE: dict[type, Callable[[RunState, Any, float], list[ev.Event]]] = {
     inp.UsageIn: _usage,
     inp.RejectIn: _reject,
     inp.LostIn: _lost,
+    inp.WorkingIn: lambda run, given, now: [],
     inp.RecordsIn: _records,
     inp.PublishedIn: _published,
     inp.CheckpointIn: _checkpoint,

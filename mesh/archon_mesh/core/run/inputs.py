@@ -134,6 +134,14 @@ class LostIn:
 
 
 @dataclass(frozen=True, slots=True)
+class WorkingIn:
+    """An attempt that nobody asked for is still worked on. It changes nothing: where it is over, it is to stop."""
+
+    task_id: str
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
 class RecordsIn:
     """Calls were recorded ahead of the result."""
 
@@ -203,6 +211,7 @@ Input = (
     | UsageIn
     | RejectIn
     | LostIn
+    | WorkingIn
     | RecordsIn
     | PublishedIn
     | CheckpointIn

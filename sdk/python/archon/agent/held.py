@@ -31,7 +31,6 @@ Handler = Callable[[TaskContext], Any]
 CANCEL_GRACE: Final = 1.0
 """Seconds that a handler has to end after it was cancelled; after them its task is over without it."""
 
-
 MAX_UNACKED: Final = 8 * 1024 * 1024
 """With so many bytes of an attempt unacked a checkpoint is held back; of those held back only the last is kept."""
 
@@ -189,6 +188,11 @@ class HeldTask:
             for frame in self.channel.unacked():
                 self.session.queue.put(frame)
             self._send_checkpoint()
+
+    def say_working(self, session: Outlet) -> None:
+        """That it is worked on: what AdoptTask is answered with, and what any orchestrator may be told."""
+        adopted = session_pb2.Adopted(last_applied=self.channel.applied)
+        session.queue.put(session_pb2.AgentFrame(task=self.ref, adopted=adopted))
 
     def tell_usage(self) -> None:
         """What the handler has spent, to an owner that may not have heard."""

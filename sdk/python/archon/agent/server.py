@@ -276,11 +276,14 @@ class AgentServer:
                 self._offer(random.choice(self._sessions))
 
     def _offer(self, session: AgentSession) -> None:
-        """Results that nobody asked for, or that whoever asked doesn't ack: he may have had to let their run go. Any
-        orchestrator can judge them by its journal."""
+        """Results that nobody asked for, or that whoever asked doesn't ack: he may have had to let their run go. And
+        that work goes on which nobody asked for, or which waits for somebody's answer: it may be over. Any orchestrator
+        can judge them by its journal."""
         late = time.monotonic() - SWEEP_INTERVAL
         for held in self.tasks:
             if held.finished_at is not None and (held.session is None or held.finished_at < late):
                 belongs, held.session = held.session, session
                 held.send_again(0)
                 held.session = belongs
+            elif held.working and (held.session is None or held.waiting):
+                held.say_working(held.session or session)

@@ -273,8 +273,7 @@ class AgentSession:
             return
         held.bind(self, frame.task.epoch)
         if held.working:
-            adopted = session_pb2.Adopted(last_applied=held.channel.applied)
-            self.queue.put(session_pb2.AgentFrame(task=held.ref, adopted=adopted))
+            held.say_working(self)
         held.send_again(frame.adopt_task.last_applied)
         if held.working:
             held.tell_usage()

@@ -156,7 +156,7 @@ class Attempts:
             return
         binding = self._bindings.get(key_of(frame.task))
         if binding is None or binding.offered_again(frame.sequence):
-            if arm in ("delegate", "budget_request"):
+            if arm in ("delegate", "budget_request", "adopted"):
                 asked = Delivery(asked_input(frame, self._resolve), StopReceipt(frame.task, self.cancel))
                 self._inbox.deliver(frame.task.run_id, asked)
             if arm not in ("result", "record"):

@@ -93,7 +93,7 @@ class FrameReceipt:
 
 
 class StopReceipt:
-    """Of what an attempt asks that isn't bound here: where nobody will answer it is told to stop."""
+    """Of what an attempt says or asks that isn't bound here: where nobody will answer it is told to stop."""
 
     def __init__(self, ref: common_pb2.TaskRef, cancel: Callable[[common_pb2.TaskRef, str], None]) -> None:
         self._ref = ref

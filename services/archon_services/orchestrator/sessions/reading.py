@@ -100,8 +100,12 @@ def budget_input(frame: session_pb2.AgentFrame) -> inp.BudgetRequestIn:
     return inp.BudgetRequestIn(frame.task.task_id, frame.task.attempt, said.request_id, frame.sequence, wanted)
 
 
-def asked_input(frame: session_pb2.AgentFrame, resolve: Resolve) -> inp.DelegateIn | inp.BudgetRequestIn:
-    """What an attempt waits for an answer to."""
+def asked_input(
+    frame: session_pb2.AgentFrame, resolve: Resolve
+) -> inp.DelegateIn | inp.BudgetRequestIn | inp.WorkingIn:
+    """What an attempt that isn't known here waits for an answer to, or that it is still worked on."""
+    if frame.HasField("adopted"):
+        return inp.WorkingIn(frame.task.task_id, frame.task.attempt)
     return delegate_input(frame, 0, resolve) if frame.HasField("delegate") else budget_input(frame)
 
 
