@@ -57,8 +57,9 @@ class Replica:
         self.name = name
         self.process = Process(name, world.loop)
         self.serves = False
+        world.boots(self)
         self.view, journal = View.journal(world.store, world.dice, world.loop, self.process)
-        clock = self.process.context.run(SystemClock)
+        clock = self.process.context.run(SystemClock, world.true_wall)
         self.runs = Runs(owner=world.new_owner(), clock=clock, journal=journal, new_id=world.new_id)
         self.ownership = Ownership(
             journal,

@@ -13,6 +13,9 @@ from tests.simulation.check import Check
 from tests.simulation.faults import Dice
 from tests.simulation.loop import Process, VirtualLoop
 
+WALL = 1_700_000_000.0
+"""The store's clock as the virtual time begins (seconds)."""
+
 WRITES = frozenset({"create", "append", "enter", "beat", "bury", "leave", "claim", "claim_some", "post", "drop"})
 
 
@@ -24,6 +27,9 @@ class SharedStore(MemoryJournal):
         self.caller: Process | None = None
         self._check = check
         self.gone_until = self.slow_until = self.full_until = 0.0
+
+    async def now(self) -> float:
+        return WALL + self._check.loop.now
 
     async def create(self, new: NewRun, first: Append) -> tuple[str, bool]:
         run_id, created = await super().create(new, first)

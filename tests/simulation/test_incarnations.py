@@ -10,6 +10,7 @@ from typing import cast
 from archon.errors import Unavailable
 from archon_services.orchestrator.journal import Append, CommandRow, MemoryJournal, NewRun, OwnerRow, RunRow
 from archon_services.orchestrator.ownership import LEASE, Ownership
+from archon_services.orchestrator.ports import Clock
 from tests.simulation.loop import VirtualLoop, run_virtual
 
 TAKEN_OVER_WITHIN = 5.0
@@ -58,7 +59,7 @@ class Replica:
     def holds(self, run_id: str) -> bool:
         return run_id in self.held
 
-    async def take_up(self, row: RunRow, commands: Sequence[CommandRow]) -> None:
+    async def take_up(self, row: RunRow, commands: Sequence[CommandRow], clock: Clock) -> None:
         self.held[row.run_id] = row.epoch
         self.first[row.run_id] = [command.data for command in commands]
         self.room -= 1

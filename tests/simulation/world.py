@@ -15,9 +15,7 @@ from tests.simulation.leaving import Leaving
 from tests.simulation.loop import PROCESS, VirtualLoop
 from tests.simulation.network import Network
 from tests.simulation.replica import Replica
-from tests.simulation.store import SharedStore
-
-WALL = 1_700_000_000.0
+from tests.simulation.store import WALL, SharedStore
 
 
 class World:
@@ -36,6 +34,8 @@ class World:
         """When something last befell whoever holds runs (virtual seconds)."""
         self._ids, self._names, self._owners = count(1), count(1), count(1)
         self._jumped: dict[str, float] = {}
+        """By how much the clock of a process's machine is wrong, and that of the machine in each slot."""
+        self._wrong: dict[int, float] = {}
 
     def new_id(self) -> str:
         """Of a run."""
@@ -50,9 +50,18 @@ class World:
         process = PROCESS.get()
         return WALL + self.loop.now + (self._jumped.get(process.name, 0.0) if process is not None else 0.0)
 
+    @property
+    def true_wall(self) -> float:
+        """The store's clock (seconds)."""
+        return WALL + self.loop.now
+
     def jump(self, replica: Replica, seconds: float) -> None:
-        """Somebody sets it, while that process runs there."""
-        self._jumped[replica.process.name] = seconds
+        """Somebody sets it, while that process runs there; it stays so for those that are started there later."""
+        self._jumped[replica.process.name] = self._wrong[replica.slot] = seconds
+
+    def boots(self, replica: Replica) -> None:
+        """A process on the machine of its slot."""
+        self._jumped[replica.process.name] = self._wrong.get(replica.slot, 0.0)
 
     def at(self, address: str) -> Replica:
         """Raises Unavailable."""

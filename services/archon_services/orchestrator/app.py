@@ -33,7 +33,7 @@ async def orchestrator_app(settings: OrchestratorSettings) -> AsyncIterator[str]
         journal = open_journal(settings.journal, settings.journal_sync)
         await journal.open()
         stack.push_async_callback(journal.close)
-        clock = SystemClock()
+        clock = SystemClock(await journal.now())
         runs = Runs(owner=_new_owner(), clock=clock, journal=journal, new_id=_new_id, max_runs=settings.max_runs)
         ownership = Ownership(journal, runs, new_owner=_new_owner, monotonic=clock.monotonic)
         pool = SessionPool(orchestrator_id=runs.owner, inbox=runs, may_send=ownership.may_send)

@@ -15,6 +15,7 @@ from typing import Final, Protocol
 
 from archon.errors import ArchonError
 from archon_services.orchestrator.journal import CommandRow, Journal, OwnerRow, RunRow
+from archon_services.orchestrator.ports import Clock, SystemClock
 
 _log = logging.getLogger(__name__)
 
@@ -50,8 +51,8 @@ class Held(Protocol):
 
     def holds(self, run_id: str) -> bool: ...
 
-    async def take_up(self, row: RunRow, commands: Sequence[CommandRow]) -> None:
-        """Goes on with a run that was just claimed, the commands that wait for it first."""
+    async def take_up(self, row: RunRow, commands: Sequence[CommandRow], clock: Clock) -> None:
+        """Goes on with a run that was just claimed, the commands that wait for it first; its time goes by `clock`."""
         ...
 
     def command(self, row: CommandRow) -> None:
@@ -215,10 +216,12 @@ class Ownership:
         if not rows:
             return
         posted = await self._journal.posted(self._held.owner)
+        # The owner before may have lived on another machine: what both know is what time it is there.
+        clock = SystemClock(await self._journal.now())
         for row in rows:
             if row.owner != self._held.owner:
                 continue  # claimed in a name that was buried meanwhile: it is anybody's
-            await self._held.take_up(row, [command for command in posted if command.run_id == row.run_id])
+            await self._held.take_up(row, [command for command in posted if command.run_id == row.run_id], clock)
 
     async def _look_after(self) -> None:
         """Takes up what is nobody's, or ours though we don't hold it: a run whose first append was durable though its

@@ -23,14 +23,15 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """The machine's."""
+    """The machine's monotonic clock, and wall time as somebody read it once, carried on by that. `wall` is what time it
+    is now (seconds); None: what the machine says."""
 
-    def __init__(self) -> None:
-        self._wall = time.time()
+    def __init__(self, wall: float | None = None) -> None:
+        self._wall = time.time() if wall is None else wall
         self._start = time.monotonic()
 
     def now(self) -> float:
-        """Wall time as of the start of the process, carried on by the monotonic clock."""
+        """Wall time, in whole microseconds."""
         return quantize(self._wall + time.monotonic() - self._start)
 
     def monotonic(self) -> float:

@@ -68,7 +68,7 @@ class Runs:
         """See ownership.Held."""
         return run_id in self._drivers
 
-    async def take_up(self, row: RunRow, commands: Sequence[CommandRow]) -> None:
+    async def take_up(self, row: RunRow, commands: Sequence[CommandRow], clock: Clock) -> None:
         """See ownership.Held. A run that was taken up again and again in vain is ended without being looked into."""
         run_id = row.run_id
         self._awaited.add(run_id)
@@ -76,7 +76,7 @@ class Runs:
             before.cancel()
             await asyncio.wait([before])
         if row.stalled >= MAX_STALLED:
-            await quarantine(self._journal, row, self._clock.now())
+            await quarantine(self._journal, row, clock.now())
             self._awaited.discard(run_id)
             return
         try:
@@ -88,7 +88,7 @@ class Runs:
             self._awaited.discard(run_id)
             return
         first = [Delivery(inp.Claim(self.owner, row.epoch)), *(_delivery(command) for command in commands)]
-        driver = self._driver(run_id, state, row.epoch, first)
+        driver = self._driver(run_id, state, row.epoch, first, clock)
         self._drivers[run_id] = driver
         self._awaited.discard(run_id)
         self._run(run_id, driver)
@@ -129,7 +129,8 @@ class Runs:
         new = NewRun(
             submission.run_id, submission.tenant, submission.request_id, payload_hash, submission.session_id, self.owner
         )
-        driver = self._driver(submission.run_id, RunState(), 1, [Delivery(inp.Submit(submission, self.owner, 1))], new)
+        first = [Delivery(inp.Submit(submission, self.owner, 1))]
+        driver = self._driver(submission.run_id, RunState(), 1, first, self._clock, new)
         self._drivers[submission.run_id] = driver
         try:
             await driver.step()
@@ -152,12 +153,18 @@ class Runs:
         return self._new_id()
 
     def _driver(
-        self, run_id: str, state: RunState, epoch: int, first: list[Delivery], new: NewRun | None = None
+        self,
+        run_id: str,
+        state: RunState,
+        epoch: int,
+        first: list[Delivery],
+        clock: Clock,
+        new: NewRun | None = None,
     ) -> RunDriver:
         assert self._transport is not None, "not started"
         return RunDriver(
             run_id,
-            clock=self._clock,
+            clock=clock,
             journal=self._journal,
             transport=self._transport,
             publish=self.watchers.publish,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import time
 from pathlib import Path
 
 from archon_services.orchestrator.journal import Journal, MemoryJournal, Outcome, OwnerRow, Publication
@@ -130,3 +131,9 @@ async def test_durability_7_a_sqlite_journal_of_the_version_before_is_brought_up
     with sqlite3.connect(path) as db:
         assert db.execute("SELECT value FROM meta").fetchone() == (str(VERSION),)
     db.close()
+
+
+async def test_durability_23_a_store_says_what_time_it_is_there(journal: Journal) -> None:
+    first = await journal.now()
+    assert abs(first - time.time()) < 1, "seconds since the epoch; here all stores are on one machine"
+    assert await journal.now() > first

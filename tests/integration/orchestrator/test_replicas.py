@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from archon.agent import Question, TaskContext
-from archon.api.common.v1 import common_pb2
+from archon.api.common.v1 import common_pb2, failure_pb2
 from archon.client import Client, answer_text
 from archon.errors import RequestIdReused, Unavailable
 from archon_services.testing import EtcdProcess
@@ -32,11 +32,12 @@ class Replicas(Mesh):
     second: ServiceProcess
     other: Client
 
-    async def start_second(self, dsn: str) -> None:
+    async def start_second(self, dsn: str, module: str = "archon_services.orchestrator", **environment: str) -> None:
         """Beside the first."""
         self.second = ServiceProcess(
-            "archon_services.orchestrator",
+            module,
             self.home,
+            **environment,
             ARCHON_REGISTRY=self.registry.address,
             ARCHON_MEMORY=self.memory.address,
             ARCHON_JOURNAL=dsn,
@@ -226,3 +227,28 @@ async def test_two_submits_with_one_id_on_two_replicas_make_one_run(replicas: Re
         for handle in both:
             assert (await handle.result(timeout=10)).state == COMPLETED
     assert len(replicas.executions()) == 10
+
+
+@pytest.mark.parametrize("ahead", [3600, -3600])
+async def test_durability_23_on_a_machine_with_a_wrong_clock_a_run_gets_neither_more_nor_less_time(
+    etcd: EtcdProcess, postgres_dsn: str, tmp_path: Path, ahead: int
+) -> None:
+    mesh = Replicas(tmp_path, etcd.address)
+    await mesh.start(ARCHON_JOURNAL=postgres_dsn)
+    await mesh.start_second(postgres_dsn, "tests.support.jumping_orchestrator", JUMPING_AHEAD=str(ahead))
+    try:
+        await mesh.agent("cook", "nobody", delay=6.0)
+        whole = await mesh.client.submit("x", roles=["cook"], timeout=60.0)
+        short = await mesh.client.submit("x", roles=["nobody"], timeout=10.0)
+        began = time.time()
+        own = await mesh.other.submit("x", roles=["cook"])
+        created = (await mesh.client.get(own.run_id)).create_time.ToNanoseconds() / 1e9
+        assert abs(created - began) < 5, "both machines say the same of when a run was taken on"
+        await begun(mesh, "cook", 2)
+        await mesh.orchestrator.kill()
+        assert [event async for event in mesh.other.watch(whole.run_id)][-1].run_state.state == COMPLETED
+        ended = [event async for event in mesh.other.watch(short.run_id)][-1]
+        assert ended.run_state.failure.reason == failure_pb2.ERROR_REASON_RUN_TIMEOUT
+        assert abs(time.time() - began - 10) < 5
+    finally:
+        await mesh.stop()

@@ -127,7 +127,7 @@ async def test_durability_14_a_run_that_cannot_be_read_is_quarantined_in_the_end
     for _ in range(MAX_STALLED):
         row = await journal.claim("r2", runs.owner)
         assert row is not None
-        await runs.take_up(row, ())
+        await runs.take_up(row, (), SystemClock())
     run = await commands.run("r2")
     assert run.state == common_pb2.TASK_STATE_FAILED
     assert run.failure.reason == failure_pb2.ERROR_REASON_QUARANTINED

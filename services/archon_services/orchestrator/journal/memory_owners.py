@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -20,6 +21,10 @@ class MemoryOwners:
         self._next_command = 1
         self._claimed_at: dict[str, int] = {}
         """The last event of a run when it was claimed last."""
+
+    async def now(self) -> float:
+        """See Owners."""
+        return time.time()
 
     async def enter(self, one: OwnerRow) -> None:
         """See Owners."""

@@ -39,6 +39,10 @@ class Owners(Protocol):
     shared: bool
     """False: the store is this process's alone as long as it is open, so that every other incarnation is dead."""
 
+    async def now(self) -> float:
+        """Wall seconds by the store's own clock: the one clock that all replicas of a run have in common."""
+        ...
+
     async def enter(self, one: OwnerRow) -> None:
         """A new incarnation. Where the store isn't shared, all others are buried by it."""
         ...

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -28,6 +29,10 @@ class SqliteOwners:
 
     async def _read(self, sql: str, parameters: Sequence[object] = ()) -> list[Any]:
         raise NotImplementedError
+
+    async def now(self) -> float:
+        """See Owners. The store is this machine's."""
+        return time.time()
 
     async def enter(self, one: OwnerRow) -> None:
         """See Owners."""

@@ -11,6 +11,7 @@ from archon_services.orchestrator.journal.rows import RunRow
 from archon_services.orchestrator.journal.schema import RUN_COLUMNS
 from archon_services.postgres.connections import Connections
 
+NOW: Final = "SELECT extract(epoch FROM clock_timestamp())::float8"
 ENTER: Final = "INSERT INTO archon_journal.owners VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING"
 BEAT: Final = "UPDATE archon_journal.owners SET beat = beat + 1, address = $2 WHERE owner = $1 RETURNING beat"
 LIVING: Final = "SELECT owner, address, revision, beat FROM archon_journal.owners ORDER BY owner"
@@ -63,6 +64,10 @@ class PostgresOwners:
     def __init__(self, connections: Connections, beats: Connections) -> None:
         self._connections = connections
         self._beats = beats
+
+    async def now(self) -> float:
+        """See Owners."""
+        return float((await self._connections.fetch(NOW))[0][0])
 
     async def enter(self, one: OwnerRow) -> None:
         """See Owners."""
