@@ -3,9 +3,9 @@ version is left as it is."""
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
@@ -18,7 +18,10 @@ PACKAGES: Final = {
     "protoc-gen-go": "google.golang.org/protobuf/cmd/protoc-gen-go@v1.36.11",
     "protoc-gen-go-grpc": "google.golang.org/grpc/cmd/protoc-gen-go-grpc@v1.6.1",
     "kustomize": "sigs.k8s.io/kustomize/kustomize/v5@v5.8.1",
+    "etcd-3.6": "go.etcd.io/etcd/server/v3@v3.6.16",
+    "etcdctl-3.6": "go.etcd.io/etcd/etcdctl/v3@v3.6.16",
 }
+"""Program to Go package. etcd goes by its version here: the one of the Python wheel is called etcd too."""
 
 
 def go() -> Path:
@@ -46,9 +49,23 @@ def build(names: Iterable[str] = PACKAGES) -> list[str]:
     for name in names:
         if not is_built(name):
             BIN.mkdir(parents=True, exist_ok=True)
-            subprocess.run([go(), "install", PACKAGES[name]], env={**os.environ, "GOBIN": str(BIN)}, check=True)
+            _install(name)
             built.append(name)
     return built
+
+
+def _install(name: str) -> None:
+    """In a module of its own, since `go install` refuses packages whose go.mod replaces others, as etcd's does."""
+    with tempfile.TemporaryDirectory(prefix="archon-tools-") as folder:
+        for command in (
+            ["mod", "init", "tools"],
+            ["get", PACKAGES[name]],
+            ["build", "-o", str(BIN / name), PACKAGES[name].partition("@")[0]],
+        ):
+            done = subprocess.run([go(), *command], cwd=folder, stderr=subprocess.PIPE, text=True)
+            if done.returncode:
+                sys.stderr.write(done.stderr)
+                done.check_returncode()
 
 
 def main() -> int:

@@ -42,7 +42,8 @@ def etcd_command(data: Path, address: str, peer_address: str) -> tuple[str, ...]
     )
 
 
-def _free_ports(host: str, count: int) -> list[int]:
+def free_ports(host: str, count: int) -> list[int]:
+    """Ports that nobody listens on now, all of them different."""
     sockets = [socket.socket() for _ in range(count)]
     try:
         for one in sockets:
@@ -66,16 +67,17 @@ class EtcdProcess:
         *,
         host: str = "127.0.0.1",
         port: int = 0,
+        peer_port: int = 0,
         arguments: Sequence[str] = (),
     ) -> None:
         self._keep = data_dir is not None
         self.data_dir = data_dir or Path(tempfile.mkdtemp(prefix="archon-etcd-"))
         self.log_file = self.data_dir / "etcd.log"
         self._arguments = tuple(arguments)
-        client, peer = _free_ports(host, 2)
+        client, peer = free_ports(host, 2)
         self.address = f"{host}:{port or client}"
         """host:port for clients."""
-        self._peer = f"{host}:{peer}"
+        self._peer = f"{host}:{peer_port or peer}"
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -93,21 +95,36 @@ class EtcdProcess:
         it doesn't within `timeout` seconds."""
         if self.running:
             return self.address
+        self.launch()
+        self.wait(timeout)
+        return self.address
+
+    def launch(self) -> None:
+        """Starts it and waits for nothing: a member of a cluster answers only when enough others do. Idempotent."""
+        if self.running:
+            return
         self.data_dir.mkdir(parents=True, exist_ok=True)
-        command = [*etcd_command(self.data_dir / "data", self.address, self._peer), *self._arguments]
         with self.log_file.open("ab") as log:
             # a session of its own: Ctrl-C in the terminal reaches the services first, they stop etcd after themselves
-            process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            self._process = subprocess.Popen(
+                [*self._command(), *self._arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
             )
-        self._process = process
+
+    def wait(self, timeout: float = 15.0) -> None:
+        """Waits, after `launch`, until it answers; raises as `start` does."""
         end = time.monotonic() + timeout
         while not self._answers():
-            if process.poll() is not None or time.monotonic() > end:
+            if not self.running or time.monotonic() > end:
                 self.kill()
                 raise Unavailable(f"etcd doesn't start; the end of {self.log_file}: {self._log_end()}")
             time.sleep(0.02)
-        return self.address
+
+    def _command(self) -> Sequence[str]:
+        return etcd_command(self.data_dir / "data", self.address, self._peer)
 
     def stop(self, timeout: float = 5.0) -> None:
         """SIGTERM, and SIGKILL where that takes longer than `timeout` seconds. Data stays. Idempotent."""
