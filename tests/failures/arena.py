@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import socket
+import statistics
 import time
 from collections import defaultdict
 from collections.abc import AsyncIterator
@@ -111,22 +112,19 @@ class Arena(Mesh):
 
             await eventually(both_own_some, HEALED_WITHIN)
             yield strike
-            in_flight = [
-                course
-                for course in load.courses
-                if strike.at and course.submitted < strike.at <= (course.ended or 1e18)
-            ]
+            affected = [course for course in load.courses if not course.ended or course.ended >= strike.at]
             began = strike.healed or time.monotonic()
 
             async def through() -> bool:
-                new = [course for course in load.courses if course.submitted > began]
-                return all(course.ended for course in in_flight) and sum(bool(course.ended) for course in new) >= 8
+                new = [course for course in load.courses if course.asked > began]
+                return all(course.ended for course in affected) and sum(bool(course.ended) for course in new) >= 8
 
             await eventually(through, HEALED_WITHIN)
-            last = max((course.ended for course in in_flight), default=strike.at)
             await asyncio.sleep(max(0.0, AFTER - (time.monotonic() - began)))
         lost = check(load, self, all_complete=all_complete)
-        keep(Row(name, order, max(0.0, last - strike.at), load.fate(), lost))
+        before = [course.took for course in load.courses if course.ended < strike.at]
+        longest = max(course.took for course in load.courses if course.ended >= strike.at)
+        keep(Row(name, order, longest, statistics.median(before or [0.0]), load.fate(), lost))
 
 
 class Strike:

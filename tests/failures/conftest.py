@@ -12,9 +12,11 @@ from archon_services.testing import EtcdProcess
 from tests.failures.arena import Arena
 from tests.integration.conftest import fresh_postgres, postgres, postgres_dsn
 from tests.integration.orchestrator.conftest import etcd
+from tests.support.etcd_cluster import EtcdCluster
 from tests.support.postgres import PostgresServer
+from tests.support.small_disk import SmallDisk, small_disk
 
-__all__ = ["etcd", "fresh_postgres", "postgres", "postgres_dsn"]
+__all__ = ["etcd", "fresh_postgres", "postgres", "postgres_dsn", "small_disk"]
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -61,3 +63,22 @@ async def jumping_arena(etcd: EtcdProcess, postgres_dsn: str, tmp_path: Path) ->
     """With a first orchestrator whose clock jumps on signals."""
     async with Arena(tmp_path, etcd.address, postgres_dsn).open(jumping=True) as arena:
         yield arena
+
+
+@pytest.fixture
+async def clustered_arena(postgres_dsn: str, tmp_path: Path) -> AsyncIterator[tuple[Arena, EtcdCluster]]:
+    """With its registry on an etcd of three members, which the test may kill and freeze."""
+    with EtcdCluster() as cluster:
+        async with Arena(tmp_path, cluster.address, postgres_dsn).open() as arena:
+            yield arena, cluster
+
+
+@pytest.fixture
+async def small_disk_arena(etcd: EtcdProcess, small_disk: SmallDisk, tmp_path: Path) -> AsyncIterator[Arena]:
+    """With its journal on a disk of its own that the test may fill."""
+    with PostgresServer() as server:
+        async with Arena(tmp_path, etcd.address, small_disk.database(server)).open() as arena:
+            try:
+                yield arena
+            finally:
+                small_disk.make_room()

@@ -22,14 +22,25 @@ STATES: dict[int, str] = {
 
 @dataclass
 class Course:
-    """One run as its caller saw it. Times are monotonic seconds."""
+    """One run as its caller saw it. Times are monotonic seconds; `asked` is when it was tried to be submitted first,
+    `ended` when its watcher saw the end."""
 
     run_id: str
+    asked: float
     submitted: float
     ended: float = 0.0
     state: int = 0
     failure: str = ""
     events: list[run_pb2.RunEvent] = field(default_factory=list)
+
+    @property
+    def took(self) -> float:
+        """Seconds from the first try to submit it to its last event, by that event's own time: a watcher may hear of it
+        late. Where that time can't be true, since its owner's clock had jumped, when the watcher heard of it counts."""
+        heard = self.ended - self.asked
+        wall_to_monotonic = time.time() - time.monotonic()
+        own = self.events[-1].time.ToNanoseconds() / 1e9 - wall_to_monotonic - self.asked
+        return own if 0.0 < own < heard else heard
 
 
 class Load:
@@ -74,6 +85,7 @@ class Load:
 
     async def _submit(self, client: Client, request_id: str) -> Course:
         """Until it is acknowledged, by whoever is there: the request id makes one run of it."""
+        asked = time.monotonic()
         while True:
             try:
                 handle = await client.submit("x", roles=list(self._roles), request_id=request_id, timeout=120.0)
@@ -85,7 +97,7 @@ class Load:
                 await asyncio.sleep(0.2)
                 client = random.choice(self._clients)
             else:
-                return Course(handle.run_id, time.monotonic())
+                return Course(handle.run_id, asked, time.monotonic())
 
     async def _watch(self, course: Course) -> None:
         """From any replica, resumed on another one where it breaks."""

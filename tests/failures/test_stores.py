@@ -1,0 +1,71 @@
+"""Rows 11, 12 and 16: members of etcd fail, and the journal's disk is full."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from archon.errors import ArchonError, ResourceExhausted
+from tests.failures.arena import ROLES, Arena
+from tests.support.etcd_cluster import EtcdCluster
+from tests.support.services import eventually
+from tests.support.small_disk import SmallDisk
+
+pytestmark = pytest.mark.liveness
+
+
+async def test_leader_of_etcd_killed(clustered_arena: tuple[Arena, EtcdCluster]) -> None:
+    arena, cluster = clustered_arena
+    leader = await asyncio.to_thread(cluster.leader)
+    async with arena.row("etcd: the leader of three killed, back after 5 s", 11) as strike:
+        strike.begins()
+        leader.kill()
+        await asyncio.sleep(5)
+        await asyncio.to_thread(leader.start)
+        strike.ends()
+
+
+async def test_leader_of_etcd_frozen(clustered_arena: tuple[Arena, EtcdCluster]) -> None:
+    arena, cluster = clustered_arena
+    leader = await asyncio.to_thread(cluster.leader)
+    async with arena.row("etcd: the leader of three frozen for 6 s", 11.5) as strike:
+        strike.begins()
+        leader.freeze()
+        await asyncio.sleep(6)
+        leader.thaw()
+        strike.ends()
+
+
+async def test_quorum_of_etcd_lost(clustered_arena: tuple[Arena, EtcdCluster]) -> None:
+    arena, cluster = clustered_arena
+    down = cluster.members[:2]
+    async with arena.row("etcd: two of three killed, back after 10 s", 12) as strike:
+        strike.begins()
+        for member in down:
+            member.kill()
+        await asyncio.sleep(10)
+        await asyncio.to_thread(cluster.start)
+        strike.ends()
+
+
+async def test_journals_disk_full(small_disk_arena: Arena, small_disk: SmallDisk) -> None:
+    arena = small_disk_arena
+    async with arena.row("PostgreSQL: the journal's disk full for 5 s", 16) as strike:
+        strike.begins()
+
+        async def refused() -> bool:
+            """What is left within the tables' own files may hold some more; then nothing goes in."""
+            small_disk.fill()
+            try:
+                await arena.client.submit("x" * 100_000, roles=list(ROLES))
+            except ResourceExhausted as error:
+                return bool(error.retry_delay)
+            except ArchonError:
+                pass
+            return False
+
+        await eventually(refused, 20)
+        await asyncio.sleep(5)
+        small_disk.make_room()
+        strike.ends()
