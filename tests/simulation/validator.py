@@ -3,48 +3,62 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+from archon.api.orchestrator.v1 import run_pb2
 from archon_mesh.core.run import RunState, decide, open_effects
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run.codec import decode_inputs
 from archon_mesh.core.run.common import TaskState
-from archon_services.orchestrator.convert import event_from_proto, seconds
+from archon_services.orchestrator.convert import event_from_proto, fold_journal, seconds
 from archon_services.orchestrator.journal import MemoryJournal
-from tests.simulation.check import Book, Check, Execution, Violation, must
+from tests.simulation.check import Check, Execution, Violation, must
 
-__all__ = ["Violation", "must", "validate_run"]
+__all__ = ["Violation", "must", "validate_journal", "validate_run"]
 
 
 async def validate_run(journal: MemoryJournal, run_id: str, check: Check) -> RunState:
-    """Lines 1 to 4, 6, 8 to 11 and 13 over one run's journal."""
+    """Lines 1 to 4, 6 to 11 and 13 over one run of the simulation."""
     book = check.books[run_id]
-    protos = book.protos
     must("V2", await journal.events(run_id, 0, 100_000) == book.events, "another journal than the one that was written")
-    must("V2", [e.seq for e in protos] == list(range(1, len(protos) + 1)), "the sequence has gaps")
-    events = [event_from_proto(e) for e in protos]
-    times = [seconds(e) for e in protos]
-    must("V1", isinstance(events[0], ev.Submitted) and sum(isinstance(e, ev.Submitted) for e in events) == 1)
-    must("V1", isinstance(events[-1], ev.RunEnded), f"run {run_id} never ended: {events[-3:]}")
-    must("V1", sum(isinstance(e, ev.RunEnded) for e in events) == 1, "it ended twice")
-    _attempts(events)
-    _epochs(book)
-    if book.state.failure is not None and book.state.failure.reason == "QUARANTINED":
-        return book.state  # D14: nobody looked into it
-    run = await _decided_again(journal, run_id, events, times, check)
-    if run.state is TaskState.COMPLETED:
-        for task in run.roots():
-            must("V8", task.result_seq > 0, f"{task.task_id} has no result in a completed run")
-    must("V7", all(task.ended for task in run.tasks.values()), f"run {run_id} ended before its tasks")
-    must("V13", not open_effects(run), f"run {run_id} has ended, and something is to be done")
-    budget = run.submission.budget if run.submission else None
-    if budget is not None and budget.tokens:
-        must("V13", run.spent.tokens <= budget.tokens, f"{run.spent} of {budget} were spent")
-    _redone(events, [e for e in check.ledger if e.task_id.split(".")[0] == run_id])
+    inputs = await journal.inputs(run_id)
+    check.inputs += sum(len(decode_inputs(data)[0]) for _, data in inputs)
+    run = validate_journal(book.protos, inputs, [e for e in check.ledger if e.task_id.split(".")[0] == run_id])
+    must("V6", book.state == run and open_effects(book.state) == open_effects(run), "fold and live differ")
     return run
 
 
-def _attempts(events: list[Any]) -> None:
+def validate_journal(
+    protos: Sequence[run_pb2.RunEvent], inputs: Sequence[tuple[int, bytes]], ledger: Iterable[Execution]
+) -> RunState:
+    """The same lines over what a journal holds of one run, and what agents executed of it; whoever wrote them."""
+    must("V2", [e.seq for e in protos] == list(range(1, len(protos) + 1)), "the sequence has gaps")
+    events = [event_from_proto(e) for e in protos]
+    must("V1", bool(events), "there is no event")
+    must("V1", isinstance(events[0], ev.Submitted) and sum(isinstance(e, ev.Submitted) for e in events) == 1)
+    must("V1", isinstance(events[-1], ev.RunEnded), f"run {protos[0].run_id} never ended: {events[-3:]}")
+    must("V1", sum(isinstance(e, ev.RunEnded) for e in events) == 1, "it ended twice")
+    _attempts(events)
+    _epochs(protos)
+    folded = fold_journal(protos)
+    if folded.failure is not None and folded.failure.reason == "QUARANTINED":
+        return folded  # D14: nobody looked into it
+    run = _decided_again(inputs, events, [seconds(e) for e in protos])
+    must("V6", folded == run and open_effects(folded) == open_effects(run), "folded and decided again differ")
+    if run.state is TaskState.COMPLETED:
+        for task in run.roots():
+            must("V8", task.result_seq > 0, f"{task.task_id} has no result in a completed run")
+    must("V7", all(task.ended for task in run.tasks.values()), f"run {protos[0].run_id} ended before its tasks")
+    must("V13", not open_effects(run), f"run {protos[0].run_id} has ended, and something is to be done")
+    budget = run.submission.budget if run.submission else None
+    if budget is not None and budget.tokens:
+        must("V13", run.spent.tokens <= budget.tokens, f"{run.spent} of {budget} were spent")
+    _redone(events, ledger)
+    return run
+
+
+def _attempts(events: Sequence[Any]) -> None:
     current: dict[str, int] = defaultdict(int)
     ended: dict[str, bool] = defaultdict(lambda: True)
     results: set[str] = set()
@@ -91,9 +105,9 @@ def _attempts(events: list[Any]) -> None:
                 done.add(event.role)
 
 
-def _epochs(book: Book) -> None:
+def _epochs(protos: Iterable[run_pb2.RunEvent]) -> None:
     highest = 0
-    for proto in book.protos:
+    for proto in protos:
         epoch = {"submitted": proto.submitted.epoch, "claimed": proto.claimed.epoch}.get(
             proto.WhichOneof("event") or "", proto.task.epoch
         )
@@ -102,27 +116,22 @@ def _epochs(book: Book) -> None:
             highest = max(highest, epoch)
 
 
-async def _decided_again(
-    journal: MemoryJournal, run_id: str, events: list[Any], times: list[float], check: Check
-) -> RunState:
-    """V6: deciding the stored inputs again gives the stored events, and folding gives the same state."""
+def _decided_again(inputs: Iterable[tuple[int, bytes]], events: Sequence[Any], times: Sequence[float]) -> RunState:
+    """V6: deciding the stored inputs again gives the stored events; the state after them."""
     run = RunState()
-    for last_seq, data in await journal.inputs(run_id):
+    for last_seq, data in inputs:
         must("V6", run.last_seq == last_seq, f"inputs at {last_seq}, folded {run.last_seq}")
         given, now = decode_inputs(data)
-        check.inputs += len(given)
         for one in given:
             for event in decide(run, one, now):
                 fits = run.last_seq < len(events) and event == events[run.last_seq]
                 must("V6", fits, f"decided {event}, stored {events[run.last_seq : run.last_seq + 1]}")
                 must("V6", now == times[run.last_seq], "another time")
                 run.apply(events[run.last_seq], now)
-    folded = check.books[run_id].state
-    must("V6", folded == run and open_effects(folded) == open_effects(run), "fold and live differ")
     return run
 
 
-def _redone(events: list[Any], ledger: list[Execution]) -> None:
+def _redone(events: Sequence[Any], ledger: Iterable[Execution]) -> None:
     """V4: a second finished execution needs a journaled end of the first attempt before its dispatch."""
     finished: dict[str, set[int]] = defaultdict(set)
     for execution in ledger:
