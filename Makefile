@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 RUN := $(BIN)/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo up down test test-unit test-integration test-e2e simulate failures bench soak tools test-interop check format lint types floors drift buf \
+.PHONY: help demo up down test test-unit test-integration test-e2e simulate failures bench bench-postgres soak tools test-interop check format lint types floors drift buf \
         buf-baseline gates protos hooks clean
 
 help: ## this list
@@ -64,6 +64,9 @@ simulate: $(VENV)/.dev ## engine and driver under faults in virtual time: make s
 ROUNDS ?= 5
 bench: $(VENV)/.dev ## the pipeline against a floor in the same run, as ratios; and the cost of one append, by part
 	@$(RUN) -m tests.bench.pipeline --rounds $(ROUNDS)
+
+bench-postgres: $(VENV)/.dev ## the pipeline with two orchestrators on PostgreSQL, against one on SQLite
+	@$(RUN) -m tests.bench.replicas --rounds $(ROUNDS)
 
 MINUTES ?= 60
 soak: $(VENV)/.dev ## a mesh under load whose agents are killed in turn: it must neither lose nor grow (make soak MINUTES=60)

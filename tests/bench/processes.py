@@ -60,9 +60,10 @@ class Processes:
         return registry
 
     def orchestrator(self, registry: str, journal: str) -> str:
-        """One whose journal is `memory`, `normal` or `full`."""
-        path = "memory" if journal == "memory" else str(self._home / f"{journal}.db")
-        sync = "full" if journal == "memory" else journal
+        """One whose journal is `memory`, `normal`, `full`, or at the address of a database."""
+        in_file = journal in ("normal", "full")
+        path = str(self._home / f"{journal}.db") if in_file else journal
+        sync = journal if in_file else "full"
         environment = {"ARCHON_REGISTRY": registry, "ARCHON_MEMORY": "", "ARCHON_LOG_LEVEL": "warning"}
         return self.start("archon_services.orchestrator", ARCHON_JOURNAL=path, ARCHON_JOURNAL_SYNC=sync, **environment)
 
