@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import contextvars
+import functools
 import inspect
 import logging
 import threading
@@ -20,6 +20,7 @@ from archon.api.agent.v1 import agent_pb2, session_pb2
 from archon.api.common.v1 import common_pb2
 from archon.errors import ArchonError, DeadlineExceeded, FrameTooLarge, Internal, OperationCancelled
 from archon.frames import Channel, FrameQueue, check_size
+from archon.threads import on_thread
 
 if TYPE_CHECKING:
     from archon.agent.table import TaskTable
@@ -122,7 +123,7 @@ class HeldTask:
         with context.serving(call):
             if inspect.iscoroutinefunction(handler):
                 return await handler(self._task)
-            self._thread = _on_thread(handler, self._task)
+            self._thread = on_thread(functools.partial(handler, self._task), f"task-{self._task.task_id}")
             answer, error = await asyncio.shield(self._thread)
             if error is not None:
                 raise error
@@ -277,23 +278,3 @@ class _Link:
 
     async def reserve(self, wanted: common_pb2.Budget) -> session_pb2.BudgetGrant:
         return await self._held.questions.reserve(wanted)
-
-
-def _on_thread(handler: Handler, task: TaskContext) -> asyncio.Future[tuple[object, BaseException | None]]:
-    """What a plain function returned or raised. A thread of its own and none of a pool: a handler that never ends must
-    hold up neither other tasks nor the end of the process."""
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[tuple[object, BaseException | None]] = loop.create_future()
-    carried = contextvars.copy_context()
-
-    def run() -> None:
-        outcome: tuple[object, BaseException | None]
-        try:
-            outcome = carried.run(handler, task), None
-        except BaseException as error:  # noqa: BLE001 - raised again in the loop
-            outcome = None, error
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(done.set_result, outcome)
-
-    threading.Thread(target=run, name=f"task-{task.task_id}", daemon=True).start()
-    return done

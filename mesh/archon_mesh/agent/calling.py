@@ -1,0 +1,161 @@
+"""The tool calls of one reply: all at once, each with its hooks, none able to harm another."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from archon.errors import ArchonError
+from archon_mesh.agent import events
+from archon_mesh.agent.asking import of_run
+from archon_mesh.agent.errors import ToolPolicyViolation
+from archon_mesh.agent.hooks import HookContext, HookDecision, HookEvent
+from archon_mesh.agent.middleware import Hooks
+from archon_mesh.agent.state import AgentState, acting, new_id
+from archon_mesh.core.messages import ChatMessage, ToolCall
+from archon_mesh.core.tool_messages import tool_answer, tool_failure
+from archon_mesh.tools.engine import parsed
+from archon_mesh.tools.image import Image
+from archon_mesh.tools.result import ToolResult
+
+MAX_RETRIES: Final = 3
+"""So often a hook may have one call made again; then its result stands."""
+
+
+@dataclass(slots=True)
+class _Done:
+    result: ToolResult
+    answer: str | None = None
+    """What a hook stopped the run with."""
+
+
+class ToolTurn:
+    """One per run."""
+
+    def __init__(self, state: AgentState, hooks: Hooks) -> None:
+        self._state = state
+        self._hooks = hooks
+
+    async def carry_out(self, calls: Sequence[ToolCall]) -> str | None:
+        """Appends a message per call to the history, in their order. The run's answer where a hook has stopped it, or
+        a tool succeeded that ends it. Where this ends before the calls do, they are cancelled, and the history says
+        so."""
+        done: list[_Done | None] = [None] * len(calls)
+
+        async def one(number: int, call: ToolCall) -> None:
+            done[number] = await self._one(call)
+
+        try:
+            if len(calls) == 1:
+                await one(0, calls[0])
+            else:
+                async with asyncio.TaskGroup() as group:
+                    for number, call in enumerate(calls):
+                        group.create_task(one(number, call), name=f"tool {call.name}")
+        except BaseExceptionGroup as errors:
+            raise errors.exceptions[0] from None
+        finally:
+            self._state.history.extend(
+                _as_message(call, made.result if made else ToolResult.error("cancelled before it was done"))
+                for call, made in zip(calls, done, strict=True)
+            )
+        for call, made in zip(calls, done, strict=True):
+            if made is not None and made.answer is not None:
+                return made.answer
+            if made is not None and made.result.ok and call.name in self._state.agent.exit_on_success:
+                return made.result.text
+        return None
+
+    async def _one(self, call: ToolCall) -> _Done:
+        state = self._state
+        await self._tell_call(call)
+        with acting(state):
+            made = await self._with_hooks(call)
+        if state.emitter.listeners:
+            await self._tell_result(call, made.result)
+        return made
+
+    async def _with_hooks(self, call: ToolCall) -> _Done:
+        hooks = self._hooks
+        try:
+            arguments = dict(parsed(call.arguments_json))
+        except ArchonError as error:
+            return await self._after(call, {}, ToolResult.error(str(error), error=error), 0)
+        if HookEvent.BEFORE_TOOL in hooks:
+            seen = self._seen(HookEvent.BEFORE_TOOL, call, arguments)
+            outcome = await hooks.run(seen)
+            if outcome.decision is HookDecision.STOP:
+                return _Done(outcome.value if isinstance(outcome.value, ToolResult) else ToolResult(outcome.value))
+            arguments = seen.arguments
+        return await self._after(call, arguments, await self._execute(call, arguments), 0)
+
+    async def _execute(self, call: ToolCall, arguments: dict[str, object]) -> ToolResult:
+        state = self._state
+        try:
+            state.agent.policy.use(call.name, state.tool_calls)
+        except ToolPolicyViolation as error:
+            return ToolResult.error(str(error), error=error)
+        return await state.agent.engine.execute_tool_call(call.name, arguments, agent_state=state)
+
+    async def _after(self, call: ToolCall, arguments: dict[str, object], result: ToolResult, retries: int) -> _Done:
+        """Hooks on an error, where it is one; then those after every call."""
+        for event in (HookEvent.TOOL_ERROR, HookEvent.AFTER_TOOL):
+            if event not in self._hooks or (event is HookEvent.TOOL_ERROR and result.ok):
+                continue
+            seen = self._seen(event, call, arguments, result)
+            outcome = await self._hooks.run(seen)
+            if outcome.decision is HookDecision.RETRY and retries < MAX_RETRIES:
+                return await self._after(call, arguments, await self._execute(call, arguments), retries + 1)
+            if outcome.decision is HookDecision.STOP:
+                return _Done(result, str(outcome.value))
+            result = seen.tool_result or result
+        return _Done(result)
+
+    def _seen(
+        self, event: HookEvent, call: ToolCall, arguments: dict[str, object], result: ToolResult | None = None
+    ) -> HookContext:
+        error = result.metadata.get("error") if result is not None else None
+        return HookContext(
+            event,
+            self._state.agent,
+            self._state,
+            tool_call=call,
+            arguments=arguments,
+            tool_result=result,
+            error=error if isinstance(error, BaseException) else None,
+        )
+
+    async def _tell_call(self, call: ToolCall) -> None:
+        emitter = self._state.emitter
+        if not emitter.listeners:
+            return
+        about = of_run(self._state)
+        await emitter.emit(events.ToolCallStart(tool_call_id=call.id, tool_call_name=call.name, **about))
+        if call.arguments_json:
+            await emitter.emit(events.ToolCallArgs(tool_call_id=call.id, delta=call.arguments_json, **about))
+        await emitter.emit(events.ToolCallEnd(tool_call_id=call.id, **about))
+
+    async def _tell_result(self, call: ToolCall, result: ToolResult) -> None:
+        emitter, about = self._state.emitter, of_run(self._state)
+        told = events.ToolCallResult(
+            tool_call_id=call.id, message_id=new_id(), content=result.text, status=result.status, **about
+        )
+        await emitter.emit(told)
+        for image in Image.among(result.content):
+            name = new_id()
+            await emitter.emit(events.ImageMessageStart(message_id=name, media_type=image.media_type, **about))
+            await emitter.emit(events.ImageMessageContent(message_id=name, delta=image.data, **about))
+            await emitter.emit(events.ImageMessageEnd(message_id=name, **about))
+
+
+def _as_message(call: ToolCall, result: ToolResult) -> ChatMessage:
+    """As the model reads it."""
+    if result.ok:
+        return tool_answer(call, result.text)
+    error = result.metadata.get("error")
+    if isinstance(error, ArchonError):
+        return tool_failure(call, error.code, error.reason, result.error_message)
+    code = "DEADLINE_EXCEEDED" if result.status == "timeout" else "UNKNOWN"
+    return tool_failure(call, code, code, result.error_message)

@@ -1,0 +1,170 @@
+"""Tools: what a signature becomes, what wrong arguments come to, and that nothing a tool does gets out."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from typing import Any, Literal
+
+import pytest
+
+from archon.errors import AlreadyExists, InvalidArgument, NotFound
+from archon_mesh.tools import Tool, ToolExecutionEngine, ToolRegistry, ToolResult, tool
+
+
+@tool
+def add(a: int, b: int = 1) -> int:
+    """Adds two numbers."""
+    return a + b
+
+
+@tool(name="wait_for", timeout=0.05)
+async def wait(seconds: float, how: Literal["well", "badly"] = "well") -> str:
+    """Waits."""
+    await asyncio.sleep(seconds)
+    return how
+
+
+class Upper(Tool):
+    name = "upper"
+    description = "In capitals."
+    parameters_schema = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
+
+    async def execute(self, **kwargs: Any) -> Any:
+        return ToolResult.success(kwargs["text"].upper(), seen=True)
+
+
+def engine(*tools: Any, **more: Any) -> ToolExecutionEngine:
+    return ToolExecutionEngine(ToolRegistry(tools), **more)
+
+
+def test_a_signature_is_the_schema_and_the_docstring_the_description() -> None:
+    assert (add.name, add.description) == ("add", "Adds two numbers.")
+    assert add.parameters_schema == {
+        "type": "object",
+        "properties": {"a": {"type": "integer"}, "b": {"type": "integer", "default": 1}},
+        "required": ["a"],
+        "additionalProperties": False,
+    }
+    assert wait.parameters_schema["properties"]["how"]["enum"] == ["well", "badly"]
+    assert add(2, 3) == 5, "it is still the function"
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "content"),
+    [
+        ("add", {"a": 2}, 3),
+        ("add", '{"a": 2, "b": "3"}', 5),
+        ("wait_for", {"seconds": 0.0, "how": "badly"}, "badly"),
+        ("upper", {"text": "ab"}, "AB"),
+    ],
+)
+async def test_a_call_gives_the_tools_value(name: str, arguments: Any, content: Any) -> None:
+    result = await engine(add, wait, Upper()).execute_tool_call(name, arguments)
+    assert (result.ok, result.content) == (True, content)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "why"),
+    [
+        ("add", {"b": 2}, "a: Field required"),
+        ("add", {"a": 1, "c": 2}, "c: Extra inputs"),
+        ("add", {"a": "x"}, "a: Input should be a valid integer"),
+        ("add", "{", "the arguments are no JSON"),
+        ("add", "[1]", "a JSON object is wanted"),
+        ("add", "[" * 100_000, "the arguments are no JSON"),
+        ("upper", {}, "'text' is a required property"),
+        ("upper", {"text": 1}, "text: 1 is not of type 'string'"),
+        ("nothing", {}, "there is no tool 'nothing'; known are: add, upper"),
+    ],
+)
+async def test_what_is_wrong_with_a_call_is_its_result(name: str, arguments: Any, why: str) -> None:
+    result = await engine(add, Upper()).execute_tool_call(name, arguments)
+    assert result.status == "error"
+    assert why in result.error_message
+
+
+async def test_a_tool_that_takes_too_long_is_a_result_with_status_timeout_and_no_exception() -> None:
+    result = await engine(wait).execute_tool_call("wait_for", {"seconds": 5})
+    assert (result.status, result.error_message) == ("timeout", "no answer within 0.05 s")
+    slow = await engine(wait).execute_tool_call("wait_for", {"seconds": 0.06}, timeout_seconds=1)
+    assert slow.ok
+
+
+async def test_a_tools_own_timeout_error_is_an_error() -> None:
+    @tool
+    async def impatient() -> None:
+        """Raises."""
+        raise TimeoutError("its own")
+
+    result = await engine(impatient).execute_tool_call("impatient", {})
+    assert (result.status, result.error_message) == ("error", "TimeoutError: its own")
+
+
+async def test_a_plain_function_runs_on_a_thread_and_blocks_nobody() -> None:
+    @tool
+    def block() -> str:
+        """Sleeps."""
+        time.sleep(0.2)
+        return threading.current_thread().name
+
+    run = engine(block)
+    began = time.monotonic()
+    results = await asyncio.gather(*(run.execute_tool_call("block", {}) for _ in range(50)))
+    assert {one.content for one in results} == {"tool-block"}
+    assert time.monotonic() - began < 2, "fifty of them at once"
+
+
+async def test_a_tool_that_is_cancelled_is_cancelled_at_once() -> None:
+    ended = asyncio.Event()
+
+    @tool
+    async def long() -> None:
+        """Waits."""
+        try:
+            await asyncio.sleep(60)
+        finally:
+            ended.set()
+
+    call = asyncio.create_task(engine(long).execute_tool_call("long", {}))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    assert ended.is_set()
+
+
+def test_a_registry_keeps_its_order_and_says_what_is_wrong() -> None:
+    registry = ToolRegistry([add, Upper()])
+    assert [one.name for one in registry.list_tools()] == ["add", "upper"]
+    with pytest.raises(AlreadyExists, match="add"):
+        registry.register_tool(add)
+    with pytest.raises(InvalidArgument, match="is no tool"):
+        registry.register_tool(3)  # type: ignore[arg-type]
+    with pytest.raises(NotFound, match="known are: add, upper"):
+        registry.get_tool("x")
+
+
+def test_a_function_that_no_model_could_call_is_no_tool() -> None:
+    with pytest.raises(InvalidArgument, match="must be one that can be given by name"):
+        tool(name="many")(lambda *many: None)
+    with pytest.raises(InvalidArgument, match="needs a name"):
+        tool(name="not a name")(lambda: None)
+
+
+async def test_the_agents_state_is_handed_over_and_no_model_sees_it() -> None:
+    @tool
+    def whose(agent_state: Any, loud: bool = False) -> Any:
+        """Says whose."""
+        return agent_state
+
+    assert list(whose.parameters_schema["properties"]) == ["loud"]
+    assert (await engine(whose).execute_tool_call("whose", {}, agent_state="mine")).content == "mine"
+    refused = await engine(whose).execute_tool_call("whose", {"agent_state": "forged"}, agent_state="mine")
+    assert refused.status == "error"
+
+
+def test_a_value_reads_as_text_or_as_json() -> None:
+    assert [ToolResult(value).text for value in ("a", {"b": 1}, None, [1, "ü"])] == ["a", '{"b": 1}', "", '[1, "ü"]']
