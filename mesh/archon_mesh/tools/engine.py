@@ -75,4 +75,5 @@ def parsed(arguments: Mapping[str, Any] | str | None) -> Mapping[str, Any]:
 
 def _failed(tool: Tool, error: Exception) -> ToolResult:
     _log.warning("tool %s failed: %s: %s", tool.name, type(error).__name__, error)
-    return ToolResult.error(f"{type(error).__name__}: {error}", error=error)
+    said = str(error) if isinstance(error, ArchonError) else f"{type(error).__name__}: {error}"
+    return ToolResult.error(said, error=error)
