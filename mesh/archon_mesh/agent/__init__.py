@@ -8,7 +8,7 @@ from archon_mesh.agent.hooks import HookContext, HookDecision, HookEvent, Outcom
 from archon_mesh.agent.middleware import Middleware
 from archon_mesh.agent.params import ModelParams
 from archon_mesh.agent.policy import ToolPolicy
-from archon_mesh.agent.state import AgentState, Phase, get_context
+from archon_mesh.agent.state import AgentState, Phase, Place, get_context, get_place
 from archon_mesh.agent.storage import GlobalStorage
 from archon_mesh.agent.subagents import call_sub_agent, subagent
 
@@ -28,11 +28,13 @@ __all__ = [
     "ModelParams",
     "Outcome",
     "Phase",
+    "Place",
     "SubAgentNotFoundError",
     "ToolPolicy",
     "call_sub_agent",
     "fail",
     "get_context",
+    "get_place",
     "go_on",
     "retry",
     "stop",

@@ -158,10 +158,15 @@ class Agent:
             yield
 
     def forked(self) -> Agent:
-        """A copy that shares everything with it but its history, its session and its turn."""
+        """A copy with the same model, tools, sub-agents and hooks, and a fork of its history, in no session; what is
+        registered with one of them from here on the other doesn't have."""
         twin = copy.copy(self)
         twin.history, twin.session_manager = self.history.copy(), None
         twin._turn, twin.state = asyncio.Lock(), None
+        twin.registered = list(self.registered)
+        twin.tools = self.tools.copy()
+        twin.engine = ToolExecutionEngine(twin.tools, timeout=self.config.tool_timeout)
+        twin.subagents = self.subagents.copy(twin)
         return twin
 
     # What it is made of --------------------------------------------------------------------------------------------

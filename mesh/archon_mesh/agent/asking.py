@@ -70,7 +70,7 @@ class ModelTurn:
             await said.end()
         if reply is None:
             raise Unavailable("the model's stream was cut off before the reply was complete")
-        if self._hooks.streams:
+        if text and self._hooks.streams:
             reply = replace(reply, text="".join(text))
         if not text and reply.text:
             await said.text(reply.text)

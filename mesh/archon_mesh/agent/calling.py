@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from archon.errors import ArchonError
+from archon.errors import ArchonError, BudgetExhausted, OperationCancelled
 from archon_mesh.agent import events
 from archon_mesh.agent.asking import of_run
 from archon_mesh.agent.errors import ToolPolicyViolation
 from archon_mesh.agent.hooks import HookContext, HookDecision, HookEvent
 from archon_mesh.agent.middleware import Hooks
-from archon_mesh.agent.state import AgentState, acting, new_id
+from archon_mesh.agent.state import AgentState, calling, new_id
 from archon_mesh.core.messages import ChatMessage, ToolCall
 from archon_mesh.core.tool_messages import tool_answer, tool_failure
 from archon_mesh.tools.engine import parsed
@@ -22,6 +22,10 @@ from archon_mesh.tools.result import ToolResult
 
 MAX_RETRIES: Final = 3
 """So often a hook may have one call made again; then its result stands."""
+
+
+_ENDS: Final = (OperationCancelled, BudgetExhausted)
+"""What ends the run, whichever tool it befell: no model can do anything about it."""
 
 
 @dataclass(slots=True)
@@ -45,7 +49,7 @@ class ToolTurn:
         done: list[_Done | None] = [None] * len(calls)
 
         async def one(number: int, call: ToolCall) -> None:
-            done[number] = await self._one(call)
+            done[number] = await self._one(call, number + 1)
 
         try:
             if len(calls) == 1:
@@ -68,10 +72,10 @@ class ToolTurn:
                 return made.result.text
         return None
 
-    async def _one(self, call: ToolCall) -> _Done:
+    async def _one(self, call: ToolCall, number: int) -> _Done:
         state = self._state
         await self._tell_call(call)
-        with acting(state):
+        with calling(state, number):
             made = await self._with_hooks(call)
         if state.emitter.listeners:
             await self._tell_result(call, made.result)
@@ -97,7 +101,11 @@ class ToolTurn:
             state.agent.policy.use(call.name, state.tool_calls)
         except ToolPolicyViolation as error:
             return ToolResult.error(str(error), error=error)
-        return await state.agent.engine.execute_tool_call(call.name, arguments, agent_state=state)
+        result = await state.agent.engine.execute_tool_call(call.name, arguments, agent_state=state)
+        cause = result.metadata.get("error")
+        if isinstance(cause, _ENDS):
+            raise cause
+        return result
 
     async def _after(self, call: ToolCall, arguments: dict[str, object], result: ToolResult, retries: int) -> _Done:
         """Hooks on an error, where it is one; then those after every call."""

@@ -22,15 +22,24 @@ LAST_STEP: Final = (
 )
 
 
-async def execute(state: AgentState, query: Sequence[ChatMessage], hooks: Hooks) -> str:
-    """The final answer. Raises IterationLimit, what the model raises, and what hooks fail it with."""
+async def execute(
+    state: AgentState, query: Sequence[ChatMessage], hooks: Hooks, turns: Sequence[ChatMessage] = ()
+) -> str:
+    """The final answer. `turns` are what an earlier attempt at the same query came to, the calls of the last reply
+    still to be carried out: it goes on from there. Raises IterationLimit, what the model raises, and what hooks fail it
+    with."""
     agent = state.agent
     outcome = await hooks.run(HookContext(HookEvent.BEFORE_AGENT, agent, state))
     if outcome.decision is HookDecision.STOP:
         return str(outcome.value)
-    state.history.extend(query)
+    state.history.extend([*query, *turns])
     tools = ToolTurn(state, hooks)
-    for iteration in range(1, state.max_iterations + 1):
+    state.current_iteration = sum(one.role == "assistant" for one in turns)
+    if turns and turns[-1].tool_calls:
+        answer = await tools.carry_out(turns[-1].tool_calls)
+        if answer is not None:
+            return answer
+    for iteration in range(state.current_iteration + 1, state.max_iterations + 1):
         await agent.gate(state)
         state.current_iteration = iteration
         state.phase = Phase.THINKING

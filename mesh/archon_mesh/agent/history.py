@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 from archon_mesh.core.messages import ChatMessage
-
-RUN: Final = "run_id"
-"""The metadata of a message that says which run it came with."""
 
 
 class HistoryKeeper(Protocol):
@@ -80,7 +77,7 @@ class HistoryList(list[ChatMessage]):
 
     def undo(self, run_id: str) -> int:
         """Takes back what came with a run, in the session too. How many messages that were here."""
-        kept = [message for message in self if message.metadata.get(RUN) != run_id]
+        kept = [message for message in self if message.run_id != run_id]
         gone = len(self) - len(kept)
         self[:] = kept
         if self.session_manager is not None:
@@ -104,9 +101,7 @@ class HistoryList(list[ChatMessage]):
 
     def _marked(self, message: ChatMessage) -> ChatMessage:
         """With the run that it came with, unless it has one."""
-        if not self.run_id or RUN in message.metadata:
-            return message
-        return replace(message, metadata={**message.metadata, RUN: self.run_id})
+        return message if message.run_id or not self.run_id else replace(message, run_id=self.run_id)
 
     def _tell(self, added: list[ChatMessage]) -> None:
         if self.session_manager is not None and added:

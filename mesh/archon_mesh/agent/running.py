@@ -27,9 +27,14 @@ MAX_DEPTH: Final = 10
 
 
 async def run_query(
-    agent: Agent, message: str | Sequence[ChatMessage], context: Mapping[str, Any], emitter: Emitter
+    agent: Agent,
+    message: str | Sequence[ChatMessage],
+    context: Mapping[str, Any],
+    emitter: Emitter,
+    turns: Sequence[ChatMessage] = (),
 ) -> str:
-    """The answer. An agent that is called by a tool, a hook or a sub-agent of another is part of that one's run."""
+    """The answer. `turns`: see execute. An agent that is called by a tool, a hook or a sub-agent of another is part of
+    that one's run."""
     parent = current_state()
     above = list(parent.lineage()) if parent is not None else []
     if any(one.agent is agent for one in above):
@@ -45,7 +50,7 @@ async def run_query(
         history.update_context(state.run_id, state.root_run_id, agent.name)
         agent.state = state
         with acting(state):
-            return await _query(state, message)
+            return await _query(state, message, turns)
 
 
 async def _history(agent: Agent, stack: AsyncExitStack) -> HistoryList:
@@ -84,11 +89,11 @@ def _state(
     )
 
 
-async def _query(state: AgentState, message: str | Sequence[ChatMessage]) -> str:
+async def _query(state: AgentState, message: str | Sequence[ChatMessage], turns: Sequence[ChatMessage]) -> str:
     hooks = state.agent.hooks()
     state.phase = Phase.EXECUTING
     try:
-        answer = await _answered(state, message, hooks)
+        answer = await _answered(state, message, hooks, turns)
     except BaseException as error:
         state.phase = Phase.ERROR
         _close_calls(state.history)
@@ -104,7 +109,9 @@ async def _query(state: AgentState, message: str | Sequence[ChatMessage]) -> str
     return answer
 
 
-async def _answered(state: AgentState, message: str | Sequence[ChatMessage], hooks: Hooks) -> str:
+async def _answered(
+    state: AgentState, message: str | Sequence[ChatMessage], hooks: Hooks, turns: Sequence[ChatMessage]
+) -> str:
     query = _messages(message)
     start = HookContext(HookEvent.QUERY_START, state.agent, state, value=query[-1].content)
     outcome = await hooks.run(start)
@@ -114,7 +121,7 @@ async def _answered(state: AgentState, message: str | Sequence[ChatMessage], hoo
         return str(outcome.value)
     if outcome.value is not None:
         query[-1] = ChatMessage("user", outcome.value)
-    answer = await execute(state, query, hooks)
+    answer = await execute(state, query, hooks, turns)
     for event in (HookEvent.AFTER_AGENT, HookEvent.QUERY_END):
         if event in hooks:
             seen = HookContext(event, state.agent, state, value=answer)

@@ -92,6 +92,36 @@ def acting(state: AgentState) -> Iterator[None]:
         _current.reset(token)
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where in its run a tool call stands, both from 1: the same in every attempt that takes the same course."""
+
+    iteration: int
+    number: int
+
+
+_place: ContextVar[Place | None] = ContextVar("archon_place", default=None)
+
+
+def get_place() -> Place:
+    """Of the tool call that this code carries out. Raises FailedPrecondition outside of one."""
+    place = _place.get()
+    if place is None:
+        raise FailedPrecondition("no tool is called here")
+    return place
+
+
+@contextmanager
+def calling(state: AgentState, number: int) -> Iterator[None]:
+    """Within the block the code is that agent's call of that number in its turn."""
+    token = _place.set(Place(state.current_iteration, number))
+    try:
+        with acting(state):
+            yield
+    finally:
+        _place.reset(token)
+
+
 def new_id() -> str:
     """For an agent or a run."""
     return uuid.uuid4().hex

@@ -19,8 +19,14 @@ A = TypeVar("A", bound="type[Agent]")
 
 PARAMETERS: Mapping[str, Any] = {
     "type": "object",
-    "properties": {"message": {"type": "string", "description": "what the agent is to do, with all that it must know"}},
-    "required": ["message"],
+    "properties": {
+        "task": {
+            "type": "string",
+            "pattern": r"\S",
+            "description": "what the agent is to do, with all that it must know",
+        }
+    },
+    "required": ["task"],
     "additionalProperties": False,
 }
 
@@ -84,7 +90,7 @@ class SubAgentTool(Tool):
 
     async def execute(self, **kwargs: Any) -> str:
         """Its answer."""
-        return await self.call(kwargs["message"], kwargs["agent_state"])
+        return await self.call(kwargs["task"], kwargs["agent_state"])
 
     async def call(self, message: str, caller: AgentState) -> str:
         """As `execute`."""
@@ -122,6 +128,12 @@ class SubAgents:
         tool = SubAgentTool(key, callee, bool(stateless), self._room)
         self._owner.tools.register_tool(tool)
         self.by_key[key] = tool
+
+    def copy(self, owner: Agent) -> SubAgents:
+        """The same ones, for a fork of their owner; how many may run at once is counted together."""
+        twin = SubAgents(owner, 1)
+        twin._room, twin.by_key = self._room, dict(self.by_key)
+        return twin
 
     def get(self, key: str) -> SubAgentTool:
         """Raises SubAgentNotFoundError, which lists the keys."""

@@ -22,7 +22,8 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class ChatMessage:
-    """One message of a conversation. `metadata` is for the framework and never sent to a model."""
+    """One message of a conversation. `metadata` is for the framework and never sent to a model; `run_id` is the agent's
+    run that it came with, where there is one."""
 
     role: Literal["system", "user", "assistant", "tool"]
     content: str = ""
@@ -30,6 +31,7 @@ class ChatMessage:
     tool_call_id: str | None = None
     name: str | None = None
     metadata: Mapping[str, object] = field(default_factory=dict)
+    run_id: str = field(default="", compare=False)
 
 
 def with_shared_context(messages: Sequence[ChatMessage], items: Iterable[MemoryItem]) -> list[ChatMessage]:

@@ -1,8 +1,9 @@
-"""A role, played by a model, behind an AgentServer."""
+"""An agent of the runtime as a role of the mesh, behind an AgentServer; and roles of the mesh as its sub-agents."""
 
-from archon_mesh.node.coordinate import coordinate_with
-from archon_mesh.node.handler import answer_with, messages_for
+from archon_mesh.node.mesh_role import mesh_role
+from archon_mesh.node.playing import agent_of, answer_with, play
 from archon_mesh.node.role import Role
 from archon_mesh.node.serve import agent_server, serve
+from archon_mesh.node.task_hooks import get_task
 
-__all__ = ["Role", "agent_server", "answer_with", "coordinate_with", "messages_for", "serve"]
+__all__ = ["Role", "agent_of", "agent_server", "answer_with", "get_task", "mesh_role", "play", "serve"]

@@ -11,8 +11,7 @@ from archon.agent import AgentServer, AgentSettings
 from archon.errors import ArchonError
 from archon.registry import Capability
 from archon_mesh.llm import ModelClient, create_model
-from archon_mesh.node.coordinate import coordinate_with
-from archon_mesh.node.handler import answer_with
+from archon_mesh.node.playing import answer_with
 from archon_mesh.node.role import Role
 
 
@@ -29,7 +28,7 @@ def agent_server(role: Role, model: ModelClient, settings: AgentSettings | None 
         coordinator=role.coordinator,
         tags=dict(role.tags),
         max_tasks=role.max_tasks,
-        handler=coordinate_with(role, model) if role.coordinator else answer_with(role, model),
+        handler=answer_with(role, model),
         settings=settings,
     )
 

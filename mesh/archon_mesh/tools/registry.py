@@ -31,6 +31,12 @@ class ToolRegistry:
         self._specs = None
         return made
 
+    def copy(self) -> ToolRegistry:
+        """Another one of the same tools."""
+        twin = ToolRegistry()
+        twin._tools, twin._specs = dict(self._tools), self._specs
+        return twin
+
     def get_tool(self, name: str) -> Tool:
         """Raises NotFound, which lists the names that there are."""
         found = self._tools.get(name)

@@ -15,12 +15,13 @@ from archon.errors import ArchonError, Internal, InvalidArgument, Unavailable
 from archon_mesh.core.messages import ChatMessage
 from archon_mesh.llm import ModelChunk, ModelReply, ModelRequest, Usage, create_model
 from archon_mesh.llm.offline_tasks import task_of
-from archon_mesh.node import Role, answer_with, messages_for
+from archon_mesh.node import Role, answer_with
 from archon_services.agents.coordinator import ROLE as COORDINATOR
 from archon_services.agents.designer import ROLE as DESIGNER
 from archon_services.agents.implementer import ROLE as IMPLEMENTER
 from archon_services.agents.requirements import ROLE as REQUIREMENTS
 from tests.support.fake_link import FakeLink
+from tests.support.scripted_model import ScriptedModel, says
 
 POET = Role("poet", "You are a poet.", temperature=0.5, max_tokens=40)
 
@@ -68,8 +69,15 @@ class Model:
 CONTEXT = [("requirements", "R1. It must rhyme."), ("designer", "C1. Rhymer"), ("critic", "")]
 
 
-def test_each_context_item_is_one_system_message_in_the_order_given_between_prompt_and_query() -> None:
-    messages = messages_for(POET, Task("Write a poem.", CONTEXT))
+async def sent(role: Role, task: TaskContext) -> list[ChatMessage]:
+    """What the model is given."""
+    model = ScriptedModel(says("x"))
+    await answer_with(role, model)(task)
+    return list(model.requests[0].messages)
+
+
+async def test_each_context_item_is_one_system_message_in_the_order_given_between_prompt_and_query() -> None:
+    messages = await sent(POET, Task("Write a poem.", CONTEXT))
     assert [(message.role, message.content) for message in messages] == [
         ("system", "You are a poet."),
         ("system", "Shared context from requirements:\nR1. It must rhyme."),
@@ -82,16 +90,15 @@ def test_each_context_item_is_one_system_message_in_the_order_given_between_prom
     assert [message.metadata.get("shared_memory") for message in messages] == [None, True, True, True, None]
 
 
-def test_what_a_coordinating_role_is_told_comes_behind_the_shared_context() -> None:
+async def test_what_a_coordinating_role_is_told_comes_behind_the_shared_context() -> None:
     task = Task("Go.", CONTEXT[:1], awareness="There is a painter too.")
-    messages = messages_for(replace(POET, coordinator=True), task)
+    messages = await sent(replace(POET, coordinator=True), task)
     assert [message.content for message in messages][1:] == [
         "Shared context from requirements:\nR1. It must rhyme.",
         "There is a painter too.",
         "Go.",
     ]
     assert messages[2].metadata == {"orchestrator_awareness": True}
-    assert "There is a painter too." not in [message.content for message in messages_for(POET, task)]
 
 
 async def test_text_is_streamed_and_the_reply_is_the_answer() -> None:
@@ -188,5 +195,5 @@ def test_a_role_that_cannot_be_is_refused(fields: dict[str, object]) -> None:
         Role(**{"name": "poet", "system_prompt": "You are a poet.", **fields})  # type: ignore[arg-type]
 
 
-def test_messages_are_those_that_core_makes() -> None:
-    assert messages_for(POET, Task("Go.")) == [ChatMessage("system", "You are a poet."), ChatMessage("user", "Go.")]
+async def test_messages_are_those_that_core_makes() -> None:
+    assert await sent(POET, Task("Go.")) == [ChatMessage("system", "You are a poet."), ChatMessage("user", "Go.")]

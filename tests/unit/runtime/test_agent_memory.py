@@ -30,7 +30,7 @@ def agent(name: str, model: ScriptedModel, memory: Any, **more: Any) -> Agent:
 
 
 def asks(key: str) -> ModelReply:
-    return says("", ToolCall("c", key, '{"message": "go"}'))
+    return says("", ToolCall("c", key, '{"task": "go"}'))
 
 
 def systems(model: ScriptedModel, request: int = 0) -> list[str]:

@@ -56,7 +56,7 @@ async def test_a_run_with_a_tool_and_an_image_in_the_order_of_ag_ui() -> None:
 async def test_events_of_a_sub_agent_come_too_and_name_the_run_that_called_it() -> None:
     events: list[AgentEvent] = []
     inner = Agent("poet", model=ScriptedModel(says("a verse")))
-    ask = says("", ToolCall("c", "poet", '{"message": "go"}'))
+    ask = says("", ToolCall("c", "poet", '{"task": "go"}'))
     watch = AgentEventsMiddleware("session-1", events.append)
     lead = Agent("lead", model=ScriptedModel(ask, says("done")), sub_agents=[inner], middlewares=[watch])
     await lead.run_async("?")
@@ -101,6 +101,6 @@ async def test_the_same_middleware_in_two_agents_of_a_run_hears_each_event_once(
     events: list[AgentEvent] = []
     watch = AgentEventsMiddleware("s", events.append)
     inner = Agent("poet", model=ScriptedModel(says("a verse")), middlewares=[watch])
-    ask = says("", ToolCall("c", "poet", '{"message": "go"}'))
+    ask = says("", ToolCall("c", "poet", '{"task": "go"}'))
     await Agent("lead", model=ScriptedModel(ask, says("x")), sub_agents=[inner], middlewares=[watch]).run_async("?")
     assert types(events).count("RUN_FINISHED") == 2

@@ -143,7 +143,7 @@ async def test_history_is_kept_from_run_to_run_and_each_message_knows_its_run() 
     await agent.run_async("The capital of Japan?")
     await agent.run_async("Its population?")
     assert [text for _, text in contents(model.requests[1])] == ["The capital of Japan?", "Tokyo", "Its population?"]
-    runs = [message.metadata["run_id"] for message in agent.history]
+    runs = [message.run_id for message in agent.history]
     assert runs[0] == runs[1] != runs[2] == runs[3]
 
 

@@ -17,7 +17,7 @@ from tests.support.scripted_model import ScriptedModel, says
 
 
 def asks(*keys: str, text: str = "do it") -> ModelReply:
-    return says("", *(ToolCall(f"{key}-{n}", key, f'{{"message": "{text}"}}') for n, key in enumerate(keys)))
+    return says("", *(ToolCall(f"{key}-{n}", key, f'{{"task": "{text}"}}') for n, key in enumerate(keys)))
 
 
 def poet(*replies: Any, **more: Any) -> Agent:

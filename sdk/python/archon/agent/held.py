@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from archon import context, status
 from archon.agent.outcome import to_result
 from archon.agent.questions import Questions
-from archon.agent.task import TaskContext, without_payload
+from archon.agent.records import without_payload
+from archon.agent.task import TaskContext
 from archon.agent.values import TaskRejected
 from archon.api.agent.v1 import agent_pb2, session_pb2
 from archon.api.common.v1 import common_pb2

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Mapping, Sequence
@@ -10,14 +9,16 @@ from itertools import count
 from typing import Any, Protocol
 
 from archon.agent.granted import Granted
+from archon.agent.records import call_record
 from archon.agent.values import ContextItem, Delegated, DelegationTarget, checked_checkpoint, clean, text_of
 from archon.api.agent.v1 import agent_pb2, session_pb2
 from archon.api.common.v1 import common_pb2
 from archon.errors import BudgetExhausted, FieldViolation, InvalidArgument
 from archon.status import from_failure
 
-MAX_RECORD_BYTES = 1024 * 1024
 MAX_DELTA_CHARS = 16 * 1024
+MAX_TOLD_BYTES = 64 * 1024
+"""What is larger than that isn't shown as it happens; the record has it."""
 
 
 class Link(Protocol):
@@ -248,18 +249,28 @@ class TaskContext:
         self.usage.estimated |= usage.estimated
         self._granted.settle()
         self.tell_usage()
-        if not self._recording:
-            return
-        record = agent_pb2.CallRecord(
-            kind=agent_pb2.RECORD_KIND_MODEL,
-            usage=usage,
-            target=model,
-            request_json=_json(request),
-            response_json=_json(response),
-        )
-        record.start_time.FromNanoseconds(int(started * 1e9))
-        record.duration.FromNanoseconds(int(seconds * 1e9))
-        self._records.append(record)
+        if self._recording:
+            self._records.append(call_record(agent_pb2.RECORD_KIND_MODEL, model, request, response, started, seconds))
+            self._records[-1].usage.CopyFrom(usage)
+
+    def record_tool_call(self, tool: str, arguments: Any, result: Any, *, started: float, seconds: float) -> None:
+        """Records a call of a tool; `arguments` and `result` are JSON values, `started` wall seconds."""
+        if self._recording:
+            self._records.append(call_record(agent_pb2.RECORD_KIND_TOOL, tool, arguments, result, started, seconds))
+
+    def tell_tool_call(self, call_id: str, tool: str, arguments_json: str) -> None:
+        """Tells whoever watches that a tool is called; may be dropped under load."""
+        called = agent_pb2.ToolEvent(call_id=call_id, tool_name=tool, arguments_json=clean(arguments_json))
+        self._tell(agent_pb2.Progress(state=common_pb2.TASK_STATE_WORKING, tool_event=called))
+
+    def tell_tool_result(self, call_id: str, tool: str, result_json: str, *, failed: bool = False) -> None:
+        """Tells whoever watches what a tool has answered; may be dropped under load."""
+        answered = agent_pb2.ToolEvent(call_id=call_id, tool_name=tool, result_json=clean(result_json), failed=failed)
+        self._tell(agent_pb2.Progress(state=common_pb2.TASK_STATE_WORKING, tool_event=answered))
+
+    def _tell(self, progress: agent_pb2.Progress) -> None:
+        if progress.ByteSize() <= MAX_TOLD_BYTES:
+            self._link.send(session_pb2.AgentFrame(progress=progress))
 
     def tell_usage(self) -> None:
         """Says what was spent so far, where that is limited. For the server too: progress is lost without a stream."""
@@ -276,22 +287,3 @@ class TaskContext:
     def used(self) -> list[common_pb2.MemoryRef]:
         """Which upstream answers it was given."""
         return [item.ref for item in self._assigned.context]
-
-
-def without_payload(record: agent_pb2.CallRecord) -> agent_pb2.CallRecord:
-    """The record of a call whose request or response is more than a frame takes."""
-    small = agent_pb2.CallRecord()
-    small.CopyFrom(record)
-    small.request_json = _left_out(len(record.request_json.encode()))
-    small.response_json = _left_out(len(record.response_json.encode()))
-    return small
-
-
-def _json(value: Any) -> str:
-    text = clean(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
-    size = len(text.encode())
-    return text if size <= MAX_RECORD_BYTES else _left_out(size)
-
-
-def _left_out(size: int) -> str:
-    return json.dumps({"archon.dev/left-out": f"{size} bytes are more than fits"})

@@ -1,0 +1,150 @@
+"""A role somewhere in the mesh as a sub-agent: whoever calls it can't tell it from an agent of its own process."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+from contextlib import aclosing
+
+from archon.agent.values import clean
+from archon.api.common.v1 import common_pb2
+from archon.api.orchestrator.v1 import run_pb2
+from archon.client import Client
+from archon.errors import FailedPrecondition
+from archon.status import from_failure
+from archon_mesh.agent import events
+from archon_mesh.agent.asking import of_run
+from archon_mesh.agent.state import AgentState, get_place, new_id
+from archon_mesh.node.task_hooks import Attempt, current_attempt
+
+
+class MeshRole:
+    """`name` is the role; see `mesh_role`."""
+
+    def __init__(self, name: str, description: str = "", orchestrator: str = "", timeout: float | None = None) -> None:
+        self.name = name
+        self.description = description
+        self._orchestrator = orchestrator
+        self._timeout = timeout
+        self._client: Client | None = None
+
+    async def call(self, message: str, caller: AgentState, *, stateless: bool) -> str:
+        """See Callee. Within a task of the mesh it is a delegation of that: remembered, and part of its run. Elsewhere
+        it is a run of its own."""
+        told = _Told(self.name, caller)
+        await told.begin()
+        try:
+            attempt = current_attempt()
+            answer = await (self._run(message, told) if attempt is None else self._delegate(message, attempt))
+        except BaseException as error:
+            await told.fail(error)
+            raise
+        await told.finish(answer)
+        return answer
+
+    async def close(self) -> None:
+        """See Callee."""
+        client, self._client = self._client, None
+        if client is not None:
+            await client.close()
+
+    async def _delegate(self, message: str, attempt: Attempt) -> str:
+        """The same call in the same place of the conversation is the same delegation, in every attempt."""
+        wanted, place = clean(message), get_place()
+        digest = hashlib.sha256(f"{self.name}:{wanted}".encode()).hexdigest()[:32]
+        answered = await attempt.task.delegate(
+            wanted,
+            role=self.name,
+            memo_key=f"{place.iteration}.{place.number}.{digest}",
+            timeout=self._timeout,
+            checkpoint=attempt.take_checkpoint(),
+        )
+        return answered.text
+
+    async def _run(self, message: str, told: _Told) -> str:
+        target = self._orchestrator or os.environ.get("ARCHON_ORCHESTRATOR", "")
+        if not target:
+            raise FailedPrecondition(
+                f"no orchestrator is known through which the role {self.name} could be reached: "
+                "name one, or set ARCHON_ORCHESTRATOR"
+            )
+        self._client = self._client or Client(target)
+        handle = await self._client.submit(message, roles=[self.name], strategy="agent", timeout=self._timeout)
+        answer = ""
+        ended = False
+        try:
+            async with aclosing(handle.events()) as stream:
+                async for event in stream:
+                    match event.WhichOneof("event"):
+                        case "text_delta" if event.text_delta.role == self.name:
+                            await told.text(event.text_delta.text)
+                        case "result" if event.result.role == self.name:
+                            answer = _text_of(event.result)
+                        case "run_state":
+                            ended = True
+                            if event.run_state.state != common_pb2.TASK_STATE_COMPLETED:
+                                raise from_failure(event.run_state.failure)
+        finally:
+            if not ended:
+                await _cancelled(self._client, handle.run_id)
+        await told.text(answer, unless_told=True)
+        return answer
+
+
+def mesh_role(name: str, *, description: str = "", orchestrator: str = "", timeout: float | None = None) -> MeshRole:
+    """A role of the mesh for `sub_agents`. `orchestrator` (host:port) is needed only where the agent isn't itself at
+    work on a task of the mesh; ARCHON_ORCHESTRATOR where empty. `timeout` of one call in seconds, the mesh's own where
+    None."""
+    return MeshRole(name, description, orchestrator, timeout)
+
+
+class _Told:
+    """The events of its run, as an agent here has them."""
+
+    def __init__(self, role: str, caller: AgentState) -> None:
+        self._emitter = caller.emitter
+        self._thread = caller.thread_id
+        self._about = of_run(caller) | {"run_id": new_id(), "parent_run_id": caller.run_id, "agent_name": role}
+        self._message = ""
+        self._has_told = False
+
+    async def begin(self) -> None:
+        if self._emitter.listeners:
+            await self._emitter.emit(events.RunStarted(thread_id=self._thread, **self._about))
+
+    async def text(self, piece: str, *, unless_told: bool = False) -> None:
+        if not self._emitter.listeners or not piece or (unless_told and self._has_told):
+            return
+        if not self._message:
+            self._message, self._has_told = new_id(), True
+            await self._emitter.emit(events.TextMessageStart(message_id=self._message, **self._about))
+        await self._emitter.emit(events.TextMessageContent(message_id=self._message, delta=piece, **self._about))
+
+    async def finish(self, answer: str) -> None:
+        await self.text(answer, unless_told=True)
+        await self._end_text()
+        if self._emitter.listeners:
+            await self._emitter.emit(events.RunFinished(result=answer, thread_id=self._thread, **self._about))
+
+    async def fail(self, error: BaseException) -> None:
+        await self._end_text()
+        if self._emitter.listeners:
+            code = getattr(error, "code", type(error).__name__)
+            await self._emitter.emit(events.RunError(message=str(error) or code, code=code, **self._about))
+
+    async def _end_text(self) -> None:
+        if self._message:
+            ended, self._message = self._message, ""
+            await self._emitter.emit(events.TextMessageEnd(message_id=ended, **self._about))
+
+
+async def _cancelled(client: Client, run_id: str) -> None:
+    """Nobody waits for it any more."""
+    cancel = asyncio.ensure_future(client.cancel(run_id, "its caller was cancelled"))
+    await asyncio.wait([cancel], timeout=2.0)
+    cancel.cancel()
+
+
+def _text_of(result: run_pb2.ResultReceived) -> str:
+    return "\n\n".join(part.text for part in result.output if part.WhichOneof("content") == "text")

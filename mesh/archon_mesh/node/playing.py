@@ -1,0 +1,55 @@
+"""An agent as the handler of a role: each task is a run of a copy that begins without a history."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from archon.agent import Answer, TaskContext
+from archon_mesh.agent.agent import Agent
+from archon_mesh.agent.events import Emitter
+from archon_mesh.agent.history import HistoryList
+from archon_mesh.agent.running import run_query
+from archon_mesh.llm import ModelClient
+from archon_mesh.node.conversation import restored
+from archon_mesh.node.mesh_role import MeshRole
+from archon_mesh.node.role import Role
+from archon_mesh.node.task_hooks import TaskMiddleware
+
+Play = Callable[[TaskContext], Awaitable[Answer]]
+
+
+def play(agent: Agent, *, delegates: bool = True) -> Play:
+    """A handler. Roles that the task may be delegated to are sub-agents of the copy, where it `delegates`; a later
+    attempt goes on after the last reply whose calls were made, and pays for no model call twice. What the agent raises
+    is the task's failure."""
+
+    async def answer(task: TaskContext) -> Answer:
+        player = agent.forked()
+        player.history = HistoryList(agent_name=agent.name)
+        for target in task.delegation_targets if delegates else ():
+            if target.role not in player.sub_agents:
+                player.register_agent(MeshRole(target.role, target.description))
+        turns = restored(task.checkpoint)
+        player.use(TaskMiddleware(task, player.models.client.model, turns, coordinates=delegates))
+        text = await run_query(player, task.text, {"task": task}, Emitter(), turns)
+        return Answer(text, usage=task.usage)
+
+    return answer
+
+
+def agent_of(role: Role, model: ModelClient | str) -> Agent:
+    """The agent that plays a role."""
+    return Agent(
+        role.name,
+        description=role.description,
+        system_prompt=role.system_prompt,
+        model=model,
+        temperature=role.temperature,
+        max_tokens=role.max_tokens,
+        timeout=role.timeout,
+    )
+
+
+def answer_with(role: Role, model: ModelClient | str) -> Play:
+    """A handler that has the role's agent answer."""
+    return play(agent_of(role, model), delegates=role.coordinator)

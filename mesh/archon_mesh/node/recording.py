@@ -1,0 +1,50 @@
+"""A model call in the form that records have."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from archon.api.common.v1 import common_pb2
+from archon_mesh.core.messages import ChatMessage
+from archon_mesh.llm import ModelReply, ModelRequest
+from archon_mesh.llm.wire import call_to_wire, message_to_wire, tool_to_wire
+
+
+def usage_of(reply: ModelReply) -> common_pb2.Usage:
+    """What it spent."""
+    used = reply.usage
+    return common_pb2.Usage(
+        input_tokens=used.input_tokens, output_tokens=used.output_tokens, model_calls=1, estimated=used.estimated
+    )
+
+
+def request_json(model: str, request: ModelRequest) -> dict[str, Any]:
+    """As it was sent; `metadata` of a message is the framework's and stays here."""
+    sent: dict[str, Any] = {"model": model, "messages": [_message_json(message) for message in request.messages]}
+    if request.tools:
+        sent["tools"] = [tool_to_wire(tool) for tool in request.tools]
+    if request.temperature is not None:
+        sent["temperature"] = request.temperature
+    if request.max_tokens is not None:
+        sent["max_tokens"] = request.max_tokens
+    return sent
+
+
+def response_json(reply: ModelReply) -> dict[str, Any]:
+    """As it came."""
+    calls = {"tool_calls": [call_to_wire(call) for call in reply.tool_calls]} if reply.tool_calls else {}
+    return {
+        "model": reply.model,
+        "text": reply.text,
+        **calls,
+        "finish_reason": reply.finish_reason,
+        "usage": {
+            "input_tokens": reply.usage.input_tokens,
+            "output_tokens": reply.usage.output_tokens,
+            "estimated": reply.usage.estimated,
+        },
+    }
+
+
+def _message_json(message: ChatMessage) -> dict[str, Any]:
+    return message_to_wire(message) | ({"metadata": dict(message.metadata)} if message.metadata else {})

@@ -1,0 +1,40 @@
+"""Calls of models and tools, as they are recorded."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from archon.agent.values import clean
+from archon.api.agent.v1 import agent_pb2
+
+MAX_RECORD_BYTES = 1024 * 1024
+
+
+def call_record(
+    kind: agent_pb2.RecordKind.ValueType, target: str, request: Any, response: Any, started: float, seconds: float
+) -> agent_pb2.CallRecord:
+    """`request` and `response` are JSON values, `started` wall seconds."""
+    record = agent_pb2.CallRecord(kind=kind, target=target, request_json=_text(request), response_json=_text(response))
+    record.start_time.FromNanoseconds(int(started * 1e9))
+    record.duration.FromNanoseconds(int(seconds * 1e9))
+    return record
+
+
+def without_payload(record: agent_pb2.CallRecord) -> agent_pb2.CallRecord:
+    """The record of a call whose request or response is more than a frame takes."""
+    small = agent_pb2.CallRecord()
+    small.CopyFrom(record)
+    small.request_json = _left_out(len(record.request_json.encode()))
+    small.response_json = _left_out(len(record.response_json.encode()))
+    return small
+
+
+def _text(value: Any) -> str:
+    text = clean(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+    size = len(text.encode())
+    return text if size <= MAX_RECORD_BYTES else _left_out(size)
+
+
+def _left_out(size: int) -> str:
+    return json.dumps({"archon.dev/left-out": f"{size} bytes are more than fits"})
