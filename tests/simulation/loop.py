@@ -9,8 +9,10 @@ import asyncio
 import gc
 import heapq
 import selectors
+from collections import deque
 from collections.abc import Callable, Coroutine
 from contextvars import Context, ContextVar, copy_context
+from itertools import count
 from typing import Any
 
 PROCESS: ContextVar[Process | None] = ContextVar("simulated_process", default=None)
@@ -25,7 +27,7 @@ class Process:
         self.dead = False
         self.halted_at = 0.0
         self._loop = loop
-        self._due: list[asyncio.Handle] = []
+        self._due: list[Due] = []
         self.context: Context = copy_context()
         self.context.run(PROCESS.set, self)
         loop.processes.append(self)
@@ -43,16 +45,16 @@ class Process:
         if self.halted:
             self.halted = False
             due, self._due = self._due, []
-            self._loop._ready.extend(due)
+            self._loop.ready.extend(due)
 
     def kill(self) -> None:
         """SIGKILL: nothing of it happens again before the loop is taken down."""
         self.halt()
         self.dead = True
 
-    def keep(self, handle: asyncio.Handle) -> None:
+    def keep(self, due: Due) -> None:
         """Something came due while it was halted."""
-        self._due.append(handle)
+        self._due.append(due)
 
     def start(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         """A task of this process."""
@@ -63,26 +65,30 @@ class Process:
         self._loop.call_at(self._loop.now + seconds, what, *arguments, context=self.context)
 
 
-class _Handle(asyncio.Handle):
-    __slots__ = ()
+class Due:
+    """A call that is to happen. Slimmer than asyncio's own handles: a course makes thousands of them."""
 
-    def _run(self) -> None:
-        process = self._context.get(PROCESS)  # type: ignore[attr-defined]
-        if process is not None and process.halted:
-            process.keep(self)
-        else:
-            super()._run()
+    __slots__ = ("args", "at", "callback", "context", "gone")
 
+    def __init__(self, callback: Any, args: tuple[Any, ...], context: Context, at: float) -> None:
+        self.callback = callback
+        self.args = args
+        self.context = context
+        self.gone = False
+        self.at = at
 
-class _TimerHandle(asyncio.TimerHandle):
-    __slots__ = ()
+    def cancel(self) -> None:
+        """It is thrown away when its turn has come; what it held, now."""
+        self.gone = True
+        self.callback = self.args = None  # type: ignore[assignment]
 
-    def _run(self) -> None:
-        process = self._context.get(PROCESS)  # type: ignore[attr-defined]
-        if process is not None and process.halted:
-            process.keep(self)
-        else:
-            super()._run()
+    def cancelled(self) -> bool:
+        """As asyncio's."""
+        return self.gone
+
+    def when(self) -> float:
+        """As asyncio's."""
+        return self.at
 
 
 class _NoNetwork(selectors.SelectSelector):
@@ -93,13 +99,15 @@ class _NoNetwork(selectors.SelectSelector):
 class VirtualLoop(asyncio.SelectorEventLoop):
     """`now` in seconds, from 0."""
 
-    _ready: Any
-    _scheduled: list[Any]
+    _stopping: bool
+    get_debug = bool  # False; each future asks, and this needs no call of Python
 
     def __init__(self) -> None:
         self.now = 0.0
         self.processes: list[Process] = []
-        self._timers = 0
+        self.ready: deque[Due] = deque()
+        self._timers: list[tuple[float, int, Due]] = []
+        self._numbers = count(1)
         super().__init__(_NoNetwork())
 
     def time(self) -> float:
@@ -108,38 +116,54 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     def call_soon(  # type: ignore[override]
         self, callback: Any, *args: Any, context: Context | None = None
-    ) -> asyncio.Handle:
+    ) -> Any:
         """As any loop's, within the process of the context."""
-        handle = _Handle(callback, args, self, context)
-        self._ready.append(handle)
-        return handle
+        due = Due(callback, args, copy_context() if context is None else context, 0.0)
+        self.ready.append(due)
+        return due
 
     def call_at(  # type: ignore[override]
         self, when: float, callback: Any, *args: Any, context: Context | None = None
-    ) -> asyncio.TimerHandle:
+    ) -> Any:
         """As any loop's, within the process of the context."""
-        timer = _TimerHandle(when, callback, args, self, context)
-        self._timers += 1
-        heapq.heappush(self._scheduled, (when, self._timers, timer))  # what is due at one time comes in order
-        return timer
+        due = Due(callback, args, copy_context() if context is None else context, when)
+        heapq.heappush(self._timers, (when, next(self._numbers), due))  # what is due at one time comes in order
+        return due
 
-    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        """It is thrown away when its time has come."""
+    def call_later(  # type: ignore[override]
+        self, delay: float, callback: Any, *args: Any, context: Context | None = None
+    ) -> Any:
+        """As any loop's, within the process of the context."""
+        when = self.now + delay
+        due = Due(callback, args, copy_context() if context is None else context, when)
+        heapq.heappush(self._timers, (when, next(self._numbers), due))
+        return due
+
+    def create_future(self) -> asyncio.Future[Any]:
+        """As any loop's."""
+        return asyncio.Future(loop=self)
 
     def _run_once(self) -> None:
-        ready, scheduled = self._ready, self._scheduled
-        while scheduled and scheduled[0][2]._cancelled:
-            heapq.heappop(scheduled)
-        if not ready:
-            if not scheduled:
-                raise RuntimeError("nothing will ever happen: every task waits for something that nobody will do")
-            self.now = max(self.now, scheduled[0][0])
-        while scheduled and scheduled[0][0] <= self.now:
-            ready.append(heapq.heappop(scheduled)[2])
-        for _ in range(len(ready)):
-            handle = ready.popleft()
-            if not handle._cancelled:
-                handle._run()
+        """Until it is to stop: turn by turn, each of what was ready when it began."""
+        ready, timers, pop = self.ready, self._timers, heapq.heappop
+        while not self._stopping:
+            if not ready:
+                while timers and timers[0][2].gone:
+                    pop(timers)
+                if not timers:
+                    raise RuntimeError("nothing will ever happen: every task waits for something that nobody will do")
+                self.now = max(self.now, timers[0][0])
+            while timers and timers[0][0] <= self.now:
+                ready.append(pop(timers)[2])
+            for _ in range(len(ready)):
+                due = ready.popleft()
+                if due.gone:
+                    continue
+                process = due.context.get(PROCESS)
+                if process is not None and process.halted:
+                    process.keep(due)
+                else:
+                    due.context.run(due.callback, *due.args)  # what it raises fails the seed
 
 
 def run_virtual(main: Coroutine[Any, Any, Any]) -> Any:
