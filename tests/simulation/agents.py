@@ -100,7 +100,7 @@ class SimAgent:
             return Question("which one?", checkpoint=b"asked")
         answers = await self._have_others_do(task) if self.others else []
         await self._spend(task)
-        self._world.check.ledger.append(Execution(task.task_id, task.attempt, self.instance_id))
+        self._world.check.ledger[task.run_id].append(Execution(task.task_id, task.attempt, self.instance_id))
         if dice.fault("agent's own failure", 0.01):
             raise RuntimeError("it broke")
         task.write("And ends.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -41,6 +42,11 @@ class Book:
     epoch: int
     events: list[bytes] = field(default_factory=list)
     protos: list[run_pb2.RunEvent] = field(default_factory=list)
+    facts: list[ev.Event] = field(default_factory=list)
+    times: list[float] = field(default_factory=list)
+    """When each was decided (wall seconds)."""
+    closed: dict[tuple[str, int], int] = field(default_factory=dict)
+    """The event that ended an attempt, by (task, attempt)."""
     state: RunState = field(default_factory=RunState)
     dispatched: dict[tuple[str, int], ev.Dispatched] = field(default_factory=dict)
     delegated: dict[tuple[str, int, str], ev.Delegated] = field(default_factory=dict)
@@ -60,7 +66,7 @@ class Check:
         self.loop = loop
         self.books: dict[str, Book] = {}
         self.requests: dict[tuple[str, str], str] = {}
-        self.ledger: list[Execution] = []
+        self.ledger: defaultdict[str, list[Execution]] = defaultdict(list)
         self.inputs = 0
         self.violation: Violation | None = None
 
@@ -97,13 +103,17 @@ class Check:
         proto = run_pb2.RunEvent.FromString(data)
         book.events.append(data)
         book.protos.append(proto)
-        event = event_from_proto(proto)
+        event, time = event_from_proto(proto), seconds(proto)
+        book.facts.append(event)
+        book.times.append(time)
         if isinstance(event, ev.Dispatched):
             book.dispatched[event.task_id, event.attempt] = event
         elif isinstance(event, ev.Delegated):
             book.delegated[event.task_id, event.attempt, event.delegation_id] = event
+        elif isinstance(event, (ev.ResultReceived, ev.Lost, ev.Discarded)):
+            book.closed.setdefault((event.task_id, event.attempt), proto.seq)
         try:
-            book.state.apply(event, seconds(proto))
+            book.state.apply(event, time)
         except Exception as error:  # noqa: BLE001 - whatever it is, nobody can read that run
             self.must("V6", False, f"event {proto.seq} of {proto.run_id} can't be folded: {error!r}")
         if book.ending_at is None and (book.state.ending is not None or book.state.ended):
@@ -125,9 +135,4 @@ class Check:
 
     def _passing(self, book: Book, cursor: int, event: run_pb2.RunEvent) -> None:
         key = event.task.task_id, event.task.attempt
-        ended = any(
-            proto.WhichOneof("event") in ("result", "lost", "discarded")
-            and (proto.task.task_id, proto.task.attempt) == key
-            for proto in book.protos[:cursor]
-        )
-        self.must("V12", not ended, f"a delta of attempt {key} came after its end")
+        self.must("V12", book.closed.get(key, cursor + 1) > cursor, f"a delta of attempt {key} came after its end")
