@@ -94,6 +94,7 @@ class SimAgent:
         await asyncio.sleep(dice.delay(0.25, "slow work"))
         task.write(f"{self.role} begins. ")
         if not task.checkpoint and dice.random.random() < 0.3:
+            _call(task, 0)
             task.save(b"half")
             await asyncio.sleep(dice.delay(0.05, "slow work"))
         if not task.inputs and dice.fault("person asked", 0.06):
@@ -113,8 +114,7 @@ class SimAgent:
             await task.reserve(tokens=tokens)
         except BudgetExhausted:
             return
-        usage = common_pb2.Usage(output_tokens=tokens)
-        task.record_model_call("m", {}, {}, started=0.0, seconds=0.1, usage=usage)
+        _call(task, tokens)
 
     async def _have_others_do(self, task: TaskContext) -> list[str]:
         """Some parts for other roles: one by one or at once; now and then it doesn't wait for what it asked."""
@@ -152,3 +152,9 @@ class SimAgent:
         if not self.process.dead:
             self.process.go_on()
             self._world.register(self)
+
+
+def _call(task: TaskContext, tokens: int) -> None:
+    """Of a model."""
+    usage = common_pb2.Usage(output_tokens=tokens)
+    task.record_model_call("m", {}, {}, started=0.0, seconds=0.1, usage=usage)

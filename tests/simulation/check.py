@@ -98,6 +98,9 @@ class Check:
         self.must("V2", append.last_seq == last, f"{run_id} goes on after {append.last_seq}, its last is {last}")
         for data in append.events:
             self._event(book, data)
+        counted = sum(event.count for event in book.facts[last:] if isinstance(event, ev.Recorded))
+        records = len(append.records)
+        self.must("V5", counted == records, f"{run_id} stores {records} recorded calls, its events say {counted}")
 
     def _event(self, book: Book, data: bytes) -> None:
         proto = run_pb2.RunEvent.FromString(data)

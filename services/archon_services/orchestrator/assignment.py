@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import cast
 
@@ -143,12 +144,20 @@ def answer_text(payload: object) -> str:
     return "\n\n".join(part.text for part in payload.output if part.WhichOneof("content") == "text")
 
 
-def record_rows(run_id: str, batch: Sequence[Delivery], run: RunState) -> tuple[RecordRow, ...]:
-    """The recorded calls that came with these deliveries."""
+def record_rows(
+    run_id: str, batch: Sequence[Delivery], run: RunState, decided: Sequence[ev.Event]
+) -> tuple[RecordRow, ...]:
+    """The recorded calls that came with these deliveries, as far as an event counts them: what is said again after a
+    takeover brings its records again, and counts once."""
+    counted = Counter((e.task_id, e.attempt, e.count) for e in decided if type(e) is ev.Recorded)
     rows = []
-    for delivery in batch:
-        if not delivery.records or not isinstance(delivery.given, (inp.ResultIn, inp.DelegateIn, inp.RecordsIn)):
+    for delivery in batch if counted else ():
+        if not isinstance(delivery.given, (inp.ResultIn, inp.DelegateIn, inp.CheckpointIn, inp.RecordsIn)):
             continue
+        key = delivery.given.task_id, delivery.given.attempt, len(delivery.records)
+        if not counted[key]:
+            continue
+        counted[key] -= 1
         task = run.tasks.get(delivery.given.task_id)
         role = task.role if task is not None else ""
         ref = common_pb2.TaskRef(task_id=delivery.given.task_id, run_id=run_id, attempt=delivery.given.attempt)

@@ -243,7 +243,7 @@ class RunDriver:
             inputs=encode_inputs(inputs, now),
             state=int(self.state.state),
             ended=self.state.ended,
-            records=record_rows(self.run_id, batch, self.state),
+            records=record_rows(self.run_id, batch, self.state, decided),
             publications=publications(self.state, decided, base),
             taken=tuple(delivery.posted for delivery in batch if delivery.posted),
         )
