@@ -119,12 +119,13 @@ class Watchers:
             watcher.behind = True
             watcher.ready.set()
             while True:
-                try:
-                    async with asyncio.timeout(KEEPALIVE):
-                        await watcher.ready.wait()
-                except TimeoutError:
-                    yield []
-                    continue
+                if not watcher.ready.is_set():  # a timer costs more than all the rest
+                    try:
+                        async with asyncio.timeout(KEEPALIVE):
+                            await watcher.ready.wait()
+                    except TimeoutError:
+                        yield []
+                        continue
                 watcher.ready.clear()
                 if self._closed:
                     raise Unavailable("the orchestrator is stopping; watch again from the last event seen")
