@@ -49,6 +49,7 @@ _TYPES: dict[str, type] = {
 }
 _OPAQUE = frozenset({"payload", "goal"})
 _NAMES = {cls: [field.name for field in fields(cls) if field.name not in _OPAQUE] for cls in _TYPES.values()}
+_LEFT_OUT = {cls: {f.name: None for f in fields(cls) if f.name in _OPAQUE} for cls in _TYPES.values()}
 _PLAIN = frozenset({"str", "int", "float", "bool", "TaskState", "float | None"})
 _NESTED = {
     cls: [names.index(field.name) for field in fields(cls) if field.name in names and field.type not in _PLAIN]
@@ -98,5 +99,4 @@ def _unpack(value: Any) -> Any:
     given = {field: _unpack(held) for field, held in zip(_NAMES[cls], packed, strict=False)}
     if cls is inp.ResultIn:
         given["state"] = TaskState(given["state"])
-    opaque = {field.name: None for field in fields(cls) if field.name in _OPAQUE}
-    return cls(**given, **opaque)
+    return cls(**given, **_LEFT_OUT[cls])
