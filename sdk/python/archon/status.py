@@ -56,6 +56,9 @@ def _classes(root: type[errors.ArchonError]) -> list[type[errors.ArchonError]]:
 _BY_REASON: Final = {
     (cls.code, cls.default_reason): cls for cls in _classes(errors.ArchonError) if cls.__module__ == errors.__name__
 }
+_CODES: Final[dict[int, str]] = {code.value[0]: code.name for code in grpc.StatusCode}
+_REASONS: Final = dict(failure_pb2.ErrorReason.items())
+_REASON_NAMES: Final[dict[int, str]] = {number: name.removeprefix("ERROR_REASON_") for name, number in _REASONS.items()}
 
 
 def grpc_code(error: errors.ArchonError) -> grpc.StatusCode:
@@ -124,7 +127,6 @@ def _duration(seconds: float) -> duration_pb2.Duration:
 
 def from_status(status: status_pb2.Status) -> errors.ArchonError:
     """The error that `to_status` was given: the same class, reason and details."""
-    names = {code.value[0]: code.name for code in grpc.StatusCode}
     reason, metadata, retry_delay = "", {}, None
     violations: list[errors.FieldViolation] = []
     for packed in status.details:
@@ -139,7 +141,7 @@ def from_status(status: status_pb2.Status) -> errors.ArchonError:
             retry_delay = retry.retry_delay.ToNanoseconds() / 1e9
         elif packed.Unpack(bad):
             violations += [errors.FieldViolation(v.field, v.description) for v in bad.field_violations]
-    return error_class(names.get(status.code, "UNKNOWN"), reason)(
+    return error_class(_CODES.get(status.code, "UNKNOWN"), reason)(
         status.message,
         reason=reason,
         metadata=metadata,
@@ -181,8 +183,8 @@ def to_failure(
         ],
     )
     name = "ERROR_REASON_" + error.reason
-    if name in failure_pb2.ErrorReason.keys():  # noqa: SIM118 - an enum wrapper, no dict
-        failure.reason = failure_pb2.ErrorReason.Value(name)
+    if name in _REASONS:
+        failure.reason = _REASONS[name]
     else:
         failure.metadata["archon.dev/reason"] = error.reason
     if error.retry_delay is not None:
@@ -193,12 +195,11 @@ def to_failure(
 
 def from_failure(failure: failure_pb2.Failure) -> errors.ArchonError:
     """The error that `to_failure` was given."""
-    names = {code.value[0]: code.name for code in grpc.StatusCode}
     metadata = dict(failure.metadata)
     reason = metadata.pop("archon.dev/reason", "")
-    if not reason and failure.reason in failure_pb2.ErrorReason.values() and failure.reason:
-        reason = failure_pb2.ErrorReason.Name(failure.reason).removeprefix("ERROR_REASON_")
-    return error_class(names.get(failure.code, "UNKNOWN"), reason)(
+    if not reason and failure.reason:
+        reason = _REASON_NAMES.get(failure.reason, "")
+    return error_class(_CODES.get(failure.code, "UNKNOWN"), reason)(
         failure.message,
         reason=reason,
         metadata=metadata,
