@@ -79,7 +79,8 @@ class Monitor:
                 )
 
     def _could_hear(self, run_id: str, book: Book, instance_id: str) -> float | None:
-        """Since when the agent has had a whole way to the run's owner; None: it has none, or that owner may not speak."""
+        """Since when the agent has had a whole way to the run's owner; None: it has none, or that owner may not speak, or
+        doesn't know yet that the end is durable."""
         world = self._world
         holder = self._holder(run_id, book)
         key = run_id, instance_id
@@ -92,6 +93,7 @@ class Monitor:
             None,
         )
         spoken = holder is not None and book.state.epoch == holder.runs._drivers[run_id].epoch
+        spoken = spoken and holder is not None and run_id not in holder.view.unanswered
         whole = (
             spoken and wire is not None and wire._stream._ready and holder is not None and holder.ownership.may_send()
         )

@@ -63,6 +63,8 @@ class View:
         self._loop = loop
         self._process = process
         self.gone_until = 0.0
+        self.unanswered: set[str] = set()
+        """The runs whose append was sent and not answered: their owner doesn't know what is durable."""
         self.lease_end = 0.0
         """As whoever grants it counts it: from when the last renewal that came through was sent."""
 
@@ -75,7 +77,7 @@ class View:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
-        call = self._write if name in WRITES else self._read
+        call = self._append if name == "append" else self._write if name in WRITES else self._read
 
         async def operation(*arguments: Any, **named: Any) -> Any:
             return await call(name, arguments, named)
@@ -103,6 +105,14 @@ class View:
 
     def _slow(self, seconds: float) -> float:
         return seconds + self._dice.random.random() * 0.3 if self._loop.now < self._store.slow_until else seconds
+
+    async def _append(self, name: str, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        run_id = arguments[0].run_id
+        self.unanswered.add(run_id)
+        try:
+            return await self._write(name, arguments, named)
+        finally:
+            self.unanswered.discard(run_id)
 
     async def _write(self, name: str, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
         """The transaction is the database's: it goes on where its caller is halted meanwhile."""
