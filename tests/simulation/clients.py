@@ -10,8 +10,7 @@ from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.api.orchestrator.v1 import run_pb2
 from archon.errors import ArchonError
 from archon_mesh.core.run.common import Budget, Edge, Submission, Target
-from archon_services.orchestrator.journal import MemoryJournal
-from tests.simulation.check import must
+from tests.simulation.check import Check, must
 from tests.simulation.replica import Batch, Replica
 from tests.simulation.world import World
 
@@ -84,17 +83,12 @@ class Clients:
             if replica is None:
                 await asyncio.sleep(0.3)
                 continue
-            told: asyncio.Queue[Batch | None] = asyncio.Queue()
-            end = replica.watch(run_id, cursor, told.put_nowait)
-            leave = world.dice.random.randint(2, 12)
-            try:
-                async with asyncio.timeout(6.0):
-                    while leave and (batch := await told.get()) is not None:
-                        cursor = world.check.shown(run_id, cursor, batch)
-                        leave -= 1
-            except TimeoutError:
-                pass
+            look = _Look(world.check, run_id, cursor, world.dice.random.randint(2, 12))
+            end = replica.watch(run_id, cursor, look.told)
+            await asyncio.wait([look.over], timeout=6.0)
+            look.left = 0
             end()
+            cursor = look.cursor
             await asyncio.sleep(0.05)
 
     async def bother(self, until: float) -> None:
@@ -117,12 +111,15 @@ class Clients:
         while True:
             await asyncio.sleep(dice.random.uniform(0.3, 1.0))
             for run_id, book in list(world.check.books.items()):
-                replica, state = self._replica(), book.state
-                if replica is None or state.ended or not (dice.calm or dice.random.random() < 0.4):
+                state = book.state
+                asking = [task for task in state.tasks.values() if task.question]
+                if state.ended or not (state.paused or asking) or not (dice.calm or dice.random.random() < 0.4):
+                    continue
+                if (replica := self._replica()) is None:
                     continue
                 if state.paused:
                     await self._order(replica, run_id, replica.commands.orders.resume)
-                for task in list(state.tasks.values()):
+                for task in asking:
                     if task.question:
                         request = pb.RespondRequest(run_id=run_id, input_id=task.question)
                         request.parts.add(text=f"answer to {task.question}")
@@ -142,6 +139,20 @@ class Clients:
             pass
 
 
-def at_rest(journal: MemoryJournal) -> bool:
-    """Whether no command waits."""
-    return not journal._commands
+class _Look:
+    """One watch, until it has been told `left` times. `over` is done when it is over, `cursor` how far it came."""
+
+    def __init__(self, check: Check, run_id: str, cursor: int, left: int) -> None:
+        self.cursor = cursor
+        self.left = left
+        self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._check = check
+        self._run_id = run_id
+
+    def told(self, batch: Batch | None) -> None:
+        """A message of the watch; None: it has ended."""
+        if self.left and batch is not None:
+            self.cursor = self._check.shown(self._run_id, self.cursor, batch)
+            self.left -= 1
+        if (not self.left or batch is None) and not self.over.done():
+            self.over.set_result(None)

@@ -66,10 +66,12 @@ class Network:
 
     def mute_since(self, pair: Pair, agent: SimAgent) -> float | None:
         """Since when a replica hears nothing of an agent; None: it hears."""
+        if pair not in self.cut_down and pair not in self.cut_up:
+            return agent.process.halted_at if agent.process.halted else None
         times = [one[pair] for one in (self.cut_down, self.cut_up) if pair in one]
         if agent.process.halted:
             times.append(agent.process.halted_at)
-        return min(times, default=None)
+        return min(times)
 
 
 class SimStream(Stream):

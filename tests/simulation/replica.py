@@ -136,7 +136,7 @@ class Replica:
                 async with aclosing(self.commands.watch(request, relayed=relayed)) as batches:
                     async for batch in batches:
                         arrives = max(arrives, loop.now + dice.random.random() * 0.01)
-                        loop.call_at(arrives, told, list(batch))
+                        loop.call_at(arrives, told, list(batch), context=self.process.context)
             except ArchonError:
                 pass
             finally:

@@ -79,8 +79,8 @@ class View:
             raise AttributeError(name)
         call = self._append if name == "append" else self._write if name in WRITES else self._read
 
-        async def operation(*arguments: Any, **named: Any) -> Any:
-            return await call(name, arguments, named)
+        def operation(*arguments: Any, **named: Any) -> Coroutine[Any, Any, Any]:
+            return call(name, arguments, named)
 
         setattr(self, name, operation)
         return operation
