@@ -3,6 +3,7 @@
 from archon_mesh.agent.agent import Agent
 from archon_mesh.agent.errors import HookError, IterationLimit, SubAgentNotFoundError
 from archon_mesh.agent.events import AgentEvent, AgentEventsMiddleware
+from archon_mesh.agent.factory import AgentFactory, AgentSpec
 from archon_mesh.agent.history import HistoryList
 from archon_mesh.agent.hooks import HookContext, HookDecision, HookEvent, Outcome, fail, go_on, retry, stop
 from archon_mesh.agent.middleware import Middleware
@@ -16,6 +17,8 @@ __all__ = [
     "Agent",
     "AgentEvent",
     "AgentEventsMiddleware",
+    "AgentFactory",
+    "AgentSpec",
     "AgentState",
     "GlobalStorage",
     "HistoryList",

@@ -44,6 +44,8 @@ class Agent:
     subagent_name: ClassVar[str] = ""
     subagent_description: ClassVar[str] = ""
     subagent_stateless: ClassVar[bool] = False
+    subagent_exposed: ClassVar[bool] = False
+    """Whether `@subagent`, or a factory, has said of the class how its instances are seen as sub-agents."""
 
     def __init__(
         self,

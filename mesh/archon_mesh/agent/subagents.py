@@ -50,6 +50,7 @@ def subagent(name: str = "", description: str = "", stateless: bool = False) -> 
 
     def decorate(cls: A) -> A:
         cls.subagent_name, cls.subagent_description, cls.subagent_stateless = name, description, stateless
+        cls.subagent_exposed = True
         return cls
 
     return decorate
