@@ -1,6 +1,8 @@
 """The agent runtime: a container, a loop, hooks, events, sub-agents, a factory."""
 
 from archon_mesh.agent.agent import Agent
+from archon_mesh.agent.compaction import ContextCompactionMiddleware
+from archon_mesh.agent.config import AgentConfig
 from archon_mesh.agent.errors import HookError, IterationLimit, SubAgentNotFoundError
 from archon_mesh.agent.events import AgentEvent, AgentEventsMiddleware
 from archon_mesh.agent.factory import AgentFactory, AgentSpec
@@ -15,11 +17,13 @@ from archon_mesh.agent.subagents import call_sub_agent, subagent
 
 __all__ = [
     "Agent",
+    "AgentConfig",
     "AgentEvent",
     "AgentEventsMiddleware",
     "AgentFactory",
     "AgentSpec",
     "AgentState",
+    "ContextCompactionMiddleware",
     "GlobalStorage",
     "HistoryList",
     "HookContext",
