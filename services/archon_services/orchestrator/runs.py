@@ -219,12 +219,12 @@ class Runs:
             assert self._transport is not None
             try:
                 row = await self._journal.run(run_id)
-            except ArchonError:
-                self._transport.let_go(run_id)
-                return
-            if row is None or row.ended_at:
-                receipt.discard("UNKNOWN_RUN", row.epoch if row is not None else 0)
-            elif run_id not in self._drivers:
+                if row is None or row.ended_at:
+                    receipt.discard("UNKNOWN_RUN", row.epoch if row is not None else 0)
+                    return
+            except ArchonError as error:
+                _log.info("whose run %s is can't be asked now: %s", run_id, error)
+            if run_id not in self._drivers:  # taken up meanwhile: what is bound by now is ours
                 self._transport.let_go(run_id)
 
         task = asyncio.create_task(ask(), name=f"ask-{run_id}")

@@ -1,0 +1,68 @@
+"""What an agent says of a run that isn't held here: whose it is stands in the journal, and may change while that is read."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, cast
+
+from archon.errors import Unavailable
+from archon_mesh.core.run import inputs as inp
+from archon_mesh.core.run.common import Submission, Want
+from archon_services.orchestrator.journal import MemoryJournal, OwnerRow, RunRow
+from archon_services.orchestrator.ports import Delivery, SystemClock, Transport
+from archon_services.orchestrator.runs import Runs
+
+
+class Slow(MemoryJournal):
+    """Answers whose a run is only when it is told to, and then that it can't."""
+
+    def __init__(self) -> None:
+        super().__init__(shared=True)
+        self.answers = asyncio.Event()
+
+    async def run(self, run_id: str) -> RunRow | None:
+        await self.answers.wait()
+        raise Unavailable("the database can't be reached")
+
+
+class Instances:
+    """Has no room, and remembers what it was to forget."""
+
+    def __init__(self) -> None:
+        self.let_go_of: list[str] = []
+
+    def reserve(self, want: Want) -> str | None:
+        return None
+
+    def when_free(self, want: Want, wake: Callable[[], None]) -> Callable[[], None]:
+        return lambda: None
+
+    def let_go(self, run_id: str, *, over: bool = False) -> None:
+        self.let_go_of.append(run_id)
+
+
+class Receipt:
+    """Hears nothing."""
+
+    def accept(self, epoch: int = 0) -> None:
+        raise AssertionError
+
+    def discard(self, reason: str, epoch: int = 0) -> None:
+        raise AssertionError
+
+
+async def test_a_run_that_is_taken_up_while_it_is_asked_whose_it_is_keeps_its_attempts() -> None:
+    journal, instances = Slow(), Instances()
+    runs = Runs(owner="o1", clock=SystemClock(), journal=journal, new_id=lambda: "new")
+    runs.start(cast(Transport, instances))
+    runs.claimed()
+    said = Delivery(inp.CheckpointIn("r.1", 1, 1), cast(Any, Receipt()))
+    runs.deliver("r", said)
+    runs.deliver("other", said)
+    await journal.enter(OwnerRow("o1", "", 1, 0))
+    await runs.submit(Submission("r", "t", "", "", "pipeline", ("a",), (), 60.0, None), b"")
+    journal.answers.set()
+    await asyncio.sleep(0.01)
+    assert instances.let_go_of == ["other"]
+    await runs.stop()
