@@ -213,12 +213,13 @@ class Told:
 
     def __init__(self) -> None:
         self.done = False
+        self.discarded = ""
 
     def accept(self, epoch: int = 0) -> None:
         self.done = True
 
     def discard(self, reason: str, epoch: int = 0) -> None:
-        self.done = True
+        self.done, self.discarded = True, reason
 
 
 def test_what_comes_while_a_run_writes_its_last_event_is_answered_too() -> None:

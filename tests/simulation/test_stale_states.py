@@ -91,3 +91,46 @@ def test_a_submit_that_nobody_waits_for_any_more_gives_back_the_slot_that_it_res
             assert not session.reserved
 
     run_virtual(course())
+
+
+def test_durability_3_a_driver_that_is_stopped_while_it_appends_takes_nothing_for_the_end_of_its_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def course() -> None:
+        world = await calm_world()
+        await submit(world, wanted("r", ("nobody",)))
+        driver, task = world.runs._drivers["r"], world.runs._tasks["r"]
+        appending, late = asyncio.Event(), Told()
+
+        async def hangs(*arguments: Any) -> Any:
+            appending.set()
+            await asyncio.Event().wait()
+
+        monkeypatch.setattr(driver._journal, "append", hangs, raising=False)
+        world.runs.deliver("r", Delivery(inp.Cancel("me", "")))
+        await asyncio.wait_for(appending.wait(), 5)
+        assert driver.state.ended, "nothing is under way: it has decided to end"
+        world.runs.deliver("r", Delivery(inp.Cancel("you", ""), late))
+        task.cancel()
+        await asyncio.wait([task], timeout=5)
+        assert not late.done, "neither that it has happened nor that it is too late"
+
+    run_virtual(course())
+
+
+def test_durability_3_an_owner_that_was_deposed_and_has_not_heard_of_it_stops_nothing_it_does_not_know() -> None:
+    async def course() -> None:
+        world = await calm_world()
+        await submit(world, wanted("r", ("nobody",)))
+        (name,) = world.runs._drivers["r"].state.tasks
+        for task_id, attempt in ((name, 1), ("r.9", 1)):
+            told = Told()
+            world.runs.deliver("r", Delivery(inp.WorkingIn(task_id, attempt), told))
+            await asyncio.sleep(1)
+            assert not told.discarded, "its new owner may have dispatched it"
+        stale = Told()
+        world.runs.deliver("r", Delivery(inp.WorkingIn(name, 0), stale))
+        await asyncio.sleep(1)
+        assert stale.discarded
+
+    run_virtual(course())

@@ -164,7 +164,7 @@ class RunDriver:
                 decided.append(event)
                 if isinstance(event, ev.Discarded):
                     discarded[number] = event.reason
-            if isinstance(given, _ASKING) and not self._current(given.task_id, given.attempt):
+            if isinstance(given, _ASKING) and self._is_over(given.task_id, given.attempt):
                 discarded[number] = "ABORTED"  # nobody will answer: whoever asked is to stop
         placed: dict[tuple[str, int], str] = {}
         written: list[run_pb2.RunEvent] | None = []
@@ -174,6 +174,7 @@ class RunDriver:
                 written = await self._append(base, decided, inputs, now, batch)
         except BaseException as error:  # a caller that doesn't wait for its submit any more cancels it
             self._release(placed)
+            self.doubtful |= bool(decided)
             if isinstance(error, ArchonError):
                 await self._undo(batch)
             raise
@@ -188,9 +189,10 @@ class RunDriver:
         self._settle(batch, discarded)
         self._do(now)
 
-    def _current(self, task_id: str, attempt: int) -> bool:
+    def _is_over(self, task_id: str, attempt: int) -> bool:
+        """False for one that isn't known here: another owner, of whom this one hasn't heard, may have dispatched it."""
         task = self.state.tasks.get(task_id)
-        return task is not None and task.live and task.attempt == attempt
+        return task is not None and (attempt < task.attempt or (attempt == task.attempt and not task.live))
 
     def _decide(self, given: inp.Input, now: float) -> list[ev.Event]:
         events = decide(self.state, given, now)
