@@ -52,6 +52,8 @@ class HistoryList(list[ChatMessage]):
         self.run_id = run_id
         self.root_run_id = root_run_id
         self.agent_name = agent_name
+        self.session_id = ""
+        """The session that it is kept in."""
 
     def append(self, message: ChatMessage, /) -> None:
         """One more, saved."""

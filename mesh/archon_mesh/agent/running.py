@@ -59,6 +59,7 @@ async def _history(agent: Agent, stack: AsyncExitStack) -> HistoryList:
     agent.history = await stack.enter_async_context(
         agent.session_manager.open(agent.user_id, agent.session_id, agent.name)
     )
+    agent.session_id = agent.history.session_id or agent.session_id
     return agent.history
 
 
