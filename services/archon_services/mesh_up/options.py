@@ -8,13 +8,8 @@ from typing import Final
 
 from archon.errors import InvalidArgument
 
-ROLES: Final[Mapping[str, str]] = {
-    "requirements": "archon_services.agents.requirements",
-    "designer": "archon_services.agents.designer",
-    "implementer": "archon_services.agents.implementer",
-    "coordinator": "archon_services.agents.coordinator",
-}
-"""The roles that come with Archon, and the module that serves each."""
+ROLES: Final = ("requirements", "designer", "implementer", "coordinator")
+"""The roles that come with Archon."""
 
 SERVICES: Final = ("etcd", "registry", "memory", "orchestrator")
 """In the order they are needed."""

@@ -81,12 +81,12 @@ def make_plan(home: Home, options: MeshOptions) -> Plan:
         kind = "etcd" if name == "etcd" else "service"
         specs.append(ProcessSpec(name, kind, command, environment, address, 10 - SERVICES.index(name)))
     agents = {"ARCHON_PORT": "0", **({"ARCHON_MODEL": options.model} if options.model else {})}
-    for role, module in ROLES.items():
+    for role in ROLES:
         for number in range(1, (options.replicas.get(role, 1) if options.wants(role) else 0) + 1):
             name = f"{role}-{number}"
             environment = {**base, **agents, **options.environment.get(role, {})}
             environment["ARCHON_READY_FILE"] = str(home.ready_file(name))
-            specs.append(ProcessSpec(name, "agent", _python(module), environment, "", 0))
+            specs.append(ProcessSpec(name, "agent", _python("archon_services.agents", role), environment, "", 0))
     return Plan(tuple(specs), etcd, registry, tuple(notes), options.restarts)
 
 
@@ -108,8 +108,8 @@ def _addresses(options: MeshOptions, notes: list[str]) -> dict[str, str]:
     return addresses
 
 
-def _python(module: str) -> tuple[str, ...]:
-    return (sys.executable, "-P", "-m", module)  # -P: what lies in the current directory is not ours
+def _python(module: str, *arguments: str) -> tuple[str, ...]:
+    return (sys.executable, "-P", "-m", module, *arguments)  # -P: what lies in the current directory is not ours
 
 
 def _etcd(home: Home, address: str) -> tuple[str, ...]:

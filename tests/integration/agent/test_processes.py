@@ -15,7 +15,7 @@ import pytest
 from archon.testing import FakeOrchestrator
 from tests.support.openai_server import Answer, OpenAIServer, chunk
 
-DESIGNER = ["-m", "archon_services.agents.designer"]
+DESIGNER = ["-m", "archon_services.agents", "designer"]
 
 # A role of a user's own, by the environment alone.
 OWN_ROLE = """

@@ -47,7 +47,7 @@ def brief(seed: int, demands: int = 20) -> tuple[str, list[str]]:
 async def role(mesh: Mesh, name: str, **environment: str) -> None:
     """A reference role as its own process."""
     process = ServiceProcess(
-        f"archon_services.agents.{name}", mesh.home, ARCHON_REGISTRY=mesh.registry.address, **environment
+        "archon_services.agents", mesh.home, name, ARCHON_REGISTRY=mesh.registry.address, **environment
     )
     mesh.agents.append(process)
     await mesh.seen(await process.start())

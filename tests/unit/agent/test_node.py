@@ -16,13 +16,13 @@ from archon_mesh.core.messages import ChatMessage
 from archon_mesh.llm import ModelChunk, ModelReply, ModelRequest, Usage, create_model
 from archon_mesh.llm.offline_tasks import task_of
 from archon_mesh.node import Role, answer_with
-from archon_services.agents.coordinator import ROLE as COORDINATOR
-from archon_services.agents.designer import ROLE as DESIGNER
-from archon_services.agents.implementer import ROLE as IMPLEMENTER
-from archon_services.agents.requirements import ROLE as REQUIREMENTS
+from archon_services.agents.reference import reference_role
 from tests.support.fake_link import FakeLink
 from tests.support.scripted_model import ScriptedModel, says
 
+REQUIREMENTS, DESIGNER, IMPLEMENTER, COORDINATOR = map(
+    reference_role, ("requirements", "designer", "implementer", "coordinator")
+)
 POET = Role("poet", "You are a poet.", temperature=0.5, max_tokens=40)
 
 

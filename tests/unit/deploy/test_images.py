@@ -46,7 +46,7 @@ def test_a_target_runs_a_module_on_the_port_of_its_manifest(name: str) -> None:
     assert command[:3] == ["python", "-P", "-m"]
     spec = find_spec(command[3])
     assert spec is not None and (not spec.submodule_search_locations or find_spec(command[3] + ".__main__"))
-    assert command[3].rpartition(".")[2] == name
+    assert (command[4] if command[4:] else command[3].rpartition(".")[2]) == name
     ports = [re.findall(pattern, text) for pattern in (r"ARCHON_PORT=(\d+)", r"EXPOSE (\d+)")]
     assert ports == [[environment(found)["ARCHON_PORT"]]] * 2
 

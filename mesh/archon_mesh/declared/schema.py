@@ -1,0 +1,124 @@
+"""What may stand in a file that declares an agent. The JSON Schema for editors is made of it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+ImportPath = Annotated[
+    str, Field(pattern=r"^[\w.]+:[\w.]+$", description="where it is: a module, a colon, a name in it")
+]
+
+
+class Part(BaseModel):
+    """A base of all that stands in the file: a key that isn't known is a mistake."""
+
+    model_config = ConfigDict(extra="forbid", populate_by_name=True)
+
+
+class Imported(Part):
+    """A tool or a middleware, by import path."""
+
+    import_: ImportPath = Field(alias="import")
+    params: dict[str, Any] | None = Field(
+        default=None, description="what it is called with, where it is a class, or a function that makes one"
+    )
+
+
+class ToolPolicyPart(Part):
+    """Which tools may be called, and how often."""
+
+    allowed: list[str] | None = Field(default=None, description="names of tools; all where it isn't said")
+    at_most: dict[str, Annotated[int, Field(ge=0)]] = Field(
+        default_factory=dict, description="by tool: so many calls in a run"
+    )
+
+
+class CapabilityPart(Part):
+    """Something that the role can do, as others find it."""
+
+    id: str = Field(min_length=1)
+    name: str = ""
+    description: str = ""
+    tags: list[str] = Field(default_factory=list)
+    examples: list[str] = Field(default_factory=list)
+    input_modes: list[str] = Field(default_factory=list)
+    output_modes: list[str] = Field(default_factory=list)
+
+
+class EdgePart(Part):
+    """A role that this one depends on."""
+
+    role: str = Field(min_length=1)
+    policy: Literal["final_response_only", "tool_results", "full_history"] = "final_response_only"
+
+
+class RolePart(Part):
+    """How it is served as a role of the mesh; its name is the agent's."""
+
+    version: str = "0.1.0"
+    capabilities: list[str | CapabilityPart] = Field(default_factory=list)
+    depends_on: list[str | EdgePart] = Field(default_factory=list, description="roles whose final answers it is given")
+    coordinator: bool = Field(default=False, description="it sees the other roles of the mesh as tools")
+    max_tasks: int = Field(default=8, ge=1, description="so many tasks at once")
+    tags: dict[str, str] = Field(default_factory=dict)
+
+
+class AgentPart(Part):
+    """An agent."""
+
+    name: str = Field(
+        min_length=1, pattern=r"^[A-Za-z][\w-]*$", description="also its role, and its id in shared memory"
+    )
+    description: str = Field(default="", description="what it is for: callers and their models read it")
+    system_prompt: str = Field(default="", description="what its model is told first")
+    model: str = Field(default="", description="offline, or openai/NAME; where it isn't said, whoever runs it says so")
+    tools: list[Imported | ImportPath] = Field(default_factory=list)
+    middlewares: list[Imported] = Field(default_factory=list)
+    sub_agents: dict[str, SubAgentPart] = Field(
+        default_factory=dict, description="other agents, by the name it calls them"
+    )
+    max_iterations: int = Field(default=15, ge=1)
+    tool_policy: ToolPolicyPart | None = None
+    exit_on_success: list[str] = Field(default_factory=list, description="tools whose success ends the run")
+    all_ancestors: bool = Field(default=False, description="shared memory brings the answers of all ancestors")
+    temperature: float | None = Field(default=None, ge=0, le=2)
+    max_tokens: int | None = Field(default=None, ge=1, description="of a reply")
+    timeout: float = Field(default=120.0, gt=0, description="seconds of one call of the model")
+    tool_timeout: float = Field(default=60.0, gt=0, description="seconds of a tool that has no timeout of its own")
+    max_running_subagents: int = Field(default=8, ge=1)
+
+
+class SubAgentPart(AgentPart):
+    """An agent within another: declared here, in a file of its own, or a role of the mesh."""
+
+    name: str = Field(default="", pattern=r"^([A-Za-z][\w-]*)?$")
+    file: str = Field(default="", description="a file that declares it, relative to this one")
+    role: str = Field(default="", description="a role of the mesh")
+    stateless: bool = Field(default=False, description="each call works on a copy, which is thrown away")
+
+    @model_validator(mode="after")
+    def _one_of_them(self) -> SubAgentPart:
+        said = self.model_fields_set - {"file", "role", "stateless", "description", "timeout"}
+        if bool(self.file) + bool(self.role) + bool(said) != 1:
+            raise ValueError("is either declared here, or by a file, or a role of the mesh")
+        return self
+
+
+class AgentFile(AgentPart):
+    """A file that declares an agent."""
+
+    role: RolePart = Field(default_factory=RolePart, description="how it is served by `archon serve`")
+
+
+AgentPart.model_rebuild()
+
+
+def json_schema() -> dict[str, Any]:
+    """For editors (JSON Schema, draft 2020-12)."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "An agent of Archon",
+        **AgentFile.model_json_schema(by_alias=True),
+    }
