@@ -150,3 +150,14 @@ def test_durability_18_what_acked_a_former_owner_acks_nothing_of_its_successor()
     attempts.frame(said(0, 2, adopted=session_pb2.Adopted(last_applied=1)))
     told = [frame for frame in sent if frame.HasField("delegate_result")]
     assert [(frame.sequence, frame.delegate_result.delegation_id) for frame in told][-1:] == [(2, "d1")]
+
+
+def test_what_an_attempt_said_unasked_before_it_heard_of_its_new_owner_doesnt_answer_that_ones_question() -> None:
+    attempts, _, sent = begun()
+    attempts.adopt(ref(3), "a", Standing(60.0, 0, frozenset()), connected=True)
+    answer = session_pb2.DelegateResult(delegation_id="d1")
+    attempts.tell(ref(3), session_pb2.OrchestratorFrame(delegate_result=answer))
+    attempts.frame(said(0, 2, adopted=session_pb2.Adopted(last_applied=1)))
+    assert arms(sent) == ["adopt_task"], "frames of the former owner are under way: nobody knows yet how many it takes"
+    attempts.frame(said(0, 3, adopted=session_pb2.Adopted(last_applied=2)))
+    assert [(frame.WhichOneof("frame"), frame.sequence) for frame in sent[1:]] == [("delegate_result", 3)]

@@ -185,12 +185,12 @@ class Attempts:
                 self._deliver(binding, frame, checkpoint_input(frame, len(records)), records)
             case "budget_request":
                 self._deliver(binding, frame, budget_input(frame))
-            case "adopted":
+            case "adopted" if frame.task.epoch >= binding.ref.epoch:
                 self._adopted(binding, frame.adopted.last_applied)
             case "failure":
                 self._refused(binding, frame)
-            case None if frame.ack:
-                pass
+            case None | "adopted" if frame.ack or arm:
+                pass  # an ack; or said unasked before it heard of this owner: what the former one sent is under way
             case _:
                 raise UnknownFrame(f"this orchestrator doesn't know the frame {arm or 'of this number'}")
 
