@@ -55,7 +55,8 @@ class Monitor:
                 same = driver.state == book.state and open_effects(driver.state) == open_effects(book.state)
                 check.must("V6", same, f"the live state of {run_id} isn't what its journal says")
             return
-        since = max(self._not_held.setdefault(run_id, world.loop.now), world.troubled_at, world.store.gone_until)
+        gone = (world.store.gone_until, *(replica.view.gone_until for replica in world.replicas.values()))
+        since = max(self._not_held.setdefault(run_id, world.loop.now), world.troubled_at, *gone)
         waited = world.loop.now - since
         check.must("V7", waited <= HELD_WITHIN + WIDE, f"nobody has held {run_id} for {waited:.1f} s")
 
