@@ -14,7 +14,7 @@ from archon_mesh.core.run.common import TaskState
 from archon_services.orchestrator.convert import event_to_proto
 from archon_services.orchestrator.convert.write import timestamp
 from archon_services.orchestrator.journal import Append, Outcome
-from archon_services.orchestrator.ports import Delivery
+from archon_services.orchestrator.ports import Delivery, SystemClock
 from tests.simulation.test_ownership import Told, calm_world, ended, run_virtual, submit, wanted
 
 
@@ -132,5 +132,31 @@ def test_durability_3_an_owner_that_was_deposed_and_has_not_heard_of_it_stops_no
         world.runs.deliver("r", Delivery(inp.WorkingIn(name, 0), stale))
         await asyncio.sleep(1)
         assert stale.discarded
+
+    run_virtual(course())
+
+
+def test_durability_10_a_run_is_not_held_that_was_claimed_in_a_name_which_was_buried_while_it_was_folded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def course() -> None:
+        world = await calm_world()
+        await submit(world, wanted("r", ("nobody",)))
+        runs, driver = world.runs, world.runs._drivers["r"]
+        driver.depose()
+        await asyncio.wait_for(driver.finished.wait(), 5)
+        await asyncio.sleep(0)
+        row = await world.store.claim("r", runs.owner)
+        assert row is not None
+        real = world.store.events
+
+        async def slow(*arguments: Any) -> Any:
+            runs.owner = "a new name"
+            return await real(*arguments)
+
+        monkeypatch.setattr(world.store, "events", slow)
+        await runs.take_up(row, (), SystemClock(world.true_wall))
+        assert not runs.holds("r"), "its owner is dead, and others will claim it"
+        assert "r" not in runs._awaited
 
     run_virtual(course())

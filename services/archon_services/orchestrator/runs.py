@@ -84,7 +84,8 @@ class Runs:
         except DataLoss as error:
             _log.error("run %s can't be folded: %s", run_id, error)
             return
-        if state.epoch > row.epoch:  # claimed again by another while this one was claimed
+        # Claimed again by another meanwhile, or claimed in a name that has been buried since: it is anybody's.
+        if state.epoch > row.epoch or row.owner != self.owner:
             self._awaited.discard(run_id)
             return
         first = [Delivery(inp.Claim(self.owner, row.epoch)), *(_delivery(command) for command in commands)]
