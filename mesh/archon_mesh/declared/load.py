@@ -18,7 +18,7 @@ from archon_mesh.agent.agent import Agent
 from archon_mesh.agent.config import AgentConfig
 from archon_mesh.agent.middleware import Middleware
 from archon_mesh.declared.lines import Document
-from archon_mesh.declared.schema import AgentFile, AgentPart, CapabilityPart, EdgePart, Imported, SubAgentPart
+from archon_mesh.declared.schema import AgentFile, AgentPart, EdgePart, Imported, SubAgentPart
 from archon_mesh.llm.base import ModelClient
 from archon_mesh.node.mesh_role import mesh_role
 from archon_mesh.node.role import Role
@@ -118,9 +118,9 @@ class _Loader:
             return self.file(document.path.parent / said.file, depth + 1).agent
         return self._agent(document, key, said, said.name or called, depth)
 
-    def _tool(self, document: Document, key: tuple[str | int, ...], said: Imported | str) -> Tool:
-        path, params = (said, None) if isinstance(said, str) else (said.import_, said.params)
-        made = self._imported(document, key, path, params, makes=(Tool,))
+    def _tool(self, document: Document, key: tuple[str | int, ...], said: Imported) -> Tool:
+        path = said.import_
+        made = self._imported(document, key, path, said.params, makes=(Tool,))
         if isinstance(made, Tool):
             return made
         if callable(made) and not isinstance(made, type):
@@ -171,7 +171,7 @@ class _Loader:
                 name=said.name,
                 system_prompt=said.system_prompt or said.description or said.name,
                 description=said.description,
-                capabilities=[_capability(one) for one in role.capabilities],
+                capabilities=[Capability(**one.model_dump()) for one in role.capabilities],
                 depends_on=[_edge(one) for one in role.depends_on],
                 all_ancestors=said.all_ancestors,
                 coordinator=role.coordinator,
@@ -193,12 +193,9 @@ def _module(name: str, folder: Path) -> Any:
         sys.path.remove(beside)
 
 
-def _capability(said: str | CapabilityPart) -> Capability:
-    return Capability(said) if isinstance(said, str) else Capability(**said.model_dump())
-
-
-def _edge(said: str | EdgePart) -> DependsOn | str:
-    return said if isinstance(said, str) else DependsOn(said.role, PropagationPolicy(said.policy))
+def _edge(said: EdgePart) -> DependsOn | str:
+    policy = PropagationPolicy(said.policy)
+    return said.role if policy is PropagationPolicy.FINAL_RESPONSE_ONLY else DependsOn(said.role, policy)
 
 
 def _first(document: Document, error: pydantic.ValidationError) -> InvalidArgument:

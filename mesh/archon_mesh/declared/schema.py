@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, model_validator
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
 
 ImportPath = Annotated[
     str, Field(pattern=r"^[\w.]+:[\w.]+$", description="where it is: a module, a colon, a name in it")
@@ -17,8 +19,27 @@ class Part(BaseModel):
     model_config = ConfigDict(extra="forbid", populate_by_name=True)
 
 
-class Imported(Part):
+class OrText(Part):
+    """A part that may also stand as a text: then that is the field which `short` names."""
+
+    short: ClassVar[str] = ""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_text(cls, value: Any) -> Any:
+        return {cls.short: value} if isinstance(value, str) else value
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        whole = handler(core)
+        properties = handler.resolve_ref_schema(whole).get("properties", {})
+        return {"anyOf": [properties[cls.short], whole]}
+
+
+class Imported(OrText):
     """A tool or a middleware, by import path."""
+
+    short: ClassVar[str] = "import"
 
     import_: ImportPath = Field(alias="import")
     params: dict[str, Any] | None = Field(
@@ -35,8 +56,10 @@ class ToolPolicyPart(Part):
     )
 
 
-class CapabilityPart(Part):
+class CapabilityPart(OrText):
     """Something that the role can do, as others find it."""
+
+    short: ClassVar[str] = "id"
 
     id: str = Field(min_length=1)
     name: str = ""
@@ -47,8 +70,10 @@ class CapabilityPart(Part):
     output_modes: list[str] = Field(default_factory=list)
 
 
-class EdgePart(Part):
+class EdgePart(OrText):
     """A role that this one depends on."""
+
+    short: ClassVar[str] = "role"
 
     role: str = Field(min_length=1)
     policy: Literal["final_response_only", "tool_results", "full_history"] = "final_response_only"
@@ -58,8 +83,8 @@ class RolePart(Part):
     """How it is served as a role of the mesh; its name is the agent's."""
 
     version: str = "0.1.0"
-    capabilities: list[str | CapabilityPart] = Field(default_factory=list)
-    depends_on: list[str | EdgePart] = Field(default_factory=list, description="roles whose final answers it is given")
+    capabilities: list[CapabilityPart] = Field(default_factory=list)
+    depends_on: list[EdgePart] = Field(default_factory=list, description="roles whose final answers it is given")
     coordinator: bool = Field(default=False, description="it sees the other roles of the mesh as tools")
     max_tasks: int = Field(default=8, ge=1, description="so many tasks at once")
     tags: dict[str, str] = Field(default_factory=dict)
@@ -74,7 +99,7 @@ class AgentPart(Part):
     description: str = Field(default="", description="what it is for: callers and their models read it")
     system_prompt: str = Field(default="", description="what its model is told first")
     model: str = Field(default="", description="offline, or openai/NAME; where it isn't said, whoever runs it says so")
-    tools: list[Imported | ImportPath] = Field(default_factory=list)
+    tools: list[Imported] = Field(default_factory=list)
     middlewares: list[Imported] = Field(default_factory=list)
     sub_agents: dict[str, SubAgentPart] = Field(
         default_factory=dict, description="other agents, by the name it calls them"
@@ -119,6 +144,6 @@ def json_schema() -> dict[str, Any]:
     """For editors (JSON Schema, draft 2020-12)."""
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "An agent of Archon",
         **AgentFile.model_json_schema(by_alias=True),
+        "title": "An agent of Archon",
     }

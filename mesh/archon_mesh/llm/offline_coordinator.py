@@ -17,7 +17,6 @@ from archon_mesh.llm.offline_tasks import NOTICE
 class _Standing:
     """What has come of the calls so far, by tool."""
 
-    made: int
     answers: Mapping[str, str]
     failures: Mapping[str, str]
 
@@ -25,13 +24,15 @@ class _Standing:
 def next_step(messages: Sequence[ChatMessage], tools: Sequence[ToolSpec]) -> tuple[str, tuple[ToolCall, ...]]:
     """The text and the calls of the next reply: one call while there is a tool to call, then the whole answer.
 
-    Each tool is called once, with the user's query whole, in the order that the awareness message recommends, else in
-    that of the tools; those that the order doesn't name come last. A tool that failed isn't called again, and those
-    that depend on it aren't called.
+    Each tool is called once for a query, with the query whole where it takes a text, in the order that the awareness
+    message recommends, else in that of the tools; those that the order doesn't name come last. A tool that failed isn't
+    called again, and those that depend on it aren't called; nor is one that wants more than a text.
     """
-    query = next((message.content for message in reversed(messages) if message.role == "user"), "")
-    standing = _standing(messages)
-    plan, upstream = _plan(messages, tools)
+    asked = max((at for at, message in enumerate(messages) if message.role == "user"), default=-1)
+    query = messages[asked].content if asked >= 0 else ""
+    given = {tool.name: said for tool in tools if (said := _arguments(tool, query)) is not None}
+    standing = _standing(messages[asked + 1 :])
+    plan, upstream = _plan(messages, [tool for tool in tools if tool.name in given])
     missing: dict[str, list[str]] = {}
     for name in plan:
         if name in standing.answers or name in standing.failures:
@@ -40,9 +41,18 @@ def next_step(messages: Sequence[ChatMessage], tools: Sequence[ToolSpec]) -> tup
         if lacks:
             missing[name] = lacks
             continue
-        arguments = json.dumps({"task": query}, ensure_ascii=False)
-        return "", (ToolCall(f"call_{standing.made + 1}", name, arguments),)
+        made = sum(len(message.tool_calls) for message in messages)
+        return "", (ToolCall(f"call_{made + 1}", name, json.dumps(given[name], ensure_ascii=False)),)
     return _whole(plan, standing, missing), ()
+
+
+def _arguments(tool: ToolSpec, query: str) -> dict[str, str] | None:
+    """What it can be called with by whoever has nothing but a text; None: it wants something else."""
+    properties: Mapping[str, Mapping[str, object]] = tool.parameters_schema.get("properties", {})
+    required = tool.parameters_schema.get("required", ()) if properties else ("task",)
+    if any(properties.get(name, {}).get("type", "string") != "string" for name in required):
+        return None
+    return dict.fromkeys(required, query)
 
 
 def _plan(messages: Sequence[ChatMessage], tools: Sequence[ToolSpec]) -> tuple[list[str], dict[str, list[str]]]:
@@ -68,7 +78,7 @@ def _standing(messages: Sequence[ChatMessage]) -> _Standing:
         name = calls.get(message.tool_call_id or "", "") if message.role == "tool" else ""
         if name:
             (failures if has_failed(message) else answers)[name] = message.content
-    return _Standing(len(calls), answers, failures)
+    return _Standing(answers, failures)
 
 
 def _whole(plan: Sequence[str], standing: _Standing, missing: Mapping[str, Sequence[str]]) -> str:

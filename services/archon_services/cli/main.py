@@ -15,16 +15,19 @@ import typer
 from archon_services.cli import (
     agents,
     cancel,
+    chat,
     demo,
     doctor,
     down,
     graph,
+    new,
     pause,
     prompts,
     respond,
     resume,
     run,
     runs,
+    serve,
     show,
     up,
     watch,
@@ -46,6 +49,9 @@ app.command()(up.up)
 app.command()(down.down)
 app.command()(run.run)
 app.command()(demo.demo)
+app.command()(serve.serve)
+app.command()(chat.chat)
+app.add_typer(new.new, name="new")
 app.command()(agents.agents)
 app.command()(graph.graph)
 app.command()(runs.runs)

@@ -1,0 +1,168 @@
+"""An agent of one's own, by its file alone: written, talked to, served, called; the same events in each way."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from archon.client import answer_text
+from archon_mesh.agent import Agent, AgentEvent
+from archon_mesh.core.messages import ToolCall
+from archon_mesh.declared import load_agent
+from archon_mesh.node import mesh_role
+from tests.integration.orchestrator.conftest import Mesh, etcd
+from tests.support.scripted_model import ScriptedModel, says
+from tests.support.services import eventually
+
+__all__ = ["etcd"]
+
+ARCHON = [str(Path(sys.executable).parent / "archon")]
+
+
+def archon(
+    *arguments: str, cwd: Path, given: str | None = None, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    inherited = {key: value for key, value in os.environ.items() if not key.startswith("ARCHON_")}
+    return subprocess.run(
+        [*ARCHON, *arguments],
+        cwd=cwd,
+        input=given,
+        env={**inherited, "ARCHON_HOME": str(cwd / "home"), **environment},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """As `archon new agent` writes it."""
+    done = archon("new", "agent", "helper", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    return tmp_path / "helper.yaml"
+
+
+@pytest.fixture
+async def mesh(etcd: object, tmp_path: Path) -> AsyncIterator[Mesh]:
+    made = Mesh(tmp_path / "mesh", etcd.address)  # type: ignore[attr-defined]
+    made.home.mkdir()
+    await made.start()
+    yield made
+    await made.stop()
+
+
+@pytest.fixture
+async def served(mesh: Mesh, file: Path) -> AsyncIterator[Mesh]:
+    """The file as a role of the mesh, by `archon serve`."""
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("ARCHON_")}
+    process = subprocess.Popen(
+        [*ARCHON, "serve", str(file), "--registry", mesh.registry.address], env=environment, stderr=subprocess.DEVNULL
+    )
+
+    async def there() -> bool:
+        assert process.poll() is None
+        return any(one.role == "helper" for one in await mesh.directory.list_instances())
+
+    await eventually(there, 20)
+    yield mesh
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(20) == 0
+
+
+def test_what_new_writes_runs_at_once_and_is_not_written_over(file: Path) -> None:
+    folder = file.parent
+    assert archon("serve", file.name, "--check", cwd=folder).stdout.strip().endswith("1 tools: time_of_day.")
+    done = archon("chat", file.name, cwd=folder, given="What time is it?\n\n")
+    assert done.returncode == 0, done.stderr
+    assert "It is " in done.stdout
+    assert "[time_of_day]" in done.stderr
+    again = archon("new", "agent", "helper", cwd=folder)
+    assert (again.returncode, "is there already" in again.stderr) == (2, True)
+    assert archon("new", "agent", "no good", cwd=folder).returncode == 2
+    schema = json.loads((folder / "helper.schema.json").read_text())
+    assert schema["title"] == "An agent of Archon"
+
+
+def test_a_session_goes_on_where_it_was_left(file: Path) -> None:
+    for line in ("Remember 42.", "What did I say?"):
+        done = archon("chat", file.name, "--session", "s", cwd=file.parent, given=f"{line}\n")
+        assert done.returncode == 0, done.stderr
+    import sqlite3
+
+    with sqlite3.connect(file.parent / "home" / "sessions.db") as database:
+        (count,) = database.execute("SELECT count(*) FROM archon_session_messages").fetchone()
+    assert count == 8, "two queries, each with a call, its result and an answer"
+
+
+def test_a_wrong_file_is_one_sentence_with_its_line(file: Path) -> None:
+    file.write_text(file.read_text().replace("tools:", "tolls:"))
+    for command in (["chat", file.name], ["serve", file.name]):
+        done = archon(*command, cwd=file.parent)
+        assert done.returncode == 2
+        assert "helper.yaml:8: tolls: Extra inputs are not permitted" in done.stderr
+        assert "Traceback" not in done.stderr
+
+
+async def test_served_it_is_a_role_with_its_tools_and_answers_runs_and_chat(served: Mesh, file: Path) -> None:
+    (instance,) = [one for one in await served.directory.list_instances() if one.role == "helper"]
+    assert [(tool.name, bool(tool.input_schema_json)) for tool in instance.tools] == [("time_of_day", True)]
+    run = (await served.client.submit("What time is it?", roles=["helper"], wait=20)).run
+    assert "It is " in answer_text(run)
+    records = [record async for record in served.client.records(run.run_id)]
+    assert [record.kind for record in records] == ["model", "tool", "model"]
+    done = archon(
+        "chat", "helper", cwd=file.parent, given="And now?\n", ARCHON_ORCHESTRATOR=served.orchestrator.address
+    )
+    assert (done.returncode, "It is " in done.stdout) == (0, True), done.stderr
+
+
+def kinds(events: list[AgentEvent], name: str) -> list[str]:
+    """What happened in the runs of one agent, pieces of text counted once."""
+    seen = [event.type for event in events if event.agent_name == name]
+    return [kind for at, kind in enumerate(seen) if at == 0 or seen[at - 1] != kind]
+
+
+TEXT = ["TEXT_MESSAGE_START", "TEXT_MESSAGE_CONTENT", "TEXT_MESSAGE_END"]
+
+
+async def test_one_file_unchanged_runs_in_a_script_as_a_sub_agent_here_and_as_one_in_the_mesh(
+    served: Mesh, file: Path
+) -> None:
+    events: list[AgentEvent] = []
+    alone = load_agent(file).agent
+    answer = await alone.run_async("What time is it?", event_handlers=[events.append])
+    assert "It is " in answer
+    calls = ["TOOL_CALL_START", "TOOL_CALL_ARGS", "TOOL_CALL_END", "TOOL_CALL_RESULT"]
+    assert kinds(events, "helper") == ["RUN_STARTED", *calls, *TEXT, "RUN_FINISHED"]
+    for callee in (load_agent(file).agent, mesh_role("helper", orchestrator=served.orchestrator.address)):
+        events.clear()
+        ask = says("", ToolCall("1", "helper", '{"task": "What time is it?"}'))
+        lead = Agent("lead", model=ScriptedModel(ask, says("done")), sub_agents=[callee])
+        assert await lead.run_async("?", event_handlers=[events.append]) == "done"
+        assert [kind for kind in kinds(events, "helper") if kind not in calls] == ["RUN_STARTED", *TEXT, "RUN_FINISHED"]
+        assert {event.parent_run_id for event in events if event.agent_name == "helper"} == {events[0].run_id}
+        (told,) = [message.content for message in lead.history if message.role == "tool"]
+        assert "It is " in told
+        await callee.close()
+
+
+async def test_f8_what_goes_wrong_in_the_mesh_is_told_as_what_goes_wrong_here(mesh: Mesh) -> None:
+    ask = says("", ToolCall("1", "nobody", '{"task": "go"}'))
+    for callee, code in (
+        (mesh_role("nobody", orchestrator=mesh.orchestrator.address), "NOT_FOUND (UNKNOWN_ROLE)"),
+        (mesh_role("nobody", orchestrator="127.0.0.1:1"), "UNAVAILABLE"),
+    ):
+        events: list[AgentEvent] = []
+        lead = Agent("lead", model=ScriptedModel(ask, says("done")), sub_agents=[callee])
+        assert await lead.run_async("?", event_handlers=[events.append]) == "done"
+        (told,) = [message.content for message in lead.history if message.role == "tool"]
+        assert told.startswith(f"Error {code}")
+        assert kinds(events, "nobody") == ["RUN_STARTED", "RUN_ERROR"]
+        await callee.close()
