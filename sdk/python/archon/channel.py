@@ -24,8 +24,11 @@ MAX_RECEIVE_BYTES: Final = 16 * 1024 * 1024
 
 Option = tuple[str, int | str]
 
-_RETRY: Final = json.dumps(
+_SERVICE_CONFIG: Final = json.dumps(
     {
+        # Where there are several replicas calls alternate. gRPC's default stays with the first one that takes a
+        # connection, and one that can speak and doesn't hear takes one again and again.
+        "loadBalancingConfig": [{"round_robin": {}}],
         "methodConfig": [
             {
                 "name": [{}],
@@ -37,7 +40,7 @@ _RETRY: Final = json.dumps(
                     "retryableStatusCodes": ["UNAVAILABLE"],
                 },
             }
-        ]
+        ],
     }
 )
 
@@ -62,7 +65,7 @@ _KEEPALIVE: Final[list[Option]] = [
 
 def service_options() -> list[Option]:
     """For channels to a service of the mesh: keepalive in full, calls retried while it is unavailable."""
-    return [*_COMMON, *_KEEPALIVE, ("grpc.enable_retries", 1), ("grpc.service_config", _RETRY)]
+    return [*_COMMON, *_KEEPALIVE, ("grpc.enable_retries", 1), ("grpc.service_config", _SERVICE_CONFIG)]
 
 
 def agent_options(*, fresh: bool = False) -> list[Option]:
