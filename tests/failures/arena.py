@@ -121,20 +121,22 @@ class Arena(Mesh):
 
             await eventually(through, HEALED_WITHIN)
             await asyncio.sleep(max(0.0, AFTER - (time.monotonic() - began)))
-        lost = check(load, self, all_complete=all_complete)
+        lost = strike.lost = check(load, self, all_complete=all_complete)
         before = [course.took for course in load.courses if course.ended < strike.at]
         longest = max(course.took for course in load.courses if course.ended >= strike.at)
         keep(Row(name, order, longest, statistics.median(before or [0.0]), load.fate(), lost))
 
 
 class Strike:
-    """When the fault began, and when it was over (0: it has no end of its own), in monotonic seconds."""
+    """When the fault began, and when it was over (0: it has no end of its own), in monotonic seconds; after the row,
+    `lost` is how many attempts were journaled as lost."""
 
     load: Load
 
     def __init__(self) -> None:
         self.at = 0.0
         self.healed = 0.0
+        self.lost = 0
 
     def begins(self) -> None:
         """Now."""

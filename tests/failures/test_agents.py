@@ -8,15 +8,25 @@ import signal
 import pytest
 
 from tests.failures.arena import Arena, kill
+from tests.support.services import eventually
 
 pytestmark = pytest.mark.liveness
 
 
 @pytest.mark.short
 async def test_agent_killed(arena: Arena) -> None:
-    async with arena.row("agent: kill -9", 1) as strike:
+    victim = arena.by_role["thinker"][0]
+    async with arena.row("agent: kill -9 at work", 1) as strike:
+
+        async def at_work() -> bool:
+            lines = map(str.split, arena.ledger.read_text().splitlines())
+            verbs = [words[0] for words in lines if words[4] == str(victim.pid)]
+            return verbs.count("begin") > verbs.count("end")
+
+        await eventually(at_work)
         strike.begins()
-        kill(arena.by_role["thinker"][0])
+        kill(victim)
+    assert strike.lost, "it was killed at work, and nothing was lost"
 
 
 async def test_agent_frozen(arena: Arena) -> None:

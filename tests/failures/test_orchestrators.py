@@ -40,7 +40,7 @@ async def test_orchestrator_killed_between_result_and_append(
     arena, store = own_store_arena
     async with arena.row("orchestrator: kill -9 between result and append", 7) as strike:
         store.freeze()  # results come, and can't be appended
-        await asyncio.sleep(0.5)
+        await asyncio.sleep(0.3)  # a stall of 0.5 s and more makes replicas patient: it may have been the store's fault
         strike.begins()
         kill(arena.orchestrator)
         store.thaw()
