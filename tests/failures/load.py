@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import random
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -20,12 +21,21 @@ STATES: dict[int, str] = {
 }
 
 
+@dataclass(frozen=True)
+class Order:
+    """What is asked for: roles, and after how many seconds it is called off again (None: never)."""
+
+    roles: tuple[str, ...]
+    cancelled_after: float | None = None
+
+
 @dataclass
 class Course:
     """One run as its caller saw it. Times are monotonic seconds; `asked` is when it was tried to be submitted first,
     `ended` when its watcher saw the end."""
 
     run_id: str
+    request_id: str
     asked: float
     submitted: float
     ended: float = 0.0
@@ -53,9 +63,13 @@ class Load:
         self._stopping = False
         self._in_flight = in_flight
         self._workers: list[asyncio.Task[None]] = []
+        self._cancelling: set[asyncio.Task[None]] = set()
         self.courses: list[Course] = []
         self.wrong: list[str] = []
         """What a caller must never see."""
+
+        self.refused: Counter[str] = Counter()
+        """Submits that were answered with an error, by its class; each was tried again."""
 
     async def __aenter__(self) -> Load:
         self._workers = [asyncio.create_task(self._work(), name="load") for _ in range(self._in_flight)]
@@ -67,7 +81,7 @@ class Load:
             for worker in self._workers:
                 worker.cancel()
         await asyncio.wait(self._workers, timeout=90)
-        for worker in self._workers:
+        for worker in (*self._workers, *self._cancelling):
             worker.cancel()
 
     @property
@@ -75,29 +89,47 @@ class Load:
         """Those that haven't ended."""
         return [course for course in self.courses if not course.ended]
 
+    def order(self) -> Order:
+        """What the next run is."""
+        return Order(tuple(self._roles))
+
     async def _work(self) -> None:
         while not self._stopping:
-            number = next(self._numbers)
-            client = random.choice(self._clients)
-            course = await self._submit(client, f"load-{number}-{random.getrandbits(32):x}")
+            number, order = next(self._numbers), self.order()
+            course = await self._submit(order, f"load-{number}-{random.getrandbits(32):x}")
             self.courses.append(course)
+            if order.cancelled_after is not None:
+                cancelling = asyncio.create_task(self._cancel(course, order.cancelled_after), name="load: cancel")
+                self._cancelling.add(cancelling)
+                cancelling.add_done_callback(self._cancelling.discard)
             await self._watch(course)
 
-    async def _submit(self, client: Client, request_id: str) -> Course:
+    async def _cancel(self, course: Course, after: float) -> None:
+        """Until it is acknowledged."""
+        await asyncio.sleep(after)
+        while not course.ended:
+            try:
+                await random.choice(self._clients).cancel(course.run_id)
+                return
+            except ArchonError:
+                await asyncio.sleep(0.2)
+
+    async def _submit(self, order: Order, request_id: str) -> Course:
         """Until it is acknowledged, by whoever is there: the request id makes one run of it."""
-        asked = time.monotonic()
+        asked, client = time.monotonic(), random.choice(self._clients)
         while True:
             try:
-                handle = await client.submit("x", roles=list(self._roles), request_id=request_id, timeout=120.0)
+                handle = await client.submit("x", roles=order.roles, request_id=request_id, timeout=120.0)
             except (InvalidArgument, AssertionError):
                 raise
             except ArchonError as error:
+                self.refused[type(error).__name__] += 1
                 if isinstance(error, ResourceExhausted) and not error.retry_delay:
                     self.wrong.append(f"refused without a delay: {error}")
                 await asyncio.sleep(0.2)
                 client = random.choice(self._clients)
             else:
-                return Course(handle.run_id, asked, time.monotonic())
+                return Course(handle.run_id, request_id, asked, time.monotonic())
 
     async def _watch(self, course: Course) -> None:
         """From any replica, resumed on another one where it breaks."""

@@ -61,9 +61,19 @@ class ServiceProcess:
         """Sends a signal."""
         os.kill(self.pid, number)
 
+    @property
+    def running(self) -> bool:
+        """Whether it lives, frozen or not."""
+        return self._process is not None and self._process.poll() is None
+
+    def freeze(self) -> None:
+        """SIGSTOP, where it lives: its ports stay open, nothing answers."""
+        if self.running:
+            self.send(signal.SIGSTOP)
+
     def thaw(self) -> None:
         """SIGCONT, where it lives: one that is frozen takes no SIGTERM."""
-        if self._process is not None and self._process.poll() is None:
+        if self.running:
             self.send(signal.SIGCONT)
 
     async def kill(self) -> None:
@@ -73,7 +83,7 @@ class ServiceProcess:
 
     async def stop(self) -> int:
         """SIGTERM; the exit code. Idempotent. One that doesn't end is killed, and that is an error."""
-        if self._process is None or self._process.poll() is not None:
+        if not self.running:
             return 0
         self.send(signal.SIGTERM)
         try:

@@ -1,0 +1,128 @@
+"""The faults, how they are dealt, and how they are carried out."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from tests.chaos.targets import Target
+
+KINDS: Final = ("agent", "orchestrator", "registry", "memory", "PostgreSQL", "etcd member")
+WAYS: Final = {"partition up": ("up",), "partition down": ("down",), "partition both": ("up", "down")}
+HOW: Final = ("kill", "freeze", "restart", *WAYS)
+QUORUM: Final = "two of three killed"
+
+LASTS: Final = (0.2, 0.8, 2.3, 3.2, 4.5)
+"""Seconds. Some below, some above what the mesh takes to notice: 2 s for a session, 3 s for a lease, 4 s for a
+connection between services."""
+
+ALONE: Final = 0.1
+"""Of the rounds, those with one fault; the others have two that overlap."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What happens to what kind of target."""
+
+    how: str
+    kind: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.how}"
+
+    def fits(self, target: Target) -> bool:
+        """Whether it can hit this one."""
+        return target.kind == self.kind
+
+
+ALL: Final = (*(Fault(how, kind) for kind in KINDS for how in HOW), Fault(QUORUM, "etcd member"))
+
+
+@dataclass(frozen=True, slots=True)
+class Blow:
+    """A fault as it is struck: at these targets, so many seconds after the round began, for so long."""
+
+    fault: Fault
+    targets: tuple[Target, ...]
+    after: float
+    lasts: float
+
+    def __str__(self) -> str:
+        names = " and ".join(target.name for target in self.targets)
+        return f"{self.fault.how} {names} {self.lasts:.1f} s"
+
+
+class Dealer:
+    """Deals each fault once, in an order of chance, before any comes again."""
+
+    def __init__(self, dice: random.Random, targets: Sequence[Target]) -> None:
+        self._dice = dice
+        self._targets = targets
+        self._deck: list[Fault] = []
+
+    def round(self) -> list[Blow]:
+        """One blow, or two that overlap, never on the same target; of etcd two members are only away where that is
+        the fault."""
+        first = self._blow(self._targets, 0.0)
+        if self._dice.random() < ALONE:
+            return [first]
+        struck = {target.kind for target in first.targets} & {"etcd member"}
+        free = [one for one in self._targets if one not in first.targets and one.kind not in struck]
+        return [first, self._blow(free, self._dice.uniform(0.0, first.lasts))]
+
+    def _blow(self, free: Sequence[Target], after: float) -> Blow:
+        fault = self._draw(free)
+        fitting = [target for target in free if fault.fits(target)]
+        targets = self._dice.sample(fitting, 2 if fault.how == QUORUM else 1)
+        return Blow(fault, tuple(targets), after, self._dice.choice(LASTS))
+
+    def _draw(self, free: Sequence[Target]) -> Fault:
+        """The next one that fits; what doesn't comes in a later round."""
+        while True:
+            for fault in self._deck:
+                if any(fault.fits(target) for target in free):
+                    self._deck.remove(fault)
+                    return fault
+            more = list(ALL)
+            self._dice.shuffle(more)
+            self._deck += more
+
+
+async def strike(blow: Blow, dice: random.Random) -> None:
+    """Until it is healed. Whoever is away is started again; starting takes as long as it takes."""
+    await asyncio.sleep(blow.after)
+    if blow.fault.how in WAYS:
+        await _cut_off(blow, dice)
+        return
+    for target in blow.targets:
+        target.down = blow.fault.how != "freeze"
+    match blow.fault.how:
+        case "freeze":
+            for target in blow.targets:
+                target.freeze()
+            await asyncio.sleep(blow.lasts)
+            for target in blow.targets:
+                target.thaw()
+            return
+        case "restart":
+            await asyncio.gather(*(target.stop() for target in blow.targets))
+        case _:
+            await asyncio.gather(*(target.kill() for target in blow.targets))
+            await asyncio.sleep(blow.lasts)
+    await asyncio.gather(*(target.start() for target in blow.targets))
+    for target in blow.targets:
+        target.down = False
+
+
+async def _cut_off(blow: Blow, dice: random.Random) -> None:
+    """Where several ways lead to a target, one of them or all."""
+    for target in blow.targets:
+        valves = dice.choice([target.valves, *([valve] for valve in target.valves)])
+        for valve in valves:
+            valve.shut(*WAYS[blow.fault.how])
+        await asyncio.sleep(blow.lasts)
+        for valve in valves:
+            valve.open()

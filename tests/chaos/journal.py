@@ -1,0 +1,104 @@
+"""What is left afterwards: the journal as PostgreSQL holds it, and the agents' ledger."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import asyncpg
+
+from archon.api.orchestrator.v1 import run_pb2
+from tests.simulation.check import Execution
+
+
+@dataclass
+class Stored:
+    """One run as the journal holds it."""
+
+    run_id: str
+    request_ids: tuple[str, ...]
+    """Of the rows that remember one; it should be one."""
+
+    ended: bool
+    epoch: int
+    events: list[run_pb2.RunEvent]
+    inputs: list[tuple[int, bytes]]
+
+
+@dataclass
+class Ledger:
+    """Executions of the agents by run: those that began, and those that were finished."""
+
+    begun: dict[str, list[Execution]] = field(default_factory=dict)
+    finished: dict[str, list[Execution]] = field(default_factory=dict)
+
+    @staticmethod
+    def of(lines: Iterable[str]) -> Ledger:
+        """Of lines `begin ROLE TASK ATTEMPT PID`, `end ...`."""
+        ledger = Ledger()
+        for line in lines:
+            verb, _, task_id, attempt, pid = line.split()
+            book = {"begin": ledger.begun, "end": ledger.finished}.get(verb)
+            if book is not None:
+                book.setdefault(task_id.partition(".")[0], []).append(Execution(task_id, int(attempt), pid))
+        return ledger
+
+    @staticmethod
+    def read(path: Path) -> Ledger:
+        """The file that all agents wrote to."""
+        return Ledger.of(path.read_text().splitlines())
+
+
+class Archive:
+    """The journal, read past the orchestrators. Made by `archive`."""
+
+    def __init__(self, connection: asyncpg.Connection) -> None:
+        self._connection = connection
+
+    async def open_runs(self) -> int:
+        """How many haven't ended."""
+        return int(await self._connection.fetchval("SELECT count(*) FROM archon_journal.runs WHERE ended_at = 0"))
+
+    async def run_ids(self) -> list[str]:
+        """Of all runs, and of those that only events tell of."""
+        rows = await self._connection.fetch(
+            "SELECT run_id FROM archon_journal.runs UNION SELECT run_id FROM archon_journal.events ORDER BY run_id"
+        )
+        return [row[0] for row in rows]
+
+    async def requests(self) -> dict[str, str]:
+        """Request id to run."""
+        rows = await self._connection.fetch("SELECT request_id, run_id FROM archon_journal.requests")
+        return {row[0]: row[1] for row in rows}
+
+    async def run(self, run_id: str) -> Stored:
+        """One run."""
+        fetch = self._connection.fetch
+        row = await self._connection.fetchrow(
+            "SELECT ended_at, epoch FROM archon_journal.runs WHERE run_id = $1", run_id
+        )
+        requests = await fetch("SELECT request_id FROM archon_journal.requests WHERE run_id = $1", run_id)
+        events = await fetch("SELECT data FROM archon_journal.events WHERE run_id = $1 ORDER BY seq", run_id)
+        inputs = await fetch(
+            "SELECT last_seq, data FROM archon_journal.inputs WHERE run_id = $1 ORDER BY last_seq", run_id
+        )
+        return Stored(
+            run_id,
+            tuple(one[0] for one in requests),
+            bool(row and row[0]),
+            row[1] if row else 0,
+            [run_pb2.RunEvent.FromString(one[0]) for one in events],
+            [(one[0], one[1]) for one in inputs],
+        )
+
+
+@asynccontextmanager
+async def archive(dsn: str) -> AsyncIterator[Archive]:
+    """A connection of its own."""
+    connection = await asyncpg.connect(dsn, timeout=10, command_timeout=60)
+    try:
+        yield Archive(connection)
+    finally:
+        await connection.close(timeout=5)

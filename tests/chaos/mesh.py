@@ -1,0 +1,153 @@
+"""The mesh that chaos is let loose on: every listener stands behind a valve, whoever is dialled is dialled through it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+from archon.client import Client
+from archon.registry import RegistryClient
+from tests.chaos.targets import EtcdTarget, PostgresTarget, ServiceTarget, Target, end
+from tests.support.etcd_cluster import EtcdCluster
+from tests.support.postgres import PostgresServer
+from tests.support.services import ServiceProcess, eventually
+from tests.support.valve import Valve
+
+PIPELINE: Final = {"reader": (), "thinker": ("reader",), "writer": ("reader", "thinker")}
+LEADER: Final = "leader"
+"""It delegates to the first two of the pipeline."""
+
+REPLICAS: Final = 2
+WORK: Final = 0.25
+"""Seconds that an agent works at a task."""
+
+LEASE: Final = 3
+"""Seconds that an agent's registration outlives its last beat."""
+
+REGISTERED_WITHIN: Final = 30.0
+
+
+class ChaosMesh:
+    """Two orchestrators on PostgreSQL, two registries on three members of etcd, the memory service, and two agents of each
+    role. Everything lies in `home`, each process's log in a folder of its name."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.ledger = home / "ledger.txt"
+        self.ledger.touch()
+        self.postgres = PostgresServer()
+        self.cluster = EtcdCluster()
+        self.database = ""
+        self.targets: list[Target] = []
+        self.clients: list[Client] = []
+        self._stack = AsyncExitStack()
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[ChaosMesh]:
+        """As long as the block lasts; then, or where not all of it starts, every process is ended by its id."""
+        try:
+            await self._begin()
+            yield self
+        finally:
+            await self._end()
+
+    @property
+    def dsn(self) -> str:
+        """The journal, past all valves."""
+        return self.postgres.dsn(self.database)
+
+    def died(self) -> list[str]:
+        """Who ended by himself."""
+        return [target.name for target in self.targets if target.died]
+
+    async def _begin(self) -> None:
+        await asyncio.gather(asyncio.to_thread(self.postgres.start), asyncio.to_thread(self.cluster.start))
+        self.database = await asyncio.to_thread(self.postgres.create_database)
+        registries = [await self._registry(number, await self._etcd()) for number in range(1, 3)]
+        await asyncio.gather(*(one.start() for one in registries))
+        at = "ipv4:" + ",".join(f"127.0.0.1:{one.valves[0].port}" for one in registries)
+        memory = await self._service("memory", "memory", "archon_services.memory", ARCHON_REGISTRY=at)
+        ways = [await self._valve(self.postgres.port) for _ in range(2)]
+        self.targets.append(PostgresTarget(self.postgres, ways))
+        orchestrators = [
+            await self._service(
+                "orchestrator",
+                f"orchestrator {number}",
+                "archon_services.orchestrator",
+                advertised=True,
+                ARCHON_REGISTRY=at,
+                ARCHON_MEMORY=f"127.0.0.1:{memory.valves[0].port}",
+                ARCHON_JOURNAL=self.postgres.dsn(self.database, port=way.port),
+            )
+            for number, way in enumerate(ways, 1)
+        ]
+        agents = [await self._agent(role, number, at) for role in (*PIPELINE, LEADER) for number in range(1, 3)]
+        await asyncio.gather(*(one.start() for one in (memory, *orchestrators, *agents)))
+        self.clients = [Client(f"127.0.0.1:{one.valves[0].port}") for one in orchestrators]
+        await self._all_registered(at)
+
+    async def _etcd(self) -> str:
+        """The addresses of the members' valves, made the first time."""
+        members = [one for one in self.targets if isinstance(one, EtcdTarget)]
+        if not members:
+            for member in self.cluster.members:
+                valve = await self._valve(int(member.address.rpartition(":")[2]))
+                members.append(EtcdTarget(member, valve))
+            self.targets += members
+        return ",".join(f"127.0.0.1:{one.valves[0].port}" for one in members)
+
+    async def _registry(self, number: int, etcd: str) -> ServiceTarget:
+        return await self._service("registry", f"registry {number}", "archon_services.registry", ARCHON_ETCD=etcd)
+
+    async def _agent(self, role: str, number: int, registry: str) -> ServiceTarget:
+        leads = role == LEADER
+        return await self._service(
+            "agent",
+            f"{role} {number}",
+            "tests.support.delegating_agent" if leads else "tests.support.echo_agent",
+            advertised=True,
+            ECHO_ROLE=role,
+            ECHO_DELAY=str(0.0 if leads else WORK),
+            ECHO_LEDGER=str(self.ledger),
+            DELEGATES=",".join(list(PIPELINE)[:2]),
+            ARCHON_REGISTRY=registry,
+            ARCHON_DEPENDS_ON=",".join(PIPELINE.get(role, ())),
+            ARCHON_MAX_TASKS="16",
+            ARCHON_TTL=str(LEASE),
+        )
+
+    async def _service(
+        self, kind: str, name: str, module: str, *, advertised: bool = False, **environment: str
+    ) -> ServiceTarget:
+        valve = await self._valve()
+        home = self.home / name.replace(" ", "-")
+        home.mkdir()
+        if advertised:
+            environment["ARCHON_ADVERTISE"] = f"127.0.0.1:{valve.port}"
+        target = ServiceTarget(kind, name, ServiceProcess(module, home, **environment), valve)
+        self.targets.append(target)
+        return target
+
+    async def _valve(self, server_port: int = 0) -> Valve:
+        valve = await self._stack.enter_async_context(Valve())
+        valve.server_port = server_port
+        return valve
+
+    async def _all_registered(self, registry: str) -> None:
+        async with RegistryClient(registry) as directory:
+
+            async def look() -> bool:
+                return len(await directory.list_instances()) == REPLICAS * (len(PIPELINE) + 1)
+
+            await eventually(look, REGISTERED_WITHIN)
+
+    async def _end(self) -> None:
+        """Not as an operator would: whoever interrupts chaos wants all of it gone."""
+        await asyncio.gather(*(end(target) for target in self.targets))
+        await asyncio.gather(*(client.close() for client in self.clients), return_exceptions=True)
+        await self._stack.aclose()
+        await asyncio.to_thread(self.postgres.close)
+        await asyncio.to_thread(self.cluster.close)

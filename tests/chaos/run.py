@@ -1,0 +1,65 @@
+"""`make chaos ROUNDS=200`: real processes under load, killed, frozen, restarted and cut off by chance; see docs/chaos.md."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import random
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from archon.server import run_loop
+from tests.chaos.mesh import ChaosMesh
+from tests.chaos.reign import Outcome, Reign
+from tests.chaos.report import keep, summary
+from tests.support.require import find
+
+
+async def chaos(rounds: int, seed: int, home: Path, tell: Callable[[str], None]) -> Outcome:
+    """A mesh of its own in `home`, and so many rounds; where something doesn't hold, `home` has what to look at."""
+    async with ChaosMesh(home).open() as mesh:
+        tell(f"the mesh is up: {len(mesh.targets)} processes, logs in {home}")
+        outcome = await Reign(mesh, seed, tell).last(rounds)
+        tell(summary(outcome, seed))
+        if outcome.findings:
+            tell(f"their journals: {await keep(outcome, mesh)}")
+    return outcome
+
+
+def main() -> int:
+    """0 where every line of the validator holds, 1 where not, 130 where it was interrupted."""
+    parser = argparse.ArgumentParser(prog="tests.chaos.run", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=None, help="of the faults; by chance where it isn't given")
+    options = parser.parse_args()
+    if find("etcd-3.6") is None:
+        print("error: etcd-3.6 is neither in .tools/bin nor on PATH: `make tools`", file=sys.stderr)
+        return 1
+    seed = options.seed if options.seed is not None else random.randrange(1_000_000)
+    home = Path(tempfile.mkdtemp(prefix="archon-chaos-"))
+    print(f"seed {seed}", flush=True)
+
+    async def interruptible() -> Outcome:
+        task = asyncio.current_task()
+        assert task is not None
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+        return await chaos(options.rounds, seed, home, lambda line: print(line, flush=True))
+
+    try:
+        outcome = run_loop(interruptible())
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        print("interrupted; every process is ended", flush=True)
+        shutil.rmtree(home, ignore_errors=True)
+        return 130
+    if outcome.findings:
+        return 1
+    shutil.rmtree(home, ignore_errors=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

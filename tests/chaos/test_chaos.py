@@ -1,0 +1,23 @@
+"""The short form of chaos; `make chaos` has the long one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.chaos.reign import IN_FLIGHT
+from tests.chaos.run import chaos
+
+pytestmark = pytest.mark.liveness
+
+ROUNDS = 5
+SEED = 7
+
+
+async def test_under_chaos_no_run_is_lost_and_every_line_of_the_validator_holds(tmp_path: Path) -> None:
+    outcome = await chaos(ROUNDS, SEED, tmp_path, print)
+    assert not outcome.findings
+    assert outcome.rounds == ROUNDS
+    assert min(outcome.in_flight) >= IN_FLIGHT
+    assert len(outcome.runs) > 50

@@ -1,0 +1,74 @@
+"""What must hold of every run once chaos is over, by the numbers of docs/durability.md ("What a validator checks")."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from archon.api.orchestrator.v1 import run_pb2
+from archon_mesh.core.run import RunState
+from tests.chaos.journal import Archive, Ledger, Stored
+from tests.failures.load import Course
+from tests.simulation.check import Execution
+from tests.simulation.validator import Violation, must, validate_journal
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A line that doesn't hold, and of which run."""
+
+    run_id: str
+    what: str
+
+
+async def validate(archive: Archive, courses: Sequence[Course], ledger: Ledger) -> tuple[list[Finding], list[RunState]]:
+    """What doesn't hold, and the state of every run of the journal that holds."""
+    watched: dict[str, list[Course]] = {}
+    for course in courses:
+        watched.setdefault(course.run_id, []).append(course)
+    known = set(await archive.run_ids())
+    requests = await archive.requests()
+    findings = [Finding(name, "V1: acknowledged, and not in the journal") for name in watched.keys() - known]
+    findings += [
+        Finding(name, "V5: agents worked at it, and it is not in the journal") for name in ledger.begun.keys() - known
+    ]
+    findings += [
+        Finding(course.run_id, f"V1: the request {course.request_id} made {requests.get(course.request_id)}")
+        for course in courses
+        if requests.get(course.request_id) != course.run_id
+    ]
+    runs = []
+    for run_id in sorted(known):
+        stored = await archive.run(run_id)
+        begun, finished = ledger.begun.get(run_id, []), ledger.finished.get(run_id, [])
+        try:
+            runs.append(validate_run(stored, watched.get(run_id, []), begun, finished))
+        except Violation as violation:
+            findings.append(Finding(run_id, str(violation)))
+    return findings, runs
+
+
+def validate_run(
+    stored: Stored, watched: Iterable[Course], begun: Iterable[Execution], finished: Iterable[Execution]
+) -> RunState:
+    """One run: its journal by itself, against what its watchers saw, and against what agents did. Raises Violation."""
+    run = validate_journal(stored.events, stored.inputs, finished)
+    must("V1", stored.ended, "its last event says that it has ended, its row doesn't")
+    must("V1", len(stored.request_ids) == 1, f"it is remembered for {stored.request_ids}")
+    asked = stored.events[0].submitted.request_id
+    must("V1", stored.request_ids == (asked,), f"it was asked for as {asked}, remembered as {stored.request_ids}")
+    must("V2", run.epoch <= stored.epoch, f"an event of epoch {run.epoch}, the last claim was {stored.epoch}")
+    dispatched = {(event.task.task_id, event.task.attempt) for event in stored.events if event.HasField("dispatched")}
+    for one in begun:
+        must("V5", (one.task_id, one.attempt) in dispatched, f"{one} was worked at, and never dispatched")
+    for course in watched:
+        _seen(course, stored.events)
+    return run
+
+
+def _seen(course: Course, events: Sequence[run_pb2.RunEvent]) -> None:
+    seqs = [event.seq for event in course.events]
+    must("V12", seqs == list(range(1, len(seqs) + 1)), f"a watcher saw {seqs}")
+    must("V12", len(seqs) == len(events), f"a watcher saw {len(seqs)} of {len(events)} events")
+    for seen, stored in zip(course.events, events, strict=True):
+        must("V12", seen == stored, f"a watcher saw as {seen.seq} what isn't durable: {seen}")
