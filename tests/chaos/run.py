@@ -46,12 +46,13 @@ def main() -> int:
     async def interruptible() -> Outcome:
         task = asyncio.current_task()
         assert task is not None
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, task.cancel)
         return await chaos(options.rounds, seed, home, lambda line: print(line, flush=True))
 
     try:
         outcome = run_loop(interruptible())
-    except (KeyboardInterrupt, asyncio.CancelledError):
+    except asyncio.CancelledError:
         print("interrupted; every process is ended", flush=True)
         shutil.rmtree(home, ignore_errors=True)
         return 130
