@@ -19,7 +19,7 @@ LASTS: Final = (0.2, 0.8, 2.3, 3.2, 4.5)
 """Seconds. Some below, some above what the mesh takes to notice: 2 s for a session, 3 s for a lease, 4 s for a
 connection between services."""
 
-ALONE: Final = 0.1
+ALONE: Final = 0.08
 """Of the rounds, those with one fault; the others have two that overlap."""
 
 

@@ -34,6 +34,11 @@ class Valve:
             task.cancel()
         await asyncio.gather(*self._carrying, return_exceptions=True)
 
+    @property
+    def is_open(self) -> bool:
+        """Both ways."""
+        return all(way.is_set() for way in self._open.values())
+
     def shut(self, *ways: str) -> None:
         """`up`: what is said to the server; `down`: what it says."""
         for way in ways or self._open:
