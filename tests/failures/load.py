@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.client import Client
-from archon.errors import ArchonError, InvalidArgument, ResourceExhausted, Unavailable
+from archon.errors import ArchonError, InvalidArgument, ResourceExhausted
 
 IN_FLIGHT = 8
 STATES: dict[int, str] = {
@@ -127,15 +127,14 @@ class Load:
                 if isinstance(error, ResourceExhausted) and not error.retry_delay:
                     self.wrong.append(f"refused without a delay: {error}")
                 await asyncio.sleep(0.2)
-                client = random.choice(self._clients)
+                client = self._other(client)
             else:
                 return Course(handle.run_id, request_id, asked, time.monotonic())
 
     async def _watch(self, course: Course) -> None:
         """From any replica, resumed on another one where it breaks."""
-        seen = 0
+        seen, client = 0, random.choice(self._clients)
         while True:
-            client = random.choice(self._clients)
             try:
                 async with asyncio.timeout(8.0):
                     async for event in client.watch(course.run_id, seen, durable_only=True, patience=0.0):
@@ -147,8 +146,13 @@ class Load:
                             course.ended, course.state = time.monotonic(), event.run_state.state
                             course.failure = event.run_state.failure.message
                             return
-            except (Unavailable, TimeoutError, ArchonError):
+            except (TimeoutError, ArchonError):
                 await asyncio.sleep(0.1)
+                client = self._other(client)
+
+    def _other(self, client: Client) -> Client:
+        """Whoever got no answer asks elsewhere: how long it takes must not be decided by asking the dead one again."""
+        return random.choice([one for one in self._clients if one is not client])
 
     def fate(self) -> str:
         """How many ended how."""
