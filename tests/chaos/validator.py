@@ -71,4 +71,5 @@ def _seen(course: Course, events: Sequence[run_pb2.RunEvent]) -> None:
     must("V12", seqs == list(range(1, len(seqs) + 1)), f"a watcher saw {seqs}")
     must("V12", len(seqs) == len(events), f"a watcher saw {len(seqs)} of {len(events)} events")
     for seen, stored in zip(course.events, events, strict=True):
-        must("V12", seen == stored, f"a watcher saw as {seen.seq} what isn't durable: {seen}")
+        if seen != stored:  # to word each event takes longer than all the rest
+            must("V12", False, f"a watcher saw as {seen.seq} what isn't durable: {seen}")
