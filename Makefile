@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 RUN := $(BIN)/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo up down test test-unit test-integration test-e2e simulate failures bench bench-postgres soak tools test-interop check format lint types floors drift buf \
+.PHONY: help demo up down test test-unit test-integration test-e2e simulate failures chaos bench bench-postgres soak tools test-interop check format lint types floors drift buf \
         buf-baseline gates protos hooks clean
 
 help: ## this list
@@ -76,6 +76,10 @@ failures: $(VENV)/.dev ## every row of the failure table over real processes, an
 	@rm -f .failures.jsonl
 	@ARCHON_FAILURES=all ARCHON_FAILURES_ROWS=.failures.jsonl $(RUN) -m pytest -q -s tests/failures
 	@$(RUN) -m tests.failures.table .failures.jsonl; rm -f .failures.jsonl
+
+CHAOS ?= 200
+chaos: tools ## the real processes under load, struck at random; then what they left behind is checked (make chaos ROUNDS=200)
+	@$(RUN) -m tests.chaos.run --rounds $(if $(filter command line,$(origin ROUNDS)),$(ROUNDS),$(CHAOS))
 
 # Other languages -----------------------------------------------------------------------------------------------
 
