@@ -55,8 +55,9 @@ class Monitor:
                 same = driver.state == book.state and open_effects(driver.state) == open_effects(book.state)
                 check.must("V6", same, f"the live state of {run_id} isn't what its journal says")
             return
-        gone = (world.store.gone_until, *(replica.view.gone_until for replica in world.replicas.values()))
-        since = max(self._not_held.setdefault(run_id, world.loop.now), world.troubled_at, *gone)
+        able = min((_able_since(replica) for replica in world.serving), default=world.loop.now)
+        gone = max(world.troubled_at, world.store.gone_until)
+        since = max(self._not_held.setdefault(run_id, world.loop.now), gone, able)
         waited = world.loop.now - since
         check.must("V7", waited <= HELD_WITHIN + WIDE, f"nobody has held {run_id} for {waited:.1f} s")
 
@@ -103,3 +104,8 @@ class Monitor:
             return None
         first = self._hears.setdefault(key, world.loop.now)
         return max(first, wire.quiet_since, book.ending_at or 0.0)
+
+
+def _able_since(replica: Replica) -> float:
+    """Since when it could have taken a dead one's runs over: it reaches the journal, and reads it without long breaks."""
+    return max(replica.view.gone_until, replica.ownership._patient_until - 2 * LEASE)
