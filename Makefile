@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 RUN := $(BIN)/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo up down test test-unit test-integration test-e2e simulate failures chaos bench bench-postgres soak tools test-interop check format lint types floors drift buf \
+.PHONY: help demo up down test test-unit test-integration test-e2e simulate failures chaos bench bench-postgres bench-agents soak tools test-interop check format lint types floors drift buf \
         buf-baseline gates protos hooks clean
 
 help: ## this list
@@ -67,6 +67,9 @@ bench: $(VENV)/.dev ## the pipeline against a floor in the same run, as ratios; 
 
 bench-postgres: $(VENV)/.dev ## the pipeline with two orchestrators on PostgreSQL, against one on SQLite
 	@$(RUN) -m tests.bench.replicas --rounds $(ROUNDS)
+
+bench-agents: $(VENV)/.dev ## what the agent runtime adds to an iteration, over a loop written by hand
+	@$(RUN) -m tests.bench.agent_loop
 
 MINUTES ?= 60
 soak: $(VENV)/.dev ## a mesh under load whose agents are killed in turn: it must neither lose nor grow (make soak MINUTES=60)
