@@ -56,17 +56,21 @@ class ModelTurn:
         state = self._state
         if not state.emitter.listeners and not self._hooks.streams:
             return await state.agent.models.client.generate(params.request())
-        said = _Told(state)
+        said, thought = _Told(state, _TEXT), _Told(state, _THINKING)
         text: list[str] = []
         reply: ModelReply | None = None
         try:
             async for chunk in state.agent.models.client.stream(params.request()):
+                if chunk.thinking_delta:
+                    await thought.text(chunk.thinking_delta)
                 if chunk.text_delta:
+                    await thought.end()
                     piece = await self._hooks.chunk(chunk.text_delta, params, self._seen)
                     text.append(piece)
                     await said.text(piece)
                 reply = chunk.reply or reply
         finally:
+            await thought.end()
             await said.end()
         if reply is None:
             raise Unavailable("the model's stream was cut off before the reply was complete")
@@ -81,11 +85,16 @@ class ModelTurn:
         return HookContext(HookEvent.STREAM_CHUNK, self._state.agent, self._state)
 
 
-class _Told:
-    """A text message for front ends: begun with its first piece."""
+_TEXT = (events.TextMessageStart, events.TextMessageContent, events.TextMessageEnd)
+_THINKING = (events.ThinkingTextMessageStart, events.ThinkingTextMessageContent, events.ThinkingTextMessageEnd)
 
-    def __init__(self, state: AgentState) -> None:
+
+class _Told:
+    """A message for front ends, by the three kinds of its events: begun with its first piece."""
+
+    def __init__(self, state: AgentState, kinds: tuple[Any, Any, Any]) -> None:
         self._state = state
+        self._start, self._content, self._end = kinds
         self._id = ""
 
     async def text(self, piece: str) -> None:
@@ -94,13 +103,13 @@ class _Told:
         about: dict[str, Any] = of_run(self._state)
         if not self._id:
             self._id = new_id()
-            await self._state.emitter.emit(events.TextMessageStart(message_id=self._id, **about))
-        await self._state.emitter.emit(events.TextMessageContent(message_id=self._id, delta=piece, **about))
+            await self._state.emitter.emit(self._start(message_id=self._id, **about))
+        await self._state.emitter.emit(self._content(message_id=self._id, delta=piece, **about))
 
     async def end(self) -> None:
         if self._id:
             ended, self._id = self._id, ""
-            await self._state.emitter.emit(events.TextMessageEnd(message_id=ended, **of_run(self._state)))
+            await self._state.emitter.emit(self._end(message_id=ended, **of_run(self._state)))
 
 
 def of_run(state: AgentState) -> dict[str, Any]:

@@ -65,9 +65,11 @@ class ToolCallDelta:
 
 @dataclass(frozen=True, slots=True)
 class ModelChunk:
-    """One step of a stream: some text, a piece of a tool call, or, last of all, the whole reply."""
+    """One step of a stream: some text, some of what the model thinks, a piece of a tool call, or, last of all, the
+    whole reply, which has nothing of what it thought."""
 
     text_delta: str = ""
+    thinking_delta: str = ""
     tool_call_delta: ToolCallDelta | None = None
     reply: ModelReply | None = None
 

@@ -49,7 +49,7 @@ def next_step(messages: Sequence[ChatMessage], tools: Sequence[ToolSpec]) -> tup
 def _arguments(tool: ToolSpec, query: str) -> dict[str, str] | None:
     """What it can be called with by whoever has nothing but a text; None: it wants something else."""
     properties: Mapping[str, Mapping[str, object]] = tool.parameters_schema.get("properties", {})
-    required = tool.parameters_schema.get("required", ()) if properties else ("task",)
+    required = tool.parameters_schema.get("required", ()) if "properties" in tool.parameters_schema else ("task",)
     if any(properties.get(name, {}).get("type", "string") != "string" for name in required):
         return None
     return dict.fromkeys(required, query)

@@ -24,6 +24,7 @@ from archon_mesh.llm.wire import message_to_wire, tool_to_wire
 if TYPE_CHECKING:
     from openai.types import CompletionUsage
     from openai.types.chat import ChatCompletionChunk
+    from openai.types.chat.chat_completion_chunk import ChoiceDelta
 
 T = TypeVar("T")
 
@@ -143,6 +144,8 @@ class _Assembly:
         # The chunk with the usage has no choices.
         for choice in (chunk.choices or [])[:1]:
             self._finish_reason = choice.finish_reason or self._finish_reason
+            if thought := _thought(choice.delta):
+                yield ModelChunk(thinking_delta=thought)
             text = choice.delta.content or choice.delta.refusal
             if text:
                 self._text.append(text)
@@ -166,6 +169,13 @@ class _Assembly:
         )
         usage = _usage(self._usage, request, text, calls)
         return ModelReply(text, calls, usage, self._model or model, self._finish_reason)
+
+
+def _thought(delta: ChoiceDelta) -> str:
+    """What servers that show it send beside OpenAI's own fields, under one of two names."""
+    extra = delta.model_extra or {}
+    thought = extra.get("reasoning_content") or extra.get("reasoning")
+    return thought if isinstance(thought, str) else ""
 
 
 def _usage(usage: CompletionUsage | None, request: ModelRequest, text: str, calls: tuple[ToolCall, ...]) -> Usage:

@@ -42,6 +42,8 @@ class TaskView:
     version: int = 0
     usage: common_pb2.Usage = field(default_factory=common_pb2.Usage)
     given: tuple[str, ...] = ()
+    calls: dict[str, str] = field(default_factory=dict)
+    """Tools that are called now, by call."""
     remark: str = ""
     """What went wrong last: an instance lost, a refusal, a failure."""
     stopping: str = ""
@@ -210,6 +212,11 @@ def _apply(task: TaskView, event: run_pb2.RunEvent, kind: str, now: float) -> No
             task.began, task.text, task.written = now, "", 0
             task.given = tuple(ref.role if ref.seq else f"{ref.role} (session)" for ref in event.dispatched.given)
             task.delegated.clear()  # the attempt asks for what it needs
+            task.calls.clear()
+        case "tool_event" if event.task.attempt == task.attempt:
+            task.calls.pop(event.tool_event.call_id, None)
+            if event.tool_event.arguments_json or not event.tool_event.result_json:
+                task.calls[event.tool_event.call_id] = event.tool_event.tool_name
         case "text_delta":
             if event.task.attempt == task.attempt:
                 task.written = event.text_delta.offset + len(event.text_delta.text.encode())

@@ -22,6 +22,8 @@ def task_words(view: RunView, task: TaskView) -> str:
     parts = [waiting or task.state]
     if task.instance and task.state not in ("submitted", ASKING):
         parts.append(f"on {task.instance}")
+    if task.calls and not task.final:
+        parts.append(f"calls {' and '.join(dict.fromkeys(task.calls.values()))}")
     if task.attempt > 1:
         parts.append(f"attempt {task.attempt}")
     if task.final and task.began:
@@ -64,6 +66,8 @@ def news(view: RunView, event: run_pb2.RunEvent, *, asked_before: bool) -> str:
             return f"is answered{_by(given.identity)}: {shortened(words_of(given.parts))}"
         case "checkpoint":
             return f"leaves a checkpoint of {task.saved:,} bytes"
+        case "tool_event":
+            return _tool(event.tool_event)
         case "task_state" if event.task_state.stopping:
             return f"is being stopped: {task.stopping}"
         case "task_state" | "dispatched" | "result" | "published" | "lost" | "rejected" | "retry":
@@ -112,6 +116,13 @@ def _delegated(what: run_pb2.Delegated, *, asked_before: bool) -> str:
         return f"delegates to {what.role} what it had been asked before: remembered"
     asked = shortened(" ".join(part.text for part in what.input))
     return f"delegates to {what.role}" + (f": {asked}" if asked else "")
+
+
+def _tool(what: run_pb2.ToolActivity) -> str:
+    if what.arguments_json or not what.result_json:
+        return f"calls {what.tool_name} {shortened(what.arguments_json)}".rstrip()
+    verb = "failed" if what.failed else "answered"
+    return f"{what.tool_name} {verb}: {shortened(what.result_json)}"
 
 
 def budget_words(budget: common_pb2.Budget) -> str:

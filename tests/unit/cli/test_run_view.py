@@ -5,7 +5,7 @@ from __future__ import annotations
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon_services.cli.run_view import RunView, state_name
-from archon_services.cli.run_words import run_news
+from archon_services.cli.run_words import news, run_news, task_words
 
 COMPLETED = common_pb2.TASK_STATE_COMPLETED
 ROLES = ("requirements", "designer")
@@ -111,3 +111,17 @@ def test_a_run_that_goes_on_without_what_its_session_remembers_says_why_and_whos
     known.dispatched.given.add(scope="s", role="requirements", version=2)
     known.dispatched.given.add(run_id="r", role="critic", seq=4)
     assert view_of(known).tasks["designer"].given == ("requirements (session)", "critic")
+
+
+def test_tools_are_shown_while_they_are_called_and_what_they_answered() -> None:
+    called = run_pb2.ToolActivity(role="designer", call_id="c1", tool_name="look_up", arguments_json='{"q": "x"}')
+    answered = run_pb2.ToolActivity(
+        role="designer", call_id="c1", tool_name="look_up", result_json="found", failed=True
+    )
+    began, ended = event("designer", tool_event=called), event("designer", tool_event=answered)
+    view = view_of(dispatched("designer"), began)
+    assert "calls look_up" in task_words(view, view.tasks["designer"])
+    assert news(view, began, asked_before=False) == 'calls look_up {"q": "x"}'
+    view.apply(ended)
+    assert "calls" not in task_words(view, view.tasks["designer"])
+    assert news(view, ended, asked_before=False) == "look_up failed: found"

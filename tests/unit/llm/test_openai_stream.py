@@ -138,3 +138,14 @@ async def test_a_stream_left_early_gives_its_connection_up(server: OpenAIServer)
     await stream.aclose()  # type: ignore[attr-defined]
     await asyncio.wait_for(server.idle.wait(), 5)
     await model.close()
+
+
+@pytest.mark.parametrize("field", ["reasoning_content", "reasoning"])
+async def test_what_a_server_shows_of_its_thinking_comes_apart_from_the_text(
+    model: OpenAIModel, server: OpenAIServer, field: str
+) -> None:
+    server.script(Answer(events=[chunk({field: "let me see"}), chunk({"content": "yes"}), chunk(finish="stop")]))
+    steps = await collect(model)
+    assert [step.thinking_delta for step in steps] == ["let me see", "", ""]
+    assert steps[-1].reply is not None
+    assert steps[-1].reply.text == "yes"

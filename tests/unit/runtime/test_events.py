@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from archon.errors import Unavailable
 from archon_mesh.agent import Agent, AgentEvent, AgentEventsMiddleware
 from archon_mesh.core.messages import ToolCall
+from archon_mesh.llm import ModelChunk, ModelRequest
 from archon_mesh.tools import tool
 from archon_mesh.tools.image import Image
 from tests.support.scripted_model import ScriptedModel, says
@@ -104,3 +106,27 @@ async def test_the_same_middleware_in_two_agents_of_a_run_hears_each_event_once(
     ask = says("", ToolCall("c", "poet", '{"task": "go"}'))
     await Agent("lead", model=ScriptedModel(ask, says("x")), sub_agents=[inner], middlewares=[watch]).run_async("?")
     assert types(events).count("RUN_FINISHED") == 2
+
+
+async def test_what_a_model_thinks_is_a_message_of_its_own_and_no_part_of_the_answer() -> None:
+    class Thinks(ScriptedModel):
+        async def stream(self, request: ModelRequest) -> AsyncIterator[ModelChunk]:
+            for piece in ("let me ", "see"):
+                yield ModelChunk(thinking_delta=piece)
+            yield ModelChunk(text_delta="yes")
+            yield ModelChunk(reply=says("yes"))
+
+    events: list[AgentEvent] = []
+    assert await Agent("a", model=Thinks()).run_async("?", None, [events.append]) == "yes"
+    thinking = "THINKING_TEXT_MESSAGE"
+    assert types(events) == [
+        "RUN_STARTED",
+        f"{thinking}_START",
+        f"{thinking}_CONTENT",
+        f"{thinking}_CONTENT",
+        f"{thinking}_END",
+        "TEXT_MESSAGE_START",
+        "TEXT_MESSAGE_CONTENT",
+        "TEXT_MESSAGE_END",
+        "RUN_FINISHED",
+    ]

@@ -1,0 +1,143 @@
+"""The agent runtime by example, each function by itself. `python examples/agents.py` runs all, without a network."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from archon_mesh.agent import (
+    Agent,
+    AgentEvent,
+    AgentFactory,
+    AgentState,
+    ContextCompactionMiddleware,
+    HookContext,
+    Middleware,
+    ModelParams,
+    call_sub_agent,
+    get_context,
+    stop,
+    subagent,
+)
+from archon_mesh.core.memory_graph import SharedMemoryGraph
+from archon_mesh.memory import EpisodicMemory, SessionManager
+from archon_mesh.tools import tool
+
+
+@tool
+def word_count(text: str) -> int:
+    """Counts the words of a text."""
+    return len(text.split())
+
+
+async def tools() -> str:
+    """A function is a tool: its signature is the schema, its docstring tells the model when to use it."""
+    agent = Agent("counter", system_prompt="You count.", tools=[word_count])
+    return await agent.run_async("How many words has this?")
+
+
+@tool
+async def remember(note: str, agent_state: AgentState) -> str:
+    """Keeps a note for everybody in this run. No model sees the parameter `agent_state`."""
+    agent_state.global_storage.compute("notes", lambda notes: [*notes, note], [])
+    return f"{get_context().agent_name} has noted it"
+
+
+async def state() -> list[str]:
+    """Tools know whose call they are, and share the storage of the whole hierarchy."""
+    agent = Agent("keeper", tools=[remember])
+    await agent.run_async("the door is open", {"user": "me"})
+    assert agent.state is not None
+    notes: list[str] = agent.state.global_storage.get("notes")
+    return notes
+
+
+async def hooks() -> str:
+    """A hook decides: continue, retry, stop with a value, or fail. What may not be decided is an error at once."""
+    agent = Agent("careful", tools=[word_count])
+    agent.on("before_tool").when(lambda hook: "secret" in str(hook.arguments)).handle("stop", "that is not for you")
+    agent.on("query_end").handle("continue", lambda hook: f"{hook.value}\n-- {hook.agent.name}")
+    return await agent.run_async("Count this secret.")
+
+
+class Patient(Middleware):
+    """A middleware brings several hooks. This one asks the model a second time where the first one fails."""
+
+    async def wrap_model_call(self, params: ModelParams, call: Any) -> Any:
+        """Around the call."""
+        try:
+            return await call(params)
+        except TimeoutError:
+            return await call(params)
+
+    def query_start(self, hook: HookContext) -> Any:
+        """An empty question is answered here."""
+        return None if hook.value.strip() else stop("Say something.")
+
+
+async def middlewares() -> str:
+    """Compaction, shared memory and the tasks of the mesh are middlewares like your own."""
+    compaction = ContextCompactionMiddleware(100_000, compaction_strategy="tool_result_compaction")
+    return await Agent("patient", middlewares=[Patient(), compaction]).run_async("   ")
+
+
+async def events() -> list[str]:
+    """What a front end sees, by AG-UI's names, from sub-agents too."""
+    seen: list[AgentEvent] = []
+    await Agent("talker", tools=[word_count]).run_async("How many?", event_handlers=[seen.append])
+    return [event.type for event in seen]
+
+
+@subagent("poet", "Writes verses.", stateless=True)
+class Poet(Agent):
+    """The class says how its instances are seen as sub-agents."""
+
+
+@tool
+async def delegate() -> str:
+    """Code may call a sub-agent, too, by its key."""
+    return await call_sub_agent("poet", "A line about the sea.")
+
+
+async def sub_agents() -> list[str]:
+    """Agents as tools of another. `mesh_role("designer")` would be one somewhere in the mesh."""
+    lead = Agent("lead", tools=[delegate], sub_agents=[Poet("verse writer", system_prompt="You rhyme.")])
+    await lead.run_async("Something about the sea.")
+    return [message.content for message in lead.history if message.role == "tool"]
+
+
+async def factory() -> list[str]:
+    """Agents by registered name; later defaults win; all share one memory graph."""
+    graph = SharedMemoryGraph()
+    made = AgentFactory({"max_iterations": 5}).with_memory_graph(graph)
+    made.register("poet", Poet).register("lead", Agent, defaults={"system_prompt": "You lead."})
+    for name in ("poet", "lead"):
+        graph.add_agent(name)
+    graph.add_edge("poet", "lead")
+    lead = made.create("lead", subagents=["poet"], subagent_config={"poet": {"system_prompt": "You rhyme."}})
+    await lead.run_async("A verse, please.")
+    return [item.source_id for item in graph.pull_for("lead")]
+
+
+async def sessions() -> list[str]:
+    """A history that is there again after a restart: in a file, or in PostgreSQL by its address."""
+    with tempfile.TemporaryDirectory() as folder:
+        for line in ("My name is Ada.", "What is my name?"):
+            manager = SessionManager(str(Path(folder) / "sessions.db"))
+            agent = Agent("clerk", session_manager=manager, user_id="ada", session_id="first")
+            await agent.run_async(line)
+            await manager.close()
+        memory = EpisodicMemory(SessionManager(str(Path(folder) / "sessions.db")), "ada", "first", "clerk")
+        return [message.content for message in await memory.get_messages() if message.role == "user"]
+
+
+async def main() -> None:
+    """All of them."""
+    for example in (tools, state, hooks, middlewares, events, sub_agents, factory, sessions):
+        print(f"== {example.__name__}\n{await example()}")  # noqa: T201
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -1,0 +1,49 @@
+"""The examples do what they say."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+
+
+def loaded(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, ROOT / "examples" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+AGENTS = loaded("agents")
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("tools", "\n5"),
+        ("state", "['the door is open']"),
+        ("hooks", "that is not for you\n-- careful"),
+        ("middlewares", "Say something."),
+        ("events", "'RUN_STARTED', 'TOOL_CALL_START', 'TOOL_CALL_ARGS', 'TOOL_CALL_END', 'TOOL_CALL_RESULT'"),
+        ("sub_agents", "A line about the sea."),
+        ("factory", "['poet']"),
+        ("sessions", "['My name is Ada.', 'What is my name?']"),
+    ],
+)
+async def test_an_example_of_the_agent_runtime_does_what_it_says(name: str, expected: str) -> None:
+    assert expected in str(await getattr(AGENTS, name)())
+
+
+def test_each_example_is_on_the_page_about_agents_as_it_stands_in_the_file() -> None:
+    page, source = (ROOT / "docs" / "agents.md").read_text(), (ROOT / "examples" / "agents.py").read_text()
+    blocks = re.findall(r"```python\n(.*?)```", page, re.S)
+    assert len(blocks) == 7
+    for block in blocks:
+        assert block.strip() in source, f"not as in examples/agents.py:\n{block}"
