@@ -149,6 +149,8 @@ def record_rows(
 ) -> tuple[RecordRow, ...]:
     """The recorded calls that came with these deliveries, as far as an event counts them: what is said again after a
     takeover brings its records again, and counts once."""
+    if not any(delivery.records for delivery in batch):
+        return ()
     counted = Counter((e.task_id, e.attempt, e.count) for e in decided if type(e) is ev.Recorded)
     rows = []
     for delivery in batch if counted else ():
