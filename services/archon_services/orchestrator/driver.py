@@ -178,8 +178,9 @@ class RunDriver:
             if isinstance(error, ArchonError):
                 await self._undo(batch)
             raise
-        if written is None:
+        if written is None or self.deposed:
             self._release(placed)
+        if written is None:
             await self._undo(batch)
             return
         if written:
@@ -187,7 +188,8 @@ class RunDriver:
         elif posted := [delivery.posted for delivery in batch if delivery.posted]:
             await self._journal.drop(posted)
         self._settle(batch, discarded)
-        self._do(now)
+        if not self.deposed:  # meanwhile: what is open is its new owner's to do, which may be this same process
+            self._do(now)
 
     def _is_over(self, task_id: str, attempt: int) -> bool:
         """False for one that isn't known here: another owner, of whom this one hasn't heard, may have dispatched it."""

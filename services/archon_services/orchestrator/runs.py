@@ -141,7 +141,11 @@ class Runs:
         if driver.same_as:
             self._forget(driver)
             return driver.same_as, False
-        self._run(submission.run_id, driver)
+        if self._drivers.get(submission.run_id) is driver:
+            self._run(submission.run_id, driver)
+        else:  # claimed in another name before its creation was answered, and taken up again here
+            driver.depose()
+            await driver.run()
         return submission.run_id, True
 
     def _forget(self, driver: RunDriver) -> None:

@@ -9,7 +9,7 @@ from typing import Any, cast
 from archon.errors import Unavailable
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.common import Submission, Want
-from archon_services.orchestrator.journal import MemoryJournal, OwnerRow, RunRow
+from archon_services.orchestrator.journal import Append, MemoryJournal, NewRun, OwnerRow, RunRow
 from archon_services.orchestrator.ports import Delivery, SystemClock, Transport
 from archon_services.orchestrator.runs import Runs
 
@@ -42,6 +42,33 @@ class Instances:
         self.let_go_of.append(run_id)
 
 
+class OneInstance(Instances):
+    """Has one slot, and remembers what is done about it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.done: list[str] = []
+
+    def reserve(self, want: Want) -> str | None:
+        return "a-1"
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        return lambda *arguments: self.done.append(name)
+
+
+class Late(MemoryJournal):
+    """Answers that a run was created only when it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__(shared=True)
+        self.answers = asyncio.Event()
+
+    async def create(self, new: NewRun, first: Append) -> tuple[str, bool]:
+        created = await super().create(new, first)
+        await self.answers.wait()
+        return created
+
+
 class Receipt:
     """Hears nothing."""
 
@@ -65,4 +92,24 @@ async def test_a_run_that_is_taken_up_while_it_is_asked_whose_it_is_keeps_its_at
     journal.answers.set()
     await asyncio.sleep(0.01)
     assert instances.let_go_of == ["other"]
+    await runs.stop()
+
+
+async def test_a_run_that_is_claimed_in_another_name_before_its_creation_is_answered_is_driven_once() -> None:
+    journal, instances = Late(), OneInstance()
+    runs = Runs(owner="o1", clock=SystemClock(), journal=journal, new_id=lambda: "new")
+    runs.start(cast(Transport, instances))
+    submit = asyncio.create_task(runs.submit(Submission("r", "t", "", "", "pipeline", ("a",), (), 60.0, None), b""))
+    await asyncio.sleep(0)
+    await journal.enter(OwnerRow("o2", "", 1, 0))  # the first name was buried
+    runs.owner = "o2"
+    runs.let_go()
+    row = await journal.claim("r", "o2")
+    assert row is not None
+    await runs.take_up(row, (), SystemClock())
+    await asyncio.sleep(0.01)
+    journal.answers.set()
+    assert await submit == ("r", True)
+    assert instances.done == ["adopt", "release"], "the slot was taken once, by its new owner"
+    assert runs.holds("r")
     await runs.stop()
