@@ -80,13 +80,13 @@ failures: $(VENV)/.dev ## every row of the failure table over real processes, an
 	@ARCHON_FAILURES=all ARCHON_FAILURES_ROWS=.failures.jsonl $(RUN) -m pytest -q -s tests/failures
 	@$(RUN) -m tests.failures.table .failures.jsonl; rm -f .failures.jsonl
 
-CHAOS ?= 200
-chaos: tools ## the real processes under load, struck at random; then what they left behind is checked (make chaos ROUNDS=200)
-	@$(RUN) -m tests.chaos.run --rounds $(if $(filter command line,$(origin ROUNDS)),$(ROUNDS),$(CHAOS))
+chaos: ROUNDS := 200
+chaos: tools ## the real processes under load, struck at random, then what they left is checked (make chaos ROUNDS=200 SEED=1)
+	@$(RUN) -m tests.chaos.run --rounds $(ROUNDS) $(if $(SEED),--seed $(SEED))
 
 # Other languages -----------------------------------------------------------------------------------------------
 
-tools: $(VENV)/.dev ## grpcurl, kustomize and the Go plugins of protoc, into .tools/bin (needs Go)
+tools: $(VENV)/.dev ## grpcurl, kustomize, etcd 3.6 and the Go plugins of protoc, into .tools/bin (needs Go)
 	@$(RUN) -m tests.interop.tools
 
 test-interop: tools ## members and clients in Go, TypeScript and Java, and the README's grpcurl commands

@@ -8,6 +8,7 @@ from archon_mesh.agent.events import AgentEvent, AgentEventsMiddleware
 from archon_mesh.agent.factory import AgentFactory, AgentSpec
 from archon_mesh.agent.history import HistoryList
 from archon_mesh.agent.hooks import HookContext, HookDecision, HookEvent, Outcome, fail, go_on, retry, stop
+from archon_mesh.agent.limits import BudgetMiddleware, PermissionMiddleware
 from archon_mesh.agent.middleware import Middleware
 from archon_mesh.agent.params import ModelParams
 from archon_mesh.agent.policy import ToolPolicy
@@ -23,6 +24,7 @@ __all__ = [
     "AgentFactory",
     "AgentSpec",
     "AgentState",
+    "BudgetMiddleware",
     "ContextCompactionMiddleware",
     "GlobalStorage",
     "HistoryList",
@@ -34,6 +36,7 @@ __all__ = [
     "Middleware",
     "ModelParams",
     "Outcome",
+    "PermissionMiddleware",
     "Phase",
     "Place",
     "SubAgentNotFoundError",
