@@ -46,8 +46,13 @@ def main() -> int:
     async def interruptible() -> Outcome:
         task = asyncio.current_task()
         assert task is not None
+
+        def interrupt() -> None:
+            if not task.cancelling():  # a second one must not keep the first from ending every process
+                task.cancel()
+
         for number in (signal.SIGINT, signal.SIGTERM):
-            asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+            asyncio.get_running_loop().add_signal_handler(number, interrupt)
         return await chaos(options.rounds, seed, home, lambda line: print(line, flush=True))
 
     try:
