@@ -6,8 +6,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
-import jsonschema
-
 from archon.errors import FieldViolation, InvalidArgument
 from archon_mesh.llm.base import ToolSpec
 from archon_mesh.tools.result import ToolResult
@@ -28,6 +26,7 @@ class Tool(ABC):
     parameters_schema: Mapping[str, Any] = NO_PARAMETERS
     timeout: float | None = None
     wants_state: bool = False
+    _validator: Any = None
 
     @abstractmethod
     async def execute(self, **kwargs: Any) -> Any:
@@ -36,7 +35,11 @@ class Tool(ABC):
 
     def validate_args(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments as `execute` takes them. Raises InvalidArgument, with a violation for each that is wrong."""
-        found = jsonschema.Draft202012Validator(self.parameters_schema).iter_errors(dict(arguments))
+        if self._validator is None or self._validator.schema is not self.parameters_schema:
+            from jsonschema import Draft202012Validator  # not needed by whoever has functions only, and not small
+
+            self._validator = Draft202012Validator(self.parameters_schema)
+        found = self._validator.iter_errors(dict(arguments))
         violations = [FieldViolation(".".join(map(str, one.absolute_path)) or "(all)", one.message) for one in found]
         if violations:
             said = "; ".join(f"{one.field}: {one.description}" for one in violations)
