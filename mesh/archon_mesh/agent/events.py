@@ -164,7 +164,7 @@ class Emitter:
                 done = listener(event)
                 if inspect.isawaitable(done):
                     await done
-            except Exception as error:  # noqa: BLE001 - whatever it is, it is nobody's business but its own
+            except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever it is, it is nobody's business but its own
                 name = getattr(listener, "__qualname__", type(listener).__name__)
                 _log.exception("the event handler %s raised %s at %s", name, type(error).__name__, event.type)
 

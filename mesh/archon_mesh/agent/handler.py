@@ -72,5 +72,5 @@ def _number(agent: Agent, event: HookEvent) -> int:
 async def _carried_out(effect: Effect, seen: HookContext, name: str) -> None:
     try:
         await settled(effect(seen))
-    except Exception as error:  # noqa: BLE001 - whatever it is, it is nobody's business but its own
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever it is, it is nobody's business but its own
         _log.exception("an effect of %s raised %s", name, type(error).__name__)

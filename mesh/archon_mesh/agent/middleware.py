@@ -120,7 +120,7 @@ class Hooks:
                 outcome = await outcome
         except ArchonError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise _raised(name, error) from error
         if outcome is None:
             return None
@@ -146,7 +146,7 @@ class Hooks:
                 changed = await settled(hook(text, params))
             except ArchonError:
                 raise
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 raise _raised(name, error) from error
             if changed is not None:
                 text = str(changed)
@@ -164,13 +164,13 @@ def _wrapped(name: str, wrapper: Callable[..., Awaitable[ModelReply]], call: Mod
             return await wrapper(params, call)
         except ArchonError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise _raised(name, error) from error
 
     return wrapped
 
 
-def _raised(name: str, error: Exception) -> HookError:
+def _raised(name: str, error: BaseException) -> HookError:
     return HookError(f"{name} raised {type(error).__name__}: {error}", metadata={"hook": name})
 
 

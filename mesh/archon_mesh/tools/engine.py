@@ -55,7 +55,7 @@ class ToolExecutionEngine:
             if bound.expired():
                 return ToolResult.timeout(seconds, error=error)
             return _failed(tool, error)
-        except Exception as error:  # noqa: BLE001 - a tool may raise what it likes
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - a tool may raise what it likes
             return _failed(tool, error)
 
 
@@ -73,7 +73,7 @@ def parsed(arguments: Mapping[str, Any] | str | None) -> Mapping[str, Any]:
     return arguments
 
 
-def _failed(tool: Tool, error: Exception) -> ToolResult:
+def _failed(tool: Tool, error: BaseException) -> ToolResult:
     _log.warning("tool %s failed: %s: %s", tool.name, type(error).__name__, error)
     said = str(error) if isinstance(error, ArchonError) else f"{type(error).__name__}: {error}"
     return ToolResult.error(said, error=error)

@@ -370,3 +370,16 @@ async def test_hooks_are_asked_in_the_order_of_their_registration_as_a_simple_mo
                 break
     assert asked == expected
     assert answer == query if stopped else (answer, one.history[0].content) == ("x", query)
+
+
+async def test_a_hook_and_an_event_handler_that_want_to_end_the_process_dont() -> None:
+    def leave(*_: Any) -> None:
+        raise SystemExit(3)
+
+    class Leaves(Middleware):
+        def before_model(self, hook: HookContext) -> Any:
+            leave()
+
+    with pytest.raises(HookError, match=r"Leaves\.before_model raised SystemExit: 3"):
+        await agent(middlewares=[Leaves()]).run_async("?")
+    assert await agent(says("ok")).on("query_end").handle(effects=leave).run_async("?", None, [leave]) == "ok"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 import time
 from typing import Any, Literal
@@ -168,3 +169,20 @@ async def test_the_agents_state_is_handed_over_and_no_model_sees_it() -> None:
 
 def test_a_value_reads_as_text_or_as_json() -> None:
     assert [ToolResult(value).text for value in ("a", {"b": 1}, None, [1, "ü"])] == ["a", '{"b": 1}', "", '[1, "ü"]']
+
+
+async def test_a_tool_that_wants_to_end_the_process_only_fails() -> None:
+    @tool
+    def leave() -> None:
+        """Leaves."""
+        sys.exit(3)
+
+    @tool
+    async def leave_too() -> None:
+        """Leaves."""
+        raise SystemExit(4)
+
+    run = engine(leave, leave_too)
+    for name, code in (("leave", 3), ("leave_too", 4)):
+        result = await run.execute_tool_call(name, {})
+        assert (result.status, result.error_message) == ("error", f"SystemExit: {code}")
