@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import os
 from contextlib import aclosing
+from typing import Any
 
 from archon.agent.values import clean
 from archon.api.common.v1 import common_pb2
@@ -79,6 +80,8 @@ class MeshRole:
                     match event.WhichOneof("event"):
                         case "text_delta" if event.text_delta.role == self.name:
                             await told.text(event.text_delta.text)
+                        case "tool_event" if event.tool_event.role == self.name:
+                            await told.tool(event.tool_event)
                         case "result" if event.result.role == self.name:
                             answer = _text_of(event.result)
                         case "run_state":
@@ -105,7 +108,11 @@ class _Told:
     def __init__(self, role: str, caller: AgentState) -> None:
         self._emitter = caller.emitter
         self._thread = caller.thread_id
-        self._about = of_run(caller) | {"run_id": new_id(), "parent_run_id": caller.run_id, "agent_name": role}
+        self._about: dict[str, Any] = of_run(caller) | {
+            "run_id": new_id(),
+            "parent_run_id": caller.run_id,
+            "agent_name": role,
+        }
         self._message = ""
         self._has_told = False
 
@@ -120,6 +127,22 @@ class _Told:
             self._message, self._has_told = new_id(), True
             await self._emitter.emit(events.TextMessageStart(message_id=self._message, **self._about))
         await self._emitter.emit(events.TextMessageContent(message_id=self._message, delta=piece, **self._about))
+
+    async def tool(self, activity: run_pb2.ToolActivity) -> None:
+        """A tool of its own is called, or has answered."""
+        if not self._emitter.listeners:
+            return
+        await self._end_text()
+        call = {"tool_call_id": activity.call_id, **self._about}
+        if activity.arguments_json or not activity.result_json:
+            await self._emitter.emit(events.ToolCallStart(tool_call_name=activity.tool_name, **call))
+            if activity.arguments_json:
+                await self._emitter.emit(events.ToolCallArgs(delta=activity.arguments_json, **call))
+            await self._emitter.emit(events.ToolCallEnd(**call))
+            return
+        status = "error" if activity.failed else "success"
+        answered = events.ToolCallResult(message_id=new_id(), content=activity.result_json, status=status, **call)
+        await self._emitter.emit(answered)
 
     async def finish(self, answer: str) -> None:
         await self.text(answer, unless_told=True)
