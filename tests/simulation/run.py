@@ -102,6 +102,7 @@ def main() -> int:
     given = parser.parse_args()
     began = told = time.monotonic()
     tally, stopped = Tally(), False
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have told a job to ignore it
     pool = ProcessPoolExecutor(given.jobs, initializer=_begin)
     try:
         for part in tallies(pool, given.jobs, range(given.first, given.first + given.seeds)):
