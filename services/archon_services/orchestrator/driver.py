@@ -28,13 +28,11 @@ from archon_services.orchestrator.folding import fold_run
 from archon_services.orchestrator.journal import Append, Journal, NewRun, Outcome
 from archon_services.orchestrator.placing import Placing
 from archon_services.orchestrator.ports import Clock, Delivery, Transport
+from archon_services.orchestrator.settling import answer_late, settle
 
 _log = logging.getLogger(__name__)
 
 MAX_INBOX = 1_000
-DEPOSED = "DEPOSED"
-"""A receipt is discarded so where the run has become somebody else's."""
-
 _ASKING = (inp.DelegateIn, inp.CancelDelegationIn, inp.BudgetRequestIn, inp.WorkingIn)
 RETRY_DELAY = 0.2
 MAX_RETRY_DELAY = 5.0
@@ -133,15 +131,9 @@ class RunDriver:
         return (self.state.ended and not self.doubtful) or self.deposed
 
     def _leave(self) -> None:
-        """What came too late: whoever waits hears that it changes nothing any more, or to ask the run's new owner."""
-        for delivery in self._inbox if self._over() else ():
-            asked = isinstance(delivery.given, inp.Command)
-            if delivery.receipt is None or (self.deposed and not asked):
-                continue
-            if asked and not self.deposed:
-                delivery.receipt.accept(self.epoch)
-            else:
-                delivery.receipt.discard(DEPOSED if asked else "ABORTED", self.epoch)
+        """What came too late is answered; what can't be judged here isn't."""
+        if self._over():
+            answer_late(self._inbox, self.epoch, deposed=self.deposed)
         self._inbox.clear()
 
     async def step(self) -> None:
@@ -187,7 +179,7 @@ class RunDriver:
             self._publish(self.run_id, written)
         elif posted := [delivery.posted for delivery in batch if delivery.posted]:
             await self._journal.drop(posted)
-        self._settle(batch, discarded)
+        settle(batch, discarded, self.epoch)
         if not self.deposed:  # meanwhile: what is open is its new owner's to do, which may be this same process
             self._do(now)
 
@@ -280,15 +272,6 @@ class RunDriver:
         self.doubtful = False
         if self.state.epoch > self.epoch:  # what is open is its new owner's to do
             self.deposed = True
-
-    def _settle(self, batch: Sequence[Delivery], discarded: dict[int, str]) -> None:
-        for number, delivery in enumerate(batch):
-            if delivery.receipt is None:
-                continue
-            if number in discarded:
-                delivery.receipt.discard(discarded[number], self.epoch)
-            else:
-                delivery.receipt.accept(self.epoch)
 
     def _do(self, looked_at: float) -> None:
         """Carries out what is open now and wasn't before."""

@@ -30,11 +30,11 @@ from archon.frames import MAX_FRAME_OVERHEAD
 from archon_mesh.core.run import RunState
 from archon_mesh.core.run import inputs as inp
 from archon_services.orchestrator.assignment import assign_task
-from archon_services.orchestrator.driver import DEPOSED
 from archon_services.orchestrator.journal import Journal, RunRow
 from archon_services.orchestrator.ports import Delivery
 from archon_services.orchestrator.posting import pack
 from archon_services.orchestrator.runs import Runs
+from archon_services.orchestrator.settling import DEPOSED
 from archon_services.orchestrator.validation import MAX_ID, says_something
 
 _log = logging.getLogger(__name__)
