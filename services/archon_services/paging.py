@@ -36,7 +36,7 @@ def read_token(token: str, *filters: object) -> Any:
         return None
     try:
         bound, position = json.loads(base64.urlsafe_b64decode(token.encode()))
-    except (ValueError, binascii.Error):
+    except (ValueError, TypeError, RecursionError, binascii.Error):
         bound, position = "", None
     if bound != _bound(filters):
         raise InvalidArgument("page_token is no token of this list and filter", reason="INVALID_PAGE_TOKEN")
