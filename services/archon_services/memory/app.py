@@ -10,14 +10,16 @@ from typing import ClassVar, Final, Literal
 
 from pydantic import Field
 
-from archon.api.memory.v1 import memory_graph_service_pb2_grpc
+from archon.api.memory.v1 import memory_graph_service_pb2_grpc, working_memory_service_pb2_grpc
 from archon.server import GrpcServer, Service
 from archon_services.memory.choose import open_store
 from archon_services.memory.servicer import MemoryGraphServicer
 from archon_services.memory.structure import Structure
+from archon_services.memory.working_servicer import WorkingMemoryServicer
 from archon_services.settings import ServiceSettings
 
 SERVICE: Final = "archon.api.memory.v1.MemoryGraphService"
+WORKING: Final = "archon.api.memory.v1.WorkingMemoryService"
 STOP_GRACE: Final = 2.0
 """Seconds for calls under way."""
 
@@ -56,7 +58,12 @@ async def memory_app(settings: MemorySettings) -> AsyncIterator[str]:
                     SERVICE,
                     memory_graph_service_pb2_grpc.add_MemoryGraphServiceServicer_to_server,
                     MemoryGraphServicer(store, structure),
-                )
+                ),
+                Service(
+                    WORKING,
+                    working_memory_service_pb2_grpc.add_WorkingMemoryServiceServicer_to_server,
+                    WorkingMemoryServicer(store.working),
+                ),
             ],
             host=settings.host,
             port=settings.port,

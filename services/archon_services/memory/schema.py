@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-VERSION: Final = 1
+VERSION: Final = 2
 
 # items: a role's row stays after its item is forgotten (content NULL), since it carries the version.
 # publications: events of runs that were published, and the version each got.
+# working_values: a key's row stays after its value is deleted (value_json NULL), since it carries the version.
 TABLES: Final = """
 CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS items (
@@ -29,4 +30,14 @@ CREATE TABLE IF NOT EXISTS requests (
   PRIMARY KEY (tenant, request_id)
 );
 CREATE INDEX IF NOT EXISTS requests_expiring ON requests (expires_at);
+CREATE TABLE IF NOT EXISTS working_scopes (
+  tenant TEXT NOT NULL, scope TEXT NOT NULL, keys INTEGER NOT NULL, size INTEGER NOT NULL, expires_at REAL NOT NULL,
+  PRIMARY KEY (tenant, scope)
+);
+CREATE INDEX IF NOT EXISTS working_scopes_expiring ON working_scopes (expires_at);
+CREATE TABLE IF NOT EXISTS working_values (
+  tenant TEXT NOT NULL, scope TEXT NOT NULL, key TEXT NOT NULL,
+  version INTEGER NOT NULL, value_json TEXT, updated_at REAL NOT NULL,
+  PRIMARY KEY (tenant, scope, key)
+);
 """

@@ -19,6 +19,7 @@ from archon_services.memory.feed import Feed
 from archon_services.memory.feeding import FeedingStore, system_clock, within
 from archon_services.memory.schema import TABLES, VERSION
 from archon_services.memory.store import Publish, Published, StoredItem
+from archon_services.memory.working_sqlite import SqliteWorking
 from archon_services.sqlite_writer import Writer
 
 T = TypeVar("T")
@@ -39,6 +40,7 @@ class SqliteStore(FeedingStore):
         feed: Feed | None = None,
     ) -> None:
         super().__init__(clock, feed)
+        self.working = SqliteWorking(self._do, clock)
         self._path = str(path)
         self._sync = sync
         self._lock_file: int | None = None
@@ -80,6 +82,8 @@ class SqliteStore(FeedingStore):
             raise DataLoss(f"{self._path} can't be opened as a memory store: {error}") from error
         if int(version) > VERSION:
             raise FailedPrecondition(f"{self._path} was written by a newer version of Archon")
+        if int(version) < VERSION:  # what an earlier version lacks are tables, and those are there by now
+            self._db.execute("UPDATE meta SET value = ? WHERE key = 'version'", (str(VERSION),))
         # Never inline: watchers rely on it that results come back in the order of the commits.
         self._writer = Writer(self._db, inline=False, name="memory store")
 

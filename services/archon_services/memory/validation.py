@@ -28,7 +28,7 @@ MAX_TTL: Final = 3650 * 86_400
 """Seconds: about ten years."""
 
 
-class _Check:
+class Check:
     """Collects what is wrong."""
 
     def __init__(self) -> None:
@@ -53,7 +53,7 @@ class _Check:
 def publish(request: pb.PublishItemsRequest, tenant: str) -> Publish:
     """What is to be published. Raises MessageTooLarge for an item or a request that is too large, InvalidArgument."""
     _bounded(request.ByteSize(), MAX_CHECKED_BYTES, "items", "a request")
-    check = _Check()
+    check = Check()
     check.scope(request.scope)
     check(len(request.request_id) <= MAX_ID, "request_id", f"at most {MAX_ID} characters")
     check(0 < len(request.items) <= MAX_ITEMS, "items", f"1 to {MAX_ITEMS}")
@@ -69,7 +69,7 @@ def publish(request: pb.PublishItemsRequest, tenant: str) -> Publish:
     )
 
 
-def _item(item: memory_pb2.PublishItem, field: str, check: _Check) -> None:
+def _item(item: memory_pb2.PublishItem, field: str, check: Check) -> None:
     check.role(item.role, f"{field}.role")
     _bounded(len(item.content.encode()), MAX_CONTENT, f"{field}.content", "an item's text")
     fine = all(0 < len(key) <= MAX_KEY and len(value) <= MAX_VALUE for key, value in item.metadata.items())
@@ -100,7 +100,7 @@ def _bounded(size: int, limit: int, field: str, what: str) -> None:
 
 def scope(name: str) -> str:
     """A scope's name. Raises InvalidArgument."""
-    check = _Check()
+    check = Check()
     check.scope(name)
     check.done()
     return name
@@ -108,7 +108,7 @@ def scope(name: str) -> str:
 
 def pull(request: pb.PullItemsRequest) -> pb.PullItemsRequest:
     """A question for items. Raises InvalidArgument."""
-    check = _Check()
+    check = Check()
     check.scope(request.scope)
     check.role(request.role, "role")
     check.done()

@@ -15,6 +15,7 @@ from archon.errors import FailedPrecondition, InvalidArgument, Unavailable
 from archon_services.memory.postgres import PostgresStore
 from archon_services.memory.postgres.statements import SCHEMA
 from archon_services.memory.store import NewItem, Publish, Published, StoredItem
+from archon_services.memory.working import Write
 from archon_services.postgres.dsn import parse_dsn
 from archon_services.postgres.migrations import VERSION_TABLE, alembic_config, migrate
 from tests.integration.memory.test_stores import DAY, Clock, clock, contents, publish
@@ -204,6 +205,10 @@ async def test_a_store_of_each_revision_is_brought_to_the_newest_with_its_data(
         event = NewItem("a", "-", run_id="r", epoch=2, seq=4)
         assert await publish(store, event) == [Published("a", 7, True)]
         assert await store.publish(Publish("t", "s", [NewItem("a", "-")], "q", b"hash")) == [Published("a", 7)]
+        stands = {one.key: one.version for one in (await store.working.values("t", "s"))[0]}
+        assert stands == ({"k": 5} if revision >= "0002" else {})
+        written = await store.working.write(Write("t", "s", "deleted", "1", 0))
+        assert written is not None and written.version == (4 if revision >= "0002" else 1)
 
 
 async def test_a_store_that_a_newer_version_wrote_is_refused(postgres: PostgresServer, postgres_dsn: str) -> None:

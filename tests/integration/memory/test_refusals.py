@@ -12,8 +12,6 @@ import pytest
 from archon.api.memory.v1 import (
     long_term_memory_service_pb2,
     long_term_memory_service_pb2_grpc,
-    working_memory_service_pb2,
-    working_memory_service_pb2_grpc,
 )
 from archon.channel import connect
 from archon.errors import (
@@ -153,16 +151,11 @@ async def test_a_string_that_is_not_utf8_is_a_typed_error_and_hurts_nobody_else(
 
 async def test_what_is_not_served_yet_says_so(mesh: Mesh) -> None:
     channel = connect(mesh.memory.address)
-    working: Any = working_memory_service_pb2_grpc.WorkingMemoryServiceStub(channel)
     long_term: Any = long_term_memory_service_pb2_grpc.LongTermMemoryServiceStub(channel)
     try:
-        for call in (
-            working.GetValue(working_memory_service_pb2.GetValueRequest(scope="s", key="k"), timeout=5),
-            long_term.SearchEntries(long_term_memory_service_pb2.SearchEntriesRequest(query="q"), timeout=5),
-        ):
-            with pytest.raises(Unimplemented) as refused:
-                await call
-            assert refused.value.reason == "NOT_SERVED"
+        with pytest.raises(Unimplemented) as refused:
+            await long_term.SearchEntries(long_term_memory_service_pb2.SearchEntriesRequest(query="q"), timeout=5)
+        assert refused.value.reason == "NOT_SERVED"
     finally:
         await channel.close()
 

@@ -186,5 +186,5 @@ def test_reflection_is_served_beside_it(mesh: Mesh) -> None:
 
     with grpc.insecure_channel(mesh.memory.address) as channel:
         services = ProtoReflectionDescriptorDatabase(channel).get_services()
-    assert "archon.api.memory.v1.MemoryGraphService" in services
-    assert "archon.api.memory.v1.WorkingMemoryService" not in services
+    assert {"archon.api.memory.v1.MemoryGraphService", "archon.api.memory.v1.WorkingMemoryService"} <= set(services)
+    assert "archon.api.memory.v1.LongTermMemoryService" not in services

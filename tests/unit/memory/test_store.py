@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from archon.errors import ArchonError, DataLoss, FailedPrecondition, Unavailable
 from archon_services.memory.store import NewItem
 from archon_services.memory.store_sqlite import SqliteStore
+from archon_services.memory.working import KEPT, Write
 from tests.integration.memory.test_stores import DAY, Clock, clock, contents, publish
 
 __all__ = ["clock"]
@@ -48,7 +50,7 @@ async def test_a_file_has_one_owner_at_a_time(tmp_path: Path) -> None:
         await store.items("t", "s")
 
 
-@pytest.mark.parametrize(("version", "expected"), [("2", FailedPrecondition), (None, DataLoss)])
+@pytest.mark.parametrize(("version", "expected"), [("3", FailedPrecondition), (None, DataLoss)])
 async def test_a_file_that_is_none_of_ours_is_left_alone(
     tmp_path: Path, version: str | None, expected: type[ArchonError]
 ) -> None:
@@ -66,3 +68,35 @@ async def test_a_file_that_is_none_of_ours_is_left_alone(
         with pytest.raises(expected):
             await SqliteStore(path).__aenter__()
     assert path.read_bytes() == before
+
+
+async def test_a_file_of_the_first_version_is_brought_to_this_one(tmp_path: Path) -> None:
+    path = tmp_path / "memory.db"
+    async with SqliteStore(path) as store:
+        await publish(store, NewItem("a", "x"))
+    with sqlite3.connect(path) as db:
+        db.executescript("DROP TABLE working_scopes; DROP TABLE working_values; UPDATE meta SET value = '1'")
+    db.close()
+    async with SqliteStore(path) as store:
+        assert await contents(store) == {"a": "x"}
+        written = await store.working.write(Write("t", "s", "k", "1"))
+        assert written is not None and written.version == 1
+    with sqlite3.connect(path) as db:
+        assert db.execute("SELECT value FROM meta WHERE key = 'version'").fetchone() == ("2",)
+    db.close()
+
+
+async def test_values_of_scopes_that_are_over_are_deleted_little_by_little(tmp_path: Path, clock: Clock) -> None:
+    path = tmp_path / "memory.db"
+    async with SqliteStore(path, sync="normal", clock=clock) as store:
+        await asyncio.gather(*(store.working.write(Write("t", "big", str(n), "1")) for n in range(1_500)))
+        clock.now += KEPT + 1
+        for left in (500, 0):
+            await store.working.write(Write("t", "new", "k", "1"))
+            with sqlite3.connect(path) as db:
+                counted = db.execute("SELECT count(*) FROM working_values WHERE scope = 'big'").fetchone()
+            db.close()
+            assert counted == (left,)
+        with sqlite3.connect(path) as db:
+            assert db.execute("SELECT scope FROM working_scopes").fetchall() == [("new",)]
+        db.close()

@@ -1,8 +1,11 @@
-"""The shared memory from a member's or a client's side: publish answers, pull what others published."""
+"""The shared memory from a member's or a client's side: publish answers, pull what others published; and the working
+memory of a run."""
 
 from archon.api.memory.v1.memory_pb2 import Published, PublishItem
 from archon.memory.client import MemoryGraphClient
 from archon.memory.item import MemoryChange, MemoryItem
+from archon.memory.values import WorkingValue
+from archon.memory.working import WorkingMemoryClient
 from archon.registry import PropagationPolicy
 
 __all__ = [
@@ -12,4 +15,6 @@ __all__ = [
     "PropagationPolicy",
     "PublishItem",
     "Published",
+    "WorkingMemoryClient",
+    "WorkingValue",
 ]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from functools import partial
-from typing import Final, cast
+from typing import Any, Final, cast
 
 from archon.errors import Unavailable
 from archon_services.memory.feed import Feed
@@ -13,6 +14,7 @@ from archon_services.memory.postgres import statements as sql
 from archon_services.memory.postgres.group import read_item
 from archon_services.memory.postgres.sender import Outcome, Publishing, Sender, Snapshot
 from archon_services.memory.postgres.sole import Sole
+from archon_services.memory.postgres.working import PostgresWorking, WorkingSender, Writing
 from archon_services.memory.store import Publish, Published, StoredItem
 from archon_services.postgres.connections import Connections, dial
 from archon_services.postgres.dsn import parse_dsn
@@ -38,6 +40,8 @@ class PostgresStore(FeedingStore):
             connect, self._sender.send, id, where=self._dsn.shown
         )
         self._sole = Sole(connect, self._taken_over, self._dsn.shown)
+        self._writes = Lane[Writing, Any](connect, WorkingSender().send, id, where=self._dsn.shown)
+        self.working = PostgresWorking(self._writes, self._connections, clock, self._check)
         self._over = False
 
     async def __aenter__(self) -> PostgresStore:
@@ -49,11 +53,12 @@ class PostgresStore(FeedingStore):
             await self.__aexit__()
             raise explained(error, self._dsn.shown) from error
         self._lane.start()
+        self._writes.start()
         return self
 
     async def __aexit__(self, *_: object) -> None:
         self.end_watches()
-        await self._lane.close()
+        await asyncio.gather(self._lane.close(), self._writes.close())
         await self._settled()
         await self._connections.close()
         await self._sole.close()
