@@ -1,7 +1,8 @@
-"""What agents remember from run to run."""
+"""What agents remember: from run to run, and within a task."""
 
 from archon_mesh.memory.episodic import EpisodicMemory
 from archon_mesh.memory.sessions import SessionManager
 from archon_mesh.memory.store import SessionStore
+from archon_mesh.memory.working import WorkingMemory
 
-__all__ = ["EpisodicMemory", "SessionManager", "SessionStore"]
+__all__ = ["EpisodicMemory", "SessionManager", "SessionStore", "WorkingMemory"]

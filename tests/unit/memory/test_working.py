@@ -1,0 +1,80 @@
+"""Working memory of one task: the rules that the served one has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from archon.errors import Aborted, InvalidArgument, ResourceExhausted
+from archon_mesh.memory import WorkingMemory
+
+
+def test_values_are_got_set_updated_and_cleared_and_their_versions_go_on() -> None:
+    memory = WorkingMemory(clock=lambda: 7.0)
+    assert (memory.get("k"), memory.get("k", "none"), memory.version("k")) == (None, "none", 0)
+    assert memory.set("k", None) == 1
+    assert memory.get("k", "none") is None
+    memory.update({"k": [1], "other": 2})
+    assert memory.to_dict() == {"k": [1], "other": 2}
+    found = memory.get_value("k")
+    assert found is not None and (found.version, found.timestamp) == (2, 7.0)
+    assert [one.key for one in memory.list_values("o")] == ["other"]
+    assert memory.delete("other") and not memory.delete("other")
+    memory.clear()
+    assert (memory.to_dict(), memory.version("k")) == ({}, 0)
+    assert memory.set("k", 1) == 3
+
+
+def test_each_task_has_one_of_its_own() -> None:
+    one, other = WorkingMemory(), WorkingMemory()
+    one.set("k", 1)
+    assert other.to_dict() == {}
+
+
+def test_where_another_version_stands_nothing_is_written() -> None:
+    memory = WorkingMemory()
+    assert memory.set("k", 1, 0) == 1
+    for expected in (0, 2):
+        with pytest.raises(Aborted) as refused:
+            memory.set("k", 2, expected)
+        assert (refused.value.reason, refused.value.metadata["version"]) == ("CONFLICT", "1")
+    with pytest.raises(Aborted):
+        memory.delete("k", 2)
+    assert memory.delete("k", 1) and not memory.delete("k", 1)
+    assert memory.set("k", 1, 0) == 2
+
+
+def test_what_is_read_is_a_copy_and_so_is_what_is_kept() -> None:
+    memory, given = WorkingMemory(), {"deep": [1]}
+    memory.set("k", given)
+    given["deep"].append(2)
+    memory.get("k")["deep"].append(3)
+    assert memory.get("k") == {"deep": [1]}
+
+
+@pytest.mark.parametrize("value", [object(), {1: 2}, (1,), float("inf"), b"x", "\ud800", {"k": {1}}], ids=repr)
+def test_what_is_no_json_value_is_refused(value: Any) -> None:
+    with pytest.raises(InvalidArgument):
+        WorkingMemory().set("k", value)
+
+
+@pytest.mark.parametrize("key", ["", "x" * 257, "\0", 1])
+def test_what_is_no_key_is_refused(key: Any) -> None:
+    with pytest.raises(InvalidArgument):
+        WorkingMemory().set(key, 1)
+    with pytest.raises(InvalidArgument):
+        WorkingMemory().get(key)
+
+
+def test_values_and_keys_have_the_bounds_of_the_served_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("archon_mesh.memory.working.MAX_KEYS", 2)
+    memory = WorkingMemory()
+    with pytest.raises(ResourceExhausted) as refused:
+        memory.set("k", "x" * 1024 * 1024)
+    assert refused.value.reason == "MESSAGE_TOO_LARGE"
+    memory.update({"a": 1, "b": 2})
+    memory.delete("a")
+    with pytest.raises(ResourceExhausted):
+        memory.set("c", 3)
+    assert memory.set("a", 1) == 2
