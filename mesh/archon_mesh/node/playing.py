@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Awaitable, Callable
 
 from archon.agent import Answer, TaskContext
@@ -13,15 +14,21 @@ from archon_mesh.llm import ModelClient
 from archon_mesh.node.conversation import restored
 from archon_mesh.node.mesh_role import MeshRole
 from archon_mesh.node.role import Role
+from archon_mesh.node.run_values import RunValues, run_values
 from archon_mesh.node.task_hooks import TaskMiddleware
 
 Play = Callable[[TaskContext], Awaitable[Answer]]
 
 
-def play(agent: Agent, *, delegates: bool = True) -> Play:
+def play(agent: Agent, *, delegates: bool = True, memory: str | None = None) -> Play:
     """A handler. Roles that the task may be delegated to are sub-agents of the copy, where it `delegates`; a later
     attempt goes on after the last reply whose calls were made, and pays for no model call twice. What the agent raises
-    is the task's failure."""
+    is the task's failure.
+
+    Where `memory` names a memory service (host:port; None: as ARCHON_MEMORY says), the copy's storage is the run's
+    working memory: see RunStorage. An agent that was given a `global_storage` keeps that one."""
+    known = os.environ.get("ARCHON_MEMORY", "") if memory is None else memory
+    shared_by = known if agent.global_storage is None else ""
 
     async def answer(task: TaskContext) -> Answer:
         player = agent.forked()
@@ -31,7 +38,11 @@ def play(agent: Agent, *, delegates: bool = True) -> Play:
                 player.register_agent(MeshRole(target.role, target.description))
         turns = restored(task.checkpoint)
         player.use(TaskMiddleware(task, player.models.client.model, turns, coordinates=delegates))
-        text = await run_query(player, task.text, {"task": task}, Emitter(), turns)
+        async with run_values(task, shared_by) as storage:
+            if storage is not None:
+                player.global_storage = storage
+                player.use(RunValues(storage))
+            text = await run_query(player, task.text, {"task": task}, Emitter(), turns)
         return Answer(text, usage=task.usage)
 
     return answer

@@ -16,8 +16,11 @@ from archon_mesh.node.playing import agent_of, play
 from archon_mesh.node.role import Role
 
 
-def agent_server(role: Role, agent: Agent, settings: AgentSettings | None = None) -> AgentServer:
+def agent_server(
+    role: Role, agent: Agent, settings: AgentSettings | None = None, *, memory: str | None = None
+) -> AgentServer:
     """The role, played by an agent, behind an AgentServer that isn't started yet. The caller closes the agent after it.
+    `memory` (host:port) is the memory service through which the agents of a run share their storage: see `play`.
     Settings come from the environment where None; raises InvalidArgument that names a wrong variable, and what making
     the agent's model raises."""
     assert agent.models.client is not None  # a model that can't be had is said now, and not with the first task
@@ -32,7 +35,7 @@ def agent_server(role: Role, agent: Agent, settings: AgentSettings | None = None
         coordinator=role.coordinator,
         tags=dict(role.tags),
         max_tasks=role.max_tasks,
-        handler=play(agent, delegates=role.coordinator),
+        handler=play(agent, delegates=role.coordinator, memory=memory),
         settings=settings,
     )
 
@@ -41,8 +44,8 @@ def serve(role: Role, agent: Agent | None = None) -> int:
     """Serves the role until SIGTERM or SIGINT, then drains; returns the process's exit code: 2 where the environment is
     wrong, 1 where it couldn't start. `agent` plays it, None: one that is made of the role.
 
-    The environment is that of AgentSettings, and ARCHON_MODEL: `offline` (also where it isn't set, whatever keys there
-    are) or `openai/NAME`.
+    The environment is that of AgentSettings, ARCHON_MODEL: `offline` (also where it isn't set, whatever keys there
+    are) or `openai/NAME`, and ARCHON_MEMORY.
     """
     try:
         settings = AgentSettings.from_environment()

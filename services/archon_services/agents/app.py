@@ -19,7 +19,7 @@ async def agent_app(role: Role, agent: Agent, settings: AgentServiceSettings) ->
     InvalidArgument for a model that isn't known or a registration that is refused, Unauthenticated without the key
     that the model needs."""
     async with agent:
-        server = agent_server(role, agent, settings.agent_settings())
+        server = agent_server(role, agent, settings.agent_settings(), memory=settings.memory)
         try:
             yield await server.start()
         finally:

@@ -16,6 +16,10 @@ class AgentServiceSettings(ServiceSettings):
     section: ClassVar[str] = "agents"
 
     registry: str = Field(default="", description="the registry's host:port; empty: serves without being registered")
+    memory: str = Field(
+        default="",
+        description="host:port of the memory service, through which agents of a run share values; empty: they don't",
+    )
     advertise: str = Field(default="", description="host or host:port as others dial it; empty: as it listens")
     depends_on: str | None = Field(
         default=None, description="roles it depends on, comma separated, instead of the role's own"

@@ -80,7 +80,7 @@ def make_plan(home: Home, options: MeshOptions) -> Plan:
         environment |= {"ARCHON_PORT": address.rpartition(":")[2], "ARCHON_READY_FILE": str(home.ready_file(name))}
         kind = "etcd" if name == "etcd" else "service"
         specs.append(ProcessSpec(name, kind, command, environment, address, 10 - SERVICES.index(name)))
-    agents = {"ARCHON_PORT": "0", **({"ARCHON_MODEL": options.model} if options.model else {})}
+    agents = {"ARCHON_PORT": "0", "ARCHON_MEMORY": memory, **({"ARCHON_MODEL": options.model} if options.model else {})}
     for role in ROLES:
         for number in range(1, (options.replicas.get(role, 1) if options.wants(role) else 0) + 1):
             name = f"{role}-{number}"

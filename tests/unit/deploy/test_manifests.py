@@ -167,9 +167,10 @@ def test_every_service_is_called_by_the_name_and_port_that_it_has(workload: Mani
 
 
 @each_of_ours
-def test_agents_advertise_their_pod_and_have_time_to_drain(workload: Manifest) -> None:
+def test_agents_advertise_their_pod_know_the_memory_and_have_time_to_drain(workload: Manifest) -> None:
     if not is_agent(workload):
         return
+    assert environment(workload)["ARCHON_MEMORY"] == environment(of("archon-orchestrator"))["ARCHON_MEMORY"]
     assert environment(workload)["ARCHON_ADVERTISE"] == "<status.podIP>"
     assert AgentSettings(host="0.0.0.0", advertise="10.1.2.3").advertised(7110) == "10.1.2.3:7110"
     assert pod(workload)["terminationGracePeriodSeconds"] > DRAIN_GRACE + ACK_GRACE + 5
