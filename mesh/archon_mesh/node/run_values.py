@@ -6,8 +6,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
@@ -30,8 +32,20 @@ FLUSH_TIMEOUT: Final = 2.0
 """Seconds that a result waits for what the task wrote."""
 
 AT_ONCE: Final = 16
+OUTAGE: Final = 5.0
+"""Seconds after a read that failed in which tasks don't ask, and results don't wait: a service that is down must not
+cost each task its time-outs."""
+
 MAX_WAITING: Final = 16 * 1024 * 1024
 """Characters that may wait to be written; a key that is written again waits once. What is above stays here."""
+
+
+@dataclass(slots=True)
+class Connection:
+    """To one memory service, for all tasks of a process. `down_until` in monotonic seconds."""
+
+    client: WorkingMemoryClient
+    down_until: float = 0.0
 
 
 class RunStorage(GlobalStorage):
@@ -39,9 +53,10 @@ class RunStorage(GlobalStorage):
     doesn't replace it. Of two who write a key the later one counts. A service that can't be reached costs its time-outs
     and nothing else: values stay here, and the log says so once."""
 
-    def __init__(self, client: WorkingMemoryClient, task_id: str) -> None:
+    def __init__(self, client: WorkingMemoryClient, task_id: str, connection: Connection | None = None) -> None:
         super().__init__()
         self._client = client
+        self._connection = connection or Connection(client)
         self._task_id = task_id
         self._loop = asyncio.get_running_loop()
         self._waiting: dict[str, str | None] = {}
@@ -59,11 +74,14 @@ class RunStorage(GlobalStorage):
 
     async def refresh(self) -> None:
         """Takes over what others have written since. Never fails."""
+        if self._is_down:
+            return
         before = dict(self._known)
         try:
             async with asyncio.timeout(context.timeout(READ_TIMEOUT)):
                 found = await self._client.list_values(timeout=READ_TIMEOUT)
         except (ArchonError, TimeoutError) as error:
+            self._connection.down_until = time.monotonic() + OUTAGE
             self._tell_once("can't be read", error)
             return
         self._take(found, before)
@@ -74,9 +92,13 @@ class RunStorage(GlobalStorage):
         self._has_failed = False
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(context.timeout(timeout)):
-                while (self._waiting or self._under_way) and not (once and self._has_failed):
+                while (self._waiting or self._under_way) and not (self._has_failed and (once or self._is_down)):
                     self._round.clear()
                     await self._round.wait()
+
+    @property
+    def _is_down(self) -> bool:
+        return time.monotonic() < self._connection.down_until
 
     async def close(self) -> None:
         """What isn't written by now stays here."""
@@ -206,7 +228,8 @@ async def run_values(task: TaskContext, target: str) -> AsyncIterator[RunStorage
     if not target or not task.run_id or task.run_id == task.task_id:
         yield None
         return
-    storage = RunStorage(_connection(target).of_scope(task.run_id), task.task_id)
+    connection = _connection(target)
+    storage = RunStorage(connection.client.of_scope(task.run_id), task.task_id, connection)
     try:
         await storage.refresh()
         try:
@@ -219,12 +242,12 @@ async def run_values(task: TaskContext, target: str) -> AsyncIterator[RunStorage
         await storage.close()
 
 
-_connections: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, WorkingMemoryClient]] = WeakKeyDictionary()
+_connections: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, Connection]] = WeakKeyDictionary()
 
 
-def _connection(target: str) -> WorkingMemoryClient:
+def _connection(target: str) -> Connection:
     """One for all tasks of a process: a new one for each would cost more than what it carries."""
     known = _connections.setdefault(asyncio.get_running_loop(), {})
     if target not in known:
-        known[target] = WorkingMemoryClient(target, "")
+        known[target] = Connection(WorkingMemoryClient(target, ""))
     return known[target]

@@ -229,3 +229,25 @@ async def test_after_its_task_a_write_is_this_processs_alone() -> None:
         pass
     storage.set("k", 1)
     assert (storage.get("k"), served.values.get("k")) == (1, None)
+
+
+async def test_after_a_read_that_failed_tasks_dont_ask_and_results_dont_wait_for_a_while(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    served = Served()
+    connection = run_values.Connection(cast(WorkingMemoryClient, served))
+    served.error = Unavailable("down")
+    first = RunStorage(cast(WorkingMemoryClient, served), "t1", connection)
+    await first.refresh()
+    first.set("k", 1)
+    await asyncio.wait_for(first.flush(60.0), 5.0)
+    await first.close()
+    served.error = None
+    served.values.set("seen", True)
+    second = RunStorage(cast(WorkingMemoryClient, served), "t2", connection)
+    await second.refresh()
+    assert second.to_dict() == {}, "it didn't ask"
+    connection.down_until = 0.0
+    await second.refresh()
+    assert second.to_dict() == {"seen": True}
+    await second.close()
