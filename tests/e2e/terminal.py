@@ -61,6 +61,7 @@ class Terminal:
                 stderr=subprocess.STDOUT,
                 text=True,
                 start_new_session=True,
+                preexec_fn=_hears_ctrl_c,
             )
         )
 
@@ -125,3 +126,8 @@ def eventually(look: Callable[[], bool], within: float = 10.0) -> None:
     while not look():
         assert time.monotonic() < end, "it never came true"
         time.sleep(0.03)
+
+
+def _hears_ctrl_c() -> None:
+    """As in a terminal, also where the tests were started by a shell that had them ignore it."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
