@@ -9,7 +9,7 @@ from typing import Any
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.api.orchestrator.v1 import run_pb2
 from archon.errors import ArchonError
-from archon_mesh.core.run.common import Budget, Edge, Submission, Target
+from archon_mesh.core.run.common import Budget, Edge, Outside, Submission, Target
 from tests.simulation.check import Check, must
 from tests.simulation.replica import Batch, Replica
 from tests.simulation.world import World
@@ -38,6 +38,8 @@ class Clients:
         goal.goal.add(text=f"goal {number}")
         timeout = SHORT_TIMEOUT if self._world.dice.fault("run of a short time", 0.04) else RUN_TIMEOUT
         wanted = Submission("", "default", f"q{number}", "", "pipeline", roles, self._edges, timeout, goal)
+        if number % 3 == 0:
+            wanted = _in_a_session(wanted, goal, number)
         if random.random() < 0.4:
             return wanted
         targets = tuple(Target(role, "", role in ("lead", "boss")) for role in (*roles, "lead", "boss"))
@@ -156,3 +158,12 @@ class _Look:
             self.left -= 1
         if (not self.left or batch is None) and not self.over.done():
             self.over.set_result(None)
+
+
+def _in_a_session(wanted: Submission, goal: run_pb2.Submitted, number: int) -> Submission:
+    """One that was told what its session knew, for the last of its roles."""
+    known = goal.session_context.add(readers=[wanted.roles[-1]])
+    known.item.ref.scope, known.item.ref.role, known.item.ref.version = f"s{number}", "elder", number + 1
+    known.item.parts.add(text=f"what the elder said, {number}")
+    outside = (Outside("elder", number + 1, (wanted.roles[-1],)),)
+    return replace(wanted, session_id=f"s{number}", outside=outside)

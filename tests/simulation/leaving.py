@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from archon.api.agent.v1 import session_pb2
+from archon_mesh.core.run.common import Given
 from archon_services.orchestrator.ownership import LEASE
 from tests.simulation.check import Book, Check
 
@@ -57,7 +58,7 @@ class Leaving:
         if known is None:
             return
         given = tuple(part.text for item in frame.assign_task.context for part in item.parts)
-        recorded = tuple(book.protos[g.seq - 1].result.output[0].text for g in known.given)
+        recorded = tuple(_recorded(book, one) for one in known.given)
         self._check.must("V11", given == recorded, f"{ref.task_id} was given {given}, its dispatch says {recorded}")
 
     def _answered(self, book: Book, frame: session_pb2.OrchestratorFrame) -> None:
@@ -90,3 +91,11 @@ class Leaving:
             elif arm != "result":
                 continue
             self._check.must("V5", durable, f"{arm} {sequence} of {ref.task_id} was acked before it was durable")
+
+
+def _recorded(book: Book, given: Given) -> str:
+    """What the journal says that was handed over: an answer of the run, or what its session knew."""
+    if given.seq:
+        return book.protos[given.seq - 1].result.output[0].text
+    known = book.protos[0].submitted.session_context
+    return next(one.item.parts[0].text for one in known if one.item.ref.version == given.version)

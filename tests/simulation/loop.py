@@ -183,4 +183,6 @@ def run_virtual(main: Coroutine[Any, Any, Any]) -> Any:
         if pending:
             loop.run_until_complete(asyncio.gather(*pending, return_exceptions=True))
         loop.close()
+        del main, loop, pending
+        gc.collect(1)  # here and not in the middle of something: what goes says so, with tracebacks
         gc.enable()

@@ -93,7 +93,7 @@ def _attempts(events: Sequence[Any]) -> None:
             must("V3", event.task_id not in results, f"{event.task_id} was dispatched after its result")
             must("V3", event.task_id not in asking, f"{event.task_id} was dispatched before its question was answered")
             for given in event.given:
-                must("V11", given.role in done, f"{event.role} began before {given.role} was done")
+                must("V11", not given.seq or given.role in done, f"{event.role} began before {given.role} was done")
             current[event.task_id], ended[event.task_id] = event.attempt, False
         elif isinstance(event, ev.TaskStopping):
             stopped.add(event.task_id)
