@@ -11,6 +11,7 @@ from typing import Final
 import pytest
 
 from tests.support.postgres import PostgresServer
+from tests.support.require import missing
 
 BLOCK: Final = 1 << 16
 NOBODY: Final = 65534
@@ -58,9 +59,9 @@ def small_disk(tmp_path: Path) -> Iterator[SmallDisk]:
     folder = tmp_path / "disk"
     folder.mkdir()
     if os.geteuid() != 0:
-        pytest.skip("only root can mount a small disk")
+        missing("small-disk", "only root can mount a small disk")
     done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=32m,mode=777", "tmpfs", folder], capture_output=True)
     if done.returncode:
-        pytest.skip(f"a small disk can't be mounted here: {done.stderr.decode().strip()}")
+        missing("small-disk", f"a small disk can't be mounted here: {done.stderr.decode().strip()}")
     yield SmallDisk(folder)
     subprocess.run(["umount", folder], check=True)

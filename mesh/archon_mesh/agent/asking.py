@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 from archon.errors import Unavailable
-from archon_mesh.agent import events
 from archon_mesh.agent.hooks import HookContext, HookDecision, HookEvent
 from archon_mesh.agent.middleware import Hooks
 from archon_mesh.agent.params import ModelParams
-from archon_mesh.agent.state import AgentState, new_id
+from archon_mesh.agent.state import AgentState
+from archon_mesh.agent.telling import THINKING, Message, of_run
 from archon_mesh.core.messages import ChatMessage, ToolCall
 from archon_mesh.llm.base import ModelReply
 
@@ -56,7 +55,8 @@ class ModelTurn:
         state = self._state
         if not state.emitter.listeners and not self._hooks.streams:
             return await state.agent.models.client.generate(params.request())
-        said, thought = _Told(state, _TEXT), _Told(state, _THINKING)
+        about = of_run(state)
+        said, thought = Message(state.emitter, about), Message(state.emitter, about, THINKING)
         text: list[str] = []
         reply: ModelReply | None = None
         try:
@@ -83,43 +83,6 @@ class ModelTurn:
 
     def _seen(self) -> HookContext:
         return HookContext(HookEvent.STREAM_CHUNK, self._state.agent, self._state)
-
-
-_TEXT = (events.TextMessageStart, events.TextMessageContent, events.TextMessageEnd)
-_THINKING = (events.ThinkingTextMessageStart, events.ThinkingTextMessageContent, events.ThinkingTextMessageEnd)
-
-
-class _Told:
-    """A message for front ends, by the three kinds of its events: begun with its first piece."""
-
-    def __init__(self, state: AgentState, kinds: tuple[Any, Any, Any]) -> None:
-        self._state = state
-        self._start, self._content, self._end = kinds
-        self._id = ""
-
-    async def text(self, piece: str) -> None:
-        if not self._state.emitter.listeners or not piece:
-            return
-        about: dict[str, Any] = of_run(self._state)
-        if not self._id:
-            self._id = new_id()
-            await self._state.emitter.emit(self._start(message_id=self._id, **about))
-        await self._state.emitter.emit(self._content(message_id=self._id, delta=piece, **about))
-
-    async def end(self) -> None:
-        if self._id:
-            ended, self._id = self._id, ""
-            await self._state.emitter.emit(self._end(message_id=ended, **of_run(self._state)))
-
-
-def of_run(state: AgentState) -> dict[str, Any]:
-    """What every event says of its run."""
-    return {
-        "run_id": state.run_id,
-        "root_run_id": state.root_run_id,
-        "parent_run_id": state.parent_run_id,
-        "agent_name": state.agent_name,
-    }
 
 
 def _named(calls: tuple[ToolCall, ...], iteration: int) -> tuple[ToolCall, ...]:

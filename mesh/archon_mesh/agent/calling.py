@@ -8,16 +8,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from archon.errors import ArchonError, BudgetExhausted, OperationCancelled
-from archon_mesh.agent import events
-from archon_mesh.agent.asking import of_run
 from archon_mesh.agent.errors import ToolPolicyViolation
 from archon_mesh.agent.hooks import HookContext, HookDecision, HookEvent
 from archon_mesh.agent.middleware import Hooks
-from archon_mesh.agent.state import AgentState, calling, new_id
+from archon_mesh.agent.state import AgentState, calling
+from archon_mesh.agent.telling import of_run, tell_call, tell_result
 from archon_mesh.core.messages import ChatMessage, ToolCall
 from archon_mesh.core.tool_messages import tool_answer, tool_failure
 from archon_mesh.tools.engine import parsed
-from archon_mesh.tools.image import Image
 from archon_mesh.tools.result import ToolResult
 
 MAX_RETRIES: Final = 3
@@ -74,11 +72,12 @@ class ToolTurn:
 
     async def _one(self, call: ToolCall, number: int) -> _Done:
         state = self._state
-        await self._tell_call(call)
+        about = of_run(state)
+        await tell_call(state.emitter, about, call.id, call.name, call.arguments_json)
         with calling(state, number):
             made = await self._with_hooks(call)
-        if state.emitter.listeners:
-            await self._tell_result(call, made.result)
+        result = made.result
+        await tell_result(state.emitter, about, call.id, result.text, result.status, result.content)
         return made
 
     async def _with_hooks(self, call: ToolCall) -> _Done:
@@ -134,28 +133,6 @@ class ToolTurn:
             tool_result=result,
             error=error if isinstance(error, BaseException) else None,
         )
-
-    async def _tell_call(self, call: ToolCall) -> None:
-        emitter = self._state.emitter
-        if not emitter.listeners:
-            return
-        about = of_run(self._state)
-        await emitter.emit(events.ToolCallStart(tool_call_id=call.id, tool_call_name=call.name, **about))
-        if call.arguments_json:
-            await emitter.emit(events.ToolCallArgs(tool_call_id=call.id, delta=call.arguments_json, **about))
-        await emitter.emit(events.ToolCallEnd(tool_call_id=call.id, **about))
-
-    async def _tell_result(self, call: ToolCall, result: ToolResult) -> None:
-        emitter, about = self._state.emitter, of_run(self._state)
-        told = events.ToolCallResult(
-            tool_call_id=call.id, message_id=new_id(), content=result.text, status=result.status, **about
-        )
-        await emitter.emit(told)
-        for image in Image.among(result.content):
-            name = new_id()
-            await emitter.emit(events.ImageMessageStart(message_id=name, media_type=image.media_type, **about))
-            await emitter.emit(events.ImageMessageContent(message_id=name, delta=image.data, **about))
-            await emitter.emit(events.ImageMessageEnd(message_id=name, **about))
 
 
 def _as_message(call: ToolCall, result: ToolResult) -> ChatMessage:

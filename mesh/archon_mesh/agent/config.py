@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, TypedDict
 
 from archon.errors import InvalidArgument
@@ -60,7 +60,6 @@ class AgentConfig:
     timeout: float = 120.0
     tool_timeout: float = 60.0
     max_running_subagents: int = 8
-    metadata: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.name or not isinstance(self.name, str):

@@ -36,9 +36,9 @@ async def execute(
     tools = ToolTurn(state, hooks)
     state.current_iteration = sum(one.role == "assistant" for one in turns)
     if turns and turns[-1].tool_calls:
-        answer = await tools.carry_out(turns[-1].tool_calls)
-        if answer is not None:
-            return answer
+        ended = await tools.carry_out(turns[-1].tool_calls)
+        if ended is not None and (said := await _said(state, hooks, ChatMessage("assistant", ended))) is not None:
+            return said
     for iteration in range(state.current_iteration + 1, state.max_iterations + 1):
         await agent.gate(state)
         state.current_iteration = iteration
@@ -62,11 +62,8 @@ async def execute(
             message = ChatMessage("assistant", answer)
         elif message.tool_calls:
             break
-        final = await _final(state, hooks, message)
-        if final is not None:
-            state.history.append(final)
-            return final.content
-        state.history.append(message)  # the model sees what it said, and is asked again
+        if (said := await _said(state, hooks, message)) is not None:
+            return said
     raise IterationLimit(
         f"{state.agent_name} has no answer after {state.max_iterations} iterations", found=_found(state.history)
     )
@@ -84,6 +81,13 @@ def _params(state: AgentState, *, last: bool) -> ModelParams:
         agent.config.max_tokens,
         agent.config.timeout,
     )
+
+
+async def _said(state: AgentState, hooks: Hooks, message: ChatMessage) -> str | None:
+    """The answer, which the history keeps; None: the model sees what it said, and is asked again."""
+    final = await _final(state, hooks, message)
+    state.history.append(message if final is None else final)
+    return None if final is None else final.content
 
 
 async def _final(state: AgentState, hooks: Hooks, message: ChatMessage) -> ChatMessage | None:

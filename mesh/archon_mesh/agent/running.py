@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from archon.errors import ArchonError, FailedPrecondition, InvalidArgument
 from archon_mesh.agent import events
-from archon_mesh.agent.asking import of_run
 from archon_mesh.agent.executor import execute
 from archon_mesh.agent.history import HistoryList
 from archon_mesh.agent.hooks import HookContext, HookDecision, HookEvent
 from archon_mesh.agent.middleware import Hooks
 from archon_mesh.agent.state import AgentState, Phase, acting, current_state, new_id
 from archon_mesh.agent.storage import GlobalStorage
+from archon_mesh.agent.telling import of_run
 from archon_mesh.core.messages import ChatMessage
 
 if TYPE_CHECKING:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
 import logging
 from collections.abc import Iterable
 from typing import Any
 
 from archon_mesh.agent.hooks import HookContext
-from archon_mesh.agent.middleware import Middleware
+from archon_mesh.agent.middleware import Middleware, settled
 from archon_mesh.core.awareness import awareness_chat_message, awareness_message
 from archon_mesh.core.messages import with_shared_context
 
@@ -27,14 +26,14 @@ class SharedMemoryMiddleware(Middleware):
     async def before_model(self, hook: HookContext) -> None:
         """One system message per source, after the system prompt; made for each call, so that none is ever doubled."""
         assert hook.params is not None
-        items = await _settled(self._pull(self._agent_id))
+        items = await settled(self._pull(self._agent_id))
         if items:
             hook.params.messages[:] = with_shared_context(hook.params.messages, items)
 
     async def query_end(self, hook: HookContext) -> None:
         """The text of the final answer, and nothing else."""
         if hook.value.strip():
-            await _settled(self._graph.publish(self._agent_id, hook.value))
+            await settled(self._graph.publish(self._agent_id, hook.value))
 
 
 class AwarenessMiddleware(Middleware):
@@ -47,9 +46,9 @@ class AwarenessMiddleware(Middleware):
     async def before_agent(self, hook: HookContext) -> None:
         """Looks at the graph. A sub-agent that isn't in it is a warning."""
         known = [node for node in _nodes(hook) if await self._has(node)]
-        edges: Iterable[tuple[str, str]] = await _settled(self._graph.get_edges_for_nodes(known))
+        edges: Iterable[tuple[str, str]] = await settled(self._graph.get_edges_for_nodes(known))
         try:
-            order = await _settled(self._graph.get_topological_order(known))
+            order = await settled(self._graph.get_topological_order(known))
         except ValueError:
             order = None
         self._text = awareness_message(edges, order)
@@ -62,7 +61,7 @@ class AwarenessMiddleware(Middleware):
             hook.params.messages.insert(at, awareness_chat_message(self._text))
 
     async def _has(self, node: str) -> bool:
-        there = bool(await _settled(self._graph.has_node(node)))
+        there = bool(await settled(self._graph.has_node(node)))
         if not there:
             _log.warning("the sub-agent %s isn't in the shared memory graph", node)
         return there
@@ -71,7 +70,3 @@ class AwarenessMiddleware(Middleware):
 def _nodes(hook: HookContext) -> list[str]:
     tools = hook.agent.subagents.by_key.values()
     return [str(getattr(getattr(one.callee, "agent", None), "agent_id", one.name)) for one in tools]
-
-
-async def _settled(value: Any) -> Any:
-    return await value if inspect.isawaitable(value) else value

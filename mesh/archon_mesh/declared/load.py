@@ -120,7 +120,7 @@ class _Loader:
 
     def _tool(self, document: Document, key: tuple[str | int, ...], said: Imported) -> Tool:
         path = said.import_
-        made = self._imported(document, key, path, said.params, makes=(Tool,))
+        made = self._imported(document, key, path, said.params, makes=Tool)
         if isinstance(made, Tool):
             return made
         if callable(made) and not isinstance(made, type):
@@ -131,7 +131,7 @@ class _Loader:
         raise document.wrong(key, f"{path} is no tool: a Tool, or a function")
 
     def _middleware(self, document: Document, key: tuple[str | int, ...], said: Imported) -> Middleware:
-        made = self._imported(document, key, said.import_, said.params or {}, makes=(Middleware,))
+        made = self._imported(document, key, said.import_, said.params or {}, makes=Middleware)
         if not isinstance(made, Middleware):
             raise document.wrong(key, f"{said.import_} is no middleware")
         return made
@@ -143,7 +143,7 @@ class _Loader:
         path: str,
         params: Mapping[str, Any] | None,
         *,
-        makes: tuple[type, ...],
+        makes: type,
     ) -> Any:
         """What stands at an import path; called with the parameters where there are any, or where it is a class."""
         module, _, name = path.partition(":")

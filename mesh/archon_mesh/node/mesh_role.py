@@ -15,8 +15,8 @@ from archon.client import Client
 from archon.errors import FailedPrecondition
 from archon.status import from_failure
 from archon_mesh.agent import events
-from archon_mesh.agent.asking import of_run
 from archon_mesh.agent.state import AgentState, get_place, new_id
+from archon_mesh.agent.telling import Message, of_run, tell_call, tell_result
 from archon_mesh.node.task_hooks import Attempt, current_attempt
 
 
@@ -91,7 +91,6 @@ class MeshRole:
         finally:
             if not ended:
                 await _cancelled(self._client, handle.run_id)
-        await told.text(answer, unless_told=True)
         return answer
 
 
@@ -113,53 +112,40 @@ class _Told:
             "parent_run_id": caller.run_id,
             "agent_name": role,
         }
-        self._message = ""
-        self._has_told = False
+        self._message = Message(self._emitter, self._about)
 
     async def begin(self) -> None:
         if self._emitter.listeners:
             await self._emitter.emit(events.RunStarted(thread_id=self._thread, **self._about))
 
-    async def text(self, piece: str, *, unless_told: bool = False) -> None:
-        if not self._emitter.listeners or not piece or (unless_told and self._has_told):
-            return
-        if not self._message:
-            self._message, self._has_told = new_id(), True
-            await self._emitter.emit(events.TextMessageStart(message_id=self._message, **self._about))
-        await self._emitter.emit(events.TextMessageContent(message_id=self._message, delta=piece, **self._about))
+    async def text(self, piece: str) -> None:
+        await self._message.text(piece)
+
+    async def whole(self, answer: str) -> None:
+        """The answer, where nothing of it came before."""
+        if not self._message.begun:
+            await self._message.text(answer)
+        await self._message.end()
 
     async def tool(self, activity: run_pb2.ToolActivity) -> None:
         """A tool of its own is called, or has answered."""
-        if not self._emitter.listeners:
-            return
-        await self._end_text()
-        call = {"tool_call_id": activity.call_id, **self._about}
-        if activity.arguments_json or not activity.result_json:
-            await self._emitter.emit(events.ToolCallStart(tool_call_name=activity.tool_name, **call))
-            if activity.arguments_json:
-                await self._emitter.emit(events.ToolCallArgs(delta=activity.arguments_json, **call))
-            await self._emitter.emit(events.ToolCallEnd(**call))
-            return
-        status = "error" if activity.failed else "success"
-        answered = events.ToolCallResult(message_id=new_id(), content=activity.result_json, status=status, **call)
-        await self._emitter.emit(answered)
+        await self._message.end()
+        said, about = activity, (self._emitter, self._about, activity.call_id)
+        if said.arguments_json or not said.result_json:
+            await tell_call(*about, said.tool_name, said.arguments_json)
+        else:
+            await tell_result(*about, said.result_json, "error" if said.failed else "success")
 
     async def finish(self, answer: str) -> None:
-        await self.text(answer, unless_told=True)
-        await self._end_text()
+        await self.whole(answer)
         if self._emitter.listeners:
             await self._emitter.emit(events.RunFinished(result=answer, thread_id=self._thread, **self._about))
 
     async def fail(self, error: BaseException) -> None:
-        await self._end_text()
+        await self._message.end()
         if self._emitter.listeners:
             code = getattr(error, "code", type(error).__name__)
             await self._emitter.emit(events.RunError(message=str(error) or code, code=code, **self._about))
-
-    async def _end_text(self) -> None:
-        if self._message:
-            ended, self._message = self._message, ""
-            await self._emitter.emit(events.TextMessageEnd(message_id=ended, **self._about))
 
 
 async def _cancelled(client: Client, run_id: str) -> None:

@@ -23,7 +23,7 @@ def agent_server(
     `memory` (host:port) is the memory service through which the agents of a run share their storage: see `play`.
     Settings come from the environment where None; raises InvalidArgument that names a wrong variable, and what making
     the agent's model raises."""
-    assert agent.models.client is not None  # a model that can't be had is said now, and not with the first task
+    _ = agent.models.client  # a model that can't be had is said now, and not with the first task
     return AgentServer(
         role.name,
         version=role.version,

@@ -31,7 +31,8 @@ def chat(
         ),
     ] = "offline",
     session: Annotated[
-        str, typer.Option(metavar="ID", help="Go on with this session; a file's are kept in ARCHON_HOME.")
+        str,
+        typer.Option(metavar="ID", help="The conversation to go on with; those with a file are kept in ARCHON_HOME."),
     ] = "",
     orchestrator: OrchestratorOption = "",
 ) -> None:

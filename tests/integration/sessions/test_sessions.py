@@ -141,9 +141,8 @@ async def test_a_session_is_forgotten_when_it_is_deleted(store: SessionStore) ->
     assert len(await store.messages(KEY)) == 2
 
 
+@pytest.mark.parametrize("place", ["sqlite", "postgres"], indirect=True)
 async def test_it_survives_a_restart(place: str) -> None:
-    if place == "memory":
-        pytest.skip("that is what a file or a database is for")
     first = SessionManager(place)
     await poet(first, says("a"))[0].run_async("?")
     await first.close()
@@ -152,9 +151,8 @@ async def test_it_survives_a_restart(place: str) -> None:
     await again.close()
 
 
+@pytest.mark.parametrize("place", ["sqlite", "postgres"], indirect=True)
 async def test_what_two_make_at_once_is_made_once(place: str) -> None:
-    if place == "memory":
-        pytest.skip("nobody else can reach it")
     stores = [SessionStore(place) for _ in range(3)]
     opened = await asyncio.gather(*(one.open(KEY) for one in stores for _ in range(3)))
     assert opened == [(0, [])] * 9
