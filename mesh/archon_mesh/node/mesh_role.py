@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any
 
 from archon.agent.values import clean
 from archon.api.common.v1 import common_pb2
+from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.api.orchestrator.v1 import run_pb2
-from archon.client import Client
-from archon.errors import FailedPrecondition
+from archon.client import Client, submit_request
+from archon.errors import FailedPrecondition, Unavailable
 from archon.status import from_failure
 from archon_mesh.agent import events
 from archon_mesh.agent.state import AgentState, get_place, new_id
@@ -71,12 +73,12 @@ class MeshRole:
                 "name one, or set ARCHON_ORCHESTRATOR"
             )
         self._client = self._client or Client(target)
-        handle = await self._client.submit(message, roles=[self.name], strategy="agent", timeout=self._timeout)
-        answer = ""
-        ended = False
+        asked = submit_request(message, roles=[self.name], strategy="agent", timeout=self._timeout)
+        answer, ended, run_id = "", False, ""
         try:
-            async with aclosing(handle.events()) as stream:
+            async with aclosing(_followed(self._client, asked)) as stream:
                 async for event in stream:
+                    run_id = event.run_id or run_id
                     match event.WhichOneof("event"):
                         case "text_delta" if event.text_delta.role == self.name:
                             await told.text(event.text_delta.text)
@@ -89,8 +91,8 @@ class MeshRole:
                             if event.run_state.state != common_pb2.TASK_STATE_COMPLETED:
                                 raise from_failure(event.run_state.failure)
         finally:
-            if not ended:
-                await _cancelled(self._client, handle.run_id)
+            if run_id and not ended:
+                await _cancelled(self._client, run_id)
         return answer
 
 
@@ -146,6 +148,26 @@ class _Told:
         if self._emitter.listeners:
             code = getattr(error, "code", type(error).__name__)
             await self._emitter.emit(events.RunError(message=str(error) or code, code=code, **self._about))
+
+
+async def _followed(client: Client, asked: pb.SubmitRunRequest) -> AsyncGenerator[run_pb2.RunEvent, None]:
+    """A run's events, followed from the moment in which it is taken on: who asks to watch only then misses what passes.
+    Where the stream breaks a watch goes on after the last event."""
+    seen = 0
+    async with client.converse() as conversation:
+        run = await conversation.submit(asked)
+        yield run_pb2.RunEvent(run_id=run.run_id)
+        try:
+            async for event in conversation:
+                seen = event.seq or seen
+                yield event
+                if event.HasField("run_state"):
+                    return
+        except Unavailable:
+            pass
+    async with aclosing(client.watch(run.run_id, seen)) as rest:
+        async for event in rest:
+            yield event
 
 
 async def _cancelled(client: Client, run_id: str) -> None:
