@@ -74,6 +74,7 @@ def chunk(seeds: range) -> Tally:
             tally.failed = outcome
             break
         tally.add(Tally(1, outcome.inputs, len(outcome.fired), outcome.fired, outcome.states))
+    gc.collect()  # a seed's own collections are young ones: what outlived one of them would stay for ever
     return tally
 
 
