@@ -34,6 +34,9 @@ class Instant:
     def __init__(self, runs: Runs) -> None:
         self._runs = runs
 
+    def stateful(self, role: str) -> bool:
+        return False
+
     def reserve(self, want: Want) -> str | None:
         return "instance"
 

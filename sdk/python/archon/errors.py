@@ -235,6 +235,12 @@ class Aborted(ArchonError):
     default_reason = "ABORTED"
 
 
+class ConversationMoved(Aborted):
+    """Other turns of the conversation came first, again and again."""
+
+    default_reason = "CONVERSATION_MOVED"
+
+
 class SessionReplaced(Aborted):
     """A newer stream of the same orchestrator took this one's place."""
 

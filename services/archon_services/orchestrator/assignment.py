@@ -25,8 +25,9 @@ MAX_RESUMED_BYTES = 1024 * 1024
 _KINDS = {agent_pb2.RECORD_KIND_MODEL: "model", agent_pb2.RECORD_KIND_TOOL: "tool"}
 
 
-def assign_task(run: RunState, task: Task, now: float) -> agent_pb2.AssignTask:
-    """The task with its context out of the run's journal: exactly what its dispatch recorded as given."""
+def assign_task(run: RunState, task: Task, now: float, history: Sequence[bytes] = ()) -> agent_pb2.AssignTask:
+    """The task with its context out of the run's journal: exactly what its dispatch recorded as given. `history` are
+    the turns of the conversation's version that it names."""
     assert run.submission is not None
     said = run.submission.goal
     assigned = agent_pb2.AssignTask(idempotency_key=task.task_id)
@@ -43,6 +44,10 @@ def assign_task(run: RunState, task: Task, now: float) -> agent_pb2.AssignTask:
         amount_to_proto(task.reserved, assigned.budget)
     if run.submission.session_id:
         assigned.conversation_id = f"{run.submission.session_id}/{task.role}"
+    if task.conversation is not None:
+        assigned.conversation_version = task.conversation
+        for turn in history:
+            assigned.MergeFromString(turn)
     stamp(assigned.remaining, remaining(run, task, now))
     if task.given:
         assigned.context.extend(_context(run, run.submission, task))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from archon.api.common.v1 import common_pb2
 from archon_mesh.core.run import Adopt, Answer, Assign, CancelAttempt, Effect, Grant, RunState
@@ -11,13 +11,25 @@ from archon_services.orchestrator.assignment import assign_task
 from archon_services.orchestrator.ports import Transport
 
 
-def carry_out(effects: Iterable[Effect], run: RunState, run_id: str, now: float, transport: Transport) -> None:
-    """In a fixed order. `now` is in wall seconds."""
+def carry_out(
+    effects: Iterable[Effect],
+    run: RunState,
+    run_id: str,
+    now: float,
+    transport: Transport,
+    history: Callable[[str], Sequence[bytes]] = lambda task_id: (),
+) -> None:
+    """In a fixed order. `now` is in wall seconds, `history` what a task is told of its conversation, turn by turn."""
     for effect in in_order(effects):
         match effect:
             case Assign():
                 task = run.tasks[effect.task_id]
-                transport.assign(effect.instance_id, _ref(effect, run_id), task.role, assign_task(run, task, now))
+                transport.assign(
+                    effect.instance_id,
+                    _ref(effect, run_id),
+                    task.role,
+                    assign_task(run, task, now, history(task.task_id)),
+                )
             case Adopt():
                 task = run.tasks[effect.task_id]
                 transport.adopt(effect.instance_id, _ref(effect, run_id), task.role, standing(run, task, now))

@@ -22,6 +22,7 @@ from archon_mesh.core.run.codec import encode_inputs
 from archon_services.orchestrator.alarm import RunAlarm
 from archon_services.orchestrator.assignment import publications, record_rows
 from archon_services.orchestrator.carrying_out import carry_out
+from archon_services.orchestrator.conversing import Conversing, Turns
 from archon_services.orchestrator.convert import event_to_proto
 from archon_services.orchestrator.convert.write import timestamp
 from archon_services.orchestrator.folding import fold_run
@@ -55,6 +56,7 @@ class RunDriver:
         epoch: int,
         first: Sequence[Delivery] = (),
         new: NewRun | None = None,
+        turns: Turns | None = None,
     ) -> None:
         """`state` is folded from the journal, `epoch` is the one that owns the run. With `new` the run isn't in the
         journal yet: its first step creates it."""
@@ -78,6 +80,7 @@ class RunDriver:
         self._wake = asyncio.Event()
         self._done: set[Effect] = set()
         self._placing = Placing(transport, self.wake)
+        self._conversing = Conversing(journal, turns or Turns(), transport.stateful, self.wake)
         self._alarm = RunAlarm(clock, lambda: self.offer(Delivery(inp.Tick())))
         self.finished = asyncio.Event()
 
@@ -142,13 +145,14 @@ class RunDriver:
             await self._fold_again()
         if self.deposed:
             return
+        await self._conversing.read()
         batch = list(self._inbox)
         self._inbox.clear()
         now = self._clock.now()
         base = self.state.last_seq
         decided: list[ev.Event] = []
         discarded: dict[int, str] = {}
-        inputs = [delivery.given for delivery in batch] or [inp.Tick()]
+        inputs = [self._conversing.marked(delivery.given) for delivery in batch] or [inp.Tick()]
         if batch and self._alarm.at and now >= self._alarm.at:
             inputs.append(inp.Tick())
         for number, given in enumerate(inputs):
@@ -200,13 +204,13 @@ class RunDriver:
         """Finds instances for the tasks that are ready, within the same step: one append holds a result and what it
         made possible. `placed` gets the instance per (task, attempt), whose slot is reserved."""
         for place in places(self.state):
-            if place.not_before > now:
+            if place.not_before > now or self._conversing.waits(self.state, place):
                 continue
             instance_id = self._placing.find(place)
             if instance_id is None:
                 continue
             placed[place.task_id, place.attempt] = instance_id
-            given = inp.SlotFound(place.task_id, instance_id)
+            given = inp.SlotFound(place.task_id, instance_id, self._conversing.version(place))
             events = self._decide(given, now)
             if not any(type(event) is ev.Dispatched for event in events):
                 self._transport.release(placed.pop((place.task_id, place.attempt)))
@@ -242,6 +246,7 @@ class RunDriver:
             records=record_rows(self.run_id, batch, self.state, decided),
             publications=publications(self.state, decided, base),
             taken=tuple(delivery.posted for delivery in batch if delivery.posted),
+            turns=self._conversing.added(self.state, decided),
         )
         if self._new is not None:
             existing, created = await self._journal.create(self._new, append)
@@ -252,6 +257,8 @@ class RunDriver:
         if outcome is Outcome.DEPOSED:
             _log.warning("run %s is somebody else's now", self.run_id)
             self.deposed = True
+        if outcome is Outcome.CONFLICT:
+            await self._conversing.look_again(self.state, decided)
         return protos if outcome is Outcome.DONE else None
 
     def _release(self, placed: dict[tuple[str, int], str]) -> None:
@@ -276,7 +283,9 @@ class RunDriver:
     def _do(self, looked_at: float) -> None:
         """Carries out what is open now and wasn't before."""
         effects = open_effects(self.state)
-        carry_out(effects - self._done, self.state, self.run_id, self._clock.now(), self._transport)
+        told = self._conversing.history
+        carry_out(effects - self._done, self.state, self.run_id, self._clock.now(), self._transport, told)
+        self._conversing.keep(self.state)
         self._done = effects
         self._alarm.set(effects, looked_at)
 
@@ -284,3 +293,4 @@ class RunDriver:
         """It waits for nothing any more."""
         self._alarm.call_off()
         self._placing.call_off()
+        self._conversing.call_off()

@@ -82,6 +82,10 @@ class Standing:
 class Transport(Protocol):
     """Reaches instances of roles. Nothing here waits."""
 
+    def stateful(self, role: str) -> bool:
+        """Whether instances of the role are to be told what it remembers of a session."""
+        ...
+
     def reserve(self, want: Want) -> str | None:
         """Keeps a slot free on the least loaded instance that fits and has room; its instance_id, or None."""
         ...

@@ -16,6 +16,7 @@ from archon_mesh.core.run import RunState
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.budget import limits
 from archon_mesh.core.run.common import Submission, TaskState
+from archon_services.orchestrator.conversing import Turns
 from archon_services.orchestrator.convert.read import amount_from_usage
 from archon_services.orchestrator.convert.write import stamp
 from archon_services.orchestrator.driver import RunDriver
@@ -51,6 +52,7 @@ class Runs:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._asking: set[asyncio.Task[None]] = set()
         self._ended: OrderedDict[str, RunState] = OrderedDict()
+        self._turns = Turns()
         self._started = False
         self._awaited: set[str] = set()
         self._closing = False
@@ -177,6 +179,7 @@ class Runs:
             epoch=epoch,
             first=first,
             new=new,
+            turns=self._turns,
         )
 
     def _run(self, run_id: str, driver: RunDriver) -> None:

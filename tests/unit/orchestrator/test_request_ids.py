@@ -25,6 +25,9 @@ from tests.support.orchestrating import commands_of, started
 class Nobody:
     """A transport that reaches no instance."""
 
+    def stateful(self, role: str) -> bool:
+        return False
+
     def reserve(self, want: Want) -> str | None:
         return None
 

@@ -26,6 +26,9 @@ Spoil = Callable[[list[bytes]], None]
 class Nobody:
     """A transport that reaches no instance."""
 
+    def stateful(self, role: str) -> bool:
+        return False
+
     def reserve(self, want: Want) -> str | None:
         return None
 

@@ -20,6 +20,9 @@ class OneSlot:
         self.free = 0
         self.waiting: list[Callable[[], None]] = []
 
+    def stateful(self, role: str) -> bool:
+        return False
+
     def reserve(self, want: Want) -> str | None:
         if not self.free:
             return None

@@ -32,6 +32,9 @@ class Instances:
     def __init__(self) -> None:
         self.let_go_of: list[str] = []
 
+    def stateful(self, role: str) -> bool:
+        return False
+
     def reserve(self, want: Want) -> str | None:
         return None
 
@@ -48,6 +51,9 @@ class OneInstance(Instances):
     def __init__(self) -> None:
         super().__init__()
         self.done: list[str] = []
+
+    def stateful(self, role: str) -> bool:
+        return False
 
     def reserve(self, want: Want) -> str | None:
         return "a-1"

@@ -50,7 +50,7 @@ _TYPES: dict[str, type] = {
 _OPAQUE = frozenset({"payload", "goal"})
 _NAMES = {cls: [field.name for field in fields(cls) if field.name not in _OPAQUE] for cls in _TYPES.values()}
 _LEFT_OUT = {cls: {f.name: None for f in fields(cls) if f.name in _OPAQUE} for cls in _TYPES.values()}
-_PLAIN = frozenset({"str", "int", "float", "bool", "TaskState", "float | None"})
+_PLAIN = frozenset({"str", "int", "float", "bool", "TaskState", "int | None", "float | None"})
 _NESTED = {
     cls: [names.index(field.name) for field in fields(cls) if field.name in names and field.type not in _PLAIN]
     for cls, names in _NAMES.items()

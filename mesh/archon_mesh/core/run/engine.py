@@ -78,7 +78,18 @@ def _slot_found(run: RunState, given: inp.SlotFound, now: float) -> list[ev.Even
     if isinstance(reserved, Failure):
         return _fail(run, task, [], reserved)
     context = context_of(run, task)
-    return [ev.Dispatched(task.task_id, task.attempt + 1, run.epoch, task.role, given.instance_id, context, reserved)]
+    return [
+        ev.Dispatched(
+            task.task_id,
+            task.attempt + 1,
+            run.epoch,
+            task.role,
+            given.instance_id,
+            context,
+            reserved,
+            given.conversation,
+        )
+    ]
 
 
 def _reject(run: RunState, given: inp.RejectIn, now: float) -> list[ev.Event]:

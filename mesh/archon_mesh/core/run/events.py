@@ -46,7 +46,7 @@ class TaskCreated:
 @dataclass(frozen=True, slots=True)
 class Dispatched:
     """A task was given to an instance. The attempt is the fence between dispatches; `reserved` is its slice of the
-    budget, None where the run has none."""
+    budget, None where the run has none; `conversation` the version of what the role was told that it remembers."""
 
     task_id: str
     attempt: int
@@ -55,6 +55,7 @@ class Dispatched:
     instance_id: str
     given: tuple[Given, ...]
     reserved: Amount | None = None
+    conversation: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +102,8 @@ class BudgetReserved:
 
 @dataclass(frozen=True, slots=True)
 class ResultReceived:
-    """The current attempt ended a task, with a final state."""
+    """The current attempt ended a task, with a final state. `remembered`: what it adds to its role's conversation is
+    stored with it."""
 
     task_id: str
     attempt: int
@@ -111,6 +113,7 @@ class ResultReceived:
     failure: Failure | None = None
     publish: bool = False
     spent: Amount = NOTHING
+    remembered: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,10 +26,12 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class SlotFound:
-    """An instance has room for a task and keeps it free."""
+    """An instance has room for a task and keeps it free. `conversation` is the version of what its role remembers of
+    the session, None where it remembers nothing."""
 
     task_id: str
     instance_id: str
+    conversation: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,14 @@ class ResultIn:
     """Of the question, where a person is asked."""
 
     checkpointed: bool = False
+    remembers: bool = False
+    """True where it adds to its role's conversation."""
+
+    read: int = 0
+    """The version of the conversation that the agent says it has read; 0: it doesn't say."""
+
+    outdated: bool = False
+    """True where that conversation has gone on since: another turn was stored."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ class Kind(Enum):
     LOST = "its process, or the way to it, is gone"
     REFUSED = "its instance didn't take it"
     TRANSIENT = "it failed, and says that trying again may help"
+    OUTDATED = "another turn of the conversation that it goes on from was stored first"
     PERMANENT = "it failed, or the role refuses"
 
 
@@ -41,11 +42,16 @@ RECOVERY: Final = {
     Kind.LOST: Recovery(3, 0.0, 0.0, Escalation.POISONED),
     Kind.REFUSED: Recovery(50, 0.05, 5.0, Escalation.AS_IT_IS),
     Kind.TRANSIENT: Recovery(3, 0.5, 30.0, Escalation.AS_IT_IS),
+    Kind.OUTDATED: Recovery(20, 0.0, 0.0, Escalation.AS_IT_IS),
     Kind.PERMANENT: Recovery(1, 0.0, 0.0, Escalation.AS_IT_IS),
 }
 
+CONVERSATION_MOVED: Final = "CONVERSATION_MOVED"
+"""The reason of a failure of the kind OUTDATED."""
+
 ERROR_BUDGET: Final = 100
-"""So many lost and failed attempts a run recovers from, over all its tasks; refusals cost it nothing."""
+"""So many lost and failed attempts a run recovers from, over all its tasks; refusals, and turns that
+came second, cost it nothing."""
 
 
 def kind_of(failure: Failure | None) -> Kind:

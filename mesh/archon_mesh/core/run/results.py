@@ -7,7 +7,7 @@ from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.common import Failure, TaskState
 from archon_mesh.core.run.ending import orphans, then_end
 from archon_mesh.core.run.pausing import MAX_QUESTIONS, question_id
-from archon_mesh.core.run.recovery import kind_of, next_try, over_budget
+from archon_mesh.core.run.recovery import CONVERSATION_MOVED, Kind, kind_of, next_try, over_budget
 from archon_mesh.core.run.state import RunState
 from archon_mesh.core.run.task import Task
 
@@ -19,7 +19,7 @@ def result(run: RunState, given: inp.ResultIn, now: float) -> list[ev.Event]:
     known = run.tasks.get(given.task_id)
     if known is not None and known.result_seq and known.attempt == given.attempt:
         return []  # sent again: it counted the first time
-    asked_or_failed = known is not None and (known.questions or known.retries)
+    asked_or_failed = known is not None and (known.questions or known.retries or known.outdated)
     if known is not None and asked_or_failed and not known.live and known.attempt == given.attempt:
         return []  # so did a question, or what is tried again
     task = run.current(given.task_id, given.attempt)
@@ -45,9 +45,16 @@ def result(run: RunState, given: inp.ResultIn, now: float) -> list[ev.Event]:
     if state is TaskState.FAILED and failure is not None and (due := _again(run, task, failure, now)) is not None:
         retried = ev.Retried(task.task_id, task.attempt, task.role, failure, due, given.spent, given.payload)
         return [*recorded, retried]
+    remembers = given.remembers and state is TaskState.COMPLETED and task.conversation is not None
+    if remembers and _outdated(run, task, given):
+        failure = _moved(run, task)
+        if (due := next_try(Kind.OUTDATED, task.outdated + 1, None, now)) is not None:
+            retried = ev.Retried(task.task_id, task.attempt, task.role, failure, due, given.spent, given.payload)
+            return [*recorded, retried]
+        state, remembers = TaskState.FAILED, False
     publish = given.publish and state is TaskState.COMPLETED
     result = ev.ResultReceived(
-        task.task_id, task.attempt, task.role, state, given.payload, failure, publish, given.spent
+        task.task_id, task.attempt, task.role, state, given.payload, failure, publish, given.spent, remembers
     )
     if task.parent:
         return [*recorded, result, *orphans(run, task)]
@@ -56,6 +63,19 @@ def result(run: RunState, given: inp.ResultIn, now: float) -> list[ev.Event]:
     if any(other.state is not TaskState.COMPLETED for other in run.roots() if other is not task):
         return [*recorded, result, *orphans(run, task)]
     return then_end(run, [*recorded, result], {task.task_id}, TaskState.COMPLETED)
+
+
+def _outdated(run: RunState, task: Task, given: inp.ResultIn) -> bool:
+    """Whether its conversation has gone on since the attempt was given it; or it read another version than that."""
+    told = task.conversation or 0
+    return given.outdated or run.remembered.get(task.role, told) > told or (given.read > 0 and given.read != told)
+
+
+def _moved(run: RunState, task: Task) -> Failure:
+    assert run.submission is not None
+    session = run.submission.session_id
+    reason = f"another turn of {task.role} in session {session} was stored before this one, {task.outdated + 1} times"
+    return Failure("ABORTED", CONVERSATION_MOVED, reason, (("role", task.role), ("session_id", session)))
 
 
 def _again(run: RunState, task: Task, failure: Failure, now: float) -> float | None:

@@ -9,6 +9,7 @@ from typing import Any
 from archon_mesh.core.run import applied, pausing
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run.common import NO_LIMIT, NOTHING, Amount, Failure, Submission, TaskState
+from archon_mesh.core.run.recovery import CONVERSATION_MOVED
 from archon_mesh.core.run.task import Task
 
 
@@ -29,6 +30,8 @@ class RunState:
     standing_since: float = 0.0
     """When its clock was stopped (wall seconds), 0 while it goes; `stood` is how long it stood before, in seconds."""
     stood: float = 0.0
+    remembered: dict[str, int] = field(default_factory=dict)
+    """The version of a role's conversation that this run stored last, by role."""
     recovered: int = 0
     """Lost and failed attempts that were given out again, or are to be."""
     responses: dict[str, str] = field(default_factory=dict)
@@ -129,7 +132,7 @@ def _dispatched(run: RunState, event: ev.Dispatched, time: float) -> None:
     task = run.tasks[event.task_id]
     task.attempt, task.live, task.state = event.attempt, True, TaskState.WORKING
     task.instance_id, task.dispatch_epoch, task.given = event.instance_id, event.epoch, event.given
-    task.start_time = time
+    task.start_time, task.conversation = time, event.conversation
     if event.reserved is not None:
         task.reserved = event.reserved
     task.new_attempt()
@@ -158,6 +161,8 @@ def _result(run: RunState, event: ev.ResultReceived, time: float) -> None:
     _end_task(task, event.state, event.failure, time)
     task.result_seq, task.payload = run.last_seq, event.payload
     _spend(run, task, event.spent)
+    if event.remembered and task.conversation is not None:
+        run.remembered[task.role] = task.conversation + 1
     if task.parent:
         return
     if event.state is not TaskState.COMPLETED:
@@ -184,9 +189,15 @@ def _lost(run: RunState, event: ev.Lost, time: float) -> None:
 def _retried(run: RunState, event: ev.Retried, time: float) -> None:
     task = run.tasks[event.task_id]
     task.live, task.state, task.not_before = False, TaskState.SUBMITTED, event.not_before
-    task.retries, task.failures = task.retries + 1, (*task.failures, event.payload)
-    run.recovered += 1
     _spend(run, task, event.spent)
+    task.failures = (*task.failures, event.payload)
+    if event.failure.reason == CONVERSATION_MOVED:
+        task.outdated += 1
+        if not task.questions:  # it begins anew, with what was said meanwhile; what people answered isn't asked again
+            task.checkpoint = None
+        return
+    task.retries += 1
+    run.recovered += 1
 
 
 def _rejected(run: RunState, event: ev.Rejected, time: float) -> None:

@@ -42,6 +42,10 @@ class Task:
     stopping: bool = False
     instance_id: str = ""
     dispatch_epoch: int = 0
+    conversation: int | None = None
+    """The version of its role's conversation that the attempt was given; None: it was given none."""
+    outdated: int = 0
+    """So many attempts came to nothing because another turn of the conversation was stored first."""
     given: tuple[Given, ...] = ()
     losses: int = 0
     rejects: int = 0

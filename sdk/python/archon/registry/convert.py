@@ -60,6 +60,7 @@ def registration_to_proto(one: Registration) -> registry_pb2.Registration:
             max_tasks=one.max_tasks,
             all_ancestors=one.all_ancestors,
             coordinator=one.coordinator,
+            stateful=one.stateful,
             ttl=duration(one.ttl),
         )
         if one.profile is not None:
@@ -92,6 +93,7 @@ def registration_from_proto(message: registry_pb2.Registration) -> Registration:
         max_tasks=message.max_tasks,
         all_ancestors=message.all_ancestors,
         coordinator=message.coordinator,
+        stateful=message.stateful,
         ttl=message.ttl.ToNanoseconds() / 1e9,
         instance_id=message.instance_id,
         profile=Profile(

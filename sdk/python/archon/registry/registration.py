@@ -69,7 +69,8 @@ class Registration:
     """One running process that serves a role. `address` is host:port as others dial it; `version` dotted numbers; `ttl`
     seconds, 1 to 3600 (whole ones: a fraction is rounded up); `instance_id` is made new where it is left empty.
     With `all_ancestors` its tasks are handed the answers of all ancestors, not only of the roles in `depends_on`. A
-    `coordinator` is told of the other roles and of the edges among them.
+    `coordinator` is told of the other roles and of the edges among them. A `stateful` one is told what it
+    remembers of a session.
 
     The last four are the registry's to say and are ignored when registering.
     """
@@ -88,6 +89,7 @@ class Registration:
     profile: Profile | None = None
     all_ancestors: bool = False
     coordinator: bool = False
+    stateful: bool = False
     tenant: str = ""
     identity: str = ""
     revision: int = 0

@@ -132,6 +132,7 @@ def _dispatched(event: run_pb2.RunEvent) -> ev.Event:
         event.dispatched.instance_id,
         given,
         _reserved(event.dispatched),
+        event.dispatched.conversation_version if event.dispatched.HasField("conversation_version") else None,
     )
 
 
@@ -179,6 +180,7 @@ def _result(event: run_pb2.RunEvent) -> ev.Event:
         _failure(said.failure, said.HasField("failure")),
         not said.no_publish,
         amount_from_usage(said.usage),
+        said.remembered,
     )
 
 

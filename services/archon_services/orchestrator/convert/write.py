@@ -97,6 +97,8 @@ def _dispatched(out: run_pb2.RunEvent, event: ev.Dispatched) -> None:
             out.dispatched.given.add(scope=given.scope, role=given.role, version=given.version)
     if event.reserved is not None:
         amount_to_proto(event.reserved, out.dispatched.budget)
+    if event.conversation is not None:
+        out.dispatched.conversation_version = event.conversation
 
 
 def amount_to_proto(amount: Amount, to: common_pb2.Budget) -> None:
@@ -129,6 +131,7 @@ def _budget_reserved(out: run_pb2.RunEvent, event: ev.BudgetReserved) -> None:
 def _result(out: run_pb2.RunEvent, event: ev.ResultReceived) -> None:
     to = out.result
     to.role, to.state, to.no_publish = event.role, state_to_proto(event.state), not event.publish
+    to.remembered = event.remembered
     said = event.payload
     if isinstance(said, agent_pb2.TaskResult):
         to.output.MergeFrom(said.output)

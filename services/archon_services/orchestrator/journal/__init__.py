@@ -12,10 +12,12 @@ from archon_services.orchestrator.journal.rows import (
     RecordRow,
     RunRow,
 )
+from archon_services.orchestrator.journal.turns import Conversation, Turn
 
 __all__ = [
     "Append",
     "CommandRow",
+    "Conversation",
     "Journal",
     "MemoryJournal",
     "NewRun",
@@ -25,4 +27,5 @@ __all__ = [
     "Publication",
     "RecordRow",
     "RunRow",
+    "Turn",
 ]

@@ -8,6 +8,13 @@ from dataclasses import replace
 from archon.errors import RequestIdReused
 from archon_services.orchestrator.journal.memory_owners import MemoryOwners
 from archon_services.orchestrator.journal.rows import Append, NewRun, OutboxRow, Outcome, RunRow
+from archon_services.orchestrator.journal.turns import (
+    HISTORY_BYTES,
+    HISTORY_TURNS,
+    Conversation,
+    Turn,
+    conversation_of,
+)
 
 
 class MemoryJournal(MemoryOwners):
@@ -24,6 +31,7 @@ class MemoryJournal(MemoryOwners):
         self._outbox: dict[int, OutboxRow] = {}
         self._next_row = 1
         self._batches: dict[str, str] = {}
+        self._turns: dict[tuple[str, str, str], list[tuple[int, bytes, float]]] = {}
 
     async def open(self) -> None:
         """Nothing to open."""
@@ -66,8 +74,24 @@ class MemoryJournal(MemoryOwners):
             return Outcome.DEPOSED
         if row.last_seq != append.last_seq:
             return Outcome.DONE if self._batches.get(append.run_id) == append.batch_id else Outcome.STALE
+        if any(self._version(one) >= one.version for one in append.turns):
+            return Outcome.CONFLICT
         self._store(append)
         return Outcome.DONE
+
+    async def conversation(self, tenant: str, session_id: str, role: str) -> Conversation:
+        """See the port."""
+        size, newest = 0, []
+        for version, data, _ in reversed(self._turns.get((tenant, session_id, role), [])[-HISTORY_TURNS:]):
+            size += len(data)
+            if size > HISTORY_BYTES:
+                break
+            newest.append((version, data))
+        return conversation_of(newest[::-1])
+
+    def _version(self, turn: Turn) -> int:
+        stored = self._turns.get((turn.tenant, turn.session_id, turn.role))
+        return stored[-1][0] if stored else 0
 
     def _store(self, append: Append) -> None:
         row = self._rows[append.run_id]
@@ -89,6 +113,9 @@ class MemoryJournal(MemoryOwners):
         for row_id in append.taken:
             self._commands.pop(row_id, None)
         self._batches[append.run_id] = append.batch_id
+        for one in append.turns:
+            stored = self._turns.setdefault((one.tenant, one.session_id, one.role), [])
+            stored.append((one.version, one.data, append.time))
         self._events[append.run_id] += append.events
         self._inputs[append.run_id].append((append.last_seq, append.inputs))
         self._records[append.run_id] += [(record.role, record.data) for record in append.records]
@@ -166,6 +193,10 @@ class MemoryJournal(MemoryOwners):
         for run_id in gone:
             for store in (self._rows, self._events, self._inputs, self._records, self._batches, self._claimed_at):
                 store.pop(run_id, None)
+        for whose, stored in list(self._turns.items()):
+            self._turns[whose] = [turn for turn in stored if turn[2] >= ended_before]
+            if not self._turns[whose]:
+                del self._turns[whose]
         for key, (payload_hash, run_id, expires) in list(self._requests.items()):
             if run_id in gone:
                 self._requests[key] = (payload_hash, run_id, now + request_ttl)

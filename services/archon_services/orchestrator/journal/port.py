@@ -11,6 +11,7 @@ from typing import Protocol
 
 from archon_services.orchestrator.journal.owners import Owners
 from archon_services.orchestrator.journal.rows import Append, NewRun, OutboxRow, Outcome, RunRow
+from archon_services.orchestrator.journal.turns import Conversation
 
 
 class Journal(Owners, Protocol):
@@ -34,6 +35,10 @@ class Journal(Owners, Protocol):
         ...
 
     async def append(self, append: Append) -> Outcome: ...
+
+    async def conversation(self, tenant: str, session_id: str, role: str) -> Conversation:
+        """What the role remembers of the session."""
+        ...
 
     async def events(self, run_id: str, after_seq: int, limit: int = 500) -> list[bytes]: ...
 
@@ -80,5 +85,6 @@ class Journal(Owners, Protocol):
         ...
 
     async def delete(self, ended_before: float, now: float, request_ttl: float) -> int:
-        """Deletes runs that ended before; their request ids stay remembered for `request_ttl` seconds from `now`."""
+        """Deletes runs that ended before; their request ids stay remembered for `request_ttl` seconds from `now`.
+        And turns of conversations that were stored before."""
         ...

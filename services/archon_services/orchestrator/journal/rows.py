@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from archon_services.orchestrator.journal.turns import Turn
+
 
 @dataclass(frozen=True, slots=True)
 class Publication:
@@ -44,6 +46,9 @@ class Append:
     taken: tuple[int, ...] = ()
     """The commands that this step carries out: they wait no more."""
 
+    turns: tuple[Turn, ...] = ()
+    """What its results add to conversations: of each conversation one at most."""
+
 
 @dataclass(frozen=True, slots=True)
 class NewRun:
@@ -65,6 +70,7 @@ class Outcome(Enum):
     DONE = "done"
     STALE = "stale"  # my epoch, another last_seq: fold again
     DEPOSED = "deposed"  # another epoch: the run is somebody else's
+    CONFLICT = "conflict"  # a conversation has gone on: nothing was stored
 
 
 @dataclass(frozen=True, slots=True)

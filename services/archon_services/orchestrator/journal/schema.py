@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-VERSION = 2
+from archon_services.orchestrator.journal import turns
 
-TABLES = """
+VERSION = 3
+
+TABLES = (
+    """
 CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS runs (
   run_id TEXT PRIMARY KEY,
@@ -52,6 +55,8 @@ CREATE TABLE IF NOT EXISTS commands (
   row_id INTEGER PRIMARY KEY AUTOINCREMENT, run_id TEXT NOT NULL, data BLOB NOT NULL
 );
 """
+    + turns.TABLE
+)
 
 UPGRADES = {
     1: """
@@ -59,6 +64,7 @@ ALTER TABLE runs ADD COLUMN revision INTEGER NOT NULL DEFAULT 1;
 ALTER TABLE runs ADD COLUMN stalled INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE runs ADD COLUMN claimed_seq INTEGER NOT NULL DEFAULT -1;
 """,
+    2: "",
 }
 """What a file of that version lacks, beside tables."""
 

@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 from archon.errors import DataLoss, FailedPrecondition
+from archon_services.orchestrator.journal import turns
 from archon_services.orchestrator.journal.memory import same_request
 from archon_services.orchestrator.journal.rows import Append, NewRun, OutboxRow, Outcome, Publication, RunRow
 from archon_services.orchestrator.journal.schema import RUN_COLUMNS, TABLES, UPGRADES, VERSION
 from archon_services.orchestrator.journal.sqlite_owners import SqliteOwners
 from archon_services.orchestrator.journal.statements import run_row, store_append
+from archon_services.orchestrator.journal.turns import Conversation, conversation_of
 from archon_services.sqlite_writer import Writer
 
 CHECKPOINT_BYTES = 8 * 1024 * 1024
@@ -162,6 +164,10 @@ class SqliteJournal(SqliteOwners):
         outcome: Outcome = await self._write(work)
         return outcome
 
+    async def conversation(self, tenant: str, session_id: str, role: str) -> Conversation:
+        """See the port."""
+        return conversation_of(await self._read(turns.READ, (tenant, session_id, role)))
+
     async def events(self, run_id: str, after_seq: int, limit: int = 500) -> list[bytes]:
         """See the port."""
         sql = "SELECT data FROM events WHERE run_id = ? AND seq > ? ORDER BY seq LIMIT ?"
@@ -248,6 +254,7 @@ class SqliteJournal(SqliteOwners):
         def work(db: sqlite3.Connection) -> int:
             gone = "SELECT run_id FROM runs WHERE ended_at > 0 AND ended_at < ?"
             db.execute("DELETE FROM requests WHERE expires_at > 0 AND expires_at < ?", (now,))
+            db.execute("DELETE FROM turns WHERE time < ?", (ended_before,))
             db.execute(
                 f"UPDATE requests SET expires_at = ? WHERE run_id IN ({gone})", (now + request_ttl, ended_before)
             )

@@ -6,6 +6,7 @@ import sqlite3
 from typing import Any
 
 from archon_services.orchestrator.journal.rows import Append, Outcome, RunRow
+from archon_services.orchestrator.journal.turns import is_behind, store_turns
 
 
 def run_row(row: tuple[Any, ...]) -> RunRow:
@@ -15,6 +16,8 @@ def run_row(row: tuple[Any, ...]) -> RunRow:
 
 def store_append(db: sqlite3.Connection, append: Append) -> Outcome:
     """The append's one transaction: the condition first, then one statement per table."""
+    if append.turns and (refused := _refused(db, append)) is not None:
+        return refused
     changed = db.execute(
         "UPDATE runs SET last_seq = ?, state = ?, ended_at = ?, batch_id = ? "
         "WHERE run_id = ? AND epoch = ? AND last_seq = ?",
@@ -29,10 +32,8 @@ def store_append(db: sqlite3.Connection, append: Append) -> Outcome:
         ),
     ).rowcount
     if not changed:
-        row = db.execute("SELECT epoch, batch_id FROM runs WHERE run_id = ?", (append.run_id,)).fetchone()
-        if row is None or row[0] != append.epoch:
-            return Outcome.DEPOSED
-        return Outcome.DONE if row[1] == append.batch_id else Outcome.STALE
+        return _why(db, append)
+    store_turns(db, append.turns, append.time)
     if append.taken:
         marks = ", ".join("?" * len(append.taken))
         db.execute(f"DELETE FROM commands WHERE row_id IN ({marks})", append.taken)
@@ -56,6 +57,21 @@ def store_append(db: sqlite3.Connection, append: Append) -> Outcome:
         ],
     )
     return Outcome.DONE
+
+
+def _refused(db: sqlite3.Connection, append: Append) -> Outcome | None:
+    """Why it isn't to be stored, conversations included; None where it is."""
+    mine = "SELECT 1 FROM runs WHERE run_id = ? AND epoch = ? AND last_seq = ?"
+    if not db.execute(mine, (append.run_id, append.epoch, append.last_seq)).fetchone():
+        return _why(db, append)
+    return Outcome.CONFLICT if is_behind(db, append.turns) else None
+
+
+def _why(db: sqlite3.Connection, append: Append) -> Outcome:
+    row = db.execute("SELECT epoch, batch_id FROM runs WHERE run_id = ?", (append.run_id,)).fetchone()
+    if row is None or row[0] != append.epoch:
+        return Outcome.DEPOSED
+    return Outcome.DONE if row[1] == append.batch_id else Outcome.STALE
 
 
 def _insert(db: sqlite3.Connection, table: str, columns: int, values: list[Any]) -> None:

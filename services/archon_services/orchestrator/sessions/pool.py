@@ -129,6 +129,10 @@ class SessionPool:
 
     # ports.Transport
 
+    def stateful(self, role: str) -> bool:
+        """See ports.Transport. Of those that have a session, registered or not."""
+        return any(one.instance.stateful for one in self._sessions.values() if one.instance.role == role)
+
     def reserve(self, want: Want) -> str | None:
         """See ports.Transport."""
         fit = [session for session in self._sessions.values() if session.room > 0 and fits(session.instance, want)]

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from archon.errors import ArchonError
 from archon_services.orchestrator.journal.rows import Append, Outcome
-from archon_services.postgres.connections import Connection
+from archon_services.postgres.connections import Connection, transaction
 
 CHILDREN: Final = """
 , new_events AS (
@@ -82,13 +82,31 @@ WITH given AS (
   RETURNING r.run_id, r.epoch, g.last_seq, g.inputs, r.records - g.records AS records
 )""" + children_sql("moved", 10)
 
+STORE_TURNS: Final = """
+INSERT INTO archon_journal.turns (tenant, session_id, role, version, data, time)
+SELECT t.*, $6::float8 FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::bytea[]) AS t
+ON CONFLICT DO NOTHING RETURNING version
+"""
+
 AGAIN: Final = "SELECT run_id, epoch, batch_id FROM archon_journal.runs WHERE run_id = ANY($1::text[])"
 """A statement of its own, since it must see what another transaction committed while ours waited for the row."""
 
 
 async def send_appends(connection: Connection, appends: Sequence[Append]) -> Sequence[Outcome | ArchonError]:
     """What became of each; one append a run. Sent again after a connection was lost, it stores nothing twice: the run
-    has moved on, and its batch says by whom."""
+    has moved on, and its batch says by whom. What adds to a conversation goes by itself."""
+    plain = [append for append in appends if not append.turns]
+    done = dict.fromkeys(await _move(connection, plain) if plain else (), Outcome.DONE)
+    for append in appends:
+        if append.turns and (outcome := await _move_with_turns(connection, append)) is not None:
+            done[append.run_id] = outcome
+    others = [append.run_id for append in appends if append.run_id not in done]
+    found = {row[0]: (row[1], row[2]) for row in await connection.fetch(AGAIN, others)} if others else {}
+    return [done.get(append.run_id) or _outcome(append, found) for append in appends]
+
+
+async def _move(connection: Connection, appends: Sequence[Append]) -> set[str]:
+    """The runs that were moved on."""
     ordered = sorted(appends, key=lambda append: append.run_id)  # rows are locked in one order by all: no deadlock
     runs = [
         (
@@ -104,12 +122,26 @@ async def send_appends(connection: Connection, appends: Sequence[Append]) -> Seq
         )
         for append in ordered
     ]
-    moved = {row[0] for row in await connection.fetch(APPEND, *columns(runs, 9), *children(ordered))}
-    others = [append.run_id for append in appends if append.run_id not in moved]
-    if not others:
-        return [Outcome.DONE] * len(appends)
-    found = {row[0]: (row[1], row[2]) for row in await connection.fetch(AGAIN, others)}
-    return [Outcome.DONE if append.run_id in moved else _outcome(append, found) for append in appends]
+    return {row[0] for row in await connection.fetch(APPEND, *columns(runs, 9), *children(ordered))}
+
+
+async def _move_with_turns(connection: Connection, append: Append) -> Outcome | None:
+    """A transaction of its own, which comes to nothing where another has stored one of these versions. None where the
+    run wasn't moved."""
+    turns = sorted((one.tenant, one.session_id, one.role, one.version, one.data) for one in append.turns)
+    try:
+        async with transaction(connection):
+            if not await _move(connection, [append]):
+                return None
+            if len(await connection.fetch(STORE_TURNS, *columns(turns, 5), append.time)) < len(turns):
+                raise _OthersCameFirst
+            return Outcome.DONE
+    except _OthersCameFirst:
+        return Outcome.CONFLICT
+
+
+class _OthersCameFirst(Exception):
+    """Takes the append back."""
 
 
 def _outcome(append: Append, found: dict[str, tuple[int, str]]) -> Outcome:

@@ -13,6 +13,7 @@ from archon_services.orchestrator.journal.postgres.create import Creation, send_
 from archon_services.orchestrator.journal.postgres.owners import PostgresOwners
 from archon_services.orchestrator.journal.postgres.schema import SCHEMA
 from archon_services.orchestrator.journal.rows import Append, NewRun, OutboxRow, Outcome, RunRow
+from archon_services.orchestrator.journal.turns import Conversation, conversation_of
 from archon_services.postgres.connections import Connections, dial
 from archon_services.postgres.dsn import parse_dsn
 from archon_services.postgres.lane import Lane
@@ -75,6 +76,12 @@ class PostgresJournal(PostgresOwners):
         """See the port."""
         return await self._appends.do(append)
 
+    async def conversation(self, tenant: str, session_id: str, role: str) -> Conversation:
+        """See the port."""
+        return conversation_of(
+            [(row[0], row[1]) for row in await self._connections.fetch(sql.CONVERSATION, tenant, session_id, role)]
+        )
+
     async def events(self, run_id: str, after_seq: int, limit: int = 500) -> list[bytes]:
         """See the port."""
         return [row[0] for row in await self._connections.fetch(sql.EVENTS, run_id, after_seq, limit)]
@@ -131,6 +138,7 @@ class PostgresJournal(PostgresOwners):
     async def delete(self, ended_before: float, now: float, request_ttl: float) -> int:
         """See the port. A few runs a statement, so that none takes long."""
         await self._connections.fetch(sql.FORGET_REQUESTS, now)
+        await self._connections.fetch(sql.FORGET_TURNS, ended_before)
         deleted = 0
         while gone := await self._connections.fetch(sql.DELETE, ended_before, now + request_ttl):
             deleted += len(gone)

@@ -12,7 +12,7 @@ from sqlalchemy import text as sql_text
 from archon_services.postgres.migrations import Schema
 
 SCHEMA: Final = Schema(
-    "archon_journal", folder=Path(__file__).parent / "migrations", head="0002", lock=0x6172_6368_6A6F_7572
+    "archon_journal", folder=Path(__file__).parent / "migrations", head="0003", lock=0x6172_6368_6A6F_7572
 )
 
 metadata: Final = MetaData(schema=SCHEMA.name)
@@ -108,3 +108,15 @@ commands: Final = Table(
     _bytes("data"),
 )
 Index("commands_of_run", commands.c.run_id, commands.c.row_id)
+
+turns: Final = Table(
+    "turns",
+    metadata,
+    _text("tenant", key=True),
+    _text("session_id", key=True),
+    _text("role", key=True),
+    _number("version", key=True),
+    Column("time", Double, nullable=False),
+    _bytes("data"),
+)
+Index("turns_time", turns.c.time)

@@ -11,6 +11,7 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from archon_services.orchestrator.journal.postgres.schema import records, runs
 from archon_services.orchestrator.journal.rows import OutboxRow, Publication, RunRow
 from archon_services.orchestrator.journal.schema import RUN_COLUMNS
+from archon_services.orchestrator.journal.turns import HISTORY_BYTES, HISTORY_TURNS
 
 REQUEST: Final = "SELECT payload_hash, run_id FROM archon_journal.requests WHERE tenant = $1 AND request_id = $2"
 EVENTS: Final = "SELECT data FROM archon_journal.events WHERE run_id = $1 AND seq > $2 ORDER BY seq LIMIT $3"
@@ -34,6 +35,16 @@ WITH gone AS (
 ), i AS (DELETE FROM archon_journal.inputs WHERE run_id = $1)
 DELETE FROM archon_journal.records WHERE run_id = $1
 """
+CONVERSATION: Final = f"""
+SELECT version, data FROM (
+  SELECT version, data, sum(length(data)) OVER (ORDER BY version DESC) AS size
+  FROM (
+    SELECT version, data FROM archon_journal.turns WHERE tenant = $1 AND session_id = $2 AND role = $3
+    ORDER BY version DESC LIMIT {HISTORY_TURNS}
+  ) AS newest
+) AS sized WHERE size <= {HISTORY_BYTES} ORDER BY version
+"""
+FORGET_TURNS: Final = "DELETE FROM archon_journal.turns WHERE time < $1"
 DELETED_AT_ONCE: Final = 100
 FORGET_REQUESTS: Final = "DELETE FROM archon_journal.requests WHERE expires_at > 0 AND expires_at < $1"
 DELETE: Final = f"""

@@ -130,6 +130,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """The run was taken up again and again and could not go on: its journal is kept as it stands."""
     ERROR_REASON_ERROR_BUDGET_EXHAUSTED: _ErrorReason.ValueType  # 51
     """The run has recovered from as many lost and failed attempts as one may."""
+    ERROR_REASON_CONVERSATION_MOVED: _ErrorReason.ValueType  # 52
+    """Other turns of the conversation came first, again and again."""
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """Why something was refused or went wrong: for programs. RPCs carry it as google.rpc.ErrorInfo.reason without the
@@ -240,6 +242,8 @@ ERROR_REASON_QUARANTINED: ErrorReason.ValueType  # 50
 """The run was taken up again and again and could not go on: its journal is kept as it stands."""
 ERROR_REASON_ERROR_BUDGET_EXHAUSTED: ErrorReason.ValueType  # 51
 """The run has recovered from as many lost and failed attempts as one may."""
+ERROR_REASON_CONVERSATION_MOVED: ErrorReason.ValueType  # 52
+"""Other turns of the conversation came first, again and again."""
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015
 
 class _FailureClass:

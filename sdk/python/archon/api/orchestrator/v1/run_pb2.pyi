@@ -817,10 +817,13 @@ class Dispatched(_message.Message):
     INSTANCE_ID_FIELD_NUMBER: _builtins.int
     GIVEN_FIELD_NUMBER: _builtins.int
     BUDGET_FIELD_NUMBER: _builtins.int
+    CONVERSATION_VERSION_FIELD_NUMBER: _builtins.int
     role: _builtins.str
     """The role."""
     instance_id: _builtins.str
     """To whom."""
+    conversation_version: _builtins.int
+    """The version of the conversation that it was given; absent where the role keeps none, or the run has no session."""
     @_builtins.property
     def given(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.MemoryRef]:
         """The upstream answers that it was given."""
@@ -836,12 +839,15 @@ class Dispatched(_message.Message):
         instance_id: _builtins.str = ...,
         given: _abc.Iterable[_common_pb2.MemoryRef] | None = ...,
         budget: _common_pb2.Budget | None = ...,
+        conversation_version: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_conversation_version", b"_conversation_version", "budget", b"budget", "conversation_version", b"conversation_version"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "given", b"given", "instance_id", b"instance_id", "role", b"role"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_conversation_version", b"_conversation_version", "budget", b"budget", "conversation_version", b"conversation_version", "given", b"given", "instance_id", b"instance_id", "role", b"role"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__conversation_version: _TypeAlias = _typing.Literal["conversation_version"]  # noqa: Y015
+    _WhichOneofArgType__conversation_version: _TypeAlias = _typing.Literal["_conversation_version", b"_conversation_version"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__conversation_version) -> _WhichOneofReturnType__conversation_version | None: ...
 
 Global___Dispatched: _TypeAlias = Dispatched  # noqa: Y015
 
@@ -1041,12 +1047,15 @@ class ResultReceived(_message.Message):
     USED_FIELD_NUMBER: _builtins.int
     NO_PUBLISH_FIELD_NUMBER: _builtins.int
     METADATA_FIELD_NUMBER: _builtins.int
+    REMEMBERED_FIELD_NUMBER: _builtins.int
     role: _builtins.str
     """The role."""
     state: _common_pb2.TaskState.ValueType
     """Its state."""
     no_publish: _builtins.bool
     """True: not for the shared memory."""
+    remembered: _builtins.bool
+    """True: what it adds to the conversation was stored with it, as the version after the one that its attempt was given."""
     @_builtins.property
     def output(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Part]:
         """The answer."""
@@ -1078,10 +1087,11 @@ class ResultReceived(_message.Message):
         used: _abc.Iterable[_common_pb2.MemoryRef] | None = ...,
         no_publish: _builtins.bool = ...,
         metadata: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        remembered: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["failure", b"failure", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["failure", b"failure", "metadata", b"metadata", "no_publish", b"no_publish", "output", b"output", "role", b"role", "state", b"state", "usage", b"usage", "used", b"used"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["failure", b"failure", "metadata", b"metadata", "no_publish", b"no_publish", "output", b"output", "remembered", b"remembered", "role", b"role", "state", b"state", "usage", b"usage", "used", b"used"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

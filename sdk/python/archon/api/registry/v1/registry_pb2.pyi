@@ -65,6 +65,7 @@ class Registration(_message.Message):
     VIA_ORCHESTRATOR_FIELD_NUMBER: _builtins.int
     ALL_ANCESTORS_FIELD_NUMBER: _builtins.int
     COORDINATOR_FIELD_NUMBER: _builtins.int
+    STATEFUL_FIELD_NUMBER: _builtins.int
     instance_id: _builtins.str
     """New with every start of the process; the key of the registration."""
     role: _builtins.str
@@ -89,6 +90,8 @@ class Registration(_message.Message):
     """Its tasks are handed the answers of all ancestors, not only of the roles that it depends on itself."""
     coordinator: _builtins.bool
     """It coordinates: its tasks are told of the other roles and of the edges among them."""
+    stateful: _builtins.bool
+    """It remembers: a task of a session is given the role's history in it, and what its result adds is kept with the result."""
     @_builtins.property
     def capabilities(self) -> _containers.RepeatedCompositeFieldContainer[_capability_pb2.Capability]:
         """What it can do."""
@@ -134,10 +137,11 @@ class Registration(_message.Message):
         via_orchestrator: _builtins.str = ...,
         all_ancestors: _builtins.bool = ...,
         coordinator: _builtins.bool = ...,
+        stateful: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["profile", b"profile", "ttl", b"ttl"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "all_ancestors", b"all_ancestors", "capabilities", b"capabilities", "coordinator", b"coordinator", "depends_on", b"depends_on", "description", b"description", "identity", b"identity", "instance_id", b"instance_id", "max_tasks", b"max_tasks", "profile", b"profile", "revision", b"revision", "role", b"role", "tags", b"tags", "tenant", b"tenant", "tools", b"tools", "ttl", b"ttl", "version", b"version", "via_orchestrator", b"via_orchestrator"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "all_ancestors", b"all_ancestors", "capabilities", b"capabilities", "coordinator", b"coordinator", "depends_on", b"depends_on", "description", b"description", "identity", b"identity", "instance_id", b"instance_id", "max_tasks", b"max_tasks", "profile", b"profile", "revision", b"revision", "role", b"role", "stateful", b"stateful", "tags", b"tags", "tenant", b"tenant", "tools", b"tools", "ttl", b"ttl", "version", b"version", "via_orchestrator", b"via_orchestrator"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
