@@ -123,6 +123,28 @@ async def test_served_it_is_a_role_with_its_tools_and_answers_runs_and_chat(serv
     assert (done.returncode, "It is " in done.stdout) == (0, True), done.stderr
 
 
+async def test_chat_with_a_role_goes_on_where_it_was_left_and_tells_nothing_twice(served: Mesh, file: Path) -> None:
+    for given in ("What time is it?\nAnd now?\n", "Is it late?\n"):
+        done = archon(
+            *("chat", "helper", "--session", "s"),
+            cwd=file.parent,
+            given=given,
+            ARCHON_ORCHESTRATOR=served.orchestrator.address,
+        )
+        assert (done.returncode, "It is " in done.stdout) == (0, True), done.stderr
+    runs = [run.run_id for run in await served.client.list_runs(session_id="s")][::-1]
+    asked = []
+    for run_id in runs:
+        calls = [record async for record in served.client.records(run_id) if record.kind == "model"]
+        said = json.loads(calls[0].request_json)["messages"]
+        asked.append([one["content"] for one in said if one["role"] == "user"])
+    assert asked == [
+        ["What time is it?"],
+        ["What time is it?", "And now?"],
+        ["What time is it?", "And now?", "Is it late?"],
+    ]
+
+
 def kinds(events: list[AgentEvent], name: str) -> list[str]:
     """What happened in the runs of one agent, pieces of text counted once."""
     seen = [event.type for event in events if event.agent_name == name]

@@ -11,12 +11,13 @@ from archon.agent import AgentServer
 from archon.agent.session import AgentSession
 from archon.agent.settings import AgentSettings
 from archon.agent.task import TaskContext
-from archon.agent.values import Question
+from archon.agent.values import Answer, Question
 from archon.api.agent.v1 import session_pb2
 from archon.api.common.v1 import common_pb2
 from archon.errors import ArchonError, BudgetExhausted
 from archon_services.orchestrator.ownership import LEASE
 from tests.simulation.check import Execution
+from tests.simulation.conversations import turn_of
 from tests.simulation.loop import Process
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ class SimAgent:
             handler=self._work,
             settings=SETTINGS,
             coordinator=bool(others),
+            stateful=world.stateful,
         )
         self.server.instance_id = name
         self.server.registration = replace(self.server.registration, instance_id=name, address=name)
@@ -105,7 +107,8 @@ class SimAgent:
         if dice.fault("agent's own failure", 0.01):
             raise RuntimeError("it broke")
         task.write("And ends.")
-        return f"{self.role}{task.input_text}<{'|'.join([*(item.text for item in task.context), *answers])}>"
+        said = f"{self.role}{task.input_text}<{'|'.join([*(item.text for item in task.context), *answers])}>"
+        return Answer(said, new_history=turn_of(task)) if task.remembers else said
 
     async def _spend(self, task: TaskContext) -> None:
         """Reserves before it spends."""

@@ -16,6 +16,7 @@ from tests.simulation.world import World
 
 RUN_TIMEOUT = 120.0
 SHORT_TIMEOUT = 4.0
+SESSIONS = 4
 
 
 class Clients:
@@ -38,7 +39,9 @@ class Clients:
         goal.goal.add(text=f"goal {number}")
         timeout = SHORT_TIMEOUT if self._world.dice.fault("run of a short time", 0.04) else RUN_TIMEOUT
         wanted = Submission("", "default", f"q{number}", "", "pipeline", roles, self._edges, timeout, goal)
-        if number % 3 == 0:
+        if self._world.stateful:
+            wanted = replace(wanted, session_id=f"t{number % SESSIONS}")
+        elif number % 3 == 0:
             wanted = _in_a_session(wanted, goal, number)
         if random.random() < 0.4:
             return wanted

@@ -9,6 +9,7 @@ from typing import cast
 
 from archon_mesh.core.run.common import Edge
 from tests.simulation.clients import Clients
+from tests.simulation.conversations import validate_conversations
 from tests.simulation.faults import Dice
 from tests.simulation.loop import VirtualLoop, run_virtual
 from tests.simulation.monitor import Monitor
@@ -32,14 +33,14 @@ class Outcome:
     virtual_seconds: float
 
 
-def run_seed(seed: int) -> Outcome:
-    """Raises Violation, or whatever broke."""
-    return cast(Outcome, run_virtual(_course(seed)))
+def run_seed(seed: int, *, stateful: bool = False) -> Outcome:
+    """Raises Violation, or whatever broke. `stateful`: all roles remember, and runs share a few sessions."""
+    return cast(Outcome, run_virtual(_course(seed, stateful)))
 
 
-async def _course(seed: int) -> Outcome:
+async def _course(seed: int, stateful: bool) -> Outcome:
     loop, dice = cast(VirtualLoop, asyncio.get_running_loop()), Dice(seed)
-    world = World(dice, loop)
+    world = World(dice, loop, stateful=stateful)
     with machine(dice.random, world.network.stream, world.wall):
         inputs, states = await _mesh(world, dice)
     return Outcome(seed, dice.fired, states, inputs, loop.now)
@@ -70,6 +71,7 @@ async def _mesh(world: World, dice: Dice) -> tuple[int, Counter[str]]:
         late = run.failure is not None and run.failure.reason == "RUN_TIMEOUT"
         short = run.submission is not None and run.submission.timeout < 10
         must("V7", short or not late, f"run {run_id} went on until its time was over")
+    validate_conversations(world)
     must("V1", set(clients.acknowledged.values()) <= set(world.check.books), "an acknowledged run is lost")
     return world.check.inputs, states
 

@@ -21,8 +21,9 @@ from tests.simulation.store import WALL, SharedStore
 class World:
     """`check` watches what is stored and what leaves."""
 
-    def __init__(self, dice: Dice, loop: VirtualLoop) -> None:
+    def __init__(self, dice: Dice, loop: VirtualLoop, *, stateful: bool = False) -> None:
         self.dice = dice
+        self.stateful = stateful
         self.loop = loop
         self.check = Check(loop)
         self.store = SharedStore(self.check)

@@ -175,6 +175,7 @@ class _Loader:
                 depends_on=[_edge(one) for one in role.depends_on],
                 all_ancestors=said.all_ancestors,
                 coordinator=role.coordinator,
+                stateful=role.stateful,
                 version=role.version,
                 max_tasks=role.max_tasks,
                 tags=role.tags,

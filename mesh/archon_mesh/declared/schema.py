@@ -86,6 +86,7 @@ class RolePart(Part):
     capabilities: list[CapabilityPart] = Field(default_factory=list)
     depends_on: list[EdgePart] = Field(default_factory=list, description="roles whose final answers it is given")
     coordinator: bool = Field(default=False, description="it sees the other roles of the mesh as tools")
+    stateful: bool = Field(default=False, description="it remembers each session, whichever instance has the task")
     max_tasks: int = Field(default=8, ge=1, description="so many tasks at once")
     tags: dict[str, str] = Field(default_factory=dict)
 

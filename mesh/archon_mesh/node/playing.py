@@ -1,4 +1,5 @@
-"""An agent as the handler of a role: each task is a run of a copy that begins without a history."""
+"""An agent as the handler of a role: each task is a run of a copy. It begins without a history, or with what a
+stateful role remembers of the task's session."""
 
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ from archon_mesh.agent.running import run_query
 from archon_mesh.llm import ModelClient
 from archon_mesh.node.conversation import restored
 from archon_mesh.node.mesh_role import MeshRole
+from archon_mesh.node.remembering import TurnKeeper, remembered
 from archon_mesh.node.role import Role
 from archon_mesh.node.run_values import RunValues, run_values
 from archon_mesh.node.task_hooks import TaskMiddleware
@@ -32,7 +34,10 @@ def play(agent: Agent, *, delegates: bool = True, memory: str | None = None) -> 
 
     async def answer(task: TaskContext) -> Answer:
         player = agent.forked()
-        player.history = HistoryList(agent_name=agent.name)
+        keeper = TurnKeeper() if task.remembers else None
+        player.history = HistoryList(agent_name=agent.name) if keeper is None else remembered(task, keeper, agent.name)
+        if keeper is not None:
+            player.session_manager = None  # the mesh keeps it
         for target in task.delegation_targets if delegates else ():
             if target.role not in player.sub_agents:
                 player.register_agent(MeshRole(target.role, target.description))
@@ -43,7 +48,7 @@ def play(agent: Agent, *, delegates: bool = True, memory: str | None = None) -> 
                 player.global_storage = storage
                 player.use(RunValues(storage))
             text = await run_query(player, task.text, {"task": task}, Emitter(), turns)
-        return Answer(text, usage=task.usage)
+        return Answer(text, usage=task.usage, new_history=keeper.turn() if keeper is not None else None)
 
     return answer
 

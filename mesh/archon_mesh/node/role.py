@@ -15,8 +15,9 @@ class Role:
 
     `capabilities` are ids such as `design.components`, or whole Capabilities; `depends_on` names the roles whose
     answers it is given, with `all_ancestors` those of all their ancestors too. A `coordinator` sees the other
-    roles as tools, and is told of the edges among them. `max_tasks` is how many tasks one
-    process works on at once. `temperature` and `max_tokens` (of a reply) are the model's own where None; `timeout`
+    roles as tools, and is told of the edges among them. A `stateful` one remembers each session: the mesh keeps what
+    was said, and whatever instance has the next task is told it. `max_tasks` is how many tasks one process works on at
+    once. `temperature` and `max_tokens` (of a reply) are the model's own where None; `timeout`
     bounds one call of the model, in seconds.
 
     Raises InvalidArgument for an empty name or prompt, and for a dependency on itself.
@@ -29,6 +30,7 @@ class Role:
     depends_on: Sequence[DependsOn | str] = ()
     all_ancestors: bool = False
     coordinator: bool = False
+    stateful: bool = False
     version: str = "0.1.0"
     max_tasks: int = 8
     tags: Mapping[str, str] = field(default_factory=dict)

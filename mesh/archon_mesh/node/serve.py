@@ -33,6 +33,7 @@ def agent_server(
         depends_on=role.depends_on,
         all_ancestors=role.all_ancestors,
         coordinator=role.coordinator,
+        stateful=role.stateful,
         tags=dict(role.tags),
         max_tasks=role.max_tasks,
         handler=play(agent, delegates=role.coordinator, memory=memory),

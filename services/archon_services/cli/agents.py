@@ -42,6 +42,11 @@ def _row(one: Registration) -> tuple[str, ...]:
         one.address or (f"via {one.via_orchestrator}" if one.via_orchestrator else "-"),
         str(one.max_tasks),
         f"{one.ttl:g} s",
-        ", ".join([each.role for each in one.depends_on] + ["(coordinates)"] * one.coordinator) or "-",
+        ", ".join(
+            [each.role for each in one.depends_on]
+            + ["(coordinates)"] * one.coordinator
+            + ["(remembers)"] * one.stateful
+        )
+        or "-",
         ", ".join(each.id for each in one.capabilities) or "-",
     )

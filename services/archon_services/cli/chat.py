@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -167,7 +168,8 @@ async def _with_file(path: Path, model: str, session: str) -> AsyncIterator[tupl
 
 @asynccontextmanager
 async def _with_role(role: str, session: str, orchestrator: str) -> AsyncIterator[tuple[str, Ask]]:
-    """Each line is a run of its own, which is told what was said before."""
+    """Each line is a run of its own, all of one session. A stateful role remembers it; any other is told what was said
+    before."""
     from archon.api.common.v1 import common_pb2
     from archon.client import Client, answer_text
     from archon.status import from_failure
@@ -175,14 +177,20 @@ async def _with_role(role: str, session: str, orchestrator: str) -> AsyncIterato
 
     target = find_orchestrator(orchestrator)
     said: list[str] = []
+    remembers = False
+    talk = session or f"chat-{uuid.uuid4().hex}"
     with reaching("orchestrator", target):
         async with Client(target) as client:
 
             async def ask(line: str, tell: Tell) -> str:
-                before = "The conversation so far:\n" + "\n".join(said) + "\n\nNow:\n" if said else ""
-                handle = await client.submit(before + line, roles=[role], strategy="agent", session_id=session)
+                nonlocal remembers
+                told = said and not remembers
+                before = "The conversation so far:\n" + "\n".join(said) + "\n\nNow:\n" if told else ""
+                handle = await client.submit(before + line, roles=[role], strategy="agent", session_id=talk)
                 try:
                     async for event in handle.events():
+                        if event.dispatched.role == role:
+                            remembers = event.dispatched.HasField("conversation_version")
                         if event.WhichOneof("event") == "text_delta" and event.text_delta.role == role:
                             tell(event.text_delta.text)
                 except asyncio.CancelledError:

@@ -27,6 +27,7 @@ tools:
 #     params: {{max_context_tokens: 100000, compaction_strategy: summarisation}}
 role:
   capabilities: [{name}.answer]
+  stateful: true                  # it remembers each session, whichever process has the next task
   # depends_on: [requirements]    # whose answers it is given
 """
 

@@ -3,7 +3,7 @@
 from archon.agent.server import AgentServer
 from archon.agent.settings import AgentSettings
 from archon.agent.task import TaskContext
-from archon.agent.values import Answer, ContextItem, Delegated, DelegationTarget, Question, TaskRejected
+from archon.agent.values import Answer, ContextItem, Delegated, DelegationTarget, HistoryMessage, Question, TaskRejected
 
 __all__ = [
     "AgentServer",
@@ -12,6 +12,7 @@ __all__ = [
     "ContextItem",
     "Delegated",
     "DelegationTarget",
+    "HistoryMessage",
     "Question",
     "TaskContext",
     "TaskRejected",

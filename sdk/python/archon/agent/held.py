@@ -88,9 +88,9 @@ class HeldTask:
         """True until there is a result."""
         return self.finished_at is None
 
-    def start(self, handler: Handler, assigned: agent_pb2.AssignTask, role: str) -> None:
+    def start(self, handler: Handler, assigned: agent_pb2.AssignTask, role: str, stateful: bool = False) -> None:
         """Runs the handler as a task of its own; the read loop goes on."""
-        self._task = TaskContext(self.ref, assigned, _Link(self), role=role)
+        self._task = TaskContext(self.ref, assigned, _Link(self), role=role, stateful=stateful)
         self._work = asyncio.create_task(self._call(handler), name=f"task-{self.ref.task_id}")
         self._table.running.add(self)
         self._work.add_done_callback(self._ended)

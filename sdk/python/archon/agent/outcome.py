@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from archon.agent.history import shortened, turn_to_proto
 from archon.agent.task import TaskContext
-from archon.agent.values import Answer, Question, checked_checkpoint, clean
+from archon.agent.values import Answer, HistoryMessage, Question, checked_checkpoint, clean, text_of
 from archon.api.agent.v1 import agent_pb2
 from archon.api.common.v1 import common_pb2
 from archon.errors import ArchonError
@@ -35,7 +36,17 @@ def _completed(task: TaskContext, answer: Answer) -> agent_pb2.TaskResult:
     )
     if answer.text:
         result.output.add(text=clean(answer.text))
+    if task.remembers:
+        result.conversation_version = task.conversation_version
+        result.new_history.extend(_turn(task, answer, result))
     return result
+
+
+def _turn(task: TaskContext, answer: Answer, result: agent_pb2.TaskResult) -> list[agent_pb2.HistoryMessage]:
+    if answer.new_history is not None:
+        return turn_to_proto(answer.new_history)
+    asked, answered = shortened(task.text), shortened(text_of(result.output))
+    return turn_to_proto([HistoryMessage("user", asked), HistoryMessage("assistant", answered)])
 
 
 def _asking(task: TaskContext, asked: Question) -> agent_pb2.TaskResult:

@@ -47,10 +47,11 @@ class AgentServer:
     (`AgentSettings`), so that the same file runs on a laptop and in a cluster.
 
     Its tasks are handed the answers of the roles in `depends_on`, with `all_ancestors` of all theirs too; those of a
-    `coordinator` are told of the other roles (`TaskContext.delegation_targets`, `awareness`). `max_tasks`
-    is how many tasks run at once, over all orchestrators together; `max_waiting` more may wait for what they have
-    delegated. Use `run` for a process, or `start` and
-    `stop`, or `async with` within a loop of your own.
+    `coordinator` are told of the other roles (`TaskContext.delegation_targets`, `awareness`); those of a
+    `stateful` role what it remembers of their session (`TaskContext.history`), and what the answer adds to that is kept
+    with the answer. `max_tasks` is how many tasks run at once, over all orchestrators together; `max_waiting` more may
+    wait for what they have delegated. Use `run` for a process, or `start` and `stop`, or `async with` within a loop of
+    your own.
     """
 
     def __init__(
@@ -64,6 +65,7 @@ class AgentServer:
         depends_on: Sequence[DependsOn | str] = (),
         all_ancestors: bool = False,
         coordinator: bool = False,
+        stateful: bool = False,
         tags: dict[str, str] | None = None,
         max_tasks: int = 8,
         max_waiting: int = 100,
@@ -85,6 +87,7 @@ class AgentServer:
             tags=dict(tags or {}),
             all_ancestors=all_ancestors,
             coordinator=coordinator,
+            stateful=stateful,
             max_tasks=self.settings.max_tasks or max_tasks,
             ttl=self.settings.ttl,
         )

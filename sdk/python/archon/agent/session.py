@@ -260,7 +260,7 @@ class AgentSession:
         task = HeldTask(self._tasks, frame.task, self)
         task.channel.take(frame.sequence)
         self._tasks.add(task)
-        task.start(self._agent.handler, frame.assign_task, self._agent.role)
+        task.start(self._agent.handler, frame.assign_task, self._agent.role, self._agent.registration.stateful)
 
     def _reject(self, ref: common_pb2.TaskRef, error: ArchonError, ack: int) -> None:
         reject = session_pb2.Reject(failure=status.to_failure(error))

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import count
 from typing import Any, Protocol
 
+from archon.agent.assigned import Assigned
 from archon.agent.granted import Granted
 from archon.agent.records import call_record
-from archon.agent.values import ContextItem, Delegated, DelegationTarget, checked_checkpoint, clean, text_of
+from archon.agent.values import (
+    Delegated,
+    checked_checkpoint,
+    clean,
+    text_of,
+)
 from archon.api.agent.v1 import agent_pb2, session_pb2
 from archon.api.common.v1 import common_pb2
 from archon.errors import BudgetExhausted, FieldViolation, InvalidArgument
@@ -41,7 +47,7 @@ class Link(Protocol):
         ...
 
 
-class TaskContext:
+class TaskContext(Assigned):
     """One attempt at one task. The plain methods are cheap and never wait; a plain function may call them from its
     thread. The coroutines are for handlers that are coroutines."""
 
@@ -52,9 +58,9 @@ class TaskContext:
         link: Link,
         *,
         role: str = "",
+        stateful: bool = False,
     ) -> None:
-        self._ref = ref
-        self._assigned = assigned
+        super().__init__(ref, assigned, role, stateful=stateful)
         self._link = link
         self._offset = 0
         self._delegations = count(1)
@@ -63,99 +69,10 @@ class TaskContext:
         self._recording = os.environ.get("ARCHON_RECORDS", "full") != "off"
         self.deadline: float | None = None
         """On the monotonic clock of this process, in seconds; None: no end."""
-        self.role = role
         self.usage = common_pb2.Usage()
         """What was spent so far; `record_model_call` adds to it."""
         if assigned.HasField("remaining"):
             self.deadline = time.monotonic() + assigned.remaining.ToNanoseconds() / 1e9
-
-    @property
-    def task_id(self) -> str:
-        """The task, the same for all attempts."""
-        return self._ref.task_id
-
-    @property
-    def run_id(self) -> str:
-        """The run that the task belongs to."""
-        return self._ref.run_id
-
-    @property
-    def attempt(self) -> int:
-        """From 1; one more with each dispatch."""
-        return self._ref.attempt
-
-    @property
-    def parts(self) -> Sequence[common_pb2.Part]:
-        """What to work on, whole."""
-        return self._assigned.input
-
-    @property
-    def text(self) -> str:
-        """What to work on: its text."""
-        return text_of(self._assigned.input)
-
-    @property
-    def context(self) -> list[ContextItem]:
-        """Answers of the roles that this one depends on, in dependency order."""
-        return [
-            ContextItem(item.ref.role, text_of(item.parts), item.ref.version, dict(item.metadata), item)
-            for item in self._assigned.context
-        ]
-
-    @property
-    def awareness(self) -> str:
-        """What a coordinating role should know of the others; empty for all other roles."""
-        return self._assigned.awareness
-
-    @property
-    def delegation_targets(self) -> list[DelegationTarget]:
-        """The roles that a coordinating role may delegate to, in dependency order; empty for all other roles."""
-        return [DelegationTarget(one.role, one.description) for one in self._assigned.delegation_targets]
-
-    @property
-    def delegation_chain(self) -> tuple[str, ...]:
-        """The roles that wait for this task, outermost first."""
-        return tuple(self._assigned.delegation_chain)
-
-    @property
-    def budget(self) -> common_pb2.Budget | None:
-        """What the attempt was given to begin with of the run's budget; None where the run has none."""
-        return self._assigned.budget if self._assigned.HasField("budget") else None
-
-    @property
-    def expected_output(self) -> str:
-        """What a good answer looks like; empty where nobody said."""
-        return self._assigned.expected_output
-
-    @property
-    def trace(self) -> common_pb2.TraceContext:
-        """Where the task belongs in a trace (W3C Trace Context)."""
-        return self._assigned.trace
-
-    @property
-    def metadata(self) -> Mapping[str, str]:
-        """The submitter's remarks."""
-        return self._assigned.metadata
-
-    @property
-    def idempotency_key(self) -> str:
-        """The same for all attempts: for calls to systems that deduplicate."""
-        return self._assigned.idempotency_key
-
-    @property
-    def checkpoint(self) -> bytes:
-        """What the last attempt that left one left; empty where none did."""
-        return self._assigned.resume.checkpoint
-
-    @property
-    def inputs(self) -> Sequence[common_pb2.Part]:
-        """What people have answered to the questions of earlier attempts, in order."""
-        return self._assigned.resume.inputs
-
-    @property
-    def input_text(self) -> str:
-        """The text among them, joined."""
-        return text_of(self.inputs)
 
     def save(self, checkpoint: bytes) -> None:
         """Leaves what a later attempt is to go on from, as its `checkpoint`; the last one counts. Opaque to the
@@ -282,8 +199,3 @@ class TaskContext:
         """What was recorded since the last time. For the server."""
         records, self._records = self._records, []
         return records
-
-    @property
-    def used(self) -> list[common_pb2.MemoryRef]:
-        """Which upstream answers it was given."""
-        return [item.ref for item in self._assigned.context]

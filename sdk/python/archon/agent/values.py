@@ -9,6 +9,7 @@ from archon.api.common.v1 import common_pb2
 from archon.errors import FailedPrecondition, FrameTooLarge
 
 MAX_CHECKPOINT = 1024 * 1024
+MAX_TURN = 512 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,14 +24,30 @@ class ContextItem:
 
 
 @dataclass(frozen=True, slots=True)
+class HistoryMessage:
+    """One message of a conversation. `role` is system, user, assistant or tool; `parts` go before `text`. Keys of
+    `metadata` in reverse DNS."""
+
+    role: str
+    text: str = ""
+    parts: Sequence[common_pb2.Part] = ()
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
-    """A handler's answer where a plain string doesn't say enough. `parts` go before `text`."""
+    """A handler's answer where a plain string doesn't say enough. `parts` go before `text`.
+
+    `new_history` is what the role is to remember of it in the task's session, where it is a stateful one; None: what
+    it was asked and what it answers.
+    """
 
     text: str = ""
     parts: Sequence[common_pb2.Part] = ()
     usage: common_pb2.Usage | None = None
     publish: bool = True
     metadata: Mapping[str, str] = field(default_factory=dict)
+    new_history: Sequence[HistoryMessage] | None = None
 
 
 @dataclass(frozen=True, slots=True)
