@@ -74,6 +74,8 @@ class Runs:
         """See ownership.Held. A run that was taken up again and again in vain is ended without being looked into."""
         run_id = row.run_id
         self._awaited.add(run_id)
+        if (earlier := self._drivers.get(run_id)) is not None:  # its creation may not be answered yet
+            earlier.depose()
         if (before := self._tasks.get(run_id)) is not None:  # of an earlier epoch, and stuck in the journal
             before.cancel()
             await asyncio.wait([before])

@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, cast
 
+import pytest
+
 from archon.errors import Unavailable
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.common import Submission, Want
@@ -101,7 +103,10 @@ async def test_a_run_that_is_taken_up_while_it_is_asked_whose_it_is_keeps_its_at
     await runs.stop()
 
 
-async def test_a_run_that_is_claimed_in_another_name_before_its_creation_is_answered_is_driven_once() -> None:
+@pytest.mark.parametrize("asked_after", [False, True], ids=["asked for before all was let go", "and after"])
+async def test_a_run_that_is_claimed_in_another_name_before_its_creation_is_answered_is_driven_once(
+    asked_after: bool,
+) -> None:
     journal, instances = Late(), OneInstance()
     runs = Runs(owner="o1", clock=SystemClock(), journal=journal, new_id=lambda: "new")
     runs.start(cast(Transport, instances))
@@ -109,7 +114,8 @@ async def test_a_run_that_is_claimed_in_another_name_before_its_creation_is_answ
     await asyncio.sleep(0)
     await journal.enter(OwnerRow("o2", "", 1, 0))  # the first name was buried
     runs.owner = "o2"
-    runs.let_go()
+    if not asked_after:
+        runs.let_go()
     row = await journal.claim("r", "o2")
     assert row is not None
     await runs.take_up(row, (), SystemClock())
