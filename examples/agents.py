@@ -21,6 +21,7 @@ from archon_mesh.agent import (
     stop,
     subagent,
 )
+from archon_mesh.agent.tracing import TracingMiddleware
 from archon_mesh.core.memory_graph import SharedMemoryGraph
 from archon_mesh.memory import EpisodicMemory, SessionManager
 from archon_mesh.tools import tool
@@ -133,9 +134,15 @@ async def sessions() -> list[str]:
         return [message.content for message in await memory.get_messages() if message.role == "user"]
 
 
+async def tracing() -> str:
+    """A span for each run, call of a model and call of a tool, of this agent and of those below it."""
+    agent = Agent("counter", tools=[word_count]).use(TracingMiddleware())
+    return await agent.run_async("How many words has this?")
+
+
 async def main() -> None:
     """All of them."""
-    for example in (tools, state, hooks, middlewares, events, sub_agents, factory, sessions):
+    for example in (tools, state, hooks, middlewares, events, sub_agents, factory, sessions, tracing):
         print(f"== {example.__name__}\n{await example()}")  # noqa: T201
 
 

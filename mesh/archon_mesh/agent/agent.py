@@ -199,8 +199,9 @@ class Agent:
         """By key."""
         return self.subagents.by_key
 
-    def hooks(self) -> Hooks:
-        """All that is registered now; what its other parts bring comes last, so that it sees what hooks have made."""
+    def hooks(self, inherited: Sequence[Middleware] = ()) -> Hooks:
+        """What agents above bring, then all that is registered now; what its other parts bring comes last, so that it
+        sees what hooks have made."""
         brought: list[Middleware] = []
         if self.memory_graph is not None:
             if self.subagents.by_key:
@@ -208,7 +209,7 @@ class Agent:
             brought.append(
                 SharedMemoryMiddleware(self.memory_graph, self.agent_id, all_ancestors=self.config.all_ancestors)
             )
-        return Hooks([*self.registered, *brought])
+        return Hooks([*inherited, *self.registered, *brought])
 
     def messages_of(self, state: AgentState) -> list[ChatMessage]:
         """The messages of a call of the model: the system prompt, then the history."""

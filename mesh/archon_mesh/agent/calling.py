@@ -75,10 +75,21 @@ class ToolTurn:
         about = of_run(state)
         await tell_call(state.emitter, about, call.id, call.name, call.arguments_json)
         with calling(state, number):
-            made = await self._with_hooks(call)
+            made = await (self._wrapped(call) if self._hooks.tools else self._with_hooks(call))
         result = made.result
         await tell_result(state.emitter, about, call.id, result.text, result.status, result.content)
         return made
+
+    async def _wrapped(self, call: ToolCall) -> _Done:
+        done: _Done | None = None
+
+        async def proceed() -> ToolResult:
+            nonlocal done
+            done = await self._with_hooks(call)
+            return done.result
+
+        result = await self._hooks.around_tool(call, proceed)()
+        return _Done(result, done.answer if done is not None else None)
 
     async def _with_hooks(self, call: ToolCall) -> _Done:
         hooks = self._hooks

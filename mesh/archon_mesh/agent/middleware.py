@@ -3,31 +3,40 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from archon.errors import ArchonError, Internal
 from archon_mesh.agent.errors import HookError
 from archon_mesh.agent.hooks import HookContext, HookDecision, HookEvent, Outcome, check
-from archon_mesh.core.messages import ChatMessage
+from archon_mesh.core.messages import ChatMessage, ToolCall
 from archon_mesh.llm.base import ModelReply
 from archon_mesh.tools.result import ToolResult
 
 if TYPE_CHECKING:
     from archon_mesh.agent.params import ModelParams
+    from archon_mesh.agent.state import AgentState
 
+P = ParamSpec("P")
+T = TypeVar("T")
 ModelCall = Callable[["ModelParams"], Awaitable[ModelReply]]
+QueryCall = Callable[[], Awaitable[str]]
+ToolRun = Callable[[], Awaitable[ToolResult]]
 Hook = Callable[[HookContext], Any]
 
 
 class Middleware:
-    """Derive from it and write the methods that you need, sync or async; the others cost nothing. Each but the last two
-    takes a HookContext, and returns an Outcome (`go_on`, `retry`, `stop`, `fail`), or None to go on.
+    """Derive from it and write the methods that you need, sync or async; the others cost nothing. Each but the last
+    four takes a HookContext, and returns an Outcome (`go_on`, `retry`, `stop`, `fail`), or None to go on.
 
     Hooks run in the order in which they were registered, before and after alike. The first that doesn't continue
     decides; what one continues with the next one sees. What a hook raises fails the run, and is named.
     """
+
+    inherited = False
+    """True: it is used by the sub-agents below, too, those that have none of its class."""
 
     @property
     def name(self) -> str:
@@ -45,9 +54,17 @@ class Middleware:
     def tool_error(self, hook: HookContext) -> Any: ...
     def before_final_response(self, hook: HookContext) -> Any: ...
 
+    async def wrap_query(self, state: AgentState, message: str, call: QueryCall) -> str:
+        """Around the whole run, its other hooks included; those registered first are outermost."""
+        return await call()
+
     async def wrap_model_call(self, params: ModelParams, call: ModelCall) -> ModelReply:
         """Around the call of the model; those registered first are outermost."""
         return await call(params)
+
+    async def wrap_tool_call(self, tool_call: ToolCall, call: ToolRun) -> ToolResult:
+        """Around a call of a tool or a sub-agent, its hooks included; those registered first are outermost."""
+        return await call()
 
     def stream_chunk(self, chunk: str, params: ModelParams) -> Any:
         """A piece of the reply's text as it comes, before anybody sees it: None, or another text in its place."""
@@ -73,6 +90,8 @@ class Hooks:
 
     def __init__(self, registered: Iterable[Middleware | SingleHook]) -> None:
         self._by_event: dict[HookEvent, list[tuple[str, Hook]]] = {}
+        self.queries: list[tuple[str, Callable[..., Awaitable[str]]]] = []
+        self.tools: list[tuple[str, Callable[..., Awaitable[ToolResult]]]] = []
         self.wrappers: list[tuple[str, Callable[..., Awaitable[ModelReply]]]] = []
         self.chunks: list[tuple[str, Callable[..., Any]]] = []
         for one in registered:
@@ -83,6 +102,10 @@ class Hooks:
                 if event is HookEvent.STREAM_CHUNK or not _overrides(one, event.value):
                     continue
                 self._by_event.setdefault(event, []).append((f"{one.name}.{event}", getattr(one, event.value)))
+            if _overrides(one, "wrap_query"):
+                self.queries.append((f"{one.name}.wrap_query", one.wrap_query))
+            if _overrides(one, "wrap_tool_call"):
+                self.tools.append((f"{one.name}.wrap_tool_call", one.wrap_tool_call))
             if _overrides(one, "wrap_model_call"):
                 self.wrappers.append((f"{one.name}.wrap_model_call", one.wrap_model_call))
             if _overrides(one, "stream_chunk"):
@@ -133,10 +156,18 @@ class Hooks:
                 raise HookError(f"{name}: {error}", metadata={"hook": name}) from None
         return outcome
 
+    def around_query(self, state: AgentState, message: str, call: QueryCall) -> QueryCall:
+        """The run with all wrappers around it. What the run itself raises they let through as it is."""
+        return _around([(name, partial(wrapper, state, message)) for name, wrapper in self.queries], call)
+
+    def around_tool(self, tool_call: ToolCall, call: ToolRun) -> ToolRun:
+        """The call with all wrappers around it."""
+        return _around([(name, partial(wrapper, tool_call)) for name, wrapper in self.tools], call)
+
     def around(self, call: ModelCall) -> ModelCall:
         """The call with all wrappers around it."""
         for name, wrapper in reversed(self.wrappers):
-            call = _wrapped(name, wrapper, call)
+            call = _wrapped(name, partial(_given, wrapper, call))
         return call
 
     async def chunk(self, text: str, params: ModelParams, seen: Callable[[], HookContext]) -> str:
@@ -158,13 +189,43 @@ class Hooks:
         return text
 
 
-def _wrapped(name: str, wrapper: Callable[..., Awaitable[ModelReply]], call: ModelCall) -> ModelCall:
-    async def wrapped(params: ModelParams) -> ModelReply:
+def _around(
+    wrappers: Sequence[tuple[str, Callable[..., Awaitable[T]]]], call: Callable[[], Awaitable[T]]
+) -> Callable[[], Awaitable[T]]:
+    passed: list[BaseException] = []
+
+    async def innermost() -> T:
         try:
-            return await wrapper(params, call)
+            return await call()
+        except Exception as error:
+            passed.append(error)
+            raise
+
+    made: Callable[[], Awaitable[T]] = innermost
+    for name, wrapper in reversed(wrappers):
+        made = _wrapped(name, partial(wrapper, made), passed)
+    return made
+
+
+def _given(
+    wrapper: Callable[..., Awaitable[ModelReply]], call: ModelCall, params: ModelParams
+) -> Awaitable[ModelReply]:
+    return wrapper(params, call)
+
+
+def _wrapped(
+    name: str, call: Callable[P, Awaitable[T]], passed: Sequence[BaseException] = ()
+) -> Callable[P, Awaitable[T]]:
+    """What a wrapper raises by itself, and doesn't only pass on, is reported with its name."""
+
+    async def wrapped(*arguments: P.args, **named: P.kwargs) -> T:
+        try:
+            return await call(*arguments, **named)
         except ArchonError:
             raise
         except (Exception, SystemExit) as error:
+            if any(error is one for one in passed):
+                raise
             raise _raised(name, error) from error
 
     return wrapped

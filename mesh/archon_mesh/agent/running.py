@@ -11,7 +11,7 @@ from archon_mesh.agent import events
 from archon_mesh.agent.executor import execute
 from archon_mesh.agent.history import HistoryList
 from archon_mesh.agent.hooks import HookContext, HookDecision, HookEvent
-from archon_mesh.agent.middleware import Hooks
+from archon_mesh.agent.middleware import Hooks, Middleware
 from archon_mesh.agent.state import AgentState, Phase, acting, current_state, new_id
 from archon_mesh.agent.storage import GlobalStorage
 from archon_mesh.agent.telling import of_run
@@ -91,10 +91,17 @@ def _state(
 
 
 async def _query(state: AgentState, message: str | Sequence[ChatMessage], turns: Sequence[ChatMessage]) -> str:
-    hooks = state.agent.hooks()
+    hooks = state.agent.hooks(_inherited(state))
     state.phase = Phase.EXECUTING
+
+    async def answered() -> str:
+        return await _answered(state, message, hooks, turns)
+
     try:
-        answer = await _answered(state, message, hooks, turns)
+        if hooks.queries:
+            answer = await hooks.around_query(state, _messages(message)[-1].content, answered)()
+        else:
+            answer = await answered()
     except BaseException as error:
         state.phase = Phase.ERROR
         _close_calls(state.history)
@@ -108,6 +115,20 @@ async def _query(state: AgentState, message: str | Sequence[ChatMessage], turns:
         finished = events.RunFinished(result=answer, thread_id=state.thread_id, **of_run(state))
         await state.emitter.emit(finished)
     return answer
+
+
+def _inherited(state: AgentState) -> list[Middleware]:
+    """What agents above this one use for those below, too, outermost first."""
+    if state.parent is None:
+        return []
+    found = {type(one): None for one in state.agent.registered}
+    given = []
+    for above in state.parent.lineage():
+        for one in above.agent.registered:
+            if isinstance(one, Middleware) and one.inherited and type(one) not in found:
+                found[type(one)] = None
+                given.append(one)
+    return given
 
 
 async def _answered(

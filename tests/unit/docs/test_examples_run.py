@@ -34,6 +34,7 @@ AGENTS = loaded("agents")
         ("events", "'RUN_STARTED', 'TOOL_CALL_START', 'TOOL_CALL_ARGS', 'TOOL_CALL_END', 'TOOL_CALL_RESULT'"),
         ("sub_agents", "A line about the sea."),
         ("factory", "['poet']"),
+        ("tracing", "\n5"),
         ("sessions", "['My name is Ada.', 'What is my name?']"),
     ],
 )
@@ -44,6 +45,6 @@ async def test_an_example_of_the_agent_runtime_does_what_it_says(name: str, expe
 def test_each_example_is_on_the_page_about_agents_as_it_stands_in_the_file() -> None:
     page, source = (ROOT / "docs" / "agents.md").read_text(), (ROOT / "examples" / "agents.py").read_text()
     blocks = re.findall(r"```python\n(.*?)```", page, re.S)
-    assert len(blocks) == 7
+    assert len(blocks) == 8
     for block in blocks:
         assert block.strip() in source, f"not as in examples/agents.py:\n{block}"

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from itertools import count
 from typing import Any, Protocol
 
+from archon import context
 from archon.agent.assigned import Assigned
 from archon.agent.granted import Granted
 from archon.agent.records import call_record
@@ -120,7 +121,9 @@ class TaskContext(Assigned):
             asked.timeout.FromNanoseconds(int(max(0.0, timeout) * 1e9))
         if budget is not None:
             asked.budget.CopyFrom(budget)
-        if self._assigned.HasField("trace"):
+        if (call := context.current()).traceparent:  # of the span that this is done in, where there are any
+            asked.trace.traceparent, asked.trace.tracestate = call.traceparent, call.tracestate
+        elif self._assigned.HasField("trace"):
             asked.trace.CopyFrom(self._assigned.trace)
         told = await self._link.delegate(asked)
         result = told.result

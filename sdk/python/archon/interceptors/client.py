@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Generator
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Generator, Iterator
 from typing import Any, Final, TypeVar
 
 import grpc
@@ -18,15 +18,26 @@ T = TypeVar("T")
 
 
 def _outgoing(details: Any, default: float | None) -> Any:
-    """The call's details with the deadline and the identity filled in."""
+    """The call's details with the deadline, the identity and the trace filled in."""
     timeout = details.timeout
     left = context.current().remaining()
     if timeout is None:
         timeout = default
     if left is not None:
         timeout = left if timeout is None else min(timeout, left)
-    metadata = grpc.aio.Metadata(*(details.metadata or ()), *identity.outgoing())
+    given = tuple(details.metadata or ())
+    metadata = grpc.aio.Metadata(*given, *identity.outgoing(), *_trace(given))
     return grpc.aio.ClientCallDetails(details.method, timeout, metadata, details.credentials, details.wait_for_ready)
+
+
+def _trace(given: tuple[Any, ...]) -> Iterator[tuple[str, str]]:
+    """W3C Trace Context, unless the caller has named one."""
+    call = context.current()
+    if not call.traceparent or any(key == "traceparent" for key, _ in given):
+        return
+    yield "traceparent", call.traceparent
+    if call.tracestate:
+        yield "tracestate", call.tracestate
 
 
 class _Translated(grpc.aio.UnaryUnaryCall):  # type: ignore[type-arg]
