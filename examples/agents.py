@@ -23,7 +23,7 @@ from archon_mesh.agent import (
 )
 from archon_mesh.agent.tracing import TracingMiddleware
 from archon_mesh.core.memory_graph import SharedMemoryGraph
-from archon_mesh.memory import EpisodicMemory, SessionManager
+from archon_mesh.memory import EpisodicMemory, SessionManager, WorkingMemory
 from archon_mesh.tools import tool
 
 
@@ -91,6 +91,19 @@ async def events() -> list[str]:
     return [event.type for event in seen]
 
 
+async def pausing() -> list[str]:
+    """A run holds between its steps while its agent is paused; `state.phase` says how far it is."""
+    agent = Agent("patient")
+    agent.pause()
+    running = asyncio.create_task(agent.run_async("Anything new?"))
+    await asyncio.sleep(0.01)
+    assert agent.state is not None
+    held = agent.state.phase
+    agent.resume()
+    await running
+    return [held, agent.state.phase]
+
+
 @subagent("poet", "Writes verses.", stateless=True)
 class Poet(Agent):
     """The class says how its instances are seen as sub-agents."""
@@ -134,6 +147,16 @@ async def sessions() -> list[str]:
         return [message.content for message in await memory.get_messages() if message.role == "user"]
 
 
+async def working() -> dict[str, Any]:
+    """What a task works with: JSON values, each with a version, which a write may expect. For a run in the mesh it is
+    `archon.memory.WorkingMemoryClient`."""
+    memory = WorkingMemory()
+    version = memory.set("draft", {"lines": 1})
+    memory.set("draft", {"lines": 2}, expected_version=version)
+    memory.update({"reviewer": "ada"})
+    return memory.to_dict()
+
+
 async def tracing() -> str:
     """A span for each run, call of a model and call of a tool, of this agent and of those below it."""
     agent = Agent("counter", tools=[word_count]).use(TracingMiddleware())
@@ -142,7 +165,7 @@ async def tracing() -> str:
 
 async def main() -> None:
     """All of them."""
-    for example in (tools, state, hooks, middlewares, events, sub_agents, factory, sessions, tracing):
+    for example in (tools, state, hooks, middlewares, events, pausing, sub_agents, factory, sessions, working, tracing):
         print(f"== {example.__name__}\n{await example()}")  # noqa: T201
 
 

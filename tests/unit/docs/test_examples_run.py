@@ -9,6 +9,8 @@ from types import ModuleType
 
 import pytest
 
+from archon_mesh.declared import load_agent
+
 ROOT = Path(__file__).parents[3]
 
 
@@ -35,6 +37,8 @@ AGENTS = loaded("agents")
         ("sub_agents", "A line about the sea."),
         ("factory", "['poet']"),
         ("tracing", "\n5"),
+        ("pausing", "executing'>, <Phase.FINISHED"),
+        ("working", "{'draft': {'lines': 2}, 'reviewer': 'ada'}"),
         ("sessions", "['My name is Ada.', 'What is my name?']"),
     ],
 )
@@ -45,6 +49,19 @@ async def test_an_example_of_the_agent_runtime_does_what_it_says(name: str, expe
 def test_each_example_is_on_the_page_about_agents_as_it_stands_in_the_file() -> None:
     page, source = (ROOT / "docs" / "agents.md").read_text(), (ROOT / "examples" / "agents.py").read_text()
     blocks = re.findall(r"```python\n(.*?)```", page, re.S)
-    assert len(blocks) == 8
+    assert len(blocks) == 10
     for block in blocks:
         assert block.strip() in source, f"not as in examples/agents.py:\n{block}"
+
+
+def test_the_agent_in_yaml_on_the_page_about_agents_is_loaded_as_it_stands(tmp_path: Path) -> None:
+    (block,) = re.findall(r"```yaml\n(name: .*?)```", (ROOT / "docs" / "agents.md").read_text(), re.S)
+    (tmp_path / "helper.yaml").write_text(block)
+    (tmp_path / "critic.yaml").write_text("name: critic\ndescription: Judges.\n")
+    (tmp_path / "helper_tools.py").write_text(
+        'def time_of_day() -> str:\n    """Says the time."""\n    return "noon"\n'
+    )
+    loaded = load_agent(tmp_path / "helper.yaml")
+    assert set(loaded.agent.sub_agents) == {"poet", "critic", "designer"}
+    assert loaded.role.stateful
+    assert list(loaded.role.depends_on) == ["requirements"]
