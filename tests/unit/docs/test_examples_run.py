@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -61,7 +62,10 @@ def test_the_agent_in_yaml_on_the_page_about_agents_is_loaded_as_it_stands(tmp_p
     (tmp_path / "helper_tools.py").write_text(
         'def time_of_day() -> str:\n    """Says the time."""\n    return "noon"\n'
     )
-    loaded = load_agent(tmp_path / "helper.yaml")
+    try:
+        loaded = load_agent(tmp_path / "helper.yaml")
+    finally:
+        sys.modules.pop("helper_tools", None)  # others have one of that name, too
     assert set(loaded.agent.sub_agents) == {"poet", "critic", "designer"}
     assert loaded.role.stateful
     assert list(loaded.role.depends_on) == ["requirements"]
