@@ -85,6 +85,9 @@ class View:
         setattr(self, name, operation)
         return operation
 
+    def listen(self, heard: Any) -> None:
+        """Nobody is told: replicas look for commands."""
+
     async def _reach(self) -> None:
         until = max(self.gone_until, self._store.gone_until)
         if self._loop.now >= until:

@@ -95,6 +95,7 @@ class Ownership:
         self._seen: dict[str, _Seen] = {}
         self._patient_until = 0.0
         self._tasks: list[asyncio.Task[None]] = []
+        self._hearing: asyncio.Task[None] | None = None
 
     def may_send(self) -> bool:
         """Whether what is said in the name of a run may leave: the lease was renewed lately enough."""
@@ -112,6 +113,7 @@ class Ownership:
         loops = [self._look_after()]
         if self._journal.shared:
             loops += [self._beat(), self._look()]
+            self._journal.listen(self._heard)
         self._tasks = [asyncio.create_task(loop, name="ownership") for loop in loops]
         return claimed
 
@@ -122,6 +124,9 @@ class Ownership:
         if self._tasks:
             await asyncio.wait(self._tasks)
         self._tasks = []
+        if self._hearing is not None:
+            self._hearing.cancel()
+            await asyncio.wait([self._hearing])
 
     async def leave(self) -> None:
         """Gives up all runs, once nothing works on them any more: others may go on with them at once."""
@@ -193,6 +198,22 @@ class Ownership:
                 _log.warning("%s is dead: no beat for %.1f s", row.owner, now - seen.since)
                 del self._seen[row.owner]
         await self._claim()
+        await self._commands()
+
+    def _heard(self, owner: str) -> None:
+        """Somebody has posted a command for a run of that owner. One that comes while it is looked is found by the next
+        look."""
+        if owner == self._held.owner and self._tasks and (self._hearing is None or self._hearing.done()):
+            self._hearing = asyncio.create_task(self._look_for_commands(), name="commands")
+
+    async def _look_for_commands(self) -> None:
+        try:
+            async with asyncio.timeout(LEASE):
+                await self._commands()
+        except (ArchonError, TimeoutError) as error:
+            _log.info("commands can't be looked for now: %s", error)
+
+    async def _commands(self) -> None:
         for command in await self._journal.posted(self._held.owner):
             if self._held.holds(command.run_id):
                 self._held.command(command)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from archon_services.orchestrator.journal.owners import CommandRow, OwnerRow
@@ -21,6 +21,9 @@ class MemoryOwners:
         self._next_command = 1
         self._claimed_at: dict[str, int] = {}
         """The last event of a run when it was claimed last."""
+
+    def listen(self, heard: Callable[[str], None]) -> None:
+        """See Owners. Nobody else posts here."""
 
     async def now(self) -> float:
         """See Owners."""

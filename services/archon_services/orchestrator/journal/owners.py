@@ -6,7 +6,7 @@ over a whole lease of its own buries it, and only then are its runs claimed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -41,6 +41,11 @@ class Owners(Protocol):
 
     async def now(self) -> float:
         """Wall seconds by the store's own clock: the one clock that all replicas of a run have in common."""
+        ...
+
+    def listen(self, heard: Callable[[str], None]) -> None:
+        """From now on `heard` is called with the owner whose run a command was posted for, as soon as it is durable. It
+        may be missed: who must know has to look, too."""
         ...
 
     async def enter(self, one: OwnerRow) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from archon_services.orchestrator.journal.owners import CommandRow, OwnerRow
@@ -29,6 +29,9 @@ class SqliteOwners:
 
     async def _read(self, sql: str, parameters: Sequence[object] = ()) -> list[Any]:
         raise NotImplementedError
+
+    def listen(self, heard: Callable[[str], None]) -> None:
+        """See Owners. Nobody else posts here."""
 
     async def now(self) -> float:
         """See Owners. The store is this machine's."""

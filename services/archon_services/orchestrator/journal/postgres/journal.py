@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
 from archon_services.orchestrator.journal.postgres import statements as sql
 from archon_services.orchestrator.journal.postgres.append import send_appends
 from archon_services.orchestrator.journal.postgres.create import Creation, send_creations
-from archon_services.orchestrator.journal.postgres.owners import PostgresOwners
+from archon_services.orchestrator.journal.postgres.owners import COMMANDS, PostgresOwners
 from archon_services.orchestrator.journal.postgres.schema import SCHEMA
 from archon_services.orchestrator.journal.rows import Append, NewRun, OutboxRow, Outcome, RunRow
 from archon_services.orchestrator.journal.turns import Conversation, conversation_of
 from archon_services.postgres.connections import Connections, dial
 from archon_services.postgres.dsn import parse_dsn
 from archon_services.postgres.lane import Lane
+from archon_services.postgres.listening import Listener
 from archon_services.postgres.migrations import migrate
 from archon_services.postgres.rendering import rendered
 
@@ -27,8 +28,8 @@ APPLICATION: Final = "archon-orchestrator"
 
 
 class PostgresJournal(PostgresOwners):
-    """Appends and new runs each go through a lane of their own, in groups; the rest through a small pool: seven
-    connections at most. Every call ends within some 20 seconds, and every error is one of our tree.
+    """Appends and new runs each go through a lane of their own, in groups; the rest through a small pool; one
+    listens: eight connections at most. Every call ends within some 20 seconds, and every error is one of our tree.
 
     Raises InvalidArgument where the address can't be read.
     """
@@ -40,6 +41,8 @@ class PostgresJournal(PostgresOwners):
         super().__init__(Connections(self._dsn, APPLICATION), Connections(self._dsn, APPLICATION, size=1))
         connect = partial(dial, self._dsn, APPLICATION)
         where = self._dsn.shown
+        self._connect = connect
+        self._listener: Listener | None = None
         self._appends = Lane[Append, Outcome](connect, send_appends, lambda one: one.run_id, where=where)
         self._creations = Lane[Creation, tuple[str, bool]](
             connect, send_creations, lambda one: one.new.run_id, where=where
@@ -56,8 +59,15 @@ class PostgresJournal(PostgresOwners):
         self._appends.start()
         self._creations.start()
 
+    def listen(self, heard: Callable[[str], None]) -> None:
+        """See the port."""
+        self._listener = Listener(self._connect, COMMANDS, heard, where=self._dsn.shown)
+        self._listener.start()
+
     async def close(self) -> None:
         """Sends what waits, then lets go of the database. Idempotent."""
+        if self._listener is not None:
+            await self._listener.close()
         await self._creations.close()
         await self._appends.close()
         await self._beats.close()

@@ -48,7 +48,13 @@ OPEN_RUNS: Final = "SELECT run_id FROM archon_journal.runs WHERE ended_at = 0 OR
 OPEN_RUNS_OF: Final = (
     "SELECT run_id FROM archon_journal.runs WHERE ended_at = 0 AND owner = $1 ORDER BY created_at, run_id"
 )
-POST: Final = "INSERT INTO archon_journal.commands (run_id, data) VALUES ($1, $2)"
+COMMANDS: Final = "archon_journal_commands"
+POST: Final = f"""
+WITH posted AS (INSERT INTO archon_journal.commands (run_id, data) VALUES ($1, $2))
+SELECT pg_notify('{COMMANDS}', owner) FROM archon_journal.runs WHERE run_id = $1
+"""
+"""A NOTIFY takes a lock of the whole server at commit, which a command here and there may; no append does."""
+
 POSTED: Final = """
 SELECT c.row_id, c.run_id, c.data FROM archon_journal.commands AS c JOIN archon_journal.runs AS r USING (run_id)
 WHERE r.owner = $1 ORDER BY c.row_id LIMIT $2
