@@ -13,6 +13,9 @@ from archon_services.orchestrator.convert import event_from_proto, seconds
 from archon_services.orchestrator.journal import Append, NewRun, RunRow
 from tests.simulation.loop import Process, VirtualLoop
 
+_ENDS = (ev.ResultReceived, ev.InputRequested, ev.Lost, ev.Rejected, ev.Retried, ev.Discarded)
+"""What ends an attempt."""
+
 
 class Violation(AssertionError):
     """A line of the validator doesn't hold."""
@@ -113,7 +116,7 @@ class Check:
             book.dispatched[event.task_id, event.attempt] = event
         elif isinstance(event, ev.Delegated):
             book.delegated[event.task_id, event.attempt, event.delegation_id] = event
-        elif isinstance(event, (ev.ResultReceived, ev.Lost, ev.Discarded)):
+        elif isinstance(event, _ENDS):
             book.closed.setdefault((event.task_id, event.attempt), proto.seq)
         try:
             book.state.apply(event, time)

@@ -91,5 +91,7 @@ class Relays:
             stub = orchestrator_service_pb2_grpc.OrchestratorServiceStub(channel)
             request = pb.WatchRunRequest(run_id=run_id, after_seq=row.last_seq)
             call = stub.WatchRun(request, metadata=(RELAYED,))
+            known = row.last_seq
             async for message in cast(AsyncIterator[pb.WatchRunResponse], translated(call)):
-                self._runs.watchers.publish(run_id, list(message.events))
+                self._runs.watchers.publish(run_id, list(message.events), known)
+                known = max([known, *(event.seq for event in message.events)])

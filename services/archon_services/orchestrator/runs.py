@@ -264,7 +264,7 @@ class Runs:
                 event.tool_event.arguments_json, event.tool_event.result_json = told.arguments_json, told.result_json
             case _:
                 return
-        self.watchers.publish(ref.run_id, [event])
+        self.watchers.publish(ref.run_id, [event], driver.state.last_seq)
 
     async def finished(self, run_id: str) -> None:
         """Returns when the run has ended, or isn't ours."""

@@ -21,12 +21,13 @@ BATCH_BYTES: Final = 1024 * 1024
 
 FIRST_PAGE: Final = 25
 KEEPALIVE: Final = 15.0
-_ENDS: Final = ("result", "input_requested", "lost", "rejected", "discarded")
+_ENDS: Final = ("result", "input_requested", "lost", "rejected", "retry", "discarded")
 
 
 class _Watcher:
     def __init__(self) -> None:
-        self.queue: deque[tuple[run_pb2.RunEvent, int]] = deque()
+        self.queue: deque[tuple[run_pb2.RunEvent, int, int]] = deque()
+        """Each with its size, and the last event that its source knew."""
         self.bytes = 0
         self.behind = False
         self.ready = asyncio.Event()
@@ -37,26 +38,26 @@ class _Watcher:
         if event.WhichOneof("event") in _ENDS:
             self._over[event.task.task_id] = event.task.attempt
 
-    def late(self, event: run_pb2.RunEvent) -> bool:
-        """Whether that passing event's attempt is known to be over."""
-        return event.task.attempt <= self._over.get(event.task.task_id, -1)
+    def late(self, event: run_pb2.RunEvent, known: int, cursor: int) -> bool:
+        """Whether that passing event's attempt is known to be over; or may be, for all that its source knew."""
+        return known < cursor or event.task.attempt <= self._over.get(event.task.task_id, -1)
 
-    def put(self, event: run_pb2.RunEvent) -> None:
+    def put(self, event: run_pb2.RunEvent, known: int) -> None:
         size = event.ByteSize()
         if len(self.queue) >= MAX_QUEUED or self.bytes + size > MAX_QUEUED_BYTES:
             if event.seq == 0:
                 return
             self.fall_behind()
         if not self.behind:
-            self.queue.append((event, size))
+            self.queue.append((event, size, known))
             self.bytes += size
         self.ready.set()
 
-    def take(self) -> tuple[run_pb2.RunEvent, int]:
-        """The next event and its size."""
-        event, size = self.queue.popleft()
-        self.bytes -= size
-        return event, size
+    def take(self) -> tuple[run_pb2.RunEvent, int, int]:
+        """The next event, its size, and what its source knew."""
+        taken = self.queue.popleft()
+        self.bytes -= taken[1]
+        return taken
 
     def fall_behind(self) -> None:
         """What is durable is read from the journal; deltas that waited are lost."""
@@ -80,13 +81,17 @@ class Watchers:
         """`told` gets all events of all runs, as they become durable."""
         self._tap = told
 
-    def publish(self, run_id: str, events: list[run_pb2.RunEvent]) -> None:
-        """Never waits for a watcher."""
+    def publish(self, run_id: str, events: list[run_pb2.RunEvent], known: int = 0) -> None:
+        """Never waits for a watcher. `known` is the last durable event that whoever says this knows of: who has seen a
+        later one isn't told what passes, since the other may have been deposed, and not know that an attempt is over.
+        """
         if self._tap is not None:
             self._tap(events)
         for watcher in self._watchers.get(run_id, ()):
+            last = known
             for event in events:
-                watcher.put(event)
+                last = max(last, event.seq)
+                watcher.put(event, last)
 
     def refresh(self, run_id: str) -> None:
         """There may be more in the journal than was said here."""
@@ -142,8 +147,8 @@ class Watchers:
                 while watcher.queue:
                     batch, total = [], 0
                     while watcher.queue and len(batch) < MAX_BATCH and total < BATCH_BYTES:
-                        event, size = watcher.take()
-                        if event.seq == 0 and (durable_only or watcher.late(event)):
+                        event, size, known = watcher.take()
+                        if event.seq == 0 and (durable_only or watcher.late(event, known, cursor)):
                             continue
                         if event.seq and event.seq <= cursor:
                             continue

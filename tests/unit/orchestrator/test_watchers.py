@@ -36,8 +36,9 @@ class Journaled:
         if published:
             self.watchers.publish("r", events)
 
-    def delta(self, text: str) -> None:
-        self.watchers.publish("r", [run_pb2.RunEvent(run_id="r", text_delta={"text": text})])  # type: ignore[arg-type]
+    def delta(self, text: str, known: int | None = None) -> None:
+        event = run_pb2.RunEvent(run_id="r", text_delta={"text": text})  # type: ignore[arg-type]
+        self.watchers.publish("r", [event], self.seq if known is None else known)
 
     async def seqs(self, after: int = 0, *, durable_only: bool = False) -> list[int]:
         async with aclosing(self.watchers.follow("r", after, durable_only=durable_only)) as batches:
@@ -64,6 +65,17 @@ async def test_an_event_that_was_stored_but_never_announced_is_read_from_the_jou
     await run.happen(2, published=False)
     await run.happen(1, last=True)
     assert await watching == [1, 2, 3, 4, 5]
+
+
+async def test_whoever_has_seen_more_than_an_owner_knows_is_not_told_what_passes_by_it() -> None:
+    run = Journaled()
+    await run.happen(5)
+    async with aclosing(run.watchers.follow("r", 5)) as batches:
+        reading = asyncio.ensure_future(anext(batches))
+        await asyncio.sleep(0.01)
+        run.delta("by one who was deposed after the third event", known=3)
+        run.delta("by the owner", known=5)
+        assert [event.text_delta.text for event in await reading] == ["by the owner"]
 
 
 async def test_a_watcher_that_falls_behind_loses_deltas_and_no_durable_event() -> None:
@@ -142,7 +154,7 @@ async def test_nothing_passing_of_an_attempt_is_shown_after_its_end() -> None:
     watching = asyncio.create_task(watch())
     await asyncio.sleep(0)
     delta = run_pb2.RunEvent(run_id="r", task=task, text_delta={"text": "late"})  # type: ignore[arg-type]
-    run.watchers.publish("r", [delta])
+    run.watchers.publish("r", [delta], 1)
     run.watchers.publish("r", [run_pb2.RunEvent(run_id="r", seq=2, task=task, result={}), delta])  # type: ignore[arg-type]
     run.watchers.publish("r", [run_pb2.RunEvent(run_id="r", seq=3, run_state={})])  # type: ignore[arg-type]
     await watching
