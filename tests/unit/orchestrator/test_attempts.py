@@ -132,6 +132,14 @@ def test_an_attempt_is_told_that_it_was_superseded_once_its_loss_is_durable_and_
     assert arms(sent)[2:] == ["cancel_task"]
 
 
+def test_an_attempt_that_is_to_stop_and_was_never_asked_for_is_told_again_on_the_next_stream() -> None:
+    attempts, _, sent = begun()
+    attempts.cancel(ref(2), "the run ends")  # a run that was taken over only to be ended
+    assert arms(sent) == ["cancel_task"]
+    attempts.opened(ready())
+    assert arms(sent)[1:] == ["cancel_task"], "the first may have been lost with its stream"
+
+
 def test_attempts_of_a_run_that_is_over_count_no_more_and_are_stopped_on_the_next_stream() -> None:
     attempts, _, sent = begun()
     attempts.assign(ref(), "a", agent_pb2.AssignTask())

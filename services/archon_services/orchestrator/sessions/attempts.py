@@ -130,11 +130,11 @@ class Attempts:
         if binding is not None:
             binding.ref.epoch = ref.epoch
             self._send(binding.channel.stamp(frame))
-        elif connected:
-            frame.task.CopyFrom(ref)
-            self._send(frame)
         else:
-            self._remember(ref)
+            if connected:
+                frame.task.CopyFrom(ref)
+                self._send(frame)
+            self._remember(ref)  # the stream may break before it has come
 
     def lose_all(self, error: ArchonError) -> None:
         """Every attempt is lost; its instance is told to stop if it comes back."""
