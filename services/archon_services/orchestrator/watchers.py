@@ -25,7 +25,9 @@ _ENDS: Final = ("result", "input_requested", "lost", "rejected", "retry", "disca
 
 
 class _Watcher:
-    def __init__(self) -> None:
+    def __init__(self, after: int) -> None:
+        """`after`: the last event that was seen before."""
+        self._after = after
         self.queue: deque[tuple[run_pb2.RunEvent, int, int]] = deque()
         """Each with its size, and the last event that its source knew."""
         self.bytes = 0
@@ -38,9 +40,10 @@ class _Watcher:
         if event.WhichOneof("event") in _ENDS:
             self._over[event.task.task_id] = event.task.attempt
 
-    def late(self, event: run_pb2.RunEvent, known: int, cursor: int) -> bool:
-        """Whether that passing event's attempt is known to be over; or may be, for all that its source knew."""
-        return known < cursor or event.task.attempt <= self._over.get(event.task.task_id, -1)
+    def late(self, event: run_pb2.RunEvent, known: int) -> bool:
+        """Whether that passing event's attempt is known to be over; or may be, where its source knew less than was seen
+        before this watch."""
+        return known < self._after or event.task.attempt <= self._over.get(event.task.task_id, -1)
 
     def put(self, event: run_pb2.RunEvent, known: int) -> None:
         size = event.ByteSize()
@@ -82,8 +85,9 @@ class Watchers:
         self._tap = told
 
     def publish(self, run_id: str, events: list[run_pb2.RunEvent], known: int = 0) -> None:
-        """Never waits for a watcher. `known` is the last durable event that whoever says this knows of: who has seen a
-        later one isn't told what passes, since the other may have been deposed, and not know that an attempt is over.
+        """Never waits for a watcher. `known` is the last durable event that whoever says this knows of: who had seen a
+        later one before its watch isn't told what passes, since the other may have been deposed, and not know that an
+        attempt is over.
         """
         if self._tap is not None:
             self._tap(events)
@@ -116,7 +120,7 @@ class Watchers:
         run's last event. Raises ResourceExhausted above the bound of watchers."""
         if self._count >= MAX_WATCHERS:
             raise ResourceExhausted(f"{MAX_WATCHERS:,} runs are watched here", retry_delay=1.0)
-        watcher = _Watcher()
+        watcher = _Watcher(after_seq)
         self._count += 1
         self._watchers.setdefault(run_id, []).append(watcher)
         try:
@@ -148,7 +152,7 @@ class Watchers:
                     batch, total = [], 0
                     while watcher.queue and len(batch) < MAX_BATCH and total < BATCH_BYTES:
                         event, size, known = watcher.take()
-                        if event.seq == 0 and (durable_only or watcher.late(event, known, cursor)):
+                        if event.seq == 0 and (durable_only or watcher.late(event, known)):
                             continue
                         if event.seq and event.seq <= cursor:
                             continue

@@ -78,6 +78,27 @@ async def test_whoever_has_seen_more_than_an_owner_knows_is_not_told_what_passes
         assert [event.text_delta.text for event in await reading] == ["by the owner"]
 
 
+async def test_what_passes_while_a_watcher_reads_what_is_stored_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    run, answers = Journaled(), asyncio.Event()
+    await run.happen(3)
+    stored = run.journal.events
+
+    async def slowly(run_id: str, after_seq: int, limit: int = 500) -> list[bytes]:
+        await answers.wait()
+        return await stored(run_id, after_seq, limit)
+
+    monkeypatch.setattr(run.journal, "events", slowly)
+    async with aclosing(run.watchers.follow("r", 0)) as batches:
+        first = asyncio.ensure_future(anext(batches))
+        await asyncio.sleep(0.01)
+        run.delta("said before the fourth event", known=3)
+        await run.happen(1)
+        answers.set()
+        assert [event.seq for event in await first] == [1, 2, 3, 4]
+        (delta,) = await asyncio.wait_for(anext(batches), 1.0)
+        assert delta.text_delta.text == "said before the fourth event"
+
+
 async def test_a_watcher_that_falls_behind_loses_deltas_and_no_durable_event() -> None:
     run = Journaled()
     await run.happen(1)
