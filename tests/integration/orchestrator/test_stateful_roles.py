@@ -5,9 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
-from pathlib import Path
 
 import pytest
 
@@ -15,11 +13,12 @@ from archon.agent import Answer, HistoryMessage, TaskContext
 from archon.api.common.v1 import common_pb2
 from archon.client import Client, answer_text
 from archon.errors import ArchonError
-from archon_services.testing import EtcdProcess
 from tests.integration.orchestrator.conftest import Mesh
-from tests.integration.orchestrator.test_replicas import Replicas
+from tests.integration.orchestrator.test_replicas import Replicas, replicas
 from tests.integration.orchestrator.troupe import Troupe, durable, of
 from tests.support.services import eventually
+
+__all__ = ["replicas"]
 
 COMPLETED = common_pb2.TASK_STATE_COMPLETED
 
@@ -27,16 +26,6 @@ COMPLETED = common_pb2.TASK_STATE_COMPLETED
 @pytest.fixture
 def session() -> str:
     return uuid.uuid4().hex
-
-
-@pytest.fixture
-async def two(etcd: EtcdProcess, postgres_dsn: str, tmp_path: Path) -> AsyncIterator[Replicas]:
-    """Two orchestrators on one PostgreSQL."""
-    mesh = Replicas(tmp_path, etcd.address)
-    await mesh.start(ARCHON_JOURNAL=postgres_dsn)
-    await mesh.start_second(postgres_dsn)
-    yield mesh
-    await mesh.stop()
 
 
 async def clerk(task: TaskContext) -> str:
@@ -124,11 +113,11 @@ async def test_durability_17_runs_of_one_session_at_once_take_turns_and_none_is_
 
 
 async def test_durability_17_whose_turn_comes_second_runs_again_and_is_told_of_the_first(
-    two: Replicas, session: str
+    replicas: Replicas, session: str
 ) -> None:
     """Two orchestrators don't wait for each other: the journal decides."""
     async with AsyncExitStack() as stack:
-        troupe = Troupe(two, stack)
+        troupe = Troupe(replicas, stack)
         began = asyncio.Event()
         attempts: list[tuple[str, int, int]] = []
 
@@ -142,16 +131,16 @@ async def test_durability_17_whose_turn_comes_second_runs_again_and_is_told_of_t
         agent = await troupe("clerk", racing, stateful=True, max_tasks=8)
         await eventually(lambda: _sessions(agent, 2))
         a, b = await asyncio.gather(
-            say(two.client, session, "left"),
-            say(two.other, session, "right"),
+            say(replicas.client, session, "left"),
+            say(replicas.other, session, "right"),
         )
         assert sorted((a, b), key=len)[1] in ("1: left right", "1: right left")
         assert sorted((a, b), key=len)[0] in ("0: left", "0: right")
         assert [(attempt, version) for _, attempt, version in attempts[:2]] == [(1, 0), (1, 0)]
         assert attempts[2][1:] == (2, 1) and len(attempts) == 3
-        runs = [await two.client.get(run.run_id) for run in await two.client.list_runs(session_id=session)]
+        runs = [await replicas.client.get(run.run_id) for run in await replicas.client.list_runs(session_id=session)]
         (loser,) = (run for run in runs if answer_text(run).startswith("1:"))
-        events = [event async for event in two.client.watch(loser.run_id) if event.seq]
+        events = [event async for event in replicas.client.watch(loser.run_id) if event.seq]
         (retried,) = of(events, "retry")
         assert retried.retry.failure.metadata["session_id"] == session
         told = [event.dispatched.conversation_version for event in of(events, "dispatched")]
@@ -163,9 +152,9 @@ async def _sessions(agent: object, count: int) -> bool:
     return len(agent._sessions) >= count  # type: ignore[attr-defined]
 
 
-async def test_a_takeover_between_two_turns_loses_none_of_them(two: Replicas, session: str) -> None:
+async def test_a_takeover_between_two_turns_loses_none_of_them(replicas: Replicas, session: str) -> None:
     async with AsyncExitStack() as stack:
-        troupe = Troupe(two, stack)
+        troupe = Troupe(replicas, stack)
         go, begun = asyncio.Event(), asyncio.Event()
 
         async def waiting(task: TaskContext) -> str:
@@ -175,22 +164,22 @@ async def test_a_takeover_between_two_turns_loses_none_of_them(two: Replicas, se
             return await clerk(task)
 
         await troupe("clerk", waiting, stateful=True)
-        assert await say(two.client, session, "one") == "0: one"
-        handle = await two.client.submit("wait", roles=["clerk"], strategy="agent", session_id=session)
+        assert await say(replicas.client, session, "one") == "0: one"
+        handle = await replicas.client.submit("wait", roles=["clerk"], strategy="agent", session_id=session)
         await asyncio.wait_for(begun.wait(), 10)
-        await two.orchestrator.kill()
+        await replicas.orchestrator.kill()
         await asyncio.sleep(0.5)
         go.set()
 
         async def ended() -> bool:
             try:
-                return (await two.other.get(handle.run_id)).state == COMPLETED
+                return (await replicas.other.get(handle.run_id)).state == COMPLETED
             except ArchonError:
                 return False
 
         await eventually(ended, 20.0)
-        assert answer_text(await two.other.get(handle.run_id)) == "1: one wait"
-        assert await say(two.other, session, "three") == "2: one wait three"
+        assert answer_text(await replicas.other.get(handle.run_id)) == "1: one wait"
+        assert await say(replicas.other, session, "three") == "2: one wait three"
 
 
 async def test_a_delegated_stateful_role_remembers_too(mesh: Mesh, troupe: Troupe, session: str) -> None:

@@ -109,3 +109,14 @@ def test_a_task_that_always_comes_second_ends_with_a_reason() -> None:
 def test_what_was_told_stands_beside_the_events_as_an_input() -> None:
     told = [inp.SlotFound("r.1", "i", 4), inp.SlotFound("r.1", "i"), inp.SlotFound("r.1", "i", 0)]
     assert decode_inputs(encode_inputs(told, 1.0)) == (told, 1.0)
+
+
+def test_what_adds_too_much_fails_and_where_nothing_is_remembered_it_does_not_matter() -> None:
+    run, forgetful = Lead(), Lead()
+    run.feed(inp.SlotFound("r.1", "i", 4))
+    run.feed(given(run, overlong=True))
+    assert run.state.failure is not None and run.state.failure.reason == "MESSAGE_TOO_LARGE"
+    assert run.state.remembered == {}
+    forgetful.place(1)
+    forgetful.feed(given(forgetful, overlong=True))
+    assert forgetful.state.state is TaskState.COMPLETED

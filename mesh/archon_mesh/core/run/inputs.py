@@ -56,6 +56,9 @@ class ResultIn:
     read: int = 0
     """The version of the conversation that the agent says it has read; 0: it doesn't say."""
 
+    overlong: bool = False
+    """True where what it adds is more than is kept of one turn."""
+
     outdated: bool = False
     """True where that conversation has gone on since: another turn was stored."""
 

@@ -46,6 +46,9 @@ def result(run: RunState, given: inp.ResultIn, now: float) -> list[ev.Event]:
         retried = ev.Retried(task.task_id, task.attempt, task.role, failure, due, given.spent, given.payload)
         return [*recorded, retried]
     remembers = given.remembers and state is TaskState.COMPLETED and task.conversation is not None
+    if remembers and given.overlong:
+        failure = Failure("RESOURCE_EXHAUSTED", "MESSAGE_TOO_LARGE", f"{task.role} adds too much to its conversation")
+        state, remembers = TaskState.FAILED, False
     if remembers and _outdated(run, task, given):
         failure = _moved(run, task)
         if (due := next_try(Kind.OUTDATED, task.outdated + 1, None, now)) is not None:

@@ -6,12 +6,13 @@ import hashlib
 from collections.abc import Callable
 from typing import Final
 
+from archon.agent.values import MAX_TURN
 from archon.api.agent.v1 import agent_pb2, session_pb2
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon_mesh.core.run import inputs as inp
-from archon_mesh.core.run.common import Amount, Failure, quantize
-from archon_services.orchestrator.convert.failures import failure_from_proto, failure_to_proto
+from archon_mesh.core.run.common import Amount, quantize
+from archon_services.orchestrator.convert.failures import failure_from_proto
 from archon_services.orchestrator.convert.read import (
     amount_from_usage,
     budget_from_proto,
@@ -21,20 +22,13 @@ from archon_services.orchestrator.convert.read import (
 
 DELEGATION_TIMEOUT: Final = 60.0
 MAX_KEY: Final = 256
-MAX_TURN_BYTES: Final = 512 * 1024
 
 Resolve = Callable[[str, str], tuple[str, ...]]
 """From a role or a capability to the roles that are played now."""
 
 
 def result_input(ref: common_pb2.TaskRef, said: agent_pb2.TaskResult, records: int) -> inp.ResultIn:
-    """How the attempt ended. What it adds to its conversation is bounded, since later attempts are told it."""
-    added = sum(len(one.SerializeToString()) for one in said.new_history)
-    if added > MAX_TURN_BYTES and said.state == common_pb2.TASK_STATE_COMPLETED:
-        reason = f"it adds {added:,} bytes to its conversation; at most {MAX_TURN_BYTES:,} are kept of one turn"
-        failed = agent_pb2.TaskResult(state=common_pb2.TASK_STATE_FAILED, usage=said.usage)
-        failed.failure.CopyFrom(failure_to_proto(Failure("RESOURCE_EXHAUSTED", "MESSAGE_TOO_LARGE", reason)))
-        said = failed
+    """How the attempt ended."""
     return inp.ResultIn(
         ref.task_id,
         ref.attempt,
@@ -48,6 +42,7 @@ def result_input(ref: common_pb2.TaskRef, said: agent_pb2.TaskResult, records: i
         bool(said.checkpoint),
         bool(said.new_history),
         said.conversation_version,
+        overlong=sum(one.ByteSize() for one in said.new_history) > MAX_TURN,
     )
 
 
