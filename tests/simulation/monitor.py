@@ -94,12 +94,13 @@ class Monitor:
             ),
             None,
         )
-        spoken = holder is not None and book.state.epoch == holder.runs._drivers[run_id].epoch
+        driver = holder.runs._drivers[run_id] if holder is not None else None
+        spoken = driver is not None and book.state.epoch == driver.epoch and not driver.doubtful
         spoken = spoken and holder is not None and run_id not in holder.view.unanswered
         whole = (
             spoken and wire is not None and wire._stream._ready and holder is not None and holder.ownership.may_send()
         )
-        if wire is None or not whole or world.network.mute_since(wire.pair, wire.agent) is not None:
+        if wire is None or not whole or wire.mute_since is not None:
             self._hears.pop(key, None)
             return None
         first = self._hears.setdefault(key, world.loop.now)

@@ -116,7 +116,7 @@ class SimStream(Stream):
         wire = self.wire
         if wire is None or wire.ended.done():
             return
-        mute = self._network.mute_since(wire.pair, wire.agent)
+        mute = wire.mute_since
         if mute is not None and self._network.loop.now - max(mute, since, wire.began) > SILENCE:
             wire.broken(self._silence())
             return
@@ -141,7 +141,7 @@ class Wire:
         self.session = agent.server.stream_began()
         self.session._heard = float("inf")  # it is looked at who could have been heard
         self._writer = agent.process.start(self._write())
-        self._gone = False
+        self._gone_at: float | None = None
         self._waiting_down: list[bytes] = []
         self._waiting_up: list[bytes] = []
         self._last_down = self._last_up = 0.0
@@ -160,20 +160,27 @@ class Wire:
                 error = ResourceExhausted("the orchestrator doesn't read what it is sent", retry_delay=1.0)
             self._replica.process.later(self._delay(), self.broken, error)
         finally:
+            self._gone_at = self._network.loop.now if self._gone_at is None else self._gone_at
             self.agent.server.stream_ended(session)
 
     def _delay(self) -> float:
         return self._network.dice.delay(0.003)
 
     @property
+    def mute_since(self) -> float | None:
+        """As the network's; nor does anything come once the agent has found that it is over."""
+        times = [self._network.mute_since(self.pair, self.agent), self._gone_at]
+        return min((one for one in times if one is not None), default=None)
+
+    @property
     def quiet_since(self) -> float:
-        """When the last message to the agent arrives."""
-        return self._last_down
+        """When the last message arrives: a stop waits for the answer to what was asked before it, where a stream is new."""
+        return max(self._last_down, self._last_up)
 
     def to_agent(self, message: bytes) -> None:
         """It arrives after all that was sent before; where it is lost the stream is, too."""
         network = self._network
-        if self._gone or self.ended.done():
+        if self._gone_at is not None or self.ended.done():
             return
         if network.dice.fault("stream to an agent lost", 0.004):
             self._reset()
@@ -188,7 +195,7 @@ class Wire:
     def to_replica(self, message: bytes) -> None:
         """As `to_agent`, the other way."""
         network = self._network
-        if self._gone or self.ended.done():
+        if self._gone_at is not None or self.ended.done():
             return
         if network.dice.fault("stream of an agent lost", 0.004):
             self._reset()
@@ -214,7 +221,7 @@ class Wire:
             self.to_replica(message)
 
     def _at_agent(self, message: bytes) -> None:
-        if self._gone or self.session.queue.closed:
+        if self._gone_at is not None or self.session.queue.closed:
             return
         try:
             for frame in agent_service_pb2.SessionRequest.FromString(message).frames:
@@ -257,7 +264,7 @@ class Wire:
 
     def hang_up_there(self) -> None:
         """The agent finds that it is over."""
-        if not self._gone:
-            self._gone = True
+        if self._gone_at is None:
+            self._gone_at = self._network.loop.now
             self.session.queue.close()
             self._writer.cancel()

@@ -118,6 +118,34 @@ def test_durability_3_a_driver_that_is_stopped_while_it_appends_takes_nothing_fo
     run_virtual(course())
 
 
+def test_durability_3_what_an_unanswered_append_made_durable_is_done_as_soon_as_it_was_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def course() -> None:
+        world = await calm_world()
+        await submit(world, wanted("r", ("a",)))
+        agent = next(one for one in world.agents.values() if one.role == "a")
+        driver = world.runs._drivers["r"]
+        real = driver._journal.append
+        await asyncio.sleep(0.05)
+        assert any(held.working for held in agent.server.tasks)
+
+        async def unanswered(append: Append) -> Outcome:
+            monkeypatch.setattr(driver._journal, "append", gone)
+            await real(append)
+            raise Unavailable("the connection died")
+
+        async def gone(append: Append) -> Outcome:
+            raise Unavailable("the database takes nothing more")
+
+        monkeypatch.setattr(driver._journal, "append", unanswered)
+        world.runs.deliver("r", Delivery(inp.Cancel("me", "")))
+        await asyncio.sleep(0.1)
+        assert not any(held.working for held in agent.server.tasks)
+
+    run_virtual(course())
+
+
 def test_durability_3_an_owner_that_was_deposed_and_has_not_heard_of_it_stops_nothing_it_does_not_know() -> None:
     async def course() -> None:
         world = await calm_world()

@@ -143,7 +143,7 @@ class Conversing:
             task = run.tasks[task_id]
             if not task.live and not run.ready(task):
                 self._leave(task_id, told)
-            elif task.live and told.known is not None and told.known.turns:
+            elif task.live and told.attempt == task.attempt and told.known is not None and told.known.turns:
                 told.known = Conversation(told.known.version, ())
 
     def call_off(self) -> None:

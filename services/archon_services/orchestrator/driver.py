@@ -279,6 +279,8 @@ class RunDriver:
         self.doubtful = False
         if self.state.epoch > self.epoch:  # what is open is its new owner's to do
             self.deposed = True
+        elif self.state.epoch == self.epoch:  # an append that nobody answered may be stored; a next may be long to come
+            self._do(self._clock.now())
 
     def _do(self, looked_at: float) -> None:
         """Carries out what is open now and wasn't before."""

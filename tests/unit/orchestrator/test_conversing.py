@@ -10,7 +10,7 @@ import pytest
 from archon.errors import Unavailable
 from archon_mesh.core.run import Place, RunState, decide
 from archon_mesh.core.run import inputs as inp
-from archon_mesh.core.run.common import Submission, Want
+from archon_mesh.core.run.common import Failure, Submission, Want
 from archon_services.orchestrator import conversing
 from archon_services.orchestrator.conversing import Conversing, Turns
 from archon_services.orchestrator.journal import Conversation, MemoryJournal
@@ -93,6 +93,30 @@ async def test_the_turn_is_left_when_the_task_needs_it_no_more() -> None:
     await second.read()
     assert second.version(other) == 0
     second.call_off()
+
+
+async def test_what_a_next_attempt_is_to_be_told_is_kept_while_the_one_before_it_is_live_still() -> None:
+    class Told(MemoryJournal):
+        async def conversation(self, tenant: str, session_id: str, role: str) -> Conversation:
+            return Conversation(1, (b"said",))
+
+    run = run_of()
+    for event in decide(run, inp.SlotFound("r.1", "i", 1), 2.0):
+        run.apply(event, 2.0)
+    assert run.tasks["r.1"].live and run.tasks["r.1"].attempt == 1
+    one = Conversing(Told(), Turns(), lambda role: True, lambda: None)
+    one.waits(run, Place("r.1", Want("clerk"), 2, 0.0))  # its append is refused: the journal knows the first alone
+    await one.read()
+    one.keep(run)
+    assert one.history("r.1") == (b"said",)
+    for event in decide(run, inp.LostIn("r.1", 1, Failure("UNAVAILABLE", "INSTANCE_LOST", "gone")), 3.0):
+        run.apply(event, 3.0)
+    for event in decide(run, inp.SlotFound("r.1", "i", 1), 9.0):
+        run.apply(event, 9.0)
+    assert run.tasks["r.1"].attempt == 2
+    one.keep(run)
+    assert one.history("r.1") == (), "it was handed over"
+    one.call_off()
 
 
 async def test_nobody_waits_for_ever_for_anothers_turn(monkeypatch: pytest.MonkeyPatch) -> None:
