@@ -34,9 +34,7 @@ def carry_out(
                 task = run.tasks[effect.task_id]
                 transport.adopt(effect.instance_id, _ref(effect, run_id), task.role, standing(run, task, now))
             case CancelAttempt():
-                why = run.tasks[effect.task_id].failure or run.failure
-                reason = why.message if why else "the run ends"
-                transport.cancel(effect.instance_id, _ref(effect, run_id), reason)
+                transport.cancel(effect.instance_id, _ref(effect, run_id), _why(effect, run))
             case Answer():
                 told = delegate_result(run, run.tasks[effect.task_id], effect.delegation_id)
                 transport.tell(effect.instance_id, _ref(effect, run_id), told)
@@ -47,6 +45,13 @@ def carry_out(
                 pass
 
 
+def _why(effect: CancelAttempt, run: RunState) -> str:
+    if run.current(effect.task_id, effect.attempt) is None:
+        return "superseded"
+    failure = run.tasks[effect.task_id].failure or run.failure
+    return failure.message if failure else "the run ends"
+
+
 def in_order(effects: Iterable[Effect]) -> list[Effect]:
     """By task: sets have no order, and the same course must be the same every time. What an attempt is told comes after
     it was assigned or adopted."""
@@ -54,9 +59,9 @@ def in_order(effects: Iterable[Effect]) -> list[Effect]:
     return sorted(found, key=_place) if len(found) > 1 else found
 
 
-def _place(effect: Effect) -> tuple[str, str]:
+def _place(effect: Effect) -> tuple[str, int, str]:
     told = getattr(effect, "delegation_id", "") or getattr(effect, "request_id", "")
-    return getattr(effect, "task_id", ""), told
+    return getattr(effect, "task_id", ""), getattr(effect, "attempt", 0), told
 
 
 def _ref(effect: Assign | Adopt | CancelAttempt | Answer | Grant, run_id: str) -> common_pb2.TaskRef:

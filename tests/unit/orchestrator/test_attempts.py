@@ -77,6 +77,19 @@ def test_an_attempt_that_says_unasked_that_it_is_worked_on_is_stopped_by_whoever
     assert (arms(sent), sent[0].task.epoch) == (["cancel_task"], 2)
 
 
+def test_an_attempt_whose_records_came_unasked_is_stopped_too_where_it_is_over() -> None:
+    attempts, inbox, sent = begun()
+    attempts.frame(said(1, record=agent_pb2.CallRecord(request_json="{}")))
+    attempts.frame(said(0, adopted=session_pb2.Adopted(last_applied=1)))
+    assert [one.given for one in inbox.got] == [inp.WorkingIn("r.1", 1)]
+    receipt = inbox.got[0].receipt
+    assert receipt is not None
+    receipt.discard("UNKNOWN_RUN", 1)
+    assert arms(sent) == ["cancel_task"]
+    attempts.frame(said(2, result=RESULT))
+    assert len(inbox.got[1].records) == 1, "what was offered goes on"
+
+
 def test_durability_12_an_offered_result_is_acked_in_the_epoch_of_whoever_judges_it() -> None:
     attempts, inbox, sent = begun()
     attempts.frame(said(1, result=RESULT))

@@ -125,6 +125,21 @@ def test_durability_20_three_attempts_that_end_with_the_loss_of_their_process_en
     assert run.state.failure.reason == "POISONED"
 
 
+def test_durability_10_each_owner_stops_the_attempts_that_were_given_up_before_it_took_over() -> None:
+    run = Run("ab", ())
+    run.place("a")
+    run.lose("a", 1)
+    run.place("a", instance="j")
+    run.place("b", instance="k")
+    run.feed(inp.Cancel("me", ""))
+    run.feed(inp.Claim("other", 2))
+    assert {one for one in open_effects(run.state) if isinstance(one, CancelAttempt)} == {
+        CancelAttempt("r.1", 1, 2, "i"),
+        CancelAttempt("r.1", 2, 2, "j"),
+        CancelAttempt("r.2", 1, 2, "k"),
+    }
+
+
 def test_rejects_are_no_losses_but_do_not_go_on_for_ever() -> None:
     run = Run("a", ())
     for attempt in range(1, RECOVERY[Kind.REFUSED].tries + 1):

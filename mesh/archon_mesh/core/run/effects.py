@@ -106,6 +106,8 @@ def open_effects(run: RunState) -> set[Effect]:
         return set()
     effects: set[Effect] = set(places(run))
     for task in run.tasks.values():
+        for attempt, instance_id in task.strays:  # whoever told them before may have died with it
+            effects.add(CancelAttempt(task.task_id, attempt, run.epoch, instance_id))
         if task.state.final:
             continue
         if task.live:

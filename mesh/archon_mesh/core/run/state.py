@@ -180,7 +180,8 @@ def _discarded(run: RunState, event: ev.Discarded, time: float) -> None:
 
 def _lost(run: RunState, event: ev.Lost, time: float) -> None:
     task = run.tasks[event.task_id]
-    task.live, task.state = False, TaskState.SUBMITTED
+    task.give_up()
+    task.state = TaskState.SUBMITTED
     task.losses += 1
     run.recovered += 1
     _spend(run, task, task.reserved)  # nobody knows how much of it
@@ -216,6 +217,7 @@ def _task_stopping(run: RunState, event: ev.TaskStopping, time: float) -> None:
 def _task_ended(run: RunState, event: ev.TaskEnded, time: float) -> None:
     task = run.tasks[event.task_id]
     if task.live:
+        task.give_up()
         _spend(run, task, task.reserved)
     _end_task(task, event.state, event.failure, time)
     if event.state is TaskState.FAILED and not task.parent:

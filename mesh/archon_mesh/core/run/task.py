@@ -42,6 +42,8 @@ class Task:
     stopping: bool = False
     instance_id: str = ""
     dispatch_epoch: int = 0
+    strays: tuple[tuple[int, str], ...] = ()
+    """Attempts that were given up and may be worked on still, with their instances."""
     conversation: int | None = None
     """The version of its role's conversation that the attempt was given; None: it was given none."""
     outdated: int = 0
@@ -83,6 +85,10 @@ class Task:
     def answered(self) -> bool:
         """True where whoever delegated it can be told what came of it."""
         return self.stopping or self.state.final
+
+    def give_up(self) -> None:
+        """Nothing is expected of the attempt any more, whatever its instance does."""
+        self.live, self.strays = False, (*self.strays, (self.attempt, self.instance_id))
 
     def new_attempt(self) -> None:
         """What an attempt has delegated and asked for is its own; the children stay the task's."""

@@ -155,7 +155,7 @@ class Attempts:
             self._inbox.progress(frame.task, frame.progress)
             return
         binding = self._bindings.get(key_of(frame.task))
-        if binding is None or binding.offered_again(frame.sequence):
+        if binding is None or binding.offered_again(frame.sequence) or (binding.offered and arm == "adopted"):
             if arm in ("delegate", "budget_request", "adopted"):
                 asked = Delivery(asked_input(frame, self._resolve), StopReceipt(frame.task, self.cancel))
                 self._inbox.deliver(frame.task.run_id, asked)
