@@ -50,7 +50,7 @@ def _superseded_attempts_count(patch: pytest.MonkeyPatch) -> None:
 
 
 def _done_attempts_forgotten(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(TaskTable, "was_held", lambda table, ref: False)
+    patch.setattr(TaskTable, "was_done_with", lambda table, ref: False)
 
 
 def _done_before_it_is_durable(patch: pytest.MonkeyPatch) -> None:

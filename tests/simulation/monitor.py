@@ -65,6 +65,7 @@ class Monitor:
         world = self._world
         for agent in world.agents.values():
             if agent.process.halted:
+                self._hears = {key: since for key, since in self._hears.items() if key[1] != agent.instance_id}
                 continue
             for held in agent.server.tasks:
                 book = world.check.books.get(held.ref.run_id)

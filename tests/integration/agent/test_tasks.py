@@ -193,7 +193,8 @@ async def test_contract_rule_12_calls_are_recorded_before_the_result_and_kept_un
 async def test_a_task_above_capacity_is_rejected_with_a_delay(serve: Serve, dial: Dial, gate: Gate) -> None:
     peer = await dial(await serve(gate.handle, max_tasks=2))
     refs = [peer.ref(name) for name in ("one", "two", "three")]
-    await peer.send(*(peer.assignment(ref) for ref in refs))
+    frames = [peer.assignment(ref) for ref in refs]
+    await peer.send(*frames)
     rejected = await peer.receive("reject")
     error = status.from_failure(rejected.reject.failure)
     assert rejected.task == refs[2]
@@ -201,6 +202,10 @@ async def test_a_task_above_capacity_is_rejected_with_a_delay(serve: Serve, dial
     gate.open.set()
     await peer.result(refs[0])
     assert (await peer.receive("credit")).credit.max_tasks == 2  # said again: a reject had halved it
+    other = peer.ref("four")
+    await peer.send(frames[2], peer.assignment(other))
+    await peer.result(other)
+    assert gate.calls == 3, "a late copy of what was rejected is no new task"
 
 
 async def test_a_newer_attempt_takes_the_place_of_the_older(serve: Serve, dial: Dial, gate: Gate) -> None:

@@ -250,11 +250,12 @@ class AgentSession:
         newest = self._tasks.newest(frame.task.task_id)
         if newest is not None and newest.ref.attempt > frame.task.attempt:
             return  # a late frame of an attempt that was superseded
-        if self._tasks.was_held(frame.task):
+        if self._tasks.was_done_with(frame.task):
             return
         refusal = self._agent.no_room(newest)
         if refusal is not None:
             self.told = None  # it halves its window now
+            self._tasks.done_with(frame.task)
             self._reject(frame.task, refusal, frame.sequence)
             return
         task = HeldTask(self._tasks, frame.task, self)

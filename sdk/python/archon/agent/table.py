@@ -62,17 +62,21 @@ class TaskTable:
 
     def drop(self, held: HeldTask) -> None:
         """Forgets a task: its result was acked, or doesn't count. That it was, is remembered for a while."""
-        self._over[held.ref.task_id, held.ref.attempt] = None
-        if len(self._over) > MAX_OVER:
-            self._over.popitem(last=False)
+        self.done_with(held.ref)
         if self._held.get(held.ref.task_id) is held:
             del self._held[held.ref.task_id]
         held.session = None
         held.cancel()
         self.changed()
 
-    def was_held(self, ref: common_pb2.TaskRef) -> bool:
-        """True where this very attempt was done with before: a late copy of its assignment is no new task."""
+    def done_with(self, ref: common_pb2.TaskRef) -> None:
+        """The attempt is over here, or was never taken."""
+        self._over[ref.task_id, ref.attempt] = None
+        if len(self._over) > MAX_OVER:
+            self._over.popitem(last=False)
+
+    def was_done_with(self, ref: common_pb2.TaskRef) -> bool:
+        """True where this very attempt was over before: a late copy of its assignment is no new task."""
         return (ref.task_id, ref.attempt) in self._over
 
     def check_epoch(self, ref: common_pb2.TaskRef) -> None:
