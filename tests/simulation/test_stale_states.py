@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -186,5 +187,49 @@ def test_durability_10_a_run_is_not_held_that_was_claimed_in_a_name_which_was_bu
         await runs.take_up(row, (), SystemClock(world.true_wall))
         assert not runs.holds("r"), "its owner is dead, and others will claim it"
         assert "r" not in runs._awaited
+
+    run_virtual(course())
+
+
+def test_durability_10_what_was_claimed_before_and_is_taken_up_after_a_later_claim_changes_nothing() -> None:
+    async def course() -> None:
+        world = await calm_world()
+        await submit(world, wanted("r", ("nobody",)))
+        runs = world.runs
+        rows = [await world.store.claim("r", runs.owner) for _ in range(2)]
+        for row in reversed(rows):
+            assert row is not None
+            await runs.take_up(row, (), SystemClock(world.true_wall))
+        driver = runs._drivers["r"]
+        assert (driver.epoch, driver.deposed) == (3, False)
+
+    run_virtual(course())
+
+
+def test_what_agents_bring_of_a_run_that_another_ended_while_it_could_not_be_taken_up_here_is_answered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def course() -> None:
+        world = await calm_world()
+        await submit(world, wanted("r", ("nobody",)))
+        row = await world.store.claim("r", world.runs.owner)
+        assert row is not None
+
+        async def gone(*arguments: Any) -> Any:
+            raise Unavailable("the database is gone")
+
+        with monkeypatch.context() as planted:
+            planted.setattr(world.store, "events", gone)
+            with pytest.raises(Unavailable):
+                await world.runs.take_up(row, (), SystemClock(world.true_wall))
+        told = Told()
+        result = inp.ResultIn("r.1", 1, TaskState.COMPLETED, None)
+        world.runs.deliver("r", Delivery(result, told))
+        await asyncio.sleep(0.5)
+        assert not told.done and not told.discarded, "whoever takes it up asks for it"
+        world.store._rows["r"] = replace(world.store._rows["r"], ended_at=1.0)
+        world.runs.deliver("r", Delivery(result, told))
+        await asyncio.sleep(0.5)
+        assert told.discarded
 
     run_virtual(course())

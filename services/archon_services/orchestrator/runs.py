@@ -73,8 +73,11 @@ class Runs:
     async def take_up(self, row: RunRow, commands: Sequence[CommandRow], clock: Clock) -> None:
         """See ownership.Held. A run that was taken up again and again in vain is ended without being looked into."""
         run_id = row.run_id
+        earlier = self._drivers.get(run_id)
+        if earlier is not None and earlier.epoch > row.epoch:  # claimed again since, and taken up before this one
+            return
         self._awaited.add(run_id)
-        if (earlier := self._drivers.get(run_id)) is not None:  # its creation may not be answered yet
+        if earlier is not None:  # its creation may not be answered yet
             earlier.depose()
         if (before := self._tasks.get(run_id)) is not None:  # of an earlier epoch, and stuck in the journal
             before.cancel()
@@ -216,10 +219,10 @@ class Runs:
         driver = self._drivers.get(run_id)
         if driver is not None:
             driver.offer(delivery)
-        elif delivery.receipt is not None and self._started and not self._closing and run_id not in self._awaited:
+        elif delivery.receipt is not None and self._started and not self._closing:
             if self._journal.shared:
                 self._ask(run_id, delivery.receipt)
-            else:
+            elif run_id not in self._awaited:
                 delivery.receipt.discard("UNKNOWN_RUN")
 
     def _ask(self, run_id: str, receipt: Receipt) -> None:
@@ -230,6 +233,7 @@ class Runs:
             try:
                 row = await self._journal.run(run_id)
                 if row is None or row.ended_at:
+                    self._awaited.discard(run_id)  # another one ended it
                     receipt.discard("UNKNOWN_RUN", row.epoch if row is not None else 0)
                     return
             except ArchonError as error:

@@ -38,7 +38,8 @@ class _Watcher:
     def seen(self, event: run_pb2.RunEvent) -> None:
         """A durable event goes out: nothing passing of an attempt comes after its end."""
         if event.WhichOneof("event") in _ENDS:
-            self._over[event.task.task_id] = event.task.attempt
+            task = event.task  # an earlier attempt's result may be thrown away after a later one's end
+            self._over[task.task_id] = max(task.attempt, self._over.get(task.task_id, 0))
 
     def late(self, event: run_pb2.RunEvent, known: int) -> bool:
         """Whether that passing event's attempt is known to be over; or may be, where its source knew less than was seen
