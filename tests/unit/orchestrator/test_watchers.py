@@ -44,6 +44,10 @@ class Journaled:
         async with aclosing(self.watchers.follow("r", after, durable_only=durable_only)) as batches:
             return [event.seq async for batch in batches for event in batch]
 
+    async def kinds(self) -> list[str | None]:
+        async with aclosing(self.watchers.follow("r", 0)) as batches:
+            return [event.WhichOneof("event") async for batch in batches for event in batch]
+
 
 async def test_what_is_stored_and_what_comes_join_without_gap_or_double() -> None:
     run = Journaled()
@@ -165,39 +169,23 @@ async def test_nothing_passing_of_an_attempt_is_shown_after_its_end() -> None:
     run = Journaled()
     await run.happen(1)
     task = common_pb2.TaskRef(task_id="r.1", attempt=1)
-    seen: list[str | None] = []
-
-    async def watch() -> None:
-        async with aclosing(run.watchers.follow("r", 0)) as batches:
-            async for batch in batches:
-                seen.extend(event.WhichOneof("event") for event in batch)
-
-    watching = asyncio.create_task(watch())
+    watching = asyncio.create_task(run.kinds())
     await asyncio.sleep(0)
     delta = run_pb2.RunEvent(run_id="r", task=task, text_delta={"text": "late"})  # type: ignore[arg-type]
     run.watchers.publish("r", [delta], 1)
     run.watchers.publish("r", [run_pb2.RunEvent(run_id="r", seq=2, task=task, result={}), delta])  # type: ignore[arg-type]
     run.watchers.publish("r", [run_pb2.RunEvent(run_id="r", seq=3, run_state={})])  # type: ignore[arg-type]
-    await watching
-    assert seen == ["recorded", "text_delta", "result", "run_state"]
+    assert await watching == ["recorded", "text_delta", "result", "run_state"]
 
 
 async def test_what_is_thrown_away_of_an_earlier_attempt_opens_no_later_one_again() -> None:
     run = Journaled()
     await run.happen(1)
-    seen: list[str | None] = []
-
-    async def watch() -> None:
-        async with aclosing(run.watchers.follow("r", 0)) as batches:
-            async for batch in batches:
-                seen.extend(event.WhichOneof("event") for event in batch)
-
-    watching = asyncio.create_task(watch())
+    watching = asyncio.create_task(run.kinds())
     await asyncio.sleep(0)
     first, second = (common_pb2.TaskRef(task_id="r.1", attempt=number) for number in (1, 2))
     delta = run_pb2.RunEvent(run_id="r", task=second, text_delta={"text": "late"})  # type: ignore[arg-type]
     run.watchers.publish("r", [run_pb2.RunEvent(run_id="r", seq=2, task=second, input_requested={})])  # type: ignore[arg-type]
     run.watchers.publish("r", [run_pb2.RunEvent(run_id="r", seq=3, task=first, discarded={}), delta])  # type: ignore[arg-type]
     run.watchers.publish("r", [run_pb2.RunEvent(run_id="r", seq=4, run_state={})])  # type: ignore[arg-type]
-    await watching
-    assert seen == ["recorded", "input_requested", "discarded", "run_state"]
+    assert await watching == ["recorded", "input_requested", "discarded", "run_state"]
