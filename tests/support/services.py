@@ -11,6 +11,8 @@ import uuid
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+from archon_services.testing import signals
+
 STARTED_WITHIN = 20.0
 STOPPED_WITHIN = 15.0
 
@@ -59,7 +61,8 @@ class ServiceProcess:
 
     def send(self, number: int) -> None:
         """Sends a signal."""
-        os.kill(self.pid, number)
+        assert self._process is not None
+        signals.send(self._process, number)
 
     @property
     def running(self) -> bool:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from archon.errors import Unavailable
+from archon_services.testing import signals
 
 _FAST_ALONE: Final = ("--heartbeat-interval", "20", "--election-timeout", "200", "--grpc-keepalive-min-time", "500ms")
 _TIDY: Final = ("--auto-compaction-mode", "periodic", "--auto-compaction-retention", "1h", "--log-level", "warn")
@@ -180,8 +181,8 @@ class EtcdProcess:
         self.close()
 
     def _signal(self, number: signal.Signals) -> None:
-        if self._process is not None and self.running:
-            self._process.send_signal(number)
+        if self._process is not None:
+            signals.send(self._process, number)
 
     def _answers(self) -> bool:
         try:

@@ -18,6 +18,7 @@ import pytest
 
 from archon.memory import MemoryGraphClient
 from archon.registry import Edge, PropagationPolicy, RegistryClient
+from archon_services.testing import signals
 
 FINAL = PropagationPolicy.FINAL_RESPONSE_ONLY
 _STARTED_WITHIN = 15.0
@@ -61,7 +62,7 @@ class Service:
     def send(self, number: int) -> None:
         """A signal."""
         assert self._process is not None, "it was never started"
-        self._process.send_signal(number)
+        signals.send(self._process, number)
 
     async def end(self, number: int = signal.SIGTERM) -> int:
         """Sends a signal and waits until the process is gone; its exit code, which is minus the signal's number where

@@ -1,0 +1,17 @@
+"""Signals to children of this process."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+
+
+def send(child: subprocess.Popen[bytes], number: int) -> None:
+    """Sends a signal, unless the child has ended. Returns from SIGSTOP when the last of its threads has stopped: the
+    kernel says so to the parent, and kill(2) is back some milliseconds earlier."""
+    if child.poll() is not None:
+        return
+    child.send_signal(number)
+    if number == signal.SIGSTOP:
+        os.waitid(os.P_PID, child.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
