@@ -10,8 +10,6 @@ import subprocess
 def send(child: subprocess.Popen[bytes], number: int) -> None:
     """Sends a signal, unless the child has ended. Returns from SIGSTOP when the last of its threads has stopped: the
     kernel says so to the parent, and kill(2) is back some milliseconds earlier."""
-    if child.poll() is not None:
-        return
     child.send_signal(number)
-    if number == signal.SIGSTOP:
+    if number == signal.SIGSTOP and child.returncode is None:
         os.waitid(os.P_PID, child.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
