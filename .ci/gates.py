@@ -46,7 +46,7 @@ BREAKS: list[tuple[str, str, Callable[[Path], None], list[str]]] = [
     ("import floors", "the core imports gRPC", append("mesh/archon_mesh/core/messages.py", "\nimport grpc  # noqa\n"),
      ["lint-imports", "--no-cache"]),
     ("import floors", "the SDK imports a service",
-     append("sdk/python/archon/context.py", "\nimport archon_services.process  # noqa\n"),
+     append("sdk/python/archon/context.py", "\nimport archon_services.common.process  # noqa\n"),
      ["lint-imports", "--no-cache"]),
     ("stub drift", "a field that the stubs don't have",
      replace(RUN_PROTO, "message Recorded {", "message Recorded {\n  // New.\n  int32 fresh = 9;"),

@@ -21,7 +21,7 @@ from archon_mesh.agent import (
     stop,
     subagent,
 )
-from archon_mesh.agent.tracing import TracingMiddleware
+from archon_mesh.agent.hooks.tracing import TracingMiddleware
 from archon_mesh.core.memory_graph import SharedMemoryGraph
 from archon_mesh.memory import EpisodicMemory, SessionManager, WorkingMemory
 from archon_mesh.tools import tool

@@ -14,13 +14,14 @@ from archon.api.agent.v1 import agent_pb2, session_pb2
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon_mesh.core.run import inputs as inp
-from archon_mesh.core.run.common import Edge, Submission, TaskState, Want
 from archon_mesh.core.run.state import RunState
-from archon_services.orchestrator import carrying_out, driver
+from archon_mesh.core.run.types import Edge, Submission, TaskState, Want
 from archon_services.orchestrator.journal import MemoryJournal
 from archon_services.orchestrator.ports import Delivery, Standing, SystemClock
-from archon_services.orchestrator.runs import Runs
-from archon_services.orchestrator.watchers import Watchers
+from archon_services.orchestrator.runs import driver
+from archon_services.orchestrator.runs import effects as carrying_out
+from archon_services.orchestrator.runs.manager import Runs
+from archon_services.orchestrator.watch.hub import Watchers
 
 RUNS = 2_000
 ROLES = ("first", "second", "third")

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from archon_services.orchestrator.journal import Append, Journal, NewRun, Outcome, Publication
 from archon_services.orchestrator.journal.choose import open_journal
-from tests.support.postgres import PostgresServer
+from tests.fixtures.postgres import PostgresServer
 
 SECONDS = 3.0
 TOGETHER = 64

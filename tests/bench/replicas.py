@@ -16,7 +16,7 @@ from tests.bench import load
 from tests.bench.load import Measured
 from tests.bench.pipeline import RUNS, Edge, fdatasync_p50, measure
 from tests.bench.processes import Processes
-from tests.support.postgres import PostgresServer
+from tests.fixtures.postgres import PostgresServer
 
 AIM = 2.0
 """At most so many times the p50 of SQLite, at least its runs a second by so much."""

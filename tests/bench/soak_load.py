@@ -12,7 +12,7 @@ from contextlib import aclosing
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.client import FINAL_STATES, Client, submit_request
-from archon.conversation import Conversation
+from archon.converse_stream import Conversation
 from archon.errors import ArchonError
 
 GOAL = "Readers must be able to reserve a book. The clerk must see overdue books. Fines should be shown to readers."

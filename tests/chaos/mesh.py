@@ -11,10 +11,10 @@ from typing import Final
 from archon.client import Client
 from archon.registry import RegistryClient
 from tests.chaos.targets import EtcdTarget, PostgresTarget, ServiceTarget, Target, end
-from tests.support.etcd_cluster import EtcdCluster
-from tests.support.postgres import PostgresServer
-from tests.support.services import ServiceProcess, eventually
-from tests.support.valve import Valve
+from tests.fixtures.etcd_cluster import EtcdCluster
+from tests.fixtures.postgres import PostgresServer
+from tests.fixtures.services import ServiceProcess, eventually
+from tests.fixtures.valve import Valve
 
 PIPELINE: Final = {"reader": (), "thinker": ("reader",), "writer": ("reader", "thinker")}
 LEADER: Final = "leader"
@@ -107,7 +107,7 @@ class ChaosMesh:
         return await self._service(
             "agent",
             f"{role} {number}",
-            "tests.support.delegating_agent" if leads else "tests.support.echo_agent",
+            "tests.fixtures.delegating_agent" if leads else "tests.fixtures.echo_agent",
             advertised=True,
             ECHO_ROLE=role,
             ECHO_DELAY=str(0.0 if leads else WORK),

@@ -16,7 +16,7 @@ from archon.server import run_loop
 from tests.chaos.mesh import ChaosMesh
 from tests.chaos.reign import Outcome, Reign
 from tests.chaos.report import keep, summary
-from tests.support.require import find
+from tests.fixtures.require import find
 
 
 async def chaos(rounds: int, seed: int, home: Path, tell: Callable[[str], None]) -> Outcome:

@@ -8,10 +8,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Final
 
-from tests.support.etcd_cluster import EtcdMember
-from tests.support.postgres import PostgresServer
-from tests.support.services import ServiceProcess
-from tests.support.valve import Valve
+from tests.fixtures.etcd_cluster import EtcdMember
+from tests.fixtures.postgres import PostgresServer
+from tests.fixtures.services import ServiceProcess
+from tests.fixtures.valve import Valve
 
 BACK_WITHIN: Final = 60.0
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.chaos.faults import ALL, HOW, KINDS, QUORUM, WAYS, Blow, Dealer, Fault, strike
 from tests.chaos.targets import Target
-from tests.support.valve import Valve
+from tests.fixtures.valve import Valve
 
 REPLICAS = {"memory": 1, "PostgreSQL": 1, "etcd member": 3}
 

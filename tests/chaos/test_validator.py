@@ -12,7 +12,7 @@ from archon.api.orchestrator.v1 import run_pb2
 from archon_mesh.core.run import RunState, decide
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.codec import encode_inputs
-from archon_mesh.core.run.common import Edge, Failure, Submission, TaskState
+from archon_mesh.core.run.types import Edge, Failure, Submission, TaskState
 from archon_services.orchestrator.convert import event_to_proto
 from archon_services.orchestrator.convert.write import timestamp
 from tests.chaos.journal import Archive, Ledger, Stored

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psutil
 
-from archon_services.mesh_up import Home, MeshState, live_state
+from archon_services.local_mesh import Home, MeshState, live_state
 
 PATIENCE = 30.0
 ARCHON = (sys.executable, "-c", "from archon_services.cli.main import main; main()")

@@ -16,9 +16,9 @@ from archon.api.common.v1 import common_pb2
 from archon.client import Client
 from tests.failures.load import Load
 from tests.failures.table import Row, keep
-from tests.integration.orchestrator.conftest import Mesh
-from tests.support.services import ServiceProcess, eventually
-from tests.support.valve import Valve
+from tests.fixtures.services import ServiceProcess, eventually
+from tests.fixtures.valve import Valve
+from tests.integration.services.orchestrator.conftest import Mesh
 
 ROLES = {"reader": [], "thinker": ["reader"], "writer": ["reader", "thinker"]}
 WORK = 0.25
@@ -55,14 +55,14 @@ class Arena(Mesh):
         """Everything but the load. `valves`: a proxy stands before each agent; `jumping`: the first orchestrator's clock
         can be made to jump."""
         if jumping:
-            self.orchestrator_module = "tests.support.jumping_orchestrator"
+            self.orchestrator_module = "tests.fixtures.jumping_orchestrator"
         await self.start(ARCHON_JOURNAL=self.dsn)
         self.second = ServiceProcess("archon_services.orchestrator", self.home, **self.told())
         self.other = Client(await self.second.start())
         for role, upstream in ROLES.items():
             for _ in range(2):
                 more = await self._behind_a_valve() if valves else {}
-                agent = await self.agent(role, *upstream, delay=WORK, module="tests.support.moody_agent", **more)
+                agent = await self.agent(role, *upstream, delay=WORK, module="tests.fixtures.moody_agent", **more)
                 self.by_role[role].append(agent)
 
     async def _behind_a_valve(self) -> dict[str, str]:

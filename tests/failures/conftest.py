@@ -10,11 +10,11 @@ import pytest
 
 from archon_services.testing import EtcdProcess
 from tests.failures.arena import Arena
+from tests.fixtures.etcd_cluster import EtcdCluster
+from tests.fixtures.postgres import PostgresServer
+from tests.fixtures.small_disk import SmallDisk, small_disk
 from tests.integration.conftest import fresh_postgres, postgres, postgres_dsn
-from tests.integration.orchestrator.conftest import etcd
-from tests.support.etcd_cluster import EtcdCluster
-from tests.support.postgres import PostgresServer
-from tests.support.small_disk import SmallDisk, small_disk
+from tests.integration.services.orchestrator.conftest import etcd
 
 __all__ = ["etcd", "fresh_postgres", "postgres", "postgres_dsn", "small_disk"]
 

@@ -11,7 +11,7 @@ import pytest
 from tests.failures.arena import Arena, kill
 from tests.failures.load import Load
 from tests.failures.table import Row, keep
-from tests.support.postgres import PostgresServer
+from tests.fixtures.postgres import PostgresServer
 
 pytestmark = pytest.mark.liveness
 

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from tests.failures.arena import Arena
-from tests.support.postgres import PostgresServer
+from tests.fixtures.postgres import PostgresServer
 
 pytestmark = pytest.mark.liveness
 

@@ -8,9 +8,9 @@ import pytest
 
 from archon.errors import ArchonError, ResourceExhausted
 from tests.failures.arena import ROLES, Arena
-from tests.support.etcd_cluster import EtcdCluster
-from tests.support.services import eventually
-from tests.support.small_disk import SmallDisk
+from tests.fixtures.etcd_cluster import EtcdCluster
+from tests.fixtures.services import eventually
+from tests.fixtures.small_disk import SmallDisk
 
 pytestmark = pytest.mark.liveness
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.postgres import PostgresServer, postgres_binaries
-from tests.support.require import missing
+from tests.fixtures.postgres import PostgresServer, postgres_binaries
+from tests.fixtures.require import missing
 
 
 @pytest.fixture(scope="session")

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from tests.fixtures.require import TOOLS, find, is_required, missing
 from tests.interop import tools
-from tests.support.require import TOOLS, find, is_required, missing
 
 HERE: Final = Path(__file__).resolve().parent
 PROTOS: Final = HERE.parents[1] / "protos"

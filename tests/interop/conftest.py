@@ -16,8 +16,8 @@ import pytest
 from archon.client import Client
 from archon.registry import RegistryClient
 from archon_services.testing.mesh import LocalMesh
+from tests.fixtures.services import eventually
 from tests.interop import builds
-from tests.support.services import eventually
 
 STARTED_WITHIN = 10.0
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from archon_services.testing.mesh import LocalMesh
-from tests.support.require import require
+from tests.fixtures.require import require
 
 README = Path(__file__).resolve().parents[2] / "README.md"
 SUBMIT = "archon.api.orchestrator.v1.OrchestratorService/SubmitRun"

@@ -12,8 +12,8 @@ import pytest
 from archon.api.common.v1 import common_pb2
 from archon.client import Client
 from archon_services.testing.mesh import LocalMesh
+from tests.fixtures.require import find
 from tests.interop import builds
-from tests.support.require import find
 
 pytestmark = pytest.mark.timeout(300)  # the first may have to build the client
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from tests.support.require import TOOLS, find
+from tests.fixtures.require import TOOLS, find
 
 BIN: Final = TOOLS / "bin"
 PACKAGES: Final = {

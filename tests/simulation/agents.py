@@ -15,7 +15,7 @@ from archon.agent.values import Answer, Question
 from archon.api.agent.v1 import session_pb2
 from archon.api.common.v1 import common_pb2
 from archon.errors import ArchonError, BudgetExhausted
-from archon_services.orchestrator.ownership import LEASE
+from archon_services.orchestrator.ownership.lease import LEASE
 from tests.simulation.check import Execution
 from tests.simulation.conversations import turn_of
 from tests.simulation.loop import Process

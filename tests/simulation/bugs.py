@@ -8,18 +8,20 @@ from typing import Any
 
 import pytest
 
-from archon.agent.held import HeldTask
-from archon.agent.table import TaskTable
-from archon_mesh.core.run import Event, RunState, Task, engine
+from archon.agent.attempt import HeldTask
+from archon.agent.attempt_table import TaskTable
+from archon_mesh.core.run import Event, RunState, Task
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.codec import encode_inputs
-from archon_mesh.core.run.delegation import delegate
-from archon_services.orchestrator import assignment, driver
+from archon_mesh.core.run.decide import engine
+from archon_mesh.core.run.decide.delegation import delegate
+from archon_services.orchestrator.dispatch import assign_task as assignment
 from archon_services.orchestrator.journal import MemoryJournal, RunRow
-from archon_services.orchestrator.journal.memory_owners import MemoryOwners
-from archon_services.orchestrator.ownership import Ownership
-from archon_services.orchestrator.runs import Runs
-from archon_services.orchestrator.watchers import Watchers
+from archon_services.orchestrator.journal.memory.owners import MemoryOwners
+from archon_services.orchestrator.ownership.lease import Ownership
+from archon_services.orchestrator.runs import driver
+from archon_services.orchestrator.runs.manager import Runs
+from archon_services.orchestrator.watch.hub import Watchers
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 

@@ -9,7 +9,7 @@ from typing import Any
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.api.orchestrator.v1 import run_pb2
 from archon.errors import ArchonError
-from archon_mesh.core.run.common import Budget, Edge, Outside, Submission, Target
+from archon_mesh.core.run.types import Budget, Edge, Outside, Submission, Target
 from tests.simulation.check import Check, must
 from tests.simulation.replica import Batch, Replica
 from tests.simulation.world import World

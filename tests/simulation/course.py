@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import cast
 
-from archon_mesh.core.run.common import Edge
+from archon_mesh.core.run.types import Edge
 from tests.simulation.clients import Clients
 from tests.simulation.conversations import validate_conversations
 from tests.simulation.faults import Dice

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from archon.api.agent.v1 import session_pb2
-from archon_mesh.core.run.common import Given
-from archon_services.orchestrator.ownership import LEASE
+from archon_mesh.core.run.types import Given
+from archon_services.orchestrator.ownership.lease import LEASE
 from tests.simulation.check import Book, Check
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 
 from archon_mesh.core.run import open_effects
-from archon_services.orchestrator.ownership import LEASE
+from archon_services.orchestrator.ownership.lease import LEASE
 from tests.simulation.check import Book
 from tests.simulation.replica import Replica
 from tests.simulation.world import World

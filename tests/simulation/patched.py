@@ -10,7 +10,9 @@ from types import SimpleNamespace
 from typing import Any
 
 from archon import context, frames
-from archon.agent import held, server, session, table, task
+from archon.agent import attempt as held
+from archon.agent import attempt_table as table
+from archon.agent import server, session, task
 from archon_services.orchestrator import ports
 from archon_services.orchestrator.sessions import session as sessions
 

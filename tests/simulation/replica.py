@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, cast
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.api.orchestrator.v1 import run_pb2
 from archon.errors import ArchonError, Unavailable
-from archon_services.orchestrator.commands import Commands
-from archon_services.orchestrator.ownership import Ownership
+from archon_services.orchestrator.api.commands import Commands
+from archon_services.orchestrator.ownership.lease import Ownership
 from archon_services.orchestrator.ports import SystemClock
-from archon_services.orchestrator.relays import Relays
-from archon_services.orchestrator.runs import Runs
+from archon_services.orchestrator.runs.manager import Runs
 from archon_services.orchestrator.sessions import SessionPool
+from archon_services.orchestrator.watch.forward import Relays
 from tests.simulation.loop import Process
 from tests.simulation.network import BEAT, SLIP
 from tests.simulation.store import View

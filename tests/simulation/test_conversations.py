@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from archon_services.orchestrator.conversing import Conversing
 from archon_services.orchestrator.journal import MemoryJournal
+from archon_services.orchestrator.runs.session_history import Conversing
 from tests.simulation.check import Violation
 from tests.simulation.course import run_seed
 

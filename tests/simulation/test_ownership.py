@@ -10,16 +10,17 @@ import pytest
 
 from archon.api.orchestrator.v1 import run_pb2
 from archon.errors import ResourceExhausted, Unavailable
-from archon_mesh.core.run import RunState, engine
+from archon_mesh.core.run import RunState
 from archon_mesh.core.run import inputs as inp
-from archon_mesh.core.run.common import Submission, TaskState
-from archon_services.orchestrator import driver as driver_module
-from archon_services.orchestrator.driver import MAX_INBOX
-from archon_services.orchestrator.folding import fold_run
+from archon_mesh.core.run.decide import engine
+from archon_mesh.core.run.types import Submission, TaskState
 from archon_services.orchestrator.journal import MemoryJournal
-from archon_services.orchestrator.ownership import LOOK_AFTER
+from archon_services.orchestrator.ownership.lease import LOOK_AFTER
 from archon_services.orchestrator.ports import Delivery
-from archon_services.orchestrator.runs import MAX_STALLED, Runs
+from archon_services.orchestrator.runs import driver as driver_module
+from archon_services.orchestrator.runs.driver import MAX_INBOX
+from archon_services.orchestrator.runs.load import fold_run
+from archon_services.orchestrator.runs.manager import MAX_STALLED, Runs
 from archon_services.orchestrator.sessions import SessionPool
 from tests.simulation.faults import Dice
 from tests.simulation.loop import VirtualLoop

@@ -10,8 +10,8 @@ from archon.api.orchestrator.v1 import run_pb2
 from archon_mesh.core.run import RunState, decide, open_effects
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run.codec import decode_inputs
-from archon_mesh.core.run.common import TaskState
 from archon_mesh.core.run.inputs import Input
+from archon_mesh.core.run.types import TaskState
 from archon_services.orchestrator.convert import event_from_proto, fold_journal, seconds
 from archon_services.orchestrator.journal import MemoryJournal
 from tests.simulation.check import Check, Execution, Violation, must

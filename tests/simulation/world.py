@@ -7,7 +7,7 @@ from itertools import count
 
 from archon.errors import ArchonError, Unavailable
 from archon.registry import Registration
-from archon_services.orchestrator.runs import Runs
+from archon_services.orchestrator.runs.manager import Runs
 from tests.simulation.agents import SimAgent
 from tests.simulation.check import Check
 from tests.simulation.faults import Dice

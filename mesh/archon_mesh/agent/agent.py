@@ -10,17 +10,17 @@ from typing import Any, ClassVar, Unpack
 
 from archon.errors import FailedPrecondition
 from archon_mesh.agent.config import AgentConfig, AgentFields
-from archon_mesh.agent.events import Emitter, Listener
-from archon_mesh.agent.handler import Handler
-from archon_mesh.agent.history import HistoryList, Sessions
-from archon_mesh.agent.hooks import HookEvent
-from archon_mesh.agent.middleware import Hooks, Middleware, SingleHook
+from archon_mesh.agent.events.types import Emitter, Listener
+from archon_mesh.agent.hooks.handler import Handler
+from archon_mesh.agent.hooks.middleware import Hooks, Middleware, SingleHook
+from archon_mesh.agent.hooks.points import HookEvent
+from archon_mesh.agent.hooks.shared_memory import AwarenessMiddleware, SharedMemoryMiddleware
+from archon_mesh.agent.loop.run import run_query
+from archon_mesh.agent.loop.tool_policy import ToolPolicy
 from archon_mesh.agent.models import Models
-from archon_mesh.agent.policy import ToolPolicy
-from archon_mesh.agent.running import run_query
-from archon_mesh.agent.shared_memory import AwarenessMiddleware, SharedMemoryMiddleware
-from archon_mesh.agent.state import AgentState, Phase, new_id
-from archon_mesh.agent.storage import GlobalStorage
+from archon_mesh.agent.state.agent_state import AgentState, Phase, new_id
+from archon_mesh.agent.state.global_storage import GlobalStorage
+from archon_mesh.agent.state.history import HistoryList, Sessions
 from archon_mesh.agent.subagents import SubAgents
 from archon_mesh.core.messages import ChatMessage
 from archon_mesh.llm.base import ToolSpec

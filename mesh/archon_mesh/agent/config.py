@@ -7,8 +7,8 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, TypedDict
 
 from archon.errors import InvalidArgument
-from archon_mesh.agent.middleware import Middleware
-from archon_mesh.agent.policy import ToolPolicy
+from archon_mesh.agent.hooks.middleware import Middleware
+from archon_mesh.agent.loop.tool_policy import ToolPolicy
 from archon_mesh.llm.base import ModelClient
 from archon_mesh.tools.tool import Tool
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 from archon.errors import AlreadyExists, InvalidArgument
 from archon_mesh.agent.errors import NotAnAgent, SubAgentNotFoundError
-from archon_mesh.agent.state import AgentState, get_context
-from archon_mesh.agent.storage import GlobalStorage
+from archon_mesh.agent.state.agent_state import AgentState, get_context
+from archon_mesh.agent.state.global_storage import GlobalStorage
 from archon_mesh.tools.tool import Tool
 
 if TYPE_CHECKING:

@@ -16,11 +16,11 @@ from archon.errors import InvalidArgument
 from archon.registry import Capability, DependsOn, PropagationPolicy
 from archon_mesh.agent.agent import Agent
 from archon_mesh.agent.config import AgentConfig
-from archon_mesh.agent.middleware import Middleware
+from archon_mesh.agent.hooks.middleware import Middleware
 from archon_mesh.declared.lines import Document
 from archon_mesh.declared.schema import AgentFile, AgentPart, EdgePart, Imported, SubAgentPart
 from archon_mesh.llm.base import ModelClient
-from archon_mesh.node.mesh_role import mesh_role
+from archon_mesh.node.remote_agent import mesh_role
 from archon_mesh.node.role import Role
 from archon_mesh.tools.function import FunctionTool
 from archon_mesh.tools.tool import Tool

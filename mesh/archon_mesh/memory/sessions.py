@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from archon_mesh.agent.history import HistoryList
-from archon_mesh.agent.state import new_id
+from archon_mesh.agent.state.agent_state import new_id
+from archon_mesh.agent.state.history import HistoryList
 from archon_mesh.core.messages import ChatMessage
 from archon_mesh.memory.store import Change, Key, SessionStore
 

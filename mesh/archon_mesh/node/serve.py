@@ -12,7 +12,7 @@ from archon.agent import AgentServer, AgentSettings
 from archon.errors import ArchonError
 from archon.registry import Capability, Tool
 from archon_mesh.agent.agent import Agent
-from archon_mesh.node.playing import agent_of, play
+from archon_mesh.node.handler import agent_of, play
 from archon_mesh.node.role import Role
 
 

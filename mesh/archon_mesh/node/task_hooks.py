@@ -12,15 +12,15 @@ from archon import context, status
 from archon.agent import ContextItem, TaskContext
 from archon.api.common.v1 import common_pb2
 from archon.errors import FailedPrecondition
-from archon_mesh.agent.hooks import HookContext
-from archon_mesh.agent.middleware import Middleware, ModelCall
-from archon_mesh.agent.params import ModelParams
+from archon_mesh.agent.hooks.middleware import Middleware, ModelCall
+from archon_mesh.agent.hooks.points import HookContext
+from archon_mesh.agent.loop.model_request import ModelParams
 from archon_mesh.core.awareness import awareness_chat_message
 from archon_mesh.core.memory_item import MemoryItem
 from archon_mesh.core.messages import ChatMessage, with_shared_context
 from archon_mesh.llm import ModelReply, estimate_input
-from archon_mesh.node.conversation import saved
-from archon_mesh.node.recording import request_json, response_json, usage_of
+from archon_mesh.node.call_records import request_json, response_json, usage_of
+from archon_mesh.node.checkpoint import saved
 from archon_mesh.tools.image import Image
 from archon_mesh.tools.result import ToolResult
 

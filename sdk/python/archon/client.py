@@ -13,7 +13,7 @@ from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.api.orchestrator.v1 import orchestrator_service_pb2_grpc, run_pb2
 from archon.channel import Option, connect
-from archon.conversation import Conversation
+from archon.converse_stream import Conversation
 from archon.errors import Aborted, DeadlineExceeded, InvalidArgument, Unavailable
 from archon.interceptors import translated
 from archon.parts import parts_of

@@ -9,7 +9,7 @@ from archon.errors import ArchonError
 from archon_services.agents.app import serve_file, serve_role
 from archon_services.agents.reference import find_role
 from archon_services.agents.settings import AgentServiceSettings
-from archon_services.settings import load_or_exit
+from archon_services.common.settings import load_or_exit
 
 
 def main(argv: Sequence[str] | None = None) -> int:

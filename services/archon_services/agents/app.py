@@ -9,8 +9,8 @@ from archon_mesh.agent import Agent
 from archon_mesh.declared import load_agent
 from archon_mesh.node import Role, agent_of, agent_server
 from archon_services.agents.settings import AgentServiceSettings
-from archon_services.process import run
-from archon_services.settings import load_or_exit
+from archon_services.common.process import run
+from archon_services.common.settings import load_or_exit
 
 
 @asynccontextmanager

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from pydantic import Field, field_validator
 
 from archon.agent import AgentSettings
-from archon_services.settings import ServiceSettings
+from archon_services.common.settings import ServiceSettings
 
 
 class AgentServiceSettings(ServiceSettings):

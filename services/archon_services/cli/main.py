@@ -12,7 +12,7 @@ from typing import Annotated, Final
 
 import typer
 
-from archon_services.cli import (
+from archon_services.cli.commands import (
     agents,
     cancel,
     chat,

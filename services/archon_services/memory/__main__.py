@@ -2,9 +2,9 @@
 
 import sys
 
+from archon_services.common.process import run
+from archon_services.common.settings import load_or_exit
 from archon_services.memory.app import MemorySettings, memory_app
-from archon_services.process import run
-from archon_services.settings import load_or_exit
 
 
 def main() -> int:

@@ -12,11 +12,11 @@ from pydantic import Field
 
 from archon.api.memory.v1 import memory_graph_service_pb2_grpc, working_memory_service_pb2_grpc
 from archon.server import GrpcServer, Service
-from archon_services.memory.choose import open_store
-from archon_services.memory.servicer import MemoryGraphServicer
-from archon_services.memory.structure import Structure
-from archon_services.memory.working_servicer import WorkingMemoryServicer
-from archon_services.settings import ServiceSettings
+from archon_services.common.settings import ServiceSettings
+from archon_services.memory.api.graph_servicer import MemoryGraphServicer
+from archon_services.memory.api.working_servicer import WorkingMemoryServicer
+from archon_services.memory.domain.structure import Structure
+from archon_services.memory.store.choose import open_store
 
 SERVICE: Final = "archon.api.memory.v1.MemoryGraphService"
 WORKING: Final = "archon.api.memory.v1.WorkingMemoryService"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 
+from archon_services.common.process import run
+from archon_services.common.settings import load_or_exit
 from archon_services.orchestrator.app import orchestrator_app
 from archon_services.orchestrator.settings import OrchestratorSettings
-from archon_services.process import run
-from archon_services.settings import load_or_exit
 
 
 def main() -> int:

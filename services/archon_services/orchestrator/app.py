@@ -9,19 +9,19 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 from archon.api.orchestrator.v1 import orchestrator_service_pb2_grpc, run_pb2
 from archon.server import GrpcServer, Service
-from archon_services.orchestrator.commands import Commands
-from archon_services.orchestrator.following import RegistryFollower
+from archon_services.orchestrator.api.commands import Commands
+from archon_services.orchestrator.api.servicer import SERVICE, OrchestratorServicer
 from archon_services.orchestrator.journal.choose import open_journal
-from archon_services.orchestrator.ownership import Ownership
+from archon_services.orchestrator.ownership.lease import Ownership
 from archon_services.orchestrator.ports import SystemClock
-from archon_services.orchestrator.publisher import Publisher
-from archon_services.orchestrator.relays import Relays
 from archon_services.orchestrator.retention import Retention
-from archon_services.orchestrator.runs import Runs
-from archon_services.orchestrator.servicer import SERVICE, OrchestratorServicer
-from archon_services.orchestrator.session_context import SessionMemory
+from archon_services.orchestrator.roles.registry_watch import RegistryFollower
+from archon_services.orchestrator.runs.manager import Runs
 from archon_services.orchestrator.sessions import SessionPool
 from archon_services.orchestrator.settings import OrchestratorSettings
+from archon_services.orchestrator.shared_memory.outbox import Publisher
+from archon_services.orchestrator.shared_memory.recall import SessionMemory
+from archon_services.orchestrator.watch.forward import Relays
 
 _log = logging.getLogger(__name__)
 

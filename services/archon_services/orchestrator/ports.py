@@ -9,8 +9,8 @@ from typing import Protocol
 
 from archon.api.agent.v1 import agent_pb2, session_pb2
 from archon.api.common.v1 import common_pb2
-from archon_mesh.core.run.common import Want, quantize
 from archon_mesh.core.run.inputs import Input
+from archon_mesh.core.run.types import Want, quantize
 
 
 class Clock(Protocol):

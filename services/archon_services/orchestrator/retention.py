@@ -7,10 +7,10 @@ import logging
 from typing import Final
 
 from archon.errors import ArchonError, ResourceExhausted, Unavailable
-from archon_services.orchestrator.folding import fold_run
+from archon_services.orchestrator.api.render import run_to_proto
 from archon_services.orchestrator.journal import Journal
 from archon_services.orchestrator.ports import Clock
-from archon_services.orchestrator.summary import run_to_proto
+from archon_services.orchestrator.runs.load import fold_run
 
 _log = logging.getLogger(__name__)
 

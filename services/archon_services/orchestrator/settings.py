@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from archon_services.settings import ServiceSettings
+from archon_services.common.settings import ServiceSettings
 
 
 def default_journal() -> str:

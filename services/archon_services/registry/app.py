@@ -10,10 +10,10 @@ from pydantic import Field
 
 from archon.api.registry.v1 import registry_service_pb2_grpc
 from archon.server import GrpcServer, Service
-from archon_services.registry.servicer import RegistryServicer
-from archon_services.registry.store import RegistryStore
-from archon_services.registry.store_memory import MemoryStore
-from archon_services.settings import ServiceSettings
+from archon_services.common.settings import ServiceSettings
+from archon_services.registry.api.servicer import RegistryServicer
+from archon_services.registry.store.memory import MemoryStore
+from archon_services.registry.store.port import RegistryStore
 
 SERVICE: Final = "archon.api.registry.v1.RegistryService"
 STOP_GRACE: Final = 0.5
@@ -53,6 +53,6 @@ async def registry_app(settings: RegistrySettings) -> AsyncIterator[str]:
 def _store(settings: RegistrySettings) -> AbstractAsyncContextManager[RegistryStore]:
     if settings.etcd.strip() == "memory":
         return MemoryStore()
-    from archon_services.registry.store_etcd import EtcdStore  # aetcd is not needed for the other store
+    from archon_services.registry.store.etcd import EtcdStore  # aetcd is not needed for the other store
 
     return EtcdStore(settings.etcd, prefix=settings.prefix)

@@ -13,8 +13,8 @@ from pathlib import Path
 from types import TracebackType
 
 from archon.errors import DeadlineExceeded
-from archon_services.mesh_up import Home, MeshOptions, MeshState, end_mesh, read_state, spawn, wait_ready
-from archon_services.mesh_up.state import Condition, ProcessState
+from archon_services.local_mesh import Home, MeshOptions, MeshState, end_mesh, read_state, spawn, wait_ready
+from archon_services.local_mesh.state import Condition, ProcessState
 
 _LOOK = 0.02
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from tests.support.require import require
+from tests.fixtures.require import require
 from tests.unit.deploy.manifests import BASE, ROOT, validate
 
 README = ROOT / "deploy" / "README.md"

@@ -11,12 +11,12 @@ import yaml
 from archon.agent import AgentSettings
 from archon.agent.server import ACK_GRACE, DRAIN_GRACE
 from archon_services.agents.settings import AgentServiceSettings
+from archon_services.common.settings import ServiceSettings, load
+from archon_services.local_mesh import ROLES
 from archon_services.memory.app import MemorySettings
-from archon_services.mesh_up import ROLES
 from archon_services.orchestrator.settings import OrchestratorSettings
 from archon_services.registry.app import RegistrySettings
-from archon_services.registry.etcd import members
-from archon_services.settings import ServiceSettings, load
+from archon_services.registry.store.etcd_client import members
 from tests.unit.deploy import manifests as base
 from tests.unit.deploy.manifests import BASE, Invalid, Manifest, container, environment, name_of, pod, validate
 

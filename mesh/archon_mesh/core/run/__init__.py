@@ -1,5 +1,6 @@
 """What a run is: events, state, and the two functions that decide."""
 
+from archon_mesh.core.run.decide.engine import decide
 from archon_mesh.core.run.effects import (
     Adopt,
     Alarm,
@@ -12,7 +13,6 @@ from archon_mesh.core.run.effects import (
     open_effects,
     places,
 )
-from archon_mesh.core.run.engine import decide
 from archon_mesh.core.run.events import Event
 from archon_mesh.core.run.inputs import Input
 from archon_mesh.core.run.state import RunState, fold

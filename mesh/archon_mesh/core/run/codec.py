@@ -11,7 +11,7 @@ from dataclasses import fields
 from typing import Any
 
 from archon_mesh.core.run import inputs as inp
-from archon_mesh.core.run.common import Amount, Budget, Edge, Failure, Outside, Submission, Target, TaskState, Want
+from archon_mesh.core.run.types import Amount, Budget, Edge, Failure, Outside, Submission, Target, TaskState, Want
 
 VERSION = 2
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from archon_mesh.core.run.common import Submission, Want
 from archon_mesh.core.run.state import RunState
 from archon_mesh.core.run.task import Task
+from archon_mesh.core.run.types import Submission, Want
 
 CANCEL_GRACE = 5.0
 """Seconds that attempts get to end after a run was cancelled; then the run ends without them."""

@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from archon_mesh.core.run import applied, pausing
 from archon_mesh.core.run import events as ev
-from archon_mesh.core.run.common import NO_LIMIT, NOTHING, Amount, Failure, Submission, TaskState
-from archon_mesh.core.run.recovery import CONVERSATION_MOVED
+from archon_mesh.core.run.decide import human_input as pausing
+from archon_mesh.core.run.decide.recovery import CONVERSATION_MOVED
+from archon_mesh.core.run.fold import attempt as applied
 from archon_mesh.core.run.task import Task
+from archon_mesh.core.run.types import NO_LIMIT, NOTHING, Amount, Failure, Submission, TaskState
 
 
 @dataclass(slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from archon_mesh.core.run.common import NO_LIMIT, NOTHING, Amount, Budget, Failure, Given, Payload, TaskState
+from archon_mesh.core.run.types import NO_LIMIT, NOTHING, Amount, Budget, Failure, Given, Payload, TaskState
 
 
 @dataclass(slots=True)

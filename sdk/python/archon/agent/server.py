@@ -22,12 +22,12 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Final, TypeVar
 
-from archon.agent.held import Handler, HeldTask
-from archon.agent.refusals import draining, no_capacity, replaced
+from archon.agent.attempt import Handler, HeldTask
+from archon.agent.attempt_table import TaskTable
+from archon.agent.rejections import draining, no_capacity, replaced
 from archon.agent.servicer import SERVICE, AgentServicer
 from archon.agent.session import AgentSession
 from archon.agent.settings import AgentSettings
-from archon.agent.table import TaskTable
 from archon.api.agent.v1 import agent_service_pb2_grpc
 from archon.errors import ArchonError, FailedPrecondition, Unavailable
 from archon.registry import Capability, DependsOn, Registration, RegistryClient, Tool

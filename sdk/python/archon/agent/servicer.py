@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Final
 
-from archon.agent.direct import run_task
+from archon.agent.run_task import run_task
 from archon.agent.session import PROTOCOL
 from archon.api.agent.v1 import agent_service_pb2, agent_service_pb2_grpc
 from archon.errors import ResourceExhausted

@@ -11,9 +11,9 @@ from google.protobuf.message import DecodeError
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 from archon import status
-from archon.agent.held import HeldTask
-from archon.agent.refusals import Ending, invalid, unknown
-from archon.agent.table import TaskTable
+from archon.agent.attempt import HeldTask
+from archon.agent.attempt_table import TaskTable
+from archon.agent.rejections import Ending, invalid, unknown
 from archon.api.agent.v1 import agent_service_pb2, session_pb2
 from archon.api.common.v1 import common_pb2
 from archon.channel import MAX_CHECKED_BYTES

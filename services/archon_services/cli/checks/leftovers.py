@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from archon_services.cli.checks.finding import Finding, ok, problem, warning
-from archon_services.mesh_up import Home, read_state
-from archon_services.mesh_up.state import birth_of
+from archon_services.local_mesh import Home, read_state
+from archon_services.local_mesh.state import birth_of
 
 _TIDY = "`archon down` tidies up; so does the next `archon up`."
 

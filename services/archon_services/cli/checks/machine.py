@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Final
 
 from archon_services.cli.checks.finding import Finding, ok, problem, warning
-from archon_services.mesh_up import Home, MeshState
-from archon_services.mesh_up.ports import is_free
+from archon_services.local_mesh import Home, MeshState
+from archon_services.local_mesh.ports import is_free
 
 USUAL_PORTS: Final[Mapping[str, int]] = {"orchestrator": 7100, "registry": 7101, "memory": 7102}
 _RETURNING: Final = (3, 35, 0)  # the first SQLite with RETURNING

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from archon_services.cli.checks.finding import Finding, ok, problem, warning
-from archon_services.mesh_up import Home, MeshState, ProcessState
-from archon_services.mesh_up.probe import Probe
+from archon_services.local_mesh import Home, MeshState, ProcessState
+from archon_services.local_mesh.probe import Probe
 
 if TYPE_CHECKING:
     from archon.registry import Registration

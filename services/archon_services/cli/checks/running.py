@@ -12,8 +12,8 @@ from typing import Final
 
 from archon_services.cli.checks.finding import Finding, ok, warning
 from archon_services.cli.checks.packages import DISTRIBUTION
-from archon_services.mesh_up import MeshState, ProcessState
-from archon_services.mesh_up.state import birth_of
+from archon_services.local_mesh import MeshState, ProcessState
+from archon_services.local_mesh.state import birth_of
 
 _PACKAGES: Final = ("archon", "archon_mesh", "archon_services")
 _AGAIN: Final = "`archon down`, then `archon up`: data stays."

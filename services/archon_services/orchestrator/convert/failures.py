@@ -5,7 +5,7 @@ from __future__ import annotations
 from archon.api.common.v1 import failure_pb2
 from archon.errors import ArchonError
 from archon.status import error_class, from_failure, to_failure
-from archon_mesh.core.run.common import Failure
+from archon_mesh.core.run.types import Failure
 
 
 def failure_to_proto(failure: Failure) -> failure_pb2.Failure:

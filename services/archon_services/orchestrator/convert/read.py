@@ -12,7 +12,7 @@ from archon.api.common.v1 import common_pb2, failure_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.errors import DataLoss
 from archon_mesh.core.run import events as ev
-from archon_mesh.core.run.common import (
+from archon_mesh.core.run.types import (
     Amount,
     Budget,
     Edge,

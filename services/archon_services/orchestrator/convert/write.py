@@ -16,7 +16,7 @@ from archon.api.agent.v1 import agent_pb2
 from archon.api.common.v1 import common_pb2, failure_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon_mesh.core.run import events as ev
-from archon_mesh.core.run.common import NO_LIMIT, Amount, TaskState
+from archon_mesh.core.run.types import NO_LIMIT, Amount, TaskState
 from archon_services.orchestrator.convert.failures import failure_to_proto
 
 STRATEGIES = {"pipeline": run_pb2.STRATEGY_PIPELINE, "agent": run_pb2.STRATEGY_AGENT, "plan": run_pb2.STRATEGY_PLAN}

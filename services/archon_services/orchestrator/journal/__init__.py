@@ -1,6 +1,6 @@
 """The journal: what happened in every run, durable before anything is done about it."""
 
-from archon_services.orchestrator.journal.memory import MemoryJournal
+from archon_services.orchestrator.journal.memory.journal import MemoryJournal
 from archon_services.orchestrator.journal.owners import CommandRow, OwnerRow
 from archon_services.orchestrator.journal.port import Journal
 from archon_services.orchestrator.journal.rows import (
@@ -12,7 +12,7 @@ from archon_services.orchestrator.journal.rows import (
     RecordRow,
     RunRow,
 )
-from archon_services.orchestrator.journal.turns import Conversation, Turn
+from archon_services.orchestrator.journal.session_history import Conversation, Turn
 
 __all__ = [
     "Append",

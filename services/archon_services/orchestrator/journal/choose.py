@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from archon.errors import InvalidArgument
-from archon_services.orchestrator.journal.memory import MemoryJournal
+from archon_services.orchestrator.journal.memory.journal import MemoryJournal
 from archon_services.orchestrator.journal.port import Journal
 from archon_services.postgres.dsn import is_dsn
 
@@ -24,6 +24,6 @@ def open_journal(journal: str, sync: Literal["full", "normal"] = "full") -> Jour
         raise InvalidArgument(
             "a journal is 'memory', a file, or the address of a PostgreSQL database (postgresql://...)"
         )
-    from archon_services.orchestrator.journal.sqlite import SqliteJournal
+    from archon_services.orchestrator.journal.sqlite.journal import SqliteJournal
 
     return SqliteJournal(Path(journal), sync=sync)

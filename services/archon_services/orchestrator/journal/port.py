@@ -11,7 +11,7 @@ from typing import Protocol
 
 from archon_services.orchestrator.journal.owners import Owners
 from archon_services.orchestrator.journal.rows import Append, NewRun, OutboxRow, Outcome, RunRow
-from archon_services.orchestrator.journal.turns import Conversation
+from archon_services.orchestrator.journal.session_history import Conversation
 
 
 class Journal(Owners, Protocol):

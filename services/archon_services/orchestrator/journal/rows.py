@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from archon_services.orchestrator.journal.turns import Turn
+from archon_services.orchestrator.journal.session_history import Turn
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,12 +14,20 @@ from archon.channel import MAX_CHECKED_BYTES
 from archon.errors import ArchonError, FrameTooLarge, SequenceGap, Unavailable, UnknownFrame
 from archon.frames import Verdict, check_size
 from archon_mesh.core.run import inputs as inp
-from archon_mesh.core.run.common import TaskState
+from archon_mesh.core.run.types import TaskState
 from archon_services.orchestrator.convert.failures import failure_from_error, failure_from_proto
 from archon_services.orchestrator.convert.write import stamp
 from archon_services.orchestrator.ports import Delivery, Inbox, Standing
-from archon_services.orchestrator.sessions.binding import Binding, FrameReceipt, Key, LossReceipt, StopReceipt, key_of
-from archon_services.orchestrator.sessions.reading import (
+from archon_services.orchestrator.sessions.attempt_channel import (
+    Binding,
+    FrameReceipt,
+    Key,
+    LossReceipt,
+    StopReceipt,
+    key_of,
+)
+from archon_services.orchestrator.sessions.credit_window import Slots
+from archon_services.orchestrator.sessions.inbound import (
     Resolve,
     asked_input,
     budget_input,
@@ -28,7 +36,6 @@ from archon_services.orchestrator.sessions.reading import (
     needless_input,
     result_input,
 )
-from archon_services.orchestrator.sessions.slots import Slots
 
 _log = logging.getLogger(__name__)
 

@@ -14,12 +14,12 @@ from archon.api.common.v1 import common_pb2
 from archon.errors import Unavailable
 from archon.registry import Registration
 from archon_mesh.core.run import inputs as inp
-from archon_mesh.core.run.common import Failure, Want
-from archon_services.orchestrator.matching import fits
+from archon_mesh.core.run.types import Failure, Want
 from archon_services.orchestrator.ports import Delivery, Inbox, Standing
-from archon_services.orchestrator.sessions.binding import Key, key_of
+from archon_services.orchestrator.sessions.attempt_channel import Key, key_of
+from archon_services.orchestrator.sessions.matching import fits
+from archon_services.orchestrator.sessions.pending_adoptions import Adoption, Unclaimed
 from archon_services.orchestrator.sessions.session import Limits, Session
-from archon_services.orchestrator.sessions.unclaimed import Adoption, Unclaimed
 
 MAX_DEPARTED: Final = 1_000
 

@@ -16,10 +16,10 @@ from archon.api.common.v1 import common_pb2
 from archon.errors import ArchonError, UnknownFrame, WrongInstance
 from archon.registry import Registration
 from archon_services.orchestrator.ports import Inbox, Standing
+from archon_services.orchestrator.sessions.attempt_channel import Key
 from archon_services.orchestrator.sessions.attempts import Attempts
-from archon_services.orchestrator.sessions.binding import Key
-from archon_services.orchestrator.sessions.reading import Resolve
-from archon_services.orchestrator.sessions.slots import Slots
+from archon_services.orchestrator.sessions.credit_window import Slots
+from archon_services.orchestrator.sessions.inbound import Resolve
 from archon_services.orchestrator.sessions.stream import Limits, Silent, Stream
 
 __all__ = ["Limits", "Session"]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from archon.errors import AlreadyExists, ArchonError, RequestIdReused, Unavailable
-from archon_services.orchestrator.journal.memory import same_request
+from archon_services.orchestrator.journal.memory.journal import same_request
 from archon_services.orchestrator.journal.postgres.append import children, children_sql, columns
 from archon_services.orchestrator.journal.rows import Append, NewRun
 from archon_services.postgres.connections import Connection

@@ -13,13 +13,13 @@ from archon_services.orchestrator.journal.postgres.create import Creation, send_
 from archon_services.orchestrator.journal.postgres.owners import COMMANDS, PostgresOwners
 from archon_services.orchestrator.journal.postgres.schema import SCHEMA
 from archon_services.orchestrator.journal.rows import Append, NewRun, OutboxRow, Outcome, RunRow
-from archon_services.orchestrator.journal.turns import Conversation, conversation_of
+from archon_services.orchestrator.journal.session_history import Conversation, conversation_of
+from archon_services.postgres.compile import rendered
 from archon_services.postgres.connections import Connections, dial
 from archon_services.postgres.dsn import parse_dsn
-from archon_services.postgres.lane import Lane
-from archon_services.postgres.listening import Listener
+from archon_services.postgres.group_commit import Lane
+from archon_services.postgres.listener import Listener
 from archon_services.postgres.migrations import migrate
-from archon_services.postgres.rendering import rendered
 
 _log = logging.getLogger(__name__)
 

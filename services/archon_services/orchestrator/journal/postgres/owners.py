@@ -8,7 +8,7 @@ from typing import Final
 from archon_services.orchestrator.journal.owners import CommandRow, OwnerRow
 from archon_services.orchestrator.journal.postgres.statements import run_row
 from archon_services.orchestrator.journal.rows import RunRow
-from archon_services.orchestrator.journal.schema import RUN_COLUMNS
+from archon_services.orchestrator.journal.sqlite.schema import RUN_COLUMNS
 from archon_services.postgres.connections import Connections
 
 NOW: Final = "SELECT extract(epoch FROM clock_timestamp())::float8"

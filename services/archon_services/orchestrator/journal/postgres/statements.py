@@ -10,8 +10,8 @@ from sqlalchemy.dialects.postgresql import ARRAY
 
 from archon_services.orchestrator.journal.postgres.schema import records, runs
 from archon_services.orchestrator.journal.rows import OutboxRow, Publication, RunRow
-from archon_services.orchestrator.journal.schema import RUN_COLUMNS
-from archon_services.orchestrator.journal.turns import HISTORY_BYTES, HISTORY_TURNS
+from archon_services.orchestrator.journal.session_history import HISTORY_BYTES, HISTORY_TURNS
+from archon_services.orchestrator.journal.sqlite.schema import RUN_COLUMNS
 
 REQUEST: Final = "SELECT payload_hash, run_id FROM archon_journal.requests WHERE tenant = $1 AND request_id = $2"
 EVENTS: Final = "SELECT data FROM archon_journal.events WHERE run_id = $1 AND seq > $2 ORDER BY seq LIMIT $3"

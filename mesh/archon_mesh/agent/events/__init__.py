@@ -1,0 +1,1 @@
+"""Events of an agent run, as front ends see them."""

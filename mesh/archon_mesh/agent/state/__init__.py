@@ -1,0 +1,1 @@
+"""State of an agent run: ids, phase, message history, global storage."""

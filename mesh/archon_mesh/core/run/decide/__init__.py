@@ -1,0 +1,1 @@
+"""Decisions: from an input and the state of a run to events."""

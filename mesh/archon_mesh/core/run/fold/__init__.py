@@ -1,0 +1,1 @@
+"""Folding: from an event to the next state of a run."""

@@ -1,0 +1,74 @@
+"""`archon prompts`: exactly what each model was sent."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from archon_services.cli.target.mesh import JsonOption, OrchestratorOption, find_orchestrator, reaching
+from archon_services.cli.target.run import RunArgument, find_run
+
+if TYPE_CHECKING:
+    from archon.api.orchestrator.v1.run_pb2 import RunRecord
+
+
+def prompts(
+    run: RunArgument,
+    role: Annotated[str, typer.Option(metavar="ROLE", help="Only what this role's model was sent.")] = "",
+    as_json: JsonOption = False,
+    orchestrator: OrchestratorOption = "",
+) -> None:
+    """Show exactly what each model was sent in a run."""
+    from archon_services.cli.render.output import print_json
+
+    found = asyncio.run(_records(find_orchestrator(orchestrator), run, role))
+    if as_json:
+        print_json([_as_json(record) for record in found])
+        return
+    if not found:
+        print(f"No call of a model {f'by {role} ' if role else ''}is recorded for this run.")
+    for record in found:
+        _print(record)
+
+
+async def _records(orchestrator: str, run: str, role: str) -> list[RunRecord]:
+    from archon.client import Client
+
+    with reaching("orchestrator", orchestrator):
+        async with Client(orchestrator) as client:
+            run_id = await find_run(client, run)
+            return [record async for record in client.records(run_id, role=role) if record.kind == "model"]
+
+
+def _as_json(record: RunRecord) -> dict[str, Any]:
+    return {
+        "run_id": record.task.run_id,
+        "task_id": record.task.task_id,
+        "attempt": record.task.attempt,
+        "role": record.role,
+        "ordinal": record.ordinal,
+        "model": record.target,
+        "seconds": record.duration.ToNanoseconds() / 1e9,
+        "input_tokens": record.usage.input_tokens,
+        "output_tokens": record.usage.output_tokens,
+        "estimated": record.usage.estimated,
+        "request": json.loads(record.request_json or "null"),
+        "response": json.loads(record.response_json or "null"),
+    }
+
+
+def _print(record: RunRecord) -> None:
+    from rich.text import Text
+
+    from archon_services.cli.render.output import console, harmless, is_terminal
+    from archon_services.cli.render.prompts_view import record_lines
+
+    out = console() if is_terminal() else None
+    for text, style in record_lines(record):
+        if out is None:
+            print(text)
+        else:
+            out.print(Text(harmless(text), style=style), soft_wrap=True)

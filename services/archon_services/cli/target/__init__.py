@@ -1,0 +1,1 @@
+"""The mesh and the run that a command is about."""

@@ -1,0 +1,1 @@
+"""The MemoryGraphService and the WorkingMemoryService on the wire."""

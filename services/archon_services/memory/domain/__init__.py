@@ -1,0 +1,1 @@
+"""Rules of the shared memory: publishing, scopes, working memory. Pure."""

@@ -1,0 +1,1 @@
+"""The OrchestratorService: requests are validated, run and answered here."""

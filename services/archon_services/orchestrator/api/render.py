@@ -1,0 +1,129 @@
+"""A run as callers see it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from archon.api.agent.v1 import agent_pb2
+from archon.api.common.v1 import common_pb2
+from archon.api.orchestrator.v1 import run_pb2
+from archon_mesh.core.run import RunState, Task
+from archon_mesh.core.run.effects import want_of
+from archon_mesh.core.run.types import TaskState
+from archon_services.orchestrator.convert import failure_to_proto
+from archon_services.orchestrator.convert.write import STRATEGIES, stamp, state_to_proto
+from archon_services.orchestrator.journal import RunRow
+
+MAX_COUNT: Final = 2**53 - 1
+"""The largest integer that every language of the contract has."""
+
+_COUNTS: Final = ("input_tokens", "output_tokens", "model_calls", "tool_calls", "cost_micro_usd")
+
+
+def run_to_proto(run: RunState) -> run_pb2.Run:
+    """With tasks and answers."""
+    said = run.submission
+    assert said is not None
+    out = run_pb2.Run(
+        run_id=said.run_id,
+        tenant=said.tenant,
+        session_id=said.session_id,
+        strategy=STRATEGIES[said.strategy],
+        state=state_to_proto(run.state),
+        last_seq=run.last_seq,
+    )
+    if isinstance(said.goal, run_pb2.Submitted):
+        out.goal.MergeFrom(said.goal.goal)
+        out.metadata.update(said.goal.metadata)
+    for edge in said.edges:
+        out.edges.add(upstream=edge.upstream, downstream=edge.downstream, policy=edge.policy)
+    stamp(out.create_time, run.create_time)
+    if run.ended:
+        stamp(out.end_time, run.end_time)
+        if run.failure is not None:
+            out.failure.CopyFrom(failure_to_proto(run.failure))
+    out.paused = run.paused
+    for task in run.tasks.values():
+        out.tasks.append(_task(run, task))
+        asking = task.questions[-1] if task.question and not run.ended else None
+        if isinstance(asking, agent_pb2.TaskResult):
+            asked = asking.input_request
+            out.questions.add(
+                input_id=task.question,
+                task_id=task.task_id,
+                role=task.role,
+                prompt=asked.prompt,
+                schema_json=asked.schema_json,
+            )
+        if isinstance(task.payload, agent_pb2.TaskResult):
+            _add(out.usage, task.payload.usage)
+            if task.result_seq in run.answer_seqs:
+                out.answers.add(role=task.role, parts=task.payload.output)
+    return out
+
+
+def _task(run: RunState, task: Task) -> run_pb2.Task:
+    out = run_pb2.Task(
+        task_id=task.task_id,
+        role=task.role,
+        state=state_to_proto(task.state),
+        attempt=task.attempt,
+        instance_id=task.instance_id,
+        result_seq=task.result_seq,
+        memory_version=task.memory_version,
+        waiting_for=_waiting_for(run, task),
+    )
+    if task.start_time:
+        stamp(out.start_time, task.start_time)
+    if task.end_time:
+        stamp(out.end_time, task.end_time)
+    out.parent_task_id = task.parent
+    for said in (*task.questions, *task.failures, task.payload):
+        if isinstance(said, agent_pb2.TaskResult):
+            _add(out.usage, said.usage)
+    if task.failure is not None:
+        out.failure.CopyFrom(failure_to_proto(task.failure))
+    return out
+
+
+def _waiting_for(run: RunState, task: Task) -> str:
+    if task.ended or run.ended:
+        return ""
+    if task.question:
+        return "a person's answer"
+    if run.paused and run.ready(task, paused=False):
+        return "the run to be resumed"
+    if task.live:
+        open_ones = [run.tasks[one.child] for one in task.delegations.values() if one.child and not one.cancelled]
+        roles = sorted({child.role for child in open_ones if not child.answered})
+        return f"the answer of {', '.join(roles)}" if roles else ""
+    for name in task.predecessors:
+        if run.tasks[name].state is not TaskState.COMPLETED:
+            return f"the answer of {run.tasks[name].role}"
+    assert run.submission is not None
+    want = want_of(run.submission, task)
+    having = f" that has {want.capability}" if want.capability else ""
+    version = f" {want.version}" if want.version else ""
+    return f"an instance of {task.role}{version}{having} with room"
+
+
+def _add(total: common_pb2.Usage, usage: common_pb2.Usage) -> None:
+    """Counts are the agents' own: whatever they say, the sum stays within what a field holds."""
+    for name in _COUNTS:
+        setattr(total, name, min(MAX_COUNT, getattr(total, name) + max(0, getattr(usage, name))))
+    total.estimated |= usage.estimated
+
+
+def row_to_proto(row: RunRow) -> run_pb2.Run:
+    """As a list has it: without tasks and answers."""
+    out = run_pb2.Run(
+        run_id=row.run_id,
+        tenant=row.tenant,
+        session_id=row.session_id,
+        state=state_to_proto(TaskState(row.state)),
+        last_seq=row.last_seq,
+    )
+    stamp(out.create_time, row.created_at)
+    if row.ended_at:
+        stamp(out.end_time, row.ended_at)
+    return out

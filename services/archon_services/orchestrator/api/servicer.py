@@ -1,0 +1,108 @@
+"""The wire of the orchestrator: decode, call, encode."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from typing import Any
+
+from archon import context as call
+from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
+from archon.api.orchestrator.v1 import orchestrator_service_pb2_grpc, run_pb2
+from archon_services.common.paging import make_token, page_size, read_token
+from archon_services.orchestrator.api.commands import Commands
+from archon_services.orchestrator.api.converse_stream import Conversation
+from archon_services.orchestrator.api.render import row_to_proto
+from archon_services.orchestrator.api.run_size import bounded
+from archon_services.orchestrator.convert import from_journal
+from archon_services.orchestrator.convert.read import seconds_of
+from archon_services.orchestrator.journal import Journal
+from archon_services.orchestrator.watch.forward import RELAYED
+
+SERVICE = "archon.api.orchestrator.v1.OrchestratorService"
+MAX_RECORD_PAGE_BYTES = 3 * 1024 * 1024
+
+
+def _not_served(self: object, request: Any, context: Any) -> Any:
+    raise NotImplementedError
+
+
+class OrchestratorServicer(orchestrator_service_pb2_grpc.OrchestratorServiceServicer):
+    """What is not served answers UNIMPLEMENTED."""
+
+    def __init__(self, commands: Commands, journal: Journal) -> None:
+        self._commands = commands
+        self._journal = journal
+
+    async def SubmitRun(self, request: pb.SubmitRunRequest, context: Any) -> pb.SubmitRunResponse:
+        run_id, created = await self._commands.submit(request)
+        if request.HasField("wait"):
+            await self._commands.wait(run_id, seconds_of(request.wait))
+        return pb.SubmitRunResponse(run=bounded(await self._commands.run(run_id)), repeated_before=not created)
+
+    async def GetRun(self, request: pb.GetRunRequest, context: Any) -> pb.GetRunResponse:
+        return pb.GetRunResponse(run=bounded(await self._commands.run(request.run_id)))
+
+    async def WatchRun(self, request: pb.WatchRunRequest, context: Any) -> AsyncIterator[pb.WatchRunResponse]:
+        relayed = RELAYED in (context.invocation_metadata() or ())
+        async with aclosing(self._commands.watch(request, relayed=relayed)) as batches:
+            async for events in batches:
+                yield pb.WatchRunResponse(events=events)
+
+    async def ListRuns(self, request: pb.ListRunsRequest, context: Any) -> pb.ListRunsResponse:
+        filters = (request.session_id, tuple(request.states))
+        position = read_token(request.page_token, "runs", *filters)
+        size = page_size(request.page_size)
+        rows = await self._journal.runs(
+            tenant=call.current().tenant,
+            session_id=request.session_id,
+            states=request.states,
+            before=(position[0], position[1]) if position else None,
+            limit=size + 1,
+        )
+        page, more = rows[:size], len(rows) > size
+        token = make_token([page[-1].created_at, page[-1].run_id], "runs", *filters) if more else ""
+        return pb.ListRunsResponse(runs=[row_to_proto(row) for row in page], next_page_token=token)
+
+    async def ListRunRecords(self, request: pb.ListRunRecordsRequest, context: Any) -> pb.ListRunRecordsResponse:
+        await self._commands.row(request.run_id)
+        filters = (request.run_id, request.role)
+        after = read_token(request.page_token, "records", *filters) or 0
+        size = page_size(request.page_size)
+        rows = await self._journal.records(request.run_id, role=request.role, after=after, limit=size + 1)
+        out, total = pb.ListRunRecordsResponse(), 0
+        for ordinal, data in rows[:size]:
+            total += len(data)
+            if out.records and total > MAX_RECORD_PAGE_BYTES:
+                break
+            record = from_journal(run_pb2.RunRecord, data, request.run_id)
+            record.ordinal = ordinal
+            out.records.append(record)
+        if len(out.records) < len(rows):
+            out.next_page_token = make_token(out.records[-1].ordinal, "records", *filters)
+        return out
+
+    async def CancelRun(self, request: pb.CancelRunRequest, context: Any) -> pb.CancelRunResponse:
+        await self._commands.orders.cancel(await self._commands.row(request.run_id), request.reason)
+        return pb.CancelRunResponse(run=bounded(await self._commands.run(request.run_id)))
+
+    async def Converse(
+        self, request_iterator: AsyncIterator[pb.ConverseRequest], context: Any
+    ) -> AsyncIterator[pb.ConverseResponse]:
+        async with Conversation(self._commands, request_iterator) as conversation:
+            while response := await conversation.next():
+                yield response
+
+    async def Respond(self, request: pb.RespondRequest, context: Any) -> pb.RespondResponse:
+        await self._commands.orders.respond(await self._commands.row(request.run_id), request)
+        return pb.RespondResponse(run=bounded(await self._commands.run(request.run_id)))
+
+    async def PauseRun(self, request: pb.PauseRunRequest, context: Any) -> pb.PauseRunResponse:
+        await self._commands.orders.pause(await self._commands.row(request.run_id))
+        return pb.PauseRunResponse(run=bounded(await self._commands.run(request.run_id)))
+
+    async def ResumeRun(self, request: pb.ResumeRunRequest, context: Any) -> pb.ResumeRunResponse:
+        await self._commands.orders.resume(await self._commands.row(request.run_id))
+        return pb.ResumeRunResponse(run=bounded(await self._commands.run(request.run_id)))
+
+    PlanRun = EditPlan = ForkRun = RateRun = _not_served

@@ -1,0 +1,1 @@
+"""Ownership of runs: leases, takeover, forwarded commands."""

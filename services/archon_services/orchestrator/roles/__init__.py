@@ -1,0 +1,1 @@
+"""Roles and instances, as the registry reports them."""

@@ -1,0 +1,1 @@
+"""Shared memory: publishing answers from the outbox, recalling what a session knows."""

@@ -1,0 +1,1 @@
+"""Watches: fan-out of events to watchers, and forwarding between replicas."""

@@ -1,0 +1,97 @@
+"""Watches of runs that another replica owns: its events are passed on, and what it can't say comes from the journal."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Final, Protocol, cast
+
+from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
+from archon.api.orchestrator.v1 import orchestrator_service_pb2_grpc
+from archon.channel import connect
+from archon.errors import ArchonError
+from archon.interceptors import translated
+from archon_services.orchestrator.journal import Journal
+from archon_services.orchestrator.runs.manager import Runs
+
+_log = logging.getLogger(__name__)
+
+LOOK: Final = 0.25
+"""Seconds between two looks into the journal while the owner says nothing."""
+
+RELAYED: Final = ("archon-relayed", "1")
+"""On a watch that a replica passes on: who gets it and isn't the owner either passes it on no further."""
+
+
+class Owner(Protocol):
+    """Who knows where an incarnation is reached."""
+
+    def address_of(self, owner: str) -> str: ...
+
+
+class Relays:
+    """One per run that somebody here watches and somebody else owns, however many watch it."""
+
+    def __init__(self, journal: Journal, runs: Runs, owners: Owner) -> None:
+        self._journal = journal
+        self._runs = runs
+        self._owners = owners
+        self._followers: Counter[str] = Counter()
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+
+    @asynccontextmanager
+    async def following(self, run_id: str, *, relayed: bool) -> AsyncIterator[None]:
+        """As long as the block lasts the run's watchers here hear of it, whoever owns it. `relayed`: from another
+        replica, which looks into the journal itself."""
+        if relayed or not self._journal.shared:
+            yield
+            return
+        self._followers[run_id] += 1
+        if run_id not in self._tasks:
+            self._tasks[run_id] = asyncio.create_task(self._relay(run_id), name=f"relay-{run_id}")
+        try:
+            yield
+        finally:
+            self._followers[run_id] -= 1
+            if not self._followers[run_id]:
+                del self._followers[run_id]
+                await self._end(self._tasks.pop(run_id))
+
+    async def close(self) -> None:
+        """Idempotent."""
+        tasks, self._tasks = list(self._tasks.values()), {}
+        for task in tasks:
+            await self._end(task)
+
+    async def _end(self, task: asyncio.Task[None]) -> None:
+        task.cancel()
+        await asyncio.wait([task], timeout=1.0)
+
+    async def _relay(self, run_id: str) -> None:
+        while True:
+            try:
+                if not self._runs.holds(run_id):
+                    await self._from_owner(run_id)
+            except ArchonError as error:
+                _log.debug("the owner of run %s can't be followed: %s", run_id, error)
+            if not self._runs.holds(run_id):
+                self._runs.watchers.refresh(run_id)
+            await asyncio.sleep(LOOK)
+
+    async def _from_owner(self, run_id: str) -> None:
+        """Until it has no more to say."""
+        row = await self._journal.run(run_id)
+        address = self._owners.address_of(row.owner) if row is not None and not row.ended_at else ""
+        if row is None or not address:
+            return
+        async with connect(address) as channel:
+            stub = orchestrator_service_pb2_grpc.OrchestratorServiceStub(channel)
+            request = pb.WatchRunRequest(run_id=run_id, after_seq=row.last_seq)
+            call = stub.WatchRun(request, metadata=(RELAYED,))
+            known = row.last_seq
+            async for message in cast(AsyncIterator[pb.WatchRunResponse], translated(call)):
+                self._runs.watchers.publish(run_id, list(message.events), known)
+                known = max([known, *(event.seq for event in message.events)])

@@ -1,0 +1,1 @@
+"""The RegistryService on the wire."""

@@ -1,0 +1,1 @@
+"""The state of the registry and its graph of roles. Pure."""

@@ -1,0 +1,1 @@
+"""Stores of the registry: etcd, and memory for tests."""

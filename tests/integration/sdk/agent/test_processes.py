@@ -1,0 +1,158 @@
+"""Roles as processes of their own: told by flags and environment, ended by signals."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from archon.testing import FakeOrchestrator
+from tests.fixtures.openai_server import Answer, OpenAIServer, chunk
+
+DESIGNER = ["-m", "archon_services.agents", "designer"]
+
+# A role of a user's own, by the environment alone.
+OWN_ROLE = """
+import sys
+from archon_mesh.node import Role, serve
+sys.exit(serve(Role("poet", "You are a poet.")))
+"""
+
+# A handler that takes no cancellation, with no time to drain.
+STUBBORN = """
+import asyncio, sys
+import archon.agent.server as server
+from archon.agent import AgentServer
+server.AgentServer.stop.__defaults__ = (0.1,)
+agent = AgentServer("stubborn")
+@agent.task
+async def work(task):
+    task.write("begun")
+    while True:
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            pass
+sys.exit(agent.run())
+"""
+
+
+@asynccontextmanager
+async def process(
+    arguments: list[str], ready_file: Path, **environment: str
+) -> AsyncIterator[tuple[asyncio.subprocess.Process, str]]:
+    """A process and the address that it serves on."""
+    inherited = {key: value for key, value in os.environ.items() if not key.startswith(("ARCHON_", "OPENAI_"))}
+    child = await asyncio.create_subprocess_exec(
+        sys.executable,
+        *arguments,
+        env={**inherited, "ARCHON_READY_FILE": str(ready_file), **environment},
+        stderr=asyncio.subprocess.PIPE,
+    )
+    try:
+        async with asyncio.timeout(15.0):
+            while not (address := _content(ready_file)):
+                assert child.returncode is None, (await _errors(child)).decode()
+                await asyncio.sleep(0.02)
+        yield child, address
+    finally:
+        if child.returncode is None:
+            child.kill()
+        await child.wait()
+
+
+def _content(file: Path) -> str:
+    return file.read_text() if file.exists() else ""
+
+
+async def _errors(child: asyncio.subprocess.Process) -> bytes:
+    assert child.stderr is not None
+    return await child.stderr.read()
+
+
+async def exit_code(child: asyncio.subprocess.Process, seconds: float = 10.0) -> int:
+    async with asyncio.timeout(seconds):
+        return await child.wait()
+
+
+async def test_a_reference_role_runs_as_its_own_process_and_answers_from_its_context(tmp_path: Path) -> None:
+    arguments = [*DESIGNER, "--max-tasks", "3", "--depends-on", "requirements,critic"]
+    async with process(arguments, tmp_path / "ready", ARCHON_MAX_TASKS="9") as (child, address):
+        async with FakeOrchestrator(address) as peer:
+            assert (await peer.open()).max_tasks == 3  # the flag before the environment
+            ref = peer.ref("one")
+            requirements = "R1. It must export invoices as PDF."
+            await peer.send(peer.assignment(ref, "Build it.", context=[("requirements", requirements)]))
+            result = await peer.result(ref)
+            assert "C1. ExportInvoicesPDFService — covers R1" in result.output[0].text
+        child.send_signal(signal.SIGTERM)
+        assert await exit_code(child) == 0
+
+
+async def test_sigterm_drains_what_is_under_way_is_finished_and_delivered(tmp_path: Path) -> None:
+    async with OpenAIServer() as model:
+        model.script(Answer(events=[chunk({"content": "C1. Late"}), chunk(finish="stop")], delay=0.3))
+        arguments = [*DESIGNER, "--model", "openai/some"]
+        async with (
+            process(arguments, tmp_path / "ready", OPENAI_BASE_URL=model.url) as (child, address),
+            FakeOrchestrator(address) as peer,
+        ):
+            await peer.open()
+            ref = peer.ref("one")
+            await peer.assign(ref, "Build it.")
+            await asyncio.wait_for(model.arrived.wait(), 10.0)
+            child.send_signal(signal.SIGTERM)
+            await peer.receive("drain")
+            assert not any(frame.HasField("result") for frame in peer.frames)
+            assert (await peer.result(ref)).output[0].text == "C1. Late"
+            assert await peer.ended() is None
+            assert await exit_code(child) == 0
+
+
+async def test_a_role_of_ones_own_is_served_by_its_environment(tmp_path: Path) -> None:
+    async with process(["-c", OWN_ROLE], tmp_path / "ready", OPENAI_API_KEY="never used") as (child, address):
+        async with FakeOrchestrator(address) as peer:
+            await peer.open()
+            ref = peer.ref("one")
+            await peer.assign(ref, "a poem")
+            assert "Offline model" in (await peer.result(ref)).output[0].text
+        child.send_signal(signal.SIGINT)
+        assert await exit_code(child) == 0
+
+
+async def test_a_process_with_a_handler_that_takes_no_cancellation_ends_with_1(tmp_path: Path) -> None:
+    async with process(["-c", STUBBORN], tmp_path / "ready") as (child, address), FakeOrchestrator(address) as peer:
+        await peer.open()
+        await peer.assign(peer.ref("one"))
+        await peer.receive("progress")
+        child.send_signal(signal.SIGTERM)
+        assert await exit_code(child) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment", "code", "said"),
+    [
+        ([*DESIGNER, "--port", "many"], {}, 2, b"flag --port is 'many'"),
+        (DESIGNER, {"ARCHON_MODEL": "crystal-ball"}, 1, b"There is no model 'crystal-ball'"),
+        (DESIGNER, {"ARCHON_MODEL": "openai/gpt-4o-mini"}, 1, b"OpenAI needs a key"),
+        (["-c", OWN_ROLE], {"ARCHON_PORT": "many"}, 2, b"ARCHON_PORT is 'many'"),
+        (["-c", OWN_ROLE], {"ARCHON_MODEL": "crystal-ball"}, 2, b"There is no model 'crystal-ball'"),
+    ],
+)
+async def test_a_process_that_cannot_start_says_why_and_exits(
+    arguments: list[str], environment: dict[str, str], code: int, said: bytes
+) -> None:
+    inherited = {key: value for key, value in os.environ.items() if not key.startswith(("ARCHON_", "OPENAI_"))}
+    child = await asyncio.create_subprocess_exec(
+        sys.executable, *arguments, env={**inherited, **environment}, stderr=asyncio.subprocess.PIPE
+    )
+    async with asyncio.timeout(15.0):
+        _, errors = await child.communicate()
+    assert (child.returncode, said in errors) == (code, True), errors.decode()
+    assert b"Traceback" not in errors

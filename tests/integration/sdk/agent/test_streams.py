@@ -1,0 +1,276 @@
+"""Tasks outlive the streams they came on: parking, adoption, credit over several orchestrators."""
+
+from __future__ import annotations
+
+import pytest
+
+from archon import errors, status
+from archon.agent import AgentServer, TaskContext
+from archon.api.agent.v1 import session_pb2
+from archon.api.common.v1 import common_pb2
+from archon.testing import FakeOrchestrator
+from tests.integration.sdk.agent.conftest import Dial, Gate, Serve, until
+
+
+async def echo(task: TaskContext) -> str:
+    return task.text
+
+
+async def begun_and_broken(agent: AgentServer, dial: Dial, gate: Gate, ref: common_pb2.TaskRef) -> None:
+    """A stream that assigned a task and broke."""
+    peer = await dial(agent)
+    await peer.assign(ref)
+    await gate.reached()
+    await peer.break_off()
+
+
+def reason(frame: session_pb2.AgentFrame) -> str:
+    return status.from_failure(frame.reject.failure).reason
+
+
+async def test_contract_rule_4_a_result_is_parked_while_there_is_no_stream_and_delivered_on_adoption(
+    serve: Serve, dial: Dial, gate: Gate
+) -> None:
+    agent = await serve(gate.handle)
+    ref = common_pb2.TaskRef(task_id="one", run_id="run-1", attempt=1, epoch=1)
+    await begun_and_broken(agent, dial, gate, ref)
+    gate.open.set()
+    peer = await dial(agent)
+    await peer.send(peer.adoption(ref))
+    assert (await peer.result(ref)).output[0].text == "done"
+    assert gate.calls == 1
+
+
+async def test_contract_rule_5_adoption_while_working_is_answered_by_adopted_and_then_the_result(
+    serve: Serve, dial: Dial, gate: Gate
+) -> None:
+    agent = await serve(gate.handle)
+    ref = common_pb2.TaskRef(task_id="one", run_id="run-1", attempt=1, epoch=1)
+    await begun_and_broken(agent, dial, gate, ref)
+    peer = await dial(agent, "orchestrator-2")
+    ref.epoch = 2  # a new owner's
+    await peer.send(peer.adoption(ref))
+    adopted = await peer.receive("adopted")
+    assert adopted.adopted.last_applied == 1
+    gate.open.set()
+    result = await peer.receive("result")
+    assert result.task == ref
+    assert (result.result.output[0].text, gate.calls) == ("done", 1)
+
+
+async def test_a_new_owner_that_counts_its_frames_from_1_can_cancel(serve: Serve, dial: Dial, gate: Gate) -> None:
+    agent = await serve(gate.handle)
+    ref = common_pb2.TaskRef(task_id="one", run_id="run-1", attempt=1, epoch=1)
+    await begun_and_broken(agent, dial, gate, ref)
+    peer = await dial(agent, "orchestrator-2")
+    ref.epoch = 2
+    await peer.send(peer.adoption(ref), peer.cancellation(ref))
+    assert (await peer.result(ref)).state == common_pb2.TASK_STATE_CANCELED
+
+
+async def test_contract_rule_5_adoption_of_a_task_that_is_not_held_is_rejected(serve: Serve, dial: Dial) -> None:
+    peer = await dial(await serve(echo))
+    held = peer.ref("one", attempt=2)
+    await peer.assign(held)
+    await peer.receive("result")
+    for unknown in (peer.ref("other"), peer.ref("one", attempt=1), peer.ref("one", attempt=3)):
+        await peer.send(peer.adoption(unknown))
+        rejected = await peer.receive("reject", unknown)
+        assert (reason(rejected), rejected.task) == ("NOT_HELD", unknown)
+
+
+async def test_a_task_sent_again_after_a_lost_ack_runs_once_and_gives_one_sequence(
+    serve: Serve, dial: Dial, gate: Gate
+) -> None:
+    peer = await dial(await serve(gate.handle))
+    ref = peer.ref("one")
+    frame = peer.assignment(ref, "x")
+    await peer.send(frame, frame)
+    await gate.reached()
+    await peer.send(frame)
+    gate.open.set()
+    first = await peer.receive("result")
+    await peer.send(peer.adoption(ref))
+    second = await peer.receive("result")
+    assert first.SerializeToString() == second.SerializeToString()
+    assert gate.calls == 1
+
+
+async def test_a_late_copy_of_an_assignment_whose_result_was_acked_is_not_executed_again(
+    serve: Serve, dial: Dial, gate: Gate
+) -> None:
+    agent = await serve(gate.handle)
+    peer = await dial(agent)
+    ref = peer.ref("one")
+    frame = peer.assignment(ref, "x")
+    gate.open.set()
+    await peer.send(frame)
+    await peer.receive("result")
+    await peer.send(peer.adoption(ref, last_applied=1))
+    await until(lambda: len(agent.tasks) == 0)
+    other = peer.ref("another")
+    await peer.send(frame, peer.assignment(other, "y"))
+    await peer.receive("result", other)
+    assert gate.calls == 2, "the other one's, and not the first again"
+
+
+async def test_a_result_that_is_applied_already_is_not_sent_again(serve: Serve, dial: Dial) -> None:
+    peer = await dial(await serve(echo))
+    ref = peer.ref("one")
+    await peer.assign(ref, "x")
+    await peer.receive("result")
+    await peer.send(peer.adoption(ref, last_applied=1), peer.adoption(ref))
+    assert reason(await peer.receive("reject")) == "NOT_HELD"
+    assert sum(frame.HasField("result") for frame in peer.frames) == 1
+
+
+async def test_discarded_forgets_a_result(serve: Serve, dial: Dial) -> None:
+    peer = await dial(await serve(echo))
+    ref = peer.ref("one")
+    await peer.assign(ref, "x")
+    await peer.receive("result")
+    told = session_pb2.OrchestratorFrame(discarded=session_pb2.Discarded(message="too late"))
+    await peer.send(peer.stamped(ref, told, sequence=0), peer.adoption(ref))
+    assert reason(await peer.receive("reject")) == "NOT_HELD"
+
+
+async def test_a_gap_that_the_orchestrator_names_is_mended(serve: Serve, dial: Dial) -> None:
+    peer = await dial(await serve(echo))
+    ref = peer.ref("one")
+    await peer.assign(ref, "x")
+    first = await peer.receive("result")
+    told = session_pb2.OrchestratorFrame(task=ref)
+    told.failure.CopyFrom(status.to_failure(errors.SequenceGap("a gap", metadata={"expected": "1"})))
+    await peer.send(told)
+    assert (await peer.receive("result")).sequence == first.sequence
+
+
+async def test_durability_19_a_result_that_nobody_asks_for_is_offered_to_any_orchestrator(
+    serve: Serve, dial: Dial, gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("archon.agent.server.SWEEP_INTERVAL", 0.05)
+    agent = await serve(gate.handle)
+    ref = common_pb2.TaskRef(task_id="one", run_id="run-1", attempt=1, epoch=1)
+    await begun_and_broken(agent, dial, gate, ref)
+    gate.open.set()
+    peer = await dial(agent, "orchestrator-2")
+    offered = await peer.receive("result")
+    assert offered.task == ref
+    await peer.send(peer.acknowledgement(ref, offered.sequence), peer.adoption(ref))
+    assert reason(await peer.receive("reject")) == "NOT_HELD"
+
+
+async def test_durability_19_a_result_that_its_orchestrator_doesnt_ack_is_offered_to_the_others(
+    serve: Serve, dial: Dial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("archon.agent.server.SWEEP_INTERVAL", 0.05)
+    agent = await serve(echo)
+    let_go, other = await dial(agent, "orchestrator-1"), await dial(agent, "orchestrator-2")
+    ref = common_pb2.TaskRef(task_id="one", run_id="run-1", attempt=1, epoch=1)
+    await let_go.assign(ref, "x")
+    assert (await other.receive("result")).task == ref
+
+
+async def test_work_that_nobody_asked_for_since_its_stream_broke_says_so_to_any_orchestrator_and_ends_when_told(
+    serve: Serve, dial: Dial, gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("archon.agent.server.SWEEP_INTERVAL", 0.05)
+    agent = await serve(gate.handle)
+    ref = common_pb2.TaskRef(task_id="one", run_id="run-1", attempt=1, epoch=1)
+    await begun_and_broken(agent, dial, gate, ref)
+    peer = await dial(agent, "orchestrator-2")
+    assert (await peer.receive("adopted")).task == ref
+    ref.epoch = 2
+    await peer.send(peer.cancellation(ref))
+    offered = await peer.receive("result")
+    assert offered.result.state == common_pb2.TASK_STATE_CANCELED
+    await peer.send(peer.acknowledgement(ref, offered.sequence))
+    await until(lambda: len(agent.tasks) == 0)
+
+
+async def test_durability_19_a_result_is_kept_no_longer_than_the_orchestrator_asked(
+    serve: Serve, dial: Dial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("archon.agent.server.SWEEP_INTERVAL", 0.05)
+    agent = await serve(echo)
+    async with FakeOrchestrator(agent.address) as peer:
+        await peer.open(agent.instance_id, park_ttl=0.1)
+        await peer.assign(peer.ref("one"))
+        await peer.receive("result")
+        await until(lambda: len(agent.tasks) == 0)
+        await peer.send(peer.adoption(peer.ref("one")))
+        assert reason(await peer.receive("reject")) == "NOT_HELD"
+
+
+async def test_contract_rule_2_the_capacity_is_split_over_the_open_sessions(serve: Serve, dial: Dial) -> None:
+    agent = await serve(echo, max_tasks=5)
+    first = await dial(agent, "orchestrator-1")
+    assert first.frames[0].ready.max_tasks == 5
+    second = await dial(agent, "orchestrator-2")
+    assert second.frames[0].ready.max_tasks == 2
+    assert (await first.receive("credit")).credit.max_tasks == 2
+    await second.break_off()
+    assert (await first.receive("credit")).credit.max_tasks == 5
+
+
+async def test_durability_26_each_session_gets_at_least_one(serve: Serve, dial: Dial) -> None:
+    agent = await serve(echo, max_tasks=1)
+    for number in range(3):
+        peer = await dial(agent, f"orchestrator-{number}")
+        assert peer.frames[0].ready.max_tasks == 1
+
+
+async def test_durability_19_at_the_bound_of_parked_bytes_no_credit_is_given(
+    serve: Serve, dial: Dial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("archon.agent.attempt_table.MAX_PARKED_BYTES", 10_000)
+    peer = await dial(await serve(echo))
+    ref = peer.ref("one")
+    await peer.assign(ref, "x" * 20_000)
+    frame = await peer.receive("result")
+    assert (await peer.receive("credit")).credit.max_tasks == 0
+    await peer.send(peer.acknowledgement(ref, frame.sequence))
+    assert (await peer.receive("credit")).credit.max_tasks == 8
+
+
+async def test_what_an_agent_remembers_of_tasks_and_runs_that_are_over_is_bounded(
+    serve: Serve, dial: Dial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("archon.agent.attempt_table.MAX_OVER", 2)
+    monkeypatch.setattr("archon.agent.attempt_table.MAX_EPOCHS", 3)
+    agent = await serve(echo)
+    peer = await dial(agent)
+    for number in range(6):
+        ref = common_pb2.TaskRef(task_id=f"task-{number}", run_id=f"run-{number}", attempt=1, epoch=1)
+        await peer.assign(ref)
+        frame = await peer.receive("result")
+        await peer.send(peer.acknowledgement(ref, frame.sequence))
+    await until(lambda: len(agent.tasks) == 0)
+    assert (len(agent.tasks._over), len(agent.tasks._epochs)) == (2, 3)
+
+
+async def test_a_stream_without_open_does_not_stay(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("archon.agent.server.SWEEP_INTERVAL", 0.02)
+    monkeypatch.setattr("archon.agent.session.OPEN_TIMEOUT", 0.05)
+    agent = await serve(echo)
+    async with FakeOrchestrator(agent.address) as peer:
+        assert isinstance(await peer.ended(), errors.Unavailable)
+
+
+async def test_an_orchestrator_that_does_not_read_loses_the_stream_with_a_delay_and_no_task(
+    serve: Serve, dial: Dial, gate: Gate
+) -> None:
+    agent = await serve(gate.handle)
+    ref = common_pb2.TaskRef(task_id="one", run_id="run-1", attempt=1, epoch=1)
+    peer = await dial(agent)
+    await peer.assign(ref)
+    await gate.reached()
+    (session,) = agent._sessions
+    session.queue._max_waiting = 0  # as where that many wait already
+    gate.open.set()
+    error = await peer.ended()
+    assert isinstance(error, errors.ResourceExhausted)
+    assert error.retry_delay
+    again = await dial(agent)
+    await again.send(again.adoption(ref))
+    assert (await again.result(ref)).output[0].text == "done"

@@ -1,0 +1,123 @@
+"""Processes die and come back: nothing that was acknowledged is lost, and no pull changes."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from contextlib import aclosing
+from typing import TYPE_CHECKING
+
+import pytest
+
+from archon.errors import ArchonError
+from archon.memory import MemoryGraphClient, PropagationPolicy, PublishItem
+
+if TYPE_CHECKING:
+    from tests.integration.services.memory.conftest import Eventually, Mesh
+
+
+async def test_v11_a_restart_and_a_registry_that_is_gone_change_nothing(
+    fresh_mesh: Mesh, eventually: Eventually
+) -> None:
+    mesh = fresh_mesh
+    async with mesh.client("session") as client:
+        await mesh.pin(("a", "b"), policy=PropagationPolicy.TOOL_RESULTS)
+        await mesh.pin(("b", "c"))
+        await client.publish("a", "cleared")
+        await client.publish("gone", "cleared")
+        await client.clear_published_data()
+        await client.publish("a", "stays", {"k": "v"}, policy=PropagationPolicy.TOOL_RESULTS)
+        await client.publish_items([PublishItem(role="b", content="of a run", run_id="r", epoch=3, seq=4)])
+        before = await client.to_dict(), await client.pull_for("b"), await client.pull_for_indirect("c")
+        assert len(before[1]) == 1
+
+        await mesh.registry.end(signal.SIGKILL)
+        assert (await client.to_dict(), await client.pull_for("b"), await client.pull_for_indirect("c")) == before
+
+        assert await mesh.memory.end() == 0
+        await mesh.memory.start()
+        assert (await client.to_dict(), await client.pull_for("b"), await client.pull_for_indirect("c")) == before
+        assert await client.publish("gone", "x") == 2
+        (repeated,) = await client.publish_items([PublishItem(role="b", content="-", run_id="r", epoch=3, seq=4)])
+        assert (repeated.version, repeated.repeated_before) == (1, True)
+
+        # The registry's store was its memory: it comes back empty, and is followed again.
+        await mesh.registry.start()
+        await mesh.pin(("a", "d"))
+
+        async def follows() -> bool:
+            return await client.get_edges_for_nodes("abcd") == [("a", "d")]
+
+        await eventually(follows)
+
+
+async def test_kill_9_loses_nothing_that_was_acknowledged(fresh_mesh: Mesh, eventually: Eventually) -> None:
+    mesh = fresh_mesh
+
+    async def enough() -> bool:
+        return sum(acknowledged.values()) >= 100
+
+    acknowledged: dict[str, int] = {}
+
+    async def publish(client: MemoryGraphClient, role: str) -> None:
+        while True:
+            try:
+                number = acknowledged.get(role, 0) + 1
+                acknowledged[role] = await client.publish(role, f"number {number}", timeout=1.0)
+            except ArchonError:
+                return
+
+    async with mesh.client("session") as client:
+        publishing = [asyncio.create_task(publish(client, role)) for role in "abcd"]
+        await eventually(enough, within=10.0)
+        await mesh.memory.end(signal.SIGKILL)
+        await asyncio.wait(publishing, timeout=10)
+        await mesh.memory.start()
+        kept = {item["source_id"]: item for item in (await client.to_dict())["items"]}
+    for role, version in acknowledged.items():
+        # One publish of each may have been stored without an answer.
+        assert kept[role]["version"] in (version, version + 1)
+        assert kept[role]["content"] == f"number {kept[role]['version']}"
+
+
+async def test_a_watch_goes_on_after_the_service_was_killed(fresh_mesh: Mesh) -> None:
+    mesh = fresh_mesh
+    async with mesh.client("session") as client, asyncio.timeout(15), aclosing(client.watch()) as changes:
+        assert (await anext(changes)).items == ()
+        await client.publish("a", "before")
+        assert [item.content for item in (await anext(changes)).items] == ["before"]
+        await mesh.memory.end(signal.SIGKILL)
+        await mesh.memory.start()
+        again = await anext(changes)
+        assert (again.snapshot, [item.content for item in again.items]) == (True, ["before"])
+        await client.publish("a", "after")
+        assert [item.content for item in (await anext(changes)).items] == ["after"]
+
+
+async def test_one_file_has_one_service_and_a_stop_waits_for_no_watcher(fresh_mesh: Mesh) -> None:
+    mesh = fresh_mesh
+    second = mesh.another_memory(mesh.registry.address)
+    try:
+        assert await second.start_or_end() == 1
+    finally:
+        await second.close()
+    async with mesh.client("session") as client, aclosing(client.watch()) as changes:
+        await anext(changes)
+        began = time.monotonic()
+        assert await mesh.memory.end() == 0
+        assert time.monotonic() - began < 1.5
+
+
+async def test_a_call_to_a_service_that_is_frozen_ends_at_its_deadline(fresh_mesh: Mesh) -> None:
+    async with fresh_mesh.client("session") as client:
+        await client.publish("a", "x")
+        fresh_mesh.memory.send(signal.SIGSTOP)
+        try:
+            began = time.monotonic()
+            with pytest.raises(TimeoutError):
+                await client.publish("a", "y", timeout=0.5)
+            assert time.monotonic() - began < 1.0
+        finally:
+            fresh_mesh.memory.send(signal.SIGCONT)
+        assert await client.publish("a", "z") in (2, 3)

@@ -1,0 +1,190 @@
+"""The shared memory as its clients see it, over gRPC and a file."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from contextlib import aclosing
+from typing import TYPE_CHECKING
+
+import grpc
+import pytest
+
+from archon.errors import (
+    FailedPrecondition,
+    GraphCycle,
+)
+from archon.memory import MemoryGraphClient, MemoryItem, PropagationPolicy, PublishItem
+from archon_mesh.core.memory_graph import SharedMemoryGraph
+
+if TYPE_CHECKING:
+    from tests.integration.services.memory.conftest import Eventually, Mesh
+
+FINAL, TOOLS, FULL = PropagationPolicy
+
+
+def told(items: list[MemoryItem]) -> list[tuple[str, str]]:
+    return [(item.source_id, item.content) for item in items]
+
+
+def event(role: str, seq: int, content: str = "x", *, epoch: int = 1, run_id: str = "run-1") -> PublishItem:
+    return PublishItem(role=role, content=content, run_id=run_id, epoch=epoch, seq=seq)
+
+
+async def test_a_role_sees_its_predecessors_and_where_asked_all_ancestors(client: MemoryGraphClient) -> None:
+    for role in "cba":
+        await client.publish(role, f"by {role}")
+    assert told(await client.pull_for("b")) == [("a", "by a")]
+    assert told(await client.pull_for("c")) == [("a", "by a"), ("b", "by b")]
+    assert told(await client.pull_for_indirect("c")) == [("a", "by a"), ("b", "by b")]
+    assert await client.pull_for("a") == await client.pull_for("unknown") == []
+    assert not await client.has_node("unknown")
+
+
+async def test_an_unknown_role_that_publishes_is_known_in_its_scope_only(mesh: Mesh, client: MemoryGraphClient) -> None:
+    await client.publish("newcomer", "x")
+    assert await client.has_node("newcomer")
+    async with mesh.client("elsewhere") as other:
+        assert not await other.has_node("newcomer")
+
+
+async def test_an_item_comes_back_as_it_was_published(client: MemoryGraphClient) -> None:
+    published = PublishItem(role="a", content="naïve 𝄞\x00", metadata={"k": "v"}, run_id="run-9", epoch=2, seq=7)
+    published.ttl.FromSeconds(60)
+    await client.publish_items([published])
+    (item,) = await client.pull_for("b")
+    assert (item.source_id, item.content, item.version, item.policy) == ("a", "naïve 𝄞\x00", 1, FINAL)
+    assert (item.metadata, item.ttl, item.run_id, item.seq) == ({"k": "v"}, 60.0, "run-9", 7)
+
+
+async def test_only_the_last_answer_is_kept_and_its_metadata_merged(client: MemoryGraphClient) -> None:
+    assert await client.publish("a", "one", {"kept": "1", "replaced": "1"}) == 1
+    assert await client.publish("a", "two", {"replaced": "2"}) == 2
+    (item,) = await client.pull_for("b")
+    assert (item.content, item.version, item.metadata) == ("two", 2, {"kept": "1", "replaced": "2"})
+
+
+@pytest.mark.parametrize("blank", ["", " \n\t"])
+async def test_blank_text_is_not_published(client: MemoryGraphClient, blank: str) -> None:
+    await client.publish("a", "before")
+    assert await client.publish("a", blank) == 0
+    assert told(await client.pull_for("b")) == [("a", "before")]
+    assert await client.publish("a", "after") == 2
+
+
+async def test_a_clear_forgets_items_and_keeps_structure_and_versions(client: MemoryGraphClient) -> None:
+    await client.publish("a", "one", {"old": "1"})
+    await client.publish("b", "one")
+    assert await client.clear_published_data() == 2
+    assert await client.pull_for("c") == []
+    assert await client.get_topological_order("abc") == ["a", "b", "c"]
+    assert await client.clear_published_data() == 0
+    assert await client.publish("a", "two") == 2
+    (item,) = await client.pull_for("b")
+    assert item.metadata == {}
+
+
+async def test_an_item_is_gone_after_its_time_and_its_version_stays(
+    client: MemoryGraphClient, eventually: Eventually
+) -> None:
+    assert await client.publish("a", "short-lived", ttl=0.3) == 1
+    assert told(await client.pull_for("b")) == [("a", "short-lived")]
+
+    async def gone() -> bool:
+        return await client.pull_for("b") == []
+
+    await eventually(gone, within=2.0)
+    assert (await client.to_dict())["items"] == []
+    assert await client.publish("a", "next") == 2
+
+
+async def test_an_edge_lets_through_what_its_policy_allows(mesh: Mesh, client: MemoryGraphClient) -> None:
+    for policy, role in ((FINAL, "p-final"), (TOOLS, "p-tools"), (FULL, "p-full")):
+        await mesh.pin(("p-source", role), policy=policy)
+    seen = {}
+    for policy in PropagationPolicy:
+        await client.publish("p-source", "x", policy=policy)
+        seen[policy] = [bool(await client.pull_for(role)) for role in ("p-final", "p-tools", "p-full")]
+    assert seen == {FINAL: [True, True, True], TOOLS: [False, True, True], FULL: [False, False, True]}
+
+
+async def test_concurrent_publishers_get_contiguous_unique_versions_in_watched_order(
+    mesh: Mesh, client: MemoryGraphClient
+) -> None:
+    scope = f"busy-{uuid.uuid4().hex}"
+    publishers = [mesh.client(scope) for _ in range(4)]
+    watched: list[int] = []
+
+    async def publish(publisher: MemoryGraphClient) -> list[int]:
+        return [await publisher.publish("a", f"{id(publisher)} {number}") for number in range(25)]
+
+    try:
+        async with asyncio.timeout(10), aclosing(publishers[0].watch()) as changes:
+            assert (await anext(changes)).snapshot
+            versions = await asyncio.gather(*map(publish, publishers))
+            while len(watched) < 100:
+                watched += [item.version for item in (await anext(changes)).items]
+    finally:
+        for publisher in publishers:
+            await publisher.close()
+    assert sorted(version for of_one in versions for version in of_one) == list(range(1, 101))
+    assert watched == list(range(1, 101))
+    assert all(of_one == sorted(of_one) for of_one in versions)
+
+
+async def test_a_watch_begins_with_what_stands_and_tells_each_publish_of_its_scope(
+    mesh: Mesh, client: MemoryGraphClient
+) -> None:
+    await client.publish("b", "stands")
+    async with asyncio.timeout(5), aclosing(client.watch()) as changes, mesh.client("other scope") as other:
+        first = await anext(changes)
+        assert (first.snapshot, told(list(first.items))) == (True, [("b", "stands")])
+        await other.publish("a", "elsewhere")
+        await client.publish_items([event("a", 1), event("b", 2, "y"), PublishItem(role="c")])
+        await client.publish_items([event("a", 1)])
+        await client.publish("c", "z")
+        second, third = await anext(changes), await anext(changes)
+        assert (second.snapshot, told(list(second.items))) == (False, [("a", "x"), ("b", "y")])
+        assert told(list(third.items)) == [("c", "z")]
+
+
+async def test_the_served_graph_reads_back_as_the_pure_one(mesh: Mesh, client: MemoryGraphClient) -> None:
+    for role in ("a", "b", "stranger"):
+        await client.publish(role, f"by {role}", {"k": role}, ttl=60)
+    served = await client.to_dict()
+    pure = SharedMemoryGraph.from_dict(served)
+    assert pure.to_dict() == served
+    for role in ("b", "c", "stranger"):
+        for mine, yours in (
+            (pure.pull_for(role), await client.pull_for(role)),
+            (pure.pull_for_indirect(role), await client.pull_for_indirect(role)),
+        ):
+            assert [(item.source_id, item.version) for item in mine] == [(i.source_id, i.version) for i in yours]
+    nodes = ["c", "b", "a", "nobody"]
+    assert await client.get_edges_for_nodes(nodes) == pure.get_edges_for_nodes(nodes)
+    assert await client.get_topological_order() == pure.get_topological_order()
+    assert await client.get_topological_order(["c", "a", "nobody"]) == ["a", "c"]
+
+
+async def test_an_added_edge_is_the_registrys(mesh: Mesh, client: MemoryGraphClient, eventually: Eventually) -> None:
+    await client.publish("from", "x")
+    await client.add_edge("from", "to")
+
+    async def follows() -> bool:
+        return told(await client.pull_for("to")) == [("from", "x")]
+
+    await eventually(follows)
+    with pytest.raises(GraphCycle):
+        await client.add_edge("to", "from")
+    async with MemoryGraphClient(mesh.memory.address, "s") as alone:
+        with pytest.raises(FailedPrecondition):
+            await alone.add_edge("a", "b")
+
+
+def test_reflection_is_served_beside_it(mesh: Mesh) -> None:
+    from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
+
+    with grpc.insecure_channel(mesh.memory.address) as channel:
+        services = ProtoReflectionDescriptorDatabase(channel).get_services()
+    assert {"archon.api.memory.v1.MemoryGraphService", "archon.api.memory.v1.WorkingMemoryService"} <= set(services)
+    assert "archon.api.memory.v1.LongTermMemoryService" not in services

@@ -1,0 +1,115 @@
+"""The owner of a run is told of a command that another replica has posted, and looks for it anyway."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Sequence
+
+import pytest
+
+from archon_services.orchestrator.journal import CommandRow, OwnerRow, RunRow
+from archon_services.orchestrator.journal.postgres import PostgresJournal
+from archon_services.orchestrator.ownership import lease as ownership
+from archon_services.orchestrator.ownership.lease import Ownership
+from archon_services.orchestrator.ports import Clock
+from tests.fixtures.postgres import PostgresServer
+from tests.fixtures.services import eventually
+from tests.integration.services.orchestrator.journal.test_conformance import new, step
+
+
+class Held:
+    """One run, and the commands that are brought to it."""
+
+    owner = "owner"
+    room = 0
+
+    def __init__(self) -> None:
+        self.brought: list[bytes] = []
+
+    def holds(self, run_id: str) -> bool:
+        return run_id == "r"
+
+    async def take_up(self, row: RunRow, commands: Sequence[CommandRow], clock: Clock) -> None:
+        raise AssertionError
+
+    def command(self, row: CommandRow) -> None:
+        self.brought.append(row.data)
+
+    def let_go(self) -> None:
+        raise AssertionError
+
+
+@pytest.fixture
+async def journals(postgres_dsn: str) -> AsyncIterator[list[PostgresJournal]]:
+    opened = [PostgresJournal(postgres_dsn) for _ in range(2)]
+    for journal in opened:
+        await journal.open()
+    yield opened
+    for journal in opened:
+        await journal.close()
+
+
+async def listening(journal: PostgresJournal) -> None:
+    assert journal._listener is not None
+    await asyncio.wait_for(journal._listener.listening.wait(), 5)
+
+
+async def test_durability_13_the_owner_is_told_of_a_command_at_once(
+    journals: list[PostgresJournal], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ownership, "LOOK", 60.0)  # it doesn't look by itself
+    mine, theirs = journals
+    held = Held()
+    owning = Ownership(mine, held, new_owner=lambda: "another", monotonic=time.monotonic, jitter=lambda: 0.0)
+    await owning.start()
+    await mine.create(new("r"), step("r", 0))
+    await listening(mine)
+    for number in range(3):
+        await theirs.post("r", b"%d" % number)
+        await asyncio.sleep(0.2)
+    await owning.stop()
+    assert set(held.brought) == {b"0", b"1", b"2"}, "brought until they are taken"
+
+
+async def test_only_the_owner_of_the_run_is_meant_and_a_listener_is_back_after_its_connection_was_cut(
+    journals: list[PostgresJournal], postgres: PostgresServer, postgres_dsn: str
+) -> None:
+    mine, theirs = journals
+    heard: list[str] = []
+    mine.listen(heard.append)
+    await listening(mine)
+    await mine.create(new("r"), step("r", 0))
+    await theirs.post("r", b"x")
+    await theirs.post("nobody's", b"x")
+
+    async def told(count: int) -> bool:
+        return heard == ["owner"] * count
+
+    await eventually(lambda: told(1), 5)
+    assert mine._listener is not None
+    async with postgres.connection(postgres_dsn.rpartition("/")[2]) as somebody:
+        await somebody.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN%'")
+
+    async def cut() -> bool:
+        return not mine._listener.listening.is_set()  # type: ignore[union-attr]
+
+    await eventually(cut, 5)
+    await theirs.post("r", b"while nobody listens")
+    await listening(mine)
+    await theirs.post("r", b"y")
+    await eventually(lambda: told(2), 5)
+
+
+async def test_a_replica_that_has_stopped_hears_nothing_more(journals: list[PostgresJournal]) -> None:
+    mine, theirs = journals
+    held = Held()
+    owning = Ownership(mine, held, new_owner=lambda: "another", monotonic=time.monotonic, jitter=lambda: 0.0)
+    await owning.start()
+    await mine.create(new("r"), step("r", 0))
+    await mine.enter(OwnerRow("else", "", 1, 0))
+    await listening(mine)
+    await owning.stop()
+    await theirs.post("r", b"late")
+    await asyncio.sleep(0.3)
+    assert held.brought == []

@@ -1,0 +1,167 @@
+"""One long outage over a small mesh: what is begun before it, what goes on during it, what must be whole after it."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from pathlib import Path
+from types import TracebackType
+
+from archon import AgentServer, TaskContext
+from archon.agent import AgentSettings
+from archon.client import RunHandle
+from archon.memory import MemoryGraphClient
+from archon_services.testing import EtcdProcess
+from tests.fixtures.services import ServiceProcess
+from tests.integration.services.orchestrator.conftest import Mesh
+
+ROLES = {"requirements": [], "designer": ["requirements"], "implementer": ["requirements", "designer"]}
+SESSION = "session"
+
+
+class Crew:
+    """Agents over the real SDK in this process; what is outed is somebody else. A goal with a gate waits in its first
+    role until that is opened."""
+
+    def __init__(self, registry: str) -> None:
+        self.agents: dict[str, AgentServer] = {}
+        self.begun: list[tuple[str, str, int]] = []
+        self._registry = registry
+        self._gates: dict[str, asyncio.Event] = {}
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> Crew:
+        for role, depends_on in ROLES.items():
+            await self.join(role, depends_on)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for gate in self._gates.values():
+            gate.set()
+        await self._stack.aclose()
+
+    async def join(self, role: str, depends_on: list[str]) -> AgentServer:
+        """Returns when it is registered, or after ten seconds in which it couldn't be."""
+        settings = AgentSettings(registry=self._registry, ttl=3.0)
+        agent = AgentServer(role, depends_on=depends_on, handler=self._work, settings=settings)
+        self.agents[role] = await self._stack.enter_async_context(agent)
+        return agent
+
+    def hold(self, goal: str) -> asyncio.Event:
+        """The gate of a goal."""
+        return self._gates.setdefault(goal, asyncio.Event())
+
+    async def _work(self, task: TaskContext) -> str:
+        self.begun.append((task.role, task.text, task.attempt))
+        if gate := self._gates.get(task.text):
+            await gate.wait()
+        return f"{task.role} on {task.text}"
+
+
+class Outage:
+    """A service of a mesh that is killed or frozen, and comes back at the same address."""
+
+    def __init__(self, mesh: Mesh, etcd: EtcdProcess, service: str, how: str) -> None:
+        self._mesh = mesh
+        self._etcd = etcd
+        self._service = service
+        self._how = how
+
+    async def begin(self) -> None:
+        """kill -9, or SIGSTOP."""
+        match self._service, self._how:
+            case "etcd", "killed":
+                await asyncio.to_thread(self._etcd.kill)
+            case "etcd", _:
+                self._etcd.freeze()
+            case _, "killed":
+                await self._process.kill()
+            case _:
+                self._process.send(signal.SIGSTOP)
+
+    async def end(self) -> None:
+        """Started again, or SIGCONT."""
+        match self._service, self._how:
+            case "etcd", "killed":
+                await asyncio.to_thread(self._etcd.start)
+            case "etcd", _:
+                self._etcd.thaw()
+            case _, "killed":
+                await self._process.start()
+            case _:
+                self._process.send(signal.SIGCONT)
+
+    @property
+    def _process(self) -> ServiceProcess:
+        return self._mesh.memory if self._service == "memory" else self._mesh.registry
+
+    def calls(self, memory: MemoryGraphClient) -> list[tuple[float, Callable[[], Awaitable[object]]]]:
+        """Calls that need what is away, each with the seconds that it may take."""
+        if self._service == "memory":
+            return [
+                (2.0, lambda: memory.pull_for("designer", timeout=2.0)),
+                (2.0, lambda: memory.publish("stranger", "x", timeout=2.0)),
+            ]
+        directory = self._mesh.directory
+        return [
+            (6.0, lambda: directory.list_instances()),
+            (6.0, lambda: directory.pin_edges([("a", "b")])),
+            (2.0, lambda: directory.resolve("designer", timeout=2.0)),
+        ]
+
+
+class Pulse:
+    """A run of all roles again and again, one after the other, in one session. Any that isn't completed is an error of
+    `stop`."""
+
+    def __init__(self, mesh: Mesh) -> None:
+        self.completed = 0
+        self.goal = ""
+        self._mesh = mesh
+        self._stopping = False
+        self._task = asyncio.create_task(self._beat(), name="pulse")
+
+    async def _beat(self) -> None:
+        while not self._stopping:
+            self.goal = f"number {self.completed + 1}"
+            handle = await self._mesh.client.submit(self.goal, roles=list(ROLES), session_id=SESSION, wait=10)
+            check_completed(handle, self.goal)
+            self.completed += 1
+            await asyncio.sleep(0.15)
+
+    def check(self) -> None:
+        """Raises what it failed by, if it did."""
+        if self._task.done():
+            self._task.result()
+
+    async def stop(self) -> None:
+        """Lets the last one complete."""
+        self._stopping = True
+        await self._task
+
+    async def abandon(self) -> None:
+        """For a test that has failed already."""
+        self._task.cancel()
+        await asyncio.wait([self._task])
+
+
+def check_completed(handle: RunHandle, goal: str) -> None:
+    """A whole pipeline, each role at its first attempt."""
+    run = handle.run
+    answers = [part.text for answer in run.answers for part in answer.parts]
+    assert answers == [f"implementer on {goal}"], run
+    assert [task.attempt for task in run.tasks] == [1, 1, 1]
+
+
+async def started(home: Path, etcd: EtcdProcess, stack: AsyncExitStack) -> Mesh:
+    """A mesh that ends with the stack, frozen or not."""
+    mesh = Mesh(home, etcd.address)
+    await mesh.start()
+    stack.push_async_callback(mesh.stop)
+    stack.callback(mesh.memory.thaw)
+    stack.callback(mesh.registry.thaw)
+    return mesh

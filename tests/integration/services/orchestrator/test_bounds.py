@@ -1,0 +1,239 @@
+"""What an orchestrator is asked above its bounds is refused with a delay, and what it keeps has an end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from archon import TaskContext
+from archon.api.common.v1 import common_pb2
+from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
+from archon.client import Client, submit_request
+from archon.errors import ArchonError, ResourceExhausted, RunExpired, UnknownRun
+from archon.memory import MemoryGraphClient
+from archon.testing import FakeAgent
+from archon_services.orchestrator.app import orchestrator_app
+from archon_services.orchestrator.settings import OrchestratorSettings
+from archon_services.registry import RegistrySettings, registry_app
+from archon_services.testing import EtcdProcess
+from tests.fixtures.services import eventually
+from tests.integration.services.orchestrator.conftest import Mesh
+
+MB = 1024 * 1024
+DELTA = "d" * 16_000
+
+
+@pytest.fixture
+async def here() -> AsyncIterator[tuple[str, str]]:
+    """A registry and an orchestrator in this process, so that a test can lower their bounds; both addresses."""
+    async with registry_app(RegistrySettings(etcd="memory")) as registry:
+        settings = OrchestratorSettings(registry=registry, memory="", journal="memory")
+        async with orchestrator_app(settings) as orchestrator:
+            yield registry, orchestrator
+
+
+@pytest.fixture
+async def bounded_mesh(etcd: EtcdProcess, tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[Mesh]:
+    """Processes; the orchestrator has the variables that the test is parametrized with."""
+    mesh = Mesh(tmp_path, etcd.address)
+    await mesh.start(**request.param)
+    yield mesh
+    await mesh.stop()
+
+
+@pytest.mark.parametrize("bounded_mesh", [{"ARCHON_MAX_RUNS": "2"}], indirect=True)
+async def test_above_the_bound_of_runs_a_submit_is_refused_with_a_delay_and_taken_on_later(bounded_mesh: Mesh) -> None:
+    mesh = bounded_mesh
+    release = asyncio.Event()
+
+    async def held(task: TaskContext) -> str:
+        await release.wait()
+        return "done"
+
+    async with FakeAgent("holder", [held] * 3, registry=mesh.registry.address) as agent:
+        await mesh.seen(agent.address)
+        first = [await mesh.client.submit(f"{n}", roles=["holder"]) for n in range(2)]
+        with pytest.raises(ResourceExhausted) as refused:
+            await mesh.client.submit("third", roles=["holder"], request_id="third")
+        assert refused.value.retry_delay
+        release.set()
+        for handle in first:
+            await handle.result(timeout=10)
+        third = await mesh.client.submit("third", roles=["holder"], request_id="third", wait=10)
+        assert third.run.state == common_pb2.TASK_STATE_COMPLETED
+
+
+@pytest.mark.parametrize("bounded_mesh", [{"ARCHON_COMPACT_AFTER": "1", "ARCHON_DELETE_AFTER": "5"}], indirect=True)
+async def test_durability_7_a_run_that_has_ended_is_compacted_then_its_watch_has_expired_then_it_is_gone(
+    bounded_mesh: Mesh,
+) -> None:
+    mesh = bounded_mesh
+    agent = await mesh.agent("solo")
+    run = (await mesh.client.submit("x", roles=["solo"], wait=10)).run
+    held = (await mesh.client.submit("y", roles=["solo"], wait=10)).run
+    await agent.kill()
+    still = await mesh.client.submit("z", roles=["solo"])
+
+    async def compacted() -> bool:
+        try:
+            return [event async for event in mesh.client.watch(run.run_id)] == []
+        except RunExpired:
+            return True
+
+    await eventually(compacted, 4.5)
+    assert (await mesh.client.get(run.run_id)).answers == run.answers, "its answers stay"
+
+    async def gone() -> bool:
+        return [one.run_id for one in await mesh.client.list_runs()] == [still.run_id]
+
+    await eventually(gone, 10.0)
+    for run_id in (run.run_id, held.run_id):
+        with pytest.raises(UnknownRun):
+            [event async for event in mesh.client.watch(run_id)]
+    assert (await mesh.client.get(still.run_id)).last_seq, "one that is under way is kept"
+
+
+@pytest.mark.parametrize("bounded_mesh", [{"ARCHON_DELETE_AFTER": "2"}], indirect=True)
+async def test_what_is_published_in_no_session_is_forgotten_with_its_run_and_a_sessions_stays(
+    bounded_mesh: Mesh,
+) -> None:
+    mesh = bounded_mesh
+    await mesh.agent("one")
+    await mesh.agent("two", "one")
+
+    async def texts(scope: str) -> list[str]:
+        async with MemoryGraphClient(mesh.memory.address, scope) as memory:
+            return [item.content for item in await memory.pull_for("two")]
+
+    async def published() -> bool:
+        return await texts("s") == await texts(run.run_id) == ["one()"]
+
+    async def forgotten() -> bool:
+        return await texts(run.run_id) == []
+
+    await mesh.client.submit("x", session_id="s", wait=10)
+    run = (await mesh.client.submit("x", wait=10)).run
+    await eventually(published)
+    await eventually(forgotten, 5.0)
+    assert await texts("s") == ["one()"]
+
+
+async def test_a_watcher_that_never_reads_loses_deltas_and_no_durable_event_and_holds_little(own_mesh: Mesh) -> None:
+    mesh = own_mesh
+
+    async def chatty(task: TaskContext) -> str:
+        for _ in range(60):  # as fast as an agent's own queue lets through
+            for _ in range(100):
+                task.write(DELTA)
+            await asyncio.sleep(0.02)
+        return "done"
+
+    async with FakeAgent("chatty", [chatty], registry=mesh.registry.address) as agent:
+        await mesh.seen(agent.address)
+        handle = await mesh.client.submit("x", roles=["chatty"])
+        idle: Any = mesh.client._stub.WatchRun(pb.WatchRunRequest(run_id=handle.run_id))
+        first = await idle.read()
+        orchestrator = psutil.Process(mesh.orchestrator.pid)
+        before = orchestrator.memory_info().rss
+        run = await handle.result(timeout=30)
+        grown = (orchestrator.memory_info().rss - before) / MB
+        kinds: Counter[str] = Counter()
+        seqs: list[int] = []
+        for message in [first, *[message async for message in idle]]:
+            for event in message.events:
+                kinds[str(event.WhichOneof("event"))] += 1
+                seqs += [event.seq] if event.seq else []
+    assert seqs == list(range(1, run.last_seq + 1))
+    assert kinds["text_delta"] < 3_000, "of 6,000"
+    assert grown < 40, f"{grown:.0f} MB; what was written has 96"
+
+
+async def test_results_that_are_large_together_come_in_several_messages(mesh: Mesh) -> None:
+    roles = [f"large-{number}" for number in range(20)]
+    async with AsyncExitStack() as stack:
+        for role in roles:
+            agent = FakeAgent(role, ["x" * MB], registry=mesh.registry.address)
+            await mesh.seen((await stack.enter_async_context(agent)).address)
+        handle = await mesh.client.submit("x", roles=roles)
+        events = [event async for event in handle.events()]
+        results = [event for event in events if event.WhichOneof("event") == "result"]
+        assert len(results) == 20
+        again = [event async for event in handle.events() if event.WhichOneof("event") == "result"]
+        assert again == results, "from the journal too"
+        with pytest.raises(ResourceExhausted) as refused:
+            await mesh.client.get(handle.run_id)
+        assert refused.value.reason == "MESSAGE_TOO_LARGE"
+        async with mesh.client.converse() as conversation:
+            with pytest.raises(ResourceExhausted):
+                await conversation.watch(handle.run_id)
+            await conversation.done()
+
+
+async def test_above_the_bound_of_watchers_a_watch_is_refused_with_a_delay(
+    here: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("archon_services.orchestrator.watch.hub.MAX_WATCHERS", 2)
+    registry, orchestrator = here
+    async with FakeAgent("idle", [], registry=registry) as agent, Client(orchestrator) as client:
+        agent.then(lambda task: asyncio.sleep(60))
+        handle = await client.submit("x", roles=["idle"])
+        watches = [client._stub.WatchRun(pb.WatchRunRequest(run_id=handle.run_id)) for _ in range(2)]
+        for watch in watches:
+            await watch.read()
+        with pytest.raises(ResourceExhausted) as refused:
+            [event async for event in client.watch(handle.run_id)]
+        assert refused.value.retry_delay
+        watches[0].cancel()
+
+        async def room() -> bool:
+            another: Any = client._stub.WatchRun(pb.WatchRunRequest(run_id=handle.run_id))
+            try:
+                return bool((await another.read()).events)
+            except Exception:  # noqa: BLE001 - refused still
+                return False
+            finally:
+                another.cancel()
+
+        await eventually(room)
+        await handle.cancel()
+
+
+async def test_above_the_bound_of_runs_on_one_stream_a_submit_is_refused_in_place_with_a_delay(
+    here: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("archon_services.orchestrator.api.converse_stream.MAX_RUNS", 3)
+    registry, orchestrator = here
+    release = asyncio.Event()
+
+    async def held(task: TaskContext) -> str:
+        await release.wait()
+        return "done"
+
+    async with (
+        FakeAgent("holder", [held] * 4, registry=registry) as agent,
+        Client(orchestrator) as client,
+        client.converse() as conversation,
+    ):
+        asked = [conversation.submit(submit_request(f"{n}", roles=["holder"])) for n in range(6)]
+        answers = await asyncio.gather(*asked, return_exceptions=True)
+        refused = [answer for answer in answers if isinstance(answer, ArchonError)]
+        assert len(refused) == 3
+        assert all(isinstance(error, ResourceExhausted) and error.retry_delay for error in refused)
+        release.set()
+        ended = 0
+        async for event in conversation:
+            ended += event.WhichOneof("event") == "run_state"
+            if ended == 3:
+                break
+        assert (await conversation.submit(submit_request("later", roles=["holder"]))).run_id
+        await conversation.done()
+        rest = [event async for event in conversation]
+        assert rest[-1].run_state.state == common_pb2.TASK_STATE_COMPLETED
+        assert len(agent.tasks) == 4

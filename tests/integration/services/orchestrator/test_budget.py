@@ -1,0 +1,270 @@
+"""What a run may spend, over a real mesh (rule C9): given out before, settled after, one for all who work for it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+
+from archon.agent import TaskContext
+from archon.api.common.v1 import common_pb2, failure_pb2
+from archon.api.orchestrator.v1 import run_pb2
+from archon.client import answer_text
+from archon.errors import BudgetExhausted
+from tests.integration.services.orchestrator.conftest import Mesh
+from tests.integration.services.orchestrator.test_delegation_ends import STOPPED_WITHIN, Sleeper
+from tests.integration.services.orchestrator.troupe import Event, Troupe, durable, of
+
+pytestmark = pytest.mark.liveness
+
+Budget = common_pb2.Budget
+COMPLETED, FAILED, CANCELED = (
+    common_pb2.TASK_STATE_COMPLETED,
+    common_pb2.TASK_STATE_FAILED,
+    common_pb2.TASK_STATE_CANCELED,
+)
+
+
+def spend(task: TaskContext, tokens: int, cost: int = 0) -> None:
+    """A model was called, and that is what it took: the agent says so in its progress and in its result."""
+    usage = common_pb2.Usage(input_tokens=tokens, cost_micro_usd=cost)
+    task.record_model_call("scripted", {}, {}, started=time.time(), seconds=0.0, usage=usage)
+
+
+async def most(task: TaskContext, tokens: int) -> None:
+    """There is so much for the task, what it has and what is left together, and not one token more."""
+    with pytest.raises(BudgetExhausted):
+        await task.reserve(tokens=tokens + 1)
+    await task.reserve(tokens=tokens)
+
+
+def exhausted(run: run_pb2.Run) -> bool:
+    """The run failed for its budget."""
+    return (run.state, run.failure.reason) == (FAILED, failure_pb2.ERROR_REASON_BUDGET_EXHAUSTED)
+
+
+def seconds_to_end(events: list[Event]) -> float:
+    """From the decision that the run is to end to its last event."""
+    (asked,) = of(events, "cancel_requested")
+    return float(events[-1].time.ToNanoseconds() - asked.time.ToNanoseconds()) / 1e9
+
+
+async def test_contract_rule_9_one_budget_is_for_all_roles_of_a_run_and_for_what_they_delegate(
+    mesh: Mesh, troupe: Troupe
+) -> None:
+    async def helper(task: TaskContext) -> str:
+        spend(task, 50)
+        return "helped"
+
+    async def writer(task: TaskContext) -> str:
+        await task.delegate("x", role="helper")
+        await most(task, 800 - 50)  # the helper has ended and spent so much
+        spend(task, 300)
+        return "written"
+
+    async def printer(task: TaskContext) -> str:
+        await most(task, 800 - 50 - 300)
+        return "printed"
+
+    await troupe("helper", helper)
+    await troupe("writer", writer)
+    await troupe("printer", printer, depends_on=["writer"])
+    run = (await mesh.client.submit("x", roles=["writer", "printer"], budget=Budget(max_tokens=800), wait=10)).run
+    assert answer_text(run) == "printed", run.failure
+    assert [(task.role, task.usage.input_tokens) for task in run.tasks] == [
+        ("writer", 300),
+        ("printer", 0),
+        ("helper", 50),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("budget", "granted"),
+    [
+        (Budget(max_tokens=800, max_cost_micro_usd=80), Budget(max_tokens=100, max_cost_micro_usd=10)),
+        (Budget(max_tokens=800), Budget(max_tokens=100)),
+        (Budget(max_cost_micro_usd=80), Budget(max_cost_micro_usd=10)),
+        (Budget(max_depth=3), None),
+        (None, None),
+    ],
+    ids=["both", "tokens", "cost", "depth alone", "none"],
+)
+async def test_contract_rule_9_an_agent_sees_what_it_was_granted_in_the_kinds_that_are_limited(
+    mesh: Mesh, troupe: Troupe, budget: Budget | None, granted: Budget | None
+) -> None:
+    seen: list[Budget | None] = []
+
+    async def writer(task: TaskContext) -> str:
+        seen.append(task.budget)
+        limited = budget or Budget()
+        await task.reserve(tokens=0 if limited.max_tokens else 10**9)
+        await task.reserve(cost_micro_usd=0 if limited.max_cost_micro_usd else 10**9)
+        return "written"
+
+    await troupe("writer", writer)
+    handle = await mesh.client.submit("x", roles=["writer"], budget=budget, wait=10)
+    assert answer_text(handle.run) == "written"
+    assert seen == [granted]
+    events = await durable(handle)
+    (dispatched,) = of(events, "dispatched")
+    assert dispatched.dispatched.budget == (granted or Budget())
+    assert not of(events, "budget_reserved")
+
+
+async def test_contract_rule_9_more_is_reserved_or_refused_typed_and_the_run_goes_on(
+    mesh: Mesh, troupe: Troupe
+) -> None:
+    async def writer(task: TaskContext) -> str:
+        await task.reserve(tokens=100)  # its slice
+        await task.reserve(tokens=600)  # promised beside the first
+        with pytest.raises(BudgetExhausted) as refused:
+            await task.reserve(tokens=101)
+        await task.reserve(tokens=100)
+        return f"{refused.value.code} for {refused.value.metadata['role']}"
+
+    await troupe("writer", writer)
+    handle = await mesh.client.submit("x", roles=["writer"], budget=Budget(max_tokens=800), wait=10)
+    assert answer_text(handle.run) == "RESOURCE_EXHAUSTED for writer"
+    asked = [event.budget_reserved for event in of(await durable(handle), "budget_reserved")]
+    assert [one.budget.max_tokens if one.HasField("budget") else None for one in asked] == [600, None, 100]
+
+
+async def test_contract_rule_9_what_a_result_says_is_settled_and_the_rest_is_free_for_others(
+    mesh: Mesh, troupe: Troupe
+) -> None:
+    async def helper(task: TaskContext) -> str:
+        await task.reserve(tokens=600, cost_micro_usd=60)
+        spend(task, 40, 7)
+        return "helped"
+
+    async def writer(task: TaskContext) -> str:
+        helped = await task.delegate("x", role="helper")
+        assert (helped.usage.input_tokens, helped.usage.cost_micro_usd) == (40, 7)
+        await task.reserve(tokens=760, cost_micro_usd=73)
+        for more in ({"tokens": 1}, {"cost_micro_usd": 1}):
+            with pytest.raises(BudgetExhausted):
+                await task.reserve(**more)
+        return "written"
+
+    await troupe("helper", helper)
+    await troupe("writer", writer)
+    budget = Budget(max_tokens=800, max_cost_micro_usd=80)
+    run = (await mesh.client.submit("x", roles=["writer"], budget=budget, wait=10)).run
+    assert answer_text(run) == "written", run.failure
+
+
+async def test_contract_rule_9_tasks_at_the_same_time_never_reserve_more_than_there_is(
+    mesh: Mesh, troupe: Troupe
+) -> None:
+    cooks, got = 6, []
+    together = asyncio.Barrier(cooks)
+
+    async def cook(task: TaskContext) -> str:
+        assert task.budget is not None
+        mine = task.budget.max_tokens
+        await together.wait()
+        for _ in range(10):
+            try:
+                await task.reserve(tokens=mine + 97)
+            except BudgetExhausted:
+                break
+            mine += 97
+            task._granted.settle()  # as a call that took nothing: what is reserved stays
+        got.append(mine)
+        await together.wait()  # nobody has ended while another asks
+        return str(mine)
+
+    async def chef(task: TaskContext) -> str:
+        assert task.budget is not None
+        got.append(task.budget.max_tokens)
+        return " ".join(
+            [one.text for one in await asyncio.gather(*(task.delegate(f"{n}", role="cook") for n in range(cooks)))]
+        )
+
+    await troupe("cook", cook, max_tasks=cooks)
+    await troupe("chef", chef)
+    run = (await mesh.client.submit("x", roles=["chef"], budget=Budget(max_tokens=2000), wait=10)).run
+    assert run.state == COMPLETED, run.failure
+    assert len(got) == 1 + cooks
+    assert 2000 - 97 < sum(got) <= 2000
+
+
+@pytest.mark.parametrize("spender", ["chef", "cook"])
+async def test_contract_rule_9_usage_above_the_budget_ends_the_run_and_all_work_within_a_second(
+    mesh: Mesh, troupe: Troupe, spender: str
+) -> None:
+    sleepers = {role: Sleeper() for role in ("chef", "cook", "waiter")}
+
+    async def work(task: TaskContext) -> str:
+        others = ["cook", "waiter"] if task.role == "chef" else []
+        left = [asyncio.create_task(task.delegate("x", role=other)) for other in others]
+        sleepers[task.role].begun.set()
+        if task.role == spender:
+            await asyncio.gather(*(sleeper.begun.wait() for sleeper in sleepers.values()))
+            assert not any(one.done() for one in left)
+            spend(task, 801)
+        return await sleepers[task.role](task)
+
+    for role in sleepers:
+        await troupe(role, work)
+    handle = await mesh.client.submit("x", roles=["chef"], budget=Budget(max_tokens=800), timeout=30)
+    run = await handle.result(timeout=10)
+    assert exhausted(run)
+    assert {task.state for task in run.tasks} == {CANCELED}
+    assert all(sleeper.stopped.is_set() for sleeper in sleepers.values())
+    events = await durable(handle)
+    assert of(events, "cancel_requested")[0].cancel_requested.cause == failure_pb2.ERROR_REASON_BUDGET_EXHAUSTED
+    assert seconds_to_end(events) < STOPPED_WITHIN
+
+
+async def test_contract_rule_9_a_role_that_finds_nothing_left_fails_the_run_before_it_begins(
+    mesh: Mesh, troupe: Troupe
+) -> None:
+    async def writer(task: TaskContext) -> str:
+        await task.reserve(tokens=800)
+        spend(task, 800)
+        return "written"
+
+    async def printer(task: TaskContext) -> str:
+        raise AssertionError("there is nothing for it")
+
+    await troupe("writer", writer)
+    await troupe("printer", printer, depends_on=["writer"])
+    run = (await mesh.client.submit("x", roles=["writer", "printer"], budget=Budget(max_tokens=800), wait=10)).run
+    assert exhausted(run)
+    assert run.failure.metadata["role"] == "printer"
+    assert [(task.state, task.attempt) for task in run.tasks] == [(COMPLETED, 1), (FAILED, 0)]
+
+
+@pytest.mark.parametrize("budget", [Budget(max_tokens=8000), None], ids=["of a budget", "without one"])
+@pytest.mark.parametrize("how", ["cancelled", "out of time"])
+async def test_contract_rule_9_what_work_had_spent_before_it_was_stopped_is_not_forgotten(
+    mesh: Mesh, troupe: Troupe, how: str, budget: Budget | None
+) -> None:
+    begun = asyncio.Event()
+
+    async def cook(task: TaskContext) -> str:
+        spend(task, 40, 4)
+        begun.set()
+        await asyncio.sleep(60)
+        return "never"
+
+    async def chef(task: TaskContext) -> str:
+        spend(task, 300, 30)
+        return (await task.delegate("x", role="cook")).text
+
+    await troupe("cook", cook)
+    await troupe("chef", chef)
+    timeout = 1.0 if how == "out of time" else 30.0
+    handle = await mesh.client.submit("x", roles=["chef"], budget=budget, timeout=timeout)
+    async with asyncio.timeout(10):
+        await begun.wait()
+    if how == "cancelled":
+        await handle.cancel("enough")
+    run = await handle.result(timeout=10)
+    assert [(task.role, task.state, task.usage.input_tokens) for task in run.tasks] == [
+        ("chef", CANCELED, 300),
+        ("cook", CANCELED, 40),
+    ]
+    assert (run.usage.input_tokens, run.usage.cost_micro_usd, run.usage.model_calls) == (340, 34, 2)

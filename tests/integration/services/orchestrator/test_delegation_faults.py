@@ -1,0 +1,180 @@
+"""Delegated work and processes that die, for real: nothing that was paid for is done again, nobody waits for ever."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from contextlib import AsyncExitStack
+from typing import Any
+
+import pytest
+
+from archon.agent import TaskContext
+from archon.api.common.v1 import common_pb2
+from archon.api.orchestrator.v1 import run_pb2
+from archon.client import answer_text
+from archon.errors import DelegationTimeout
+from tests.fixtures.bare_agent import BareAgent
+from tests.fixtures.services import ServiceProcess, eventually
+from tests.integration.services.orchestrator.conftest import Mesh
+from tests.integration.services.orchestrator.test_outages import NOTICED_WITHIN, begun
+from tests.integration.services.orchestrator.troupe import Troupe
+
+pytestmark = pytest.mark.liveness
+
+STOPPED_WITHIN = 1.0
+
+
+async def lead(mesh: Mesh, role: str, *others: str, delay: float = 0.0, **environment: str) -> ServiceProcess:
+    """A process that delegates to the others."""
+    return await mesh.agent(
+        role, module="tests.fixtures.delegating_agent", delay=delay, DELEGATES=",".join(others), **environment
+    )
+
+
+def kinds(events: list[run_pb2.RunEvent]) -> list[str]:
+    return [str(event.WhichOneof("event")) for event in events if event.seq]
+
+
+async def noted(mesh: Mesh, verb: str, role: str, attempt: int = 1) -> None:
+    async def look() -> bool:
+        return (role, attempt) in mesh.executions(verb)
+
+    await eventually(look, 10.0)
+
+
+async def test_durability_22_a_coordinator_that_is_killed_gets_the_answers_that_were_paid_for(own_mesh: Mesh) -> None:
+    mesh = own_mesh
+    await mesh.agent("cook", delay=0.1)
+    await mesh.agent("waiter", delay=1.0)
+    first = await lead(mesh, "chef", "cook", "waiter")
+    handle = await mesh.client.submit("x", roles=["chef"])
+    await begun(mesh, "waiter")
+    await first.kill()
+    await lead(mesh, "chef", "cook", "waiter")
+    run = await handle.result(timeout=10)
+    assert answer_text(run) == "chef[cook(), waiter()] cook,waiter at waiter"
+    assert sorted(mesh.executions()) == [("chef", 2), ("cook", 1), ("waiter", 1)]
+    assert [(task.role, task.attempt) for task in run.tasks] == [("chef", 2), ("cook", 1), ("waiter", 1)]
+
+
+async def test_a_delegate_that_is_killed_is_replaced_and_its_coordinator_never_knows(own_mesh: Mesh) -> None:
+    mesh = own_mesh
+    victim = await mesh.agent("cook", delay=1.0)
+    await lead(mesh, "chef", "cook")
+    handle = await mesh.client.submit("x", roles=["chef"])
+    await begun(mesh, "cook")
+    killed = time.monotonic()
+    await victim.kill()
+    await mesh.agent("cook", delay=0.1)
+    await begun(mesh, "cook", attempt=2)
+    assert time.monotonic() - killed < NOTICED_WITHIN + 1.0  # the second one had to start
+    assert answer_text(await handle.result(timeout=10)) == "chef[cook()]"
+    assert mesh.executions() == [("cook", 2), ("chef", 1)]
+
+
+async def test_a_frozen_coordinator_is_replaced_and_its_late_frames_do_no_harm(own_mesh: Mesh) -> None:
+    mesh = own_mesh
+    await mesh.agent("cook", delay=0.5)
+    await mesh.agent("waiter", delay=0.1)
+    first = await lead(mesh, "chef", "cook", "waiter")
+    handle = await mesh.client.submit("x", roles=["chef"])
+    await begun(mesh, "cook")
+    first.send(signal.SIGSTOP)
+    await lead(mesh, "chef", "cook", "waiter", delay=2.0)
+    await begun(mesh, "chef", attempt=2)
+    first.send(signal.SIGCONT)
+    assert answer_text(await handle.result(timeout=15)).startswith("chef[cook(), waiter()] cook")
+    assert [one for one in mesh.executions() if one[0] != "chef"] == [("cook", 1), ("waiter", 1)]
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+async def test_an_orchestrator_that_is_killed_while_a_task_waits_goes_on_and_nothing_is_done_twice(
+    own_mesh: Mesh, moment: str
+) -> None:
+    mesh = own_mesh
+    await mesh.agent("cook", delay=0.2)
+    await mesh.agent("waiter", delay=1.5)
+    await lead(mesh, "chef", "cook", "waiter", delay=0.3)
+    handle = await mesh.client.submit("x", roles=["chef"])
+    await begun(mesh, "waiter")
+    await mesh.orchestrator.kill()
+    if moment == "after":
+        await noted(mesh, "end", "waiter")  # its result waits at the agent
+    await mesh.orchestrator.start()
+    run = await handle.result(timeout=15)
+    assert answer_text(run) == "chef[cook(), waiter()]"
+    assert sorted(mesh.executions()) == [("chef", 1), ("cook", 1), ("waiter", 1)]
+    assert [task.attempt for task in run.tasks] == [1, 1, 1]
+
+
+async def test_durability_25_two_coordinators_that_wait_for_each_others_only_slot_do_not_block(own_mesh: Mesh) -> None:
+    mesh = own_mesh
+    await lead(mesh, "left", "helper", ARCHON_MAX_TASKS="1")
+    await lead(mesh, "right", "left", ARCHON_MAX_TASKS="1")
+    await lead(mesh, "boss", "left", ARCHON_MAX_TASKS="1")
+    await mesh.agent("helper", delay=0.2, ARCHON_MAX_TASKS="1")
+    handles = [await mesh.client.submit(f"x{n}", roles=[role]) for n in range(4) for role in ("right", "boss", "left")]
+    runs = await asyncio.gather(*(handle.result(timeout=20) for handle in handles))
+    assert {run.state for run in runs} == {common_pb2.TASK_STATE_COMPLETED}
+    assert sum(one[0] == "helper" for one in mesh.executions()) == len(runs)
+    assert all(one[1] == 1 for one in mesh.executions("begin"))  # nobody was refused for want of room
+
+
+@pytest.mark.parametrize("how", ["cancelled", "out of time"])
+async def test_delegated_work_stops_within_a_second_of_a_cancel_and_of_the_deadline(own_mesh: Mesh, how: str) -> None:
+    mesh = own_mesh
+    await mesh.agent("cook", delay=30.0)
+    await lead(mesh, "chef", "cook")
+    more: dict[str, Any] = {"timeout": 1.5} if how == "out of time" else {}
+    handle = await mesh.client.submit("x", roles=["chef"], **more)
+    await begun(mesh, "cook")
+    if how == "cancelled":
+        await handle.cancel("enough")
+    run = await handle.result(timeout=1.5 + STOPPED_WITHIN)
+    assert run.state in (common_pb2.TASK_STATE_CANCELED, common_pb2.TASK_STATE_FAILED)
+    assert {task.state for task in run.tasks} == {common_pb2.TASK_STATE_CANCELED}
+    events = [event async for event in handle.events()]
+    asked = next(e for e in events if e.WhichOneof("event") == "cancel_requested").time.ToNanoseconds() / 1e9
+    ends = [event.result.state for event in events if event.WhichOneof("event") == "result"]
+    assert ends == [common_pb2.TASK_STATE_CANCELED] * 2  # both agents said that they had stopped
+    assert events[-1].time.ToNanoseconds() / 1e9 - asked < STOPPED_WITHIN
+
+
+async def test_an_orchestrator_that_is_killed_after_a_stop_tells_the_agent_again(own_mesh: Mesh) -> None:
+    """The agent hears of the stop on its first stream and goes on all the same; the next stream says it again."""
+    release = asyncio.Event()
+
+    async def chef(task: TaskContext) -> str:
+        with pytest.raises(DelegationTimeout):
+            await task.delegate("x", role="stubborn", timeout=0.2)
+        await release.wait()
+        return "done"
+
+    mesh = own_mesh
+    features = ("cancel", "adopt", "delegate")
+    stubborn = BareAgent("stubborn", mesh.registry.address, lambda frame: [], features=features)
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(stubborn)
+        await Troupe(mesh, stack)("chef", chef)
+        await mesh.seen(stubborn.address)
+        handle = await mesh.client.submit("x", roles=["chef"])
+
+        def told() -> list[int]:
+            return [one.task.epoch for one in stubborn.frames if one.WhichOneof("frame") == "cancel_task"]
+
+        async def stopped() -> bool:
+            return bool(told())
+
+        await eventually(stopped, 10.0)
+        await mesh.orchestrator.kill()
+        await mesh.orchestrator.start()
+
+        async def stopped_again() -> bool:
+            return max(told()) > 1
+
+        await eventually(stopped_again, 5.0)
+        release.set()
+        run = await handle.result(timeout=10)
+        assert [task.state for task in run.tasks] == [common_pb2.TASK_STATE_COMPLETED, common_pb2.TASK_STATE_CANCELED]

@@ -1,0 +1,238 @@
+"""Processes that die, freeze and come back, for real: what a run survives. Limits of time are behaviour here."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+
+from archon.api.common.v1 import common_pb2
+from archon.client import answer_text
+from archon.errors import ArchonError, RequestIdReused
+from archon.memory import MemoryGraphClient
+from archon_services.testing import EtcdProcess
+from tests.fixtures.services import eventually
+from tests.integration.services.orchestrator.conftest import Mesh
+
+pytestmark = pytest.mark.liveness
+
+NOTICED_WITHIN = 3.0
+WHOLE = "implementer(requirements(), designer(requirements()))"
+
+
+async def begun(mesh: Mesh, role: str, attempt: int = 1) -> None:
+    """Returns when an agent works on an attempt."""
+
+    async def look() -> bool:
+        return (role, attempt) in mesh.executions("begin")
+
+    await eventually(look, 10.0)
+
+
+async def three(mesh: Mesh, delay: float) -> None:
+    """The three roles."""
+    await mesh.agent("requirements", delay=delay)
+    await mesh.agent("designer", "requirements", delay=delay)
+    await mesh.agent("implementer", "requirements", "designer", delay=delay)
+
+
+async def test_the_registration_of_a_killed_agent_disappears_by_itself(own_mesh: Mesh) -> None:
+    agent = await own_mesh.agent("mortal")
+    await agent.kill()
+    await own_mesh.seen(agent.address, gone=True, within=6.0)
+
+
+async def test_an_agent_that_is_killed_in_mid_task_is_noticed_and_the_run_completes_on_another(own_mesh: Mesh) -> None:
+    mesh = own_mesh
+    first = await mesh.agent("solo", delay=1.0)
+    handle = await mesh.client.submit("x", roles=["solo"])
+    await begun(mesh, "solo")
+    second = await mesh.agent("solo", delay=0.1)
+    killed = time.monotonic()
+    await first.kill()
+    await begun(mesh, "solo", attempt=2)
+    assert time.monotonic() - killed < NOTICED_WITHIN
+    run = await handle.result(timeout=10)
+    assert run.state == common_pb2.TASK_STATE_COMPLETED
+    assert run.tasks[0].attempt == 2
+    assert mesh.executions() == [("solo", 2)]
+    assert second.pid
+
+
+async def test_durability_28_an_agent_that_is_frozen_is_noticed_and_its_late_result_is_discarded(
+    own_mesh: Mesh,
+) -> None:
+    mesh = own_mesh
+    first = await mesh.agent("solo", delay=0.5)
+    handle = await mesh.client.submit("x", roles=["solo"])
+    await begun(mesh, "solo")
+    frozen = time.monotonic()
+    first.send(signal.SIGSTOP)
+    await mesh.agent("solo", delay=3.0)
+    await begun(mesh, "solo", attempt=2)
+    assert time.monotonic() - frozen < NOTICED_WITHIN + 1.0  # the second one had to start
+    first.send(signal.SIGCONT)
+    events = [event async for event in handle.events()]
+    kinds = [event.WhichOneof("event") for event in events if event.seq]
+    assert kinds.count("lost") == 1
+    assert kinds.count("result") == 1
+    run = await mesh.client.get(handle.run_id)
+    assert run.state == common_pb2.TASK_STATE_COMPLETED
+    assert run.tasks[0].attempt == 2
+
+
+async def test_with_no_other_replica_the_run_waits_visibly_and_goes_on_when_one_comes(own_mesh: Mesh) -> None:
+    mesh = own_mesh
+    first = await mesh.agent("solo", delay=30.0)
+    handle = await mesh.client.submit("x", roles=["solo"])
+    await begun(mesh, "solo")
+    await first.kill()
+
+    async def waits() -> bool:
+        return "an instance of solo" in (await mesh.client.get(handle.run_id)).tasks[0].waiting_for
+
+    await eventually(waits, NOTICED_WITHIN + 0.5)
+    await mesh.agent("solo")
+    assert (await handle.result(timeout=10)).state == common_pb2.TASK_STATE_COMPLETED
+
+
+async def test_durability_20_a_task_that_takes_its_process_with_it_three_times_is_poisoned(own_mesh: Mesh) -> None:
+    mesh = own_mesh
+    handle = None
+    for attempt in (1, 2, 3):
+        agent = await mesh.agent("doomed", delay=30.0)
+        handle = handle or await mesh.client.submit("x", roles=["doomed"])
+        await begun(mesh, "doomed", attempt)
+        await agent.kill()
+    assert handle is not None
+    run = await handle.result(timeout=10)
+    assert run.state == common_pb2.TASK_STATE_FAILED
+    assert "3 attempts" in run.failure.message
+
+
+async def test_durability_21_a_run_survives_the_death_of_the_orchestrator_and_finished_work_is_not_redone(
+    own_mesh: Mesh,
+) -> None:
+    mesh = own_mesh
+    await three(mesh, delay=0.6)
+    handle = await mesh.client.submit("x", request_id="q1")
+    await begun(mesh, "designer")
+    await mesh.orchestrator.kill()
+    await mesh.orchestrator.start()
+    run = await handle.result(timeout=15)
+    assert answer_text(run) == WHOLE
+    assert mesh.executions() == [("requirements", 1), ("designer", 1), ("implementer", 1)], "each once, adopted"
+    assert (await mesh.client.submit("x", request_id="q1")).run_id == run.run_id
+    with pytest.raises(RequestIdReused):
+        await mesh.client.submit("y", request_id="q1")
+
+
+async def test_durability_19_a_result_that_comes_while_the_orchestrator_is_gone_is_parked_and_counts(
+    own_mesh: Mesh,
+) -> None:
+    mesh = own_mesh
+    await mesh.agent("solo", delay=0.5)
+    handle = await mesh.client.submit("x", roles=["solo"])
+    await begun(mesh, "solo")
+    await mesh.orchestrator.kill()
+
+    async def ended() -> bool:
+        return mesh.executions() == [("solo", 1)]
+
+    await eventually(ended, 5.0)
+    await mesh.orchestrator.start()
+    run = await handle.result(timeout=10)
+    assert run.state == common_pb2.TASK_STATE_COMPLETED
+    assert run.tasks[0].attempt == 1
+    assert mesh.executions() == [("solo", 1)]
+
+
+async def test_a_watcher_sees_every_event_once_across_a_restart_of_the_orchestrator(own_mesh: Mesh) -> None:
+    mesh = own_mesh
+    await three(mesh, delay=0.5)
+    handle = await mesh.client.submit("x")
+    seen: list[int] = []
+
+    async def watch() -> None:
+        async for event in handle.events():
+            if event.seq:
+                seen.append(event.seq)
+
+    watching = asyncio.create_task(watch())
+    await begun(mesh, "designer")
+    await mesh.orchestrator.kill()
+    await mesh.orchestrator.start()
+    async with asyncio.timeout(20):
+        await watching
+    assert seen == list(range(1, len(seen) + 1))
+    assert seen[-1] == (await mesh.client.get(handle.run_id)).last_seq
+
+
+async def test_durability_27_the_registry_may_be_gone_while_runs_go_on(own_mesh: Mesh) -> None:
+    mesh = own_mesh
+    await three(mesh, delay=0.3)
+    await mesh.client.submit("warm", wait=10)
+    handle = await mesh.client.submit("x")
+    await mesh.registry.kill()
+    assert answer_text(await handle.result(timeout=10)) == WHOLE
+    assert answer_text((await mesh.client.submit("y", wait=10)).run) == WHOLE, "new runs too, by the last snapshot"
+    await mesh.registry.start()
+    for agent in mesh.agents:
+        await mesh.seen(agent.address, within=15.0)
+
+
+async def test_durability_27_etcd_may_be_restarted_while_runs_go_on(tmp_path: Path) -> None:
+    async with AsyncExitStack() as stack:
+        etcd = EtcdProcess()
+        stack.push_async_callback(asyncio.to_thread, etcd.close)
+        await asyncio.to_thread(etcd.start)
+        mesh = Mesh(tmp_path, etcd.address)
+        await mesh.start()
+        stack.push_async_callback(mesh.stop)
+        await three(mesh, delay=0.3)
+        await mesh.client.submit("warm", wait=10)
+        handle = await mesh.client.submit("x")
+        await asyncio.to_thread(etcd.restart)
+        assert answer_text(await handle.result(timeout=10)) == WHOLE
+        await mesh.agent("late")
+        assert answer_text((await mesh.client.submit("y", roles=["late"], wait=10)).run) == "late()"
+        for agent in mesh.agents:
+            await mesh.seen(agent.address)
+
+
+async def test_durability_15_a_memory_service_that_is_down_stops_no_run_and_is_fed_when_it_comes_back(
+    own_mesh: Mesh,
+) -> None:
+    mesh = own_mesh
+    await three(mesh, delay=0.0)
+    await mesh.client.submit("warm", wait=10)
+    await mesh.memory.kill()
+    run = (await mesh.client.submit("x", session_id="s", wait=10)).run
+    assert answer_text(run) == WHOLE
+    await mesh.memory.start()
+    async with MemoryGraphClient(mesh.memory.address, "s") as memory:
+
+        async def fed() -> bool:
+            try:
+                items = await memory.pull_for("implementer")
+            except ArchonError:
+                return False
+            return [item.source_id for item in items] == ["requirements", "designer"]
+
+        await eventually(fed, 15.0)
+
+
+async def test_sigterm_ends_the_orchestrator_at_once_though_somebody_watches(own_mesh: Mesh) -> None:
+    mesh = own_mesh
+    await mesh.agent("solo", delay=4.0)
+    handle = await mesh.client.submit("x", roles=["solo"])
+    watching = asyncio.create_task(handle.result())
+    await begun(mesh, "solo")
+    asked = time.monotonic()
+    assert await mesh.orchestrator.stop() == 0
+    assert time.monotonic() - asked < 5.0
+    watching.cancel()

@@ -1,0 +1,253 @@
+"""Questions to people, pauses, and checkpoints, over a real mesh (rule C7)."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+
+import pytest
+
+from archon.agent import Question, TaskContext
+from archon.api.common.v1 import common_pb2
+from archon.api.orchestrator.v1 import run_pb2
+from archon.client import RunHandle, answer_text, submit_request
+from archon.errors import ArchonError, FailedPrecondition, FrameTooLarge, InvalidArgument, RequestIdReused, Unavailable
+from tests.fixtures.services import eventually
+from tests.integration.services.orchestrator.conftest import Mesh
+from tests.integration.services.orchestrator.troupe import Troupe, durable, of
+
+INPUT_REQUIRED = common_pb2.TASK_STATE_INPUT_REQUIRED
+
+
+async def asked(mesh: Mesh, handle: RunHandle) -> run_pb2.Question:
+    """What the run asks, once it does."""
+    found: list[run_pb2.Question] = []
+
+    async def look() -> bool:
+        found[:] = (await mesh.client.get(handle.run_id)).questions
+        return bool(found)
+
+    await eventually(look)
+    return found[0]
+
+
+async def clerk(task: TaskContext) -> str | Question:
+    """Asks once, and remembers where it was."""
+    if not task.inputs:
+        return Question("which colour?", checkpoint=f"page {len(task.text)}".encode())
+    return f"{task.input_text} on {task.checkpoint.decode()}, attempt {task.attempt}"
+
+
+async def test_contract_rule_7_a_question_frees_the_slot_and_its_answer_goes_to_a_new_attempt(
+    mesh: Mesh, troupe: Troupe
+) -> None:
+    role = f"clerk-{uuid.uuid4().hex[:6]}"
+    await troupe(role, clerk, max_tasks=1)
+    handles = [await mesh.client.submit("xyz", roles=[role]) for _ in range(3)]
+    questions = [await asked(mesh, handle) for handle in handles]
+    assert len(questions) == 3, "one slot, and three that wait for a person"
+    run = await mesh.client.get(handles[0].run_id)
+    assert run.state == INPUT_REQUIRED
+    (task,) = run.tasks
+    assert (task.state, task.waiting_for) == (INPUT_REQUIRED, "a person's answer")
+    assert (questions[0].task_id, questions[0].role, questions[0].prompt[0].text) == (
+        task.task_id,
+        role,
+        "which colour?",
+    )
+    for handle, question in zip(handles, questions, strict=True):
+        await mesh.client.respond(handle.run_id, question.input_id, "blue")
+        assert answer_text(await handle.result(timeout=10)) == "blue on page 3, attempt 2"
+    events = await durable(handles[0])
+    (requested,), (given,) = of(events, "input_requested"), of(events, "input_given")
+    assert requested.input_requested.input_id == given.input_given.input_id == questions[0].input_id
+    assert not of(events, "lost")
+
+
+async def test_an_answer_that_does_not_fit_is_refused_and_the_question_stays(mesh: Mesh, troupe: Troupe) -> None:
+    role = f"chooser-{uuid.uuid4().hex[:6]}"
+
+    async def choose(task: TaskContext) -> str | Question:
+        schema = '{"enum": ["left", "right"]}'
+        return f"went {task.input_text}" if task.inputs else Question("where?", schema_json=schema)
+
+    await troupe(role, choose)
+    handle = await mesh.client.submit("x", roles=[role])
+    question = await asked(mesh, handle)
+    assert question.schema_json
+    for answer, input_id, error in (
+        ("up", question.input_id, InvalidArgument),
+        (" ", question.input_id, InvalidArgument),
+        ("left", "q1", FailedPrecondition),
+        ("left", "", FailedPrecondition),
+        ("left", "x" * 300, InvalidArgument),
+    ):
+        with pytest.raises(error):
+            await mesh.client.respond(handle.run_id, input_id, answer)
+    with pytest.raises(ArchonError, match="no run has the id"):
+        await mesh.client.respond("nobody's", question.input_id, "left")
+    await mesh.client.respond(handle.run_id, question.input_id, '"left"', request_id="q")
+    await mesh.client.respond(handle.run_id, question.input_id, '"left"', request_id="q")
+    with pytest.raises(RequestIdReused):
+        await mesh.client.respond(handle.run_id, question.input_id, "right", request_id="q")
+    assert answer_text(await handle.result(timeout=10)) == 'went "left"'
+    with pytest.raises(FailedPrecondition):
+        await mesh.client.respond(handle.run_id, question.input_id, "right")
+
+
+async def test_two_answers_at_once_have_one_winner(mesh: Mesh, troupe: Troupe) -> None:
+    role = f"clerk-{uuid.uuid4().hex[:6]}"
+    await troupe(role, clerk)
+    handle = await mesh.client.submit("xyz", roles=[role])
+    question = await asked(mesh, handle)
+    answers = [f"colour {number}" for number in range(8)]
+    told = await asyncio.gather(
+        *(mesh.client.respond(handle.run_id, question.input_id, answer, request_id=answer) for answer in answers),
+        return_exceptions=True,
+    )
+    (won,) = [answer for answer, one in zip(answers, told, strict=True) if not isinstance(one, BaseException)]
+    assert all(isinstance(one, FailedPrecondition) for one in told if isinstance(one, BaseException))
+    assert answer_text(await handle.result(timeout=10)).startswith(won)
+
+
+async def test_a_delegated_task_asks_and_a_run_that_asks_can_be_cancelled(mesh: Mesh, troupe: Troupe) -> None:
+    role, chief = f"clerk-{uuid.uuid4().hex[:6]}", f"chief-{uuid.uuid4().hex[:6]}"
+
+    async def lead(task: TaskContext) -> str:
+        return f"told {(await task.delegate('xyz', role=role)).text}"
+
+    await troupe(role, clerk)
+    await troupe(chief, lead)
+    handle = await mesh.client.submit("x", roles=[chief])
+    question = await asked(mesh, handle)
+    await mesh.client.respond(handle.run_id, question.input_id, "red")
+    assert answer_text(await handle.result(timeout=10)) == "told red on page 3, attempt 2"
+    handle = await mesh.client.submit("x", roles=[chief])
+    question = await asked(mesh, handle)
+    await handle.cancel("enough")
+    run = await handle.result(timeout=10)
+    assert run.state == common_pb2.TASK_STATE_CANCELED
+    assert not run.questions
+    with pytest.raises(FailedPrecondition):
+        await mesh.client.respond(handle.run_id, question.input_id, "red")
+
+
+async def test_a_question_is_answered_on_a_stream_of_many_runs_too(mesh: Mesh, troupe: Troupe) -> None:
+    role = f"clerk-{uuid.uuid4().hex[:6]}"
+    await troupe(role, clerk)
+    async with mesh.client.converse() as stream:
+        run = await stream.submit(submit_request("xyz", roles=[role]))
+        async for event in stream:
+            if event.WhichOneof("event") == "input_requested":
+                await stream.respond(run.run_id, event.input_requested.input_id, "green")
+            if event.WhichOneof("event") == "run_state":
+                break
+    assert answer_text(await mesh.client.get(run.run_id)).startswith("green")
+
+
+async def test_a_paused_run_gives_nothing_out_until_it_is_resumed(mesh: Mesh, troupe: Troupe) -> None:
+    first, second = (f"{name}-{uuid.uuid4().hex[:6]}" for name in ("first", "second"))
+    go, began = asyncio.Event(), []
+
+    async def opening(task: TaskContext) -> str:
+        await go.wait()
+        return "opened"
+
+    async def closing(task: TaskContext) -> str:
+        began.append(task.run_id)
+        return "closed"
+
+    await troupe(first, opening)
+    await troupe(second, closing, depends_on=[first])
+    handle = await mesh.client.submit("x", roles=[first, second])
+    assert (await mesh.client.pause(handle.run_id)).paused
+    assert (await mesh.client.pause(handle.run_id)).paused, "as it is"
+    go.set()
+
+    async def first_done() -> bool:
+        return (await mesh.client.get(handle.run_id)).tasks[0].state == common_pb2.TASK_STATE_COMPLETED
+
+    await eventually(first_done)
+    await asyncio.sleep(0.3)
+    assert not began
+    assert not (await mesh.client.resume(handle.run_id)).paused
+    assert answer_text(await handle.result(timeout=10)) == "closed"
+    with pytest.raises(FailedPrecondition):
+        await mesh.client.pause(handle.run_id)
+    with pytest.raises(FailedPrecondition):
+        await mesh.client.resume(handle.run_id)
+
+
+async def test_questions_and_pauses_survive_the_orchestrator(own_mesh: Mesh) -> None:
+    from contextlib import AsyncExitStack
+
+    mesh = own_mesh
+    async with AsyncExitStack() as stack:
+        troupe = Troupe(mesh, stack)
+        await troupe("clerk", clerk)
+        asking, paused = await mesh.client.submit("xyz", roles=["clerk"]), None
+        question = await asked(mesh, asking)
+        paused = await mesh.client.submit("pp", roles=["clerk"])
+        await asked(mesh, paused)
+        await mesh.client.pause(paused.run_id)
+        await mesh.orchestrator.kill()
+        await mesh.orchestrator.start()
+
+        async def back() -> bool:
+            try:
+                return (await mesh.client.get(asking.run_id)).state == INPUT_REQUIRED
+            except Unavailable:
+                return False
+
+        await eventually(back)
+        await mesh.client.respond(asking.run_id, question.input_id, "blue")
+        assert answer_text(await asking.result(timeout=10)) == "blue on page 3, attempt 2"
+        await mesh.client.respond(paused.run_id, (await asked(mesh, paused)).input_id, "blue")
+        assert (await mesh.client.get(paused.run_id)).paused
+        await mesh.client.resume(paused.run_id)
+        assert answer_text(await paused.result(timeout=10)) == "blue on page 2, attempt 2"
+
+
+async def test_the_next_attempt_starts_from_the_last_checkpoint(mesh: Mesh, troupe: Troupe) -> None:
+    role = f"walker-{uuid.uuid4().hex[:6]}"
+    stuck = asyncio.Event()
+
+    async def walk(task: TaskContext) -> str:
+        done = int(task.checkpoint or b"0")
+        for step in range(done + 1, 6):
+            task.save(str(step).encode())
+            if step == 3 and task.attempt == 1:
+                stuck.set()
+                await asyncio.Event().wait()
+        return f"from {done}, attempt {task.attempt}"
+
+    first = await troupe(role, walk)
+    handle = await mesh.client.submit("x", roles=[role])
+    async with asyncio.timeout(10):
+        await stuck.wait()
+
+    async def journaled() -> bool:
+        found = []
+        async for event in handle.events():
+            found.append(event)
+            if event.WhichOneof("event") == "checkpoint" and event.checkpoint.data == b"3":
+                return True
+        return False
+
+    assert await journaled()
+    await troupe(role, walk)
+    await first.stop(0.0)
+    assert answer_text(await handle.result(timeout=15)) == "from 3, attempt 2"
+
+
+async def test_a_checkpoint_above_a_mebibyte_is_refused_where_it_is_made(mesh: Mesh, troupe: Troupe) -> None:
+    role = f"hoarder-{uuid.uuid4().hex[:6]}"
+
+    async def hoard(task: TaskContext) -> str | Question:
+        with pytest.raises(FrameTooLarge):
+            task.save(bytes(1024 * 1024 + 1))
+        return Question("?", checkpoint=bytes(1024 * 1024 + 1))
+
+    await troupe(role, hoard)
+    run = (await mesh.client.submit("x", roles=[role], wait=10)).run
+    assert run.failure.message.startswith("a checkpoint of")

@@ -1,0 +1,76 @@
+"""A mesh whose journal is in PostgreSQL: runs go on after the orchestrator died, and after the database did."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+
+from archon.api.common.v1 import common_pb2
+from archon.client import answer_text
+from archon.errors import RequestIdReused
+from archon_services.testing import EtcdProcess
+from tests.fixtures.postgres import PASSWORD, PostgresServer
+from tests.integration.services.orchestrator.conftest import Mesh
+from tests.integration.services.orchestrator.test_outages import WHOLE, begun, three
+
+pytestmark = pytest.mark.liveness
+
+
+async def started(etcd: EtcdProcess, home: Path, journal: str, stack: AsyncExitStack) -> Mesh:
+    mesh = Mesh(home, etcd.address)
+    await mesh.start(ARCHON_JOURNAL=journal)
+    stack.push_async_callback(mesh.stop)
+    return mesh
+
+
+async def test_an_orchestrator_over_postgresql_that_is_killed_goes_on_where_its_runs_stood(
+    etcd: EtcdProcess, tmp_path: Path, postgres_dsn: str
+) -> None:
+    async with AsyncExitStack() as stack:
+        mesh = await started(etcd, tmp_path, postgres_dsn, stack)
+        await three(mesh, delay=0.5)
+        handle = await mesh.client.submit("x", request_id="q")
+        await begun(mesh, "designer")
+        await mesh.orchestrator.kill()
+        await mesh.orchestrator.start()
+        run = await handle.result(timeout=15)
+        assert run.state == common_pb2.TASK_STATE_COMPLETED
+        assert answer_text(run) == WHOLE
+        assert mesh.executions() == [("requirements", 1), ("designer", 1), ("implementer", 1)]
+        assert (await mesh.client.submit("x", request_id="q")).run_id == handle.run_id
+        with pytest.raises(RequestIdReused):
+            await mesh.client.submit("y", request_id="q")
+        events = [event.seq async for event in handle.events() if event.seq]
+        assert events == list(range(1, len(events) + 1))
+        assert await mesh.orchestrator.stop() == 0
+        for secret in (PASSWORD, "s3cret"):
+            assert secret not in mesh.orchestrator.log.read_text()
+
+
+@pytest.mark.parametrize("how", ["killed", "frozen"])
+async def test_runs_wait_for_a_database_that_is_away_and_complete_without_being_done_twice(
+    etcd: EtcdProcess, tmp_path: Path, fresh_postgres: PostgresServer, how: str
+) -> None:
+    async with AsyncExitStack() as stack:
+        mesh = await started(etcd, tmp_path, fresh_postgres.dsn(), stack)
+        await three(mesh, delay=0.4)
+        handles = [await mesh.client.submit(f"{n}") for n in range(4)]
+        await begun(mesh, "requirements")
+        if how == "killed":
+            await asyncio.to_thread(fresh_postgres.kill)
+        else:
+            fresh_postgres.freeze()
+        await asyncio.sleep(3.0)
+        if how == "killed":
+            await asyncio.to_thread(fresh_postgres.start)
+        else:
+            fresh_postgres.thaw()
+        for handle in handles:
+            run = await handle.result(timeout=15)
+            assert run.state == common_pb2.TASK_STATE_COMPLETED
+            assert [task.attempt for task in run.tasks] == [1, 1, 1]
+        assert len(mesh.executions()) == 12, "nothing was done twice"
+        assert (await mesh.client.submit("after", wait=20)).run.state == common_pb2.TASK_STATE_COMPLETED

@@ -1,0 +1,254 @@
+"""Several orchestrators on one PostgreSQL: they share the work, and one goes on where another dies. Real processes."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+
+from archon.agent import Question, TaskContext
+from archon.api.common.v1 import common_pb2, failure_pb2
+from archon.client import Client, answer_text
+from archon.errors import RequestIdReused, Unavailable
+from archon_services.testing import EtcdProcess
+from tests.fixtures.services import ServiceProcess, eventually
+from tests.integration.services.orchestrator.conftest import Mesh
+from tests.integration.services.orchestrator.troupe import Troupe, of
+
+pytestmark = pytest.mark.liveness
+
+TAKEN_OVER_WITHIN = 5.0
+COMPLETED = common_pb2.TASK_STATE_COMPLETED
+
+
+class Replicas(Mesh):
+    """A mesh with orchestrators `first` (as `orchestrator`, `client`) and `second`."""
+
+    second: ServiceProcess
+    other: Client
+
+    async def start_second(self, dsn: str, module: str = "archon_services.orchestrator", **environment: str) -> None:
+        """Beside the first."""
+        self.second = ServiceProcess(
+            module,
+            self.home,
+            **environment,
+            ARCHON_REGISTRY=self.registry.address,
+            ARCHON_MEMORY=self.memory.address,
+            ARCHON_JOURNAL=dsn,
+        )
+        self.other = Client(await self.second.start())
+
+    async def stop(self) -> None:
+        """Both of them too."""
+        async with AsyncExitStack() as stack:
+            stack.push_async_callback(super().stop)
+            stack.push_async_callback(self.other.close)
+            stack.push_async_callback(self.second.stop)
+            for process in (self.orchestrator, self.second):
+                process.thaw()
+
+
+@pytest.fixture
+async def replicas(etcd: EtcdProcess, postgres_dsn: str, tmp_path: Path) -> AsyncIterator[Replicas]:
+    """Two orchestrators, no agents yet."""
+    mesh = Replicas(tmp_path, etcd.address)
+    await mesh.start(ARCHON_JOURNAL=postgres_dsn)
+    await mesh.start_second(postgres_dsn)
+    yield mesh
+    await mesh.stop()
+
+
+async def begun(mesh: Mesh, role: str, count: int = 1) -> None:
+    """So many attempts at tasks of a role have begun."""
+
+    async def look() -> bool:
+        return sum(one[0] == role for one in mesh.executions("begin")) >= count
+
+    await eventually(look, 10.0)
+
+
+async def test_both_take_runs_on_and_each_answers_for_the_others(replicas: Replicas) -> None:
+    await replicas.agent("cook", delay=0.2)
+    runs = await asyncio.gather(
+        *(client.submit(f"dish {n}", roles=["cook"]) for n in range(4) for client in (replicas.client, replicas.other))
+    )
+    for handle in runs:
+        for client in (replicas.client, replicas.other):
+            events = [event async for event in client.watch(handle.run_id)]
+            durable = [event.seq for event in events if event.seq]
+            assert durable == list(range(1, len(durable) + 1))
+            run = await client.get(handle.run_id)
+            assert run.state == COMPLETED
+    listed = {run.run_id for run in await replicas.other.list_runs()}
+    assert {handle.run_id for handle in runs} <= listed
+    assert sorted(replicas.executions()) == [("cook", 1)] * 8
+
+
+async def test_durability_30_a_watch_of_the_replica_that_is_not_the_owner_sees_passing_events_too(
+    replicas: Replicas,
+) -> None:
+    async with AsyncExitStack() as stack:
+        troupe, go = Troupe(replicas, stack), asyncio.Event()
+
+        async def poet(task: TaskContext) -> str:
+            await go.wait()
+            for word in ("roses ", "are ", "red"):
+                task.write(word)
+            return "roses are red"
+
+        await troupe("poet", poet)
+        await asyncio.sleep(1.5)  # until each knows where the other is
+        handle = await replicas.client.submit("x", roles=["poet"])
+        said: list[str] = []
+        seen: list[int] = []
+
+        async def watch() -> None:
+            async for event in replicas.other.watch(handle.run_id):
+                if event.seq:
+                    seen.append(event.seq)
+                elif event.HasField("text_delta"):
+                    said.append(event.text_delta.text)
+
+        watching = asyncio.create_task(watch())
+        await asyncio.sleep(1.0)
+        go.set()
+        await asyncio.wait_for(watching, 10)
+        assert "".join(said) == "roses are red"
+        assert seen == list(range(1, len(seen) + 1))
+
+
+async def test_durability_13_a_cancel_and_an_answer_reach_the_owner_through_the_other(replicas: Replicas) -> None:
+    async with AsyncExitStack() as stack:
+        troupe = Troupe(replicas, stack)
+
+        async def clerk(task: TaskContext) -> str | Question:
+            return f"said {task.input_text}" if task.inputs else Question("which?")
+
+        await troupe("clerk", clerk)
+        handles = [await replicas.client.submit(f"x{n}", roles=["clerk"]) for n in range(2)]
+
+        async def asking() -> bool:
+            runs = [await replicas.other.get(handle.run_id) for handle in handles]
+            return all(run.questions for run in runs)
+
+        await eventually(asking)
+        question = (await replicas.other.get(handles[0].run_id)).questions[0]
+        await replicas.other.respond(handles[0].run_id, question.input_id, "this", request_id="q")
+        assert answer_text(await handles[0].result(timeout=5)) == "said this"
+        await replicas.other.respond(handles[0].run_id, question.input_id, "this", request_id="q")
+        with pytest.raises(RequestIdReused):
+            await replicas.other.respond(handles[0].run_id, question.input_id, "that", request_id="q")
+        began = time.monotonic()
+        await replicas.other.cancel(handles[1].run_id, "enough")
+        run = await handles[1].result(timeout=5)
+        assert time.monotonic() - began < 1.5
+        assert run.state == common_pb2.TASK_STATE_CANCELED
+
+
+async def test_durability_9_a_killed_owners_runs_are_taken_over_and_nothing_is_redone(replicas: Replicas) -> None:
+    await replicas.agent("cook", delay=6.0)
+    await replicas.agent("waiter", "cook", delay=0.1)
+    handle = await replicas.client.submit("x", roles=["cook", "waiter"])
+    await begun(replicas, "cook")
+    await replicas.orchestrator.kill()
+    killed = time.monotonic()
+
+    async def taken_over() -> bool:
+        async for event in replicas.other.watch(handle.run_id):
+            if event.HasField("claimed"):
+                return True
+        return False
+
+    assert await asyncio.wait_for(taken_over(), 10)
+    assert time.monotonic() - killed < TAKEN_OVER_WITHIN
+    events = [event async for event in replicas.other.watch(handle.run_id) if event.seq]
+    assert events[-1].run_state.state == COMPLETED
+    assert not of(events, "lost")
+    assert sorted(replicas.executions()) == [("cook", 1), ("waiter", 1)]
+
+
+async def test_durability_11_a_frozen_owner_is_replaced_and_as_a_zombie_does_no_harm(replicas: Replicas) -> None:
+    await replicas.agent("cook", delay=7.0)
+    await replicas.agent("waiter", "cook", delay=0.1)
+    handle = await replicas.client.submit("x", roles=["cook", "waiter"])
+    await begun(replicas, "cook")
+    replicas.orchestrator.send(signal.SIGSTOP)
+    events = [event async for event in replicas.other.watch(handle.run_id) if event.seq]
+    assert events[-1].run_state.state == COMPLETED
+    replicas.orchestrator.send(signal.SIGCONT)
+    await asyncio.sleep(2.5)
+    after = [event.seq async for event in replicas.other.watch(handle.run_id) if event.seq]
+    assert len(after) == len(events), "it has added nothing"
+    assert sorted(replicas.executions()) == [("cook", 1), ("waiter", 1)]
+    again = await replicas.client.submit("y", roles=["waiter"], wait=10)
+    assert again.run.state == COMPLETED, "it goes on as a new incarnation"
+
+
+async def test_durability_10_sigterm_hands_all_over_at_once(replicas: Replicas) -> None:
+    await replicas.agent("cook", delay=3.0)
+    handle = await replicas.client.submit("x", roles=["cook"])
+    await begun(replicas, "cook")
+    assert await replicas.orchestrator.stop() == 0
+    left = time.monotonic()
+
+    async def claimed() -> bool:
+        try:
+            async for event in replicas.other.watch(handle.run_id):
+                if event.HasField("claimed"):
+                    return True
+        except Unavailable:
+            pass
+        return False
+
+    assert await asyncio.wait_for(claimed(), 5)
+    assert time.monotonic() - left < 1.5
+    assert (await replicas.other.get(handle.run_id)).tasks[0].attempt == 1
+    events = [event async for event in replicas.other.watch(handle.run_id) if event.seq]
+    assert events[-1].run_state.state == COMPLETED
+    assert replicas.executions() == [("cook", 1)]
+
+
+async def test_two_submits_with_one_id_on_two_replicas_make_one_run(replicas: Replicas) -> None:
+    await replicas.agent("cook", delay=0.1)
+    for number in range(10):
+        both = await asyncio.gather(
+            *(
+                client.submit("x", roles=["cook"], request_id=f"q{number}")
+                for client in (replicas.client, replicas.other)
+            )
+        )
+        assert both[0].run_id == both[1].run_id
+        for handle in both:
+            assert (await handle.result(timeout=10)).state == COMPLETED
+    assert len(replicas.executions()) == 10
+
+
+@pytest.mark.parametrize("ahead", [3600, -3600])
+async def test_durability_23_on_a_machine_with_a_wrong_clock_a_run_gets_neither_more_nor_less_time(
+    etcd: EtcdProcess, postgres_dsn: str, tmp_path: Path, ahead: int
+) -> None:
+    mesh = Replicas(tmp_path, etcd.address)
+    await mesh.start(ARCHON_JOURNAL=postgres_dsn)
+    await mesh.start_second(postgres_dsn, "tests.fixtures.jumping_orchestrator", JUMPING_AHEAD=str(ahead))
+    try:
+        await mesh.agent("cook", "nobody", delay=6.0)
+        whole = await mesh.client.submit("x", roles=["cook"], timeout=60.0)
+        short = await mesh.client.submit("x", roles=["nobody"], timeout=10.0)
+        began = time.time()
+        own = await mesh.other.submit("x", roles=["cook"])
+        created = (await mesh.client.get(own.run_id)).create_time.ToNanoseconds() / 1e9
+        assert abs(created - began) < 5, "both machines say the same of when a run was taken on"
+        await begun(mesh, "cook", 2)
+        await mesh.orchestrator.kill()
+        assert [event async for event in mesh.other.watch(whole.run_id)][-1].run_state.state == COMPLETED
+        ended = [event async for event in mesh.other.watch(short.run_id)][-1]
+        assert ended.run_state.failure.reason == failure_pb2.ERROR_REASON_RUN_TIMEOUT
+        assert abs(time.time() - began - 10) < 5
+    finally:
+        await mesh.stop()

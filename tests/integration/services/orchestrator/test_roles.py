@@ -1,0 +1,142 @@
+"""The reference roles as processes, over the offline model and over HTTP: what a user's own text comes to."""
+
+from __future__ import annotations
+
+import json
+import random
+import string
+
+import pytest
+
+from archon.api.common.v1 import common_pb2
+from archon.api.orchestrator.v1 import run_pb2
+from archon.client import answer_text
+from tests.fixtures.openai_server import OpenAIServer
+from tests.fixtures.services import ServiceProcess
+from tests.integration.services.orchestrator.conftest import Mesh
+
+PROSE = [
+    "The {0} has grown over the years and nobody remembers why.",
+    "On Tuesdays the {0} is closed, which is fine.",
+    "People talk about the {0} with some affection.",
+]
+DEMANDS = [
+    "The system must store every {0} for seven years.",
+    "Clerks need to find a {0} within two seconds.",
+    "A reader should be told when a {0} is overdue.",
+    "It shall never lose a {0}, whatever happens.",
+    "Every {0} has to carry a number that is unique.",
+]
+
+
+def brief(seed: int, demands: int = 20) -> tuple[str, list[str]]:
+    """A page with random marker words, and the sentences in it that demand something."""
+    dice = random.Random(seed)
+
+    def word() -> str:
+        return "".join(dice.choices(string.ascii_lowercase, k=10))
+
+    wanted = [dice.choice(DEMANDS).format(word()) for _ in range(demands)]
+    filler = [dice.choice(PROSE).format(word()) for _ in range(demands)]
+    sentences = wanted + filler
+    dice.shuffle(sentences)
+    paragraphs = [" ".join(sentences[n : n + 5]) for n in range(0, len(sentences), 5)]
+    return "\n\n".join(paragraphs), wanted
+
+
+async def role(mesh: Mesh, name: str, **environment: str) -> None:
+    """A reference role as its own process."""
+    process = ServiceProcess(
+        "archon_services.agents", mesh.home, name, ARCHON_REGISTRY=mesh.registry.address, **environment
+    )
+    mesh.agents.append(process)
+    await mesh.seen(await process.start())
+
+
+async def prompts(mesh: Mesh, run: run_pb2.Run, name: str) -> list[dict[str, str]]:
+    """The messages that a role's model was sent."""
+    (record,) = [record async for record in mesh.client.records(run.run_id, role=name)]
+    messages: list[dict[str, str]] = json.loads(record.request_json)["messages"]
+    return messages
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+async def test_nine_in_ten_of_the_demands_of_a_random_brief_come_out_verbatim(own_mesh: Mesh, seed: int) -> None:
+    mesh = own_mesh
+    for name in ("requirements", "designer", "implementer"):
+        await role(mesh, name)
+    text, wanted = brief(seed)
+    run = (await mesh.client.submit(text, wait=30)).run
+    assert run.state == common_pb2.TASK_STATE_COMPLETED
+    answer = answer_text(run)
+    kept = [sentence for sentence in wanted if sentence in answer]
+    assert len(kept) >= 0.9 * len(wanted)
+    by_role = {record.role: record async for record in mesh.client.records(run.run_id)}
+    design = json.loads(by_role["designer"].response_json)["text"]
+    component = next(line.split(".")[1].split()[0] for line in design.splitlines() if line.startswith("C1."))
+    assert component in answer
+
+
+async def test_the_model_is_sent_its_own_prompt_then_each_upstream_answer_then_the_goal(own_mesh: Mesh) -> None:
+    mesh = own_mesh
+    for name in ("requirements", "designer", "implementer"):
+        await role(mesh, name)
+    run = (await mesh.client.submit("Clerks must see overdue books.", wait=30)).run
+    messages = await prompts(mesh, run, "implementer")
+    assert [message["role"] for message in messages] == ["system", "system", "system", "user"]
+    assert messages[1]["content"].startswith("Shared context from requirements:\n")
+    assert messages[2]["content"].startswith("Shared context from designer:\n")
+    assert messages[3]["content"] == "Clerks must see overdue books."
+
+
+async def test_where_no_designer_depends_on_anything_the_demands_still_come_and_no_component_does(
+    own_mesh: Mesh,
+) -> None:
+    mesh = own_mesh
+    await role(mesh, "requirements")
+    await role(mesh, "designer", ARCHON_DEPENDS_ON="")
+    await role(mesh, "implementer")
+    text, wanted = brief(3)
+    run = (await mesh.client.submit(text, wait=30)).run
+    answer = answer_text(run)
+    assert len([sentence for sentence in wanted if sentence in answer]) >= 0.9 * len(wanted)
+    records = {record.role: record async for record in mesh.client.records(run.run_id)}
+    assert len(json.loads(records["designer"].request_json)["messages"]) == 2, "its prompt and the goal, no context"
+    assert not [line for line in json.loads(records["designer"].response_json)["text"].splitlines() if line[:2] == "C1"]
+    assert "C1" not in answer
+
+
+async def test_a_role_over_an_endpoint_that_speaks_openais_api_streams_its_tokens(own_mesh: Mesh) -> None:
+    mesh = own_mesh
+    async with OpenAIServer() as server:
+        await role(
+            mesh,
+            "requirements",
+            ARCHON_MODEL="openai/test-model",
+            OPENAI_BASE_URL=server.url,
+            OPENAI_API_KEY="sk-test",
+        )
+        handle = await mesh.client.submit("Clerks must see overdue books.", roles=["requirements"])
+        events = [event async for event in handle.events()]
+        run = await handle.result()
+    assert run.state == common_pb2.TASK_STATE_COMPLETED, run.failure
+    assert any(event.text_delta.text for event in events)
+    assert run.usage.model_calls == 1
+    assert len(server.received) == 1
+
+
+async def test_a_model_that_cannot_be_reached_is_the_typed_failure_of_the_run_and_the_key_stays_at_home(
+    own_mesh: Mesh,
+) -> None:
+    mesh = own_mesh
+    await role(
+        mesh,
+        "requirements",
+        ARCHON_MODEL="openai/test-model",
+        OPENAI_BASE_URL="http://127.0.0.1:9/v1",
+        OPENAI_API_KEY="sk-very-secret",
+    )
+    run = (await mesh.client.submit("x must y", roles=["requirements"], wait=30)).run
+    assert run.state == common_pb2.TASK_STATE_FAILED
+    assert run.failure.code == 14
+    assert "sk-very-secret" not in str(run)

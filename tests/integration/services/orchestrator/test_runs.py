@@ -1,0 +1,278 @@
+"""Runs through real services: what a caller sees."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+
+import pytest
+
+from archon.agent import AgentServer, AgentSettings, TaskContext
+from archon.api.common.v1 import common_pb2
+from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
+from archon.api.orchestrator.v1 import orchestrator_service_pb2_grpc, run_pb2
+from archon.channel import connect
+from archon.client import Client, answer_text
+from archon.errors import (
+    FailedPrecondition,
+    InvalidArgument,
+    OutOfRange,
+    RequestIdReused,
+    Unimplemented,
+    UnknownRun,
+)
+from archon.memory import MemoryGraphClient
+from archon.registry import Capability
+from archon.testing import FakeAgent
+from tests.fixtures.services import eventually
+from tests.integration.services.orchestrator.conftest import Mesh
+
+WHOLE = "implementer(requirements(), designer(requirements()))"
+
+
+async def test_a_pipeline_carries_each_answer_to_the_roles_that_depend_on_it(mesh: Mesh) -> None:
+    run = (await mesh.client.submit("build it", wait=10)).run
+    assert run.state == common_pb2.TASK_STATE_COMPLETED
+    assert answer_text(run) == WHOLE
+    assert [task.role for task in run.tasks] == ["requirements", "designer", "implementer"]
+
+
+async def test_a_watch_gives_every_durable_event_once_in_order_and_ends_after_the_last(mesh: Mesh) -> None:
+    handle = await mesh.client.submit("build it")
+    events = [event async for event in handle.events()]
+    durable = [event.seq for event in events if event.seq]
+    assert durable == list(range(1, len(durable) + 1))
+    assert events[-1].WhichOneof("event") == "run_state"
+    assert any(event.WhichOneof("event") == "text_delta" and event.seq == 0 for event in events)
+
+
+async def test_a_watch_resumes_after_any_event(mesh: Mesh) -> None:
+    run = (await mesh.client.submit("build it", wait=10)).run
+    for after in (0, 3, run.last_seq - 1, run.last_seq):
+        seqs = [event.seq async for event in mesh.client.watch(run.run_id, after)]
+        assert seqs == list(range(after + 1, run.last_seq + 1))
+    with pytest.raises(OutOfRange):
+        await anext(mesh.client.watch(run.run_id, run.last_seq + 1))
+
+
+async def test_the_same_request_id_at_the_same_moment_makes_one_run_and_another_payload_is_refused(mesh: Mesh) -> None:
+    request_id = uuid.uuid4().hex
+    handles = await asyncio.gather(*(mesh.client.submit("once", request_id=request_id) for _ in range(8)))
+    assert len({handle.run_id for handle in handles}) == 1
+    with pytest.raises(RequestIdReused):
+        await mesh.client.submit("something else", request_id=request_id)
+
+
+async def test_a_subset_of_roles_runs_with_the_edges_among_them(mesh: Mesh) -> None:
+    run = (await mesh.client.submit("x", roles=["designer", "implementer"], wait=10)).run
+    assert answer_text(run) == "implementer(designer())"
+
+
+async def test_contract_rule_6_answers_reach_the_shared_memory_with_versions_in_the_scope_of_the_session(
+    mesh: Mesh,
+) -> None:
+    session = uuid.uuid4().hex
+    async with MemoryGraphClient(mesh.memory.address, session) as memory:
+        for version in (1, 2):
+            await mesh.client.submit("x", session_id=session, wait=10)
+
+            async def published(version: int = version) -> bool:
+                items = {item.source_id: item.version for item in await memory.pull_for("implementer")}
+                return items == {"requirements": version, "designer": version}
+
+            await eventually(published)
+
+
+async def test_runs_are_listed_newest_first_in_pages_bound_to_their_filter(mesh: Mesh) -> None:
+    session = uuid.uuid4().hex
+    made = [(await mesh.client.submit("x", session_id=session, wait=10)).run_id for _ in range(3)]
+    assert [run.run_id for run in await mesh.client.list_runs(session_id=session)] == made[::-1]
+    channel = connect(mesh.orchestrator.address)
+    stub = orchestrator_service_pb2_grpc.OrchestratorServiceStub(channel)
+    page = await stub.ListRuns(pb.ListRunsRequest(page_size=2, session_id=session))
+    rest = await stub.ListRuns(pb.ListRunsRequest(page_size=2, session_id=session, page_token=page.next_page_token))
+    assert [run.run_id for run in [*page.runs, *rest.runs]] == made[::-1]
+    for bad in ("nonsense", page.next_page_token):
+        with pytest.raises(InvalidArgument) as refused:
+            await stub.ListRuns(pb.ListRunsRequest(page_size=2, session_id="other", page_token=bad))
+        assert refused.value.reason == "INVALID_PAGE_TOKEN"
+    with pytest.raises(InvalidArgument):
+        await stub.ListRuns(pb.ListRunsRequest(page_size=1001))
+    await channel.close()
+
+
+async def test_what_is_not_served_answers_unimplemented_with_a_reason(mesh: Mesh) -> None:
+    channel = connect(mesh.orchestrator.address)
+    stub = orchestrator_service_pb2_grpc.OrchestratorServiceStub(channel)
+    for call in (
+        stub.RateRun(pb.RateRunRequest()),
+        stub.ForkRun(pb.ForkRunRequest()),
+        stub.SubmitRun(
+            pb.SubmitRunRequest(goal=[common_pb2.Part(text="x")], strategy=run_pb2.STRATEGY_PLAN),
+        ),
+    ):
+        with pytest.raises(Unimplemented) as refused:
+            await call
+        assert refused.value.reason == "NOT_SERVED"
+    await channel.close()
+
+
+async def test_an_unknown_run_is_not_found_in_every_call(mesh: Mesh) -> None:
+    for call in (mesh.client.get("nobody"), mesh.client.cancel("nobody"), anext(mesh.client.watch("nobody"))):
+        with pytest.raises(UnknownRun):
+            await call
+
+
+class Sleeper:
+    """Sleeps until it is stopped, and knows when that was."""
+
+    def __init__(self) -> None:
+        self.stopped_at = 0.0
+
+    async def __call__(self, task: object) -> str:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            self.stopped_at = time.monotonic()
+        return "slept"
+
+
+async def test_cancelling_stops_the_work_within_a_second_and_a_second_cancel_changes_nothing(mesh: Mesh) -> None:
+    sleeper = Sleeper()
+    async with FakeAgent("sleeper", [sleeper], registry=mesh.registry.address) as agent:
+        handle = await mesh.client.submit("sleep", roles=["sleeper"])
+
+        async def begun() -> bool:
+            return bool(agent.tasks)
+
+        await eventually(begun)
+        asked = time.monotonic()
+        await handle.cancel("enough")
+        run = await handle.result(timeout=3)
+        assert 0 < sleeper.stopped_at - asked < 1.0
+        assert run.state == common_pb2.TASK_STATE_CANCELED
+        assert run.failure.message == "enough"
+        assert (await handle.cancel("again")).last_seq == run.last_seq
+
+
+async def test_a_run_whose_time_is_over_fails_with_run_timeout_and_its_work_stops_within_a_second(mesh: Mesh) -> None:
+    sleeper = Sleeper()
+    async with FakeAgent("dawdler", [sleeper], registry=mesh.registry.address):
+        asked = time.monotonic()
+        run = (await mesh.client.submit("sleep", roles=["dawdler"], timeout=0.5, wait=8)).run
+    assert 0 < sleeper.stopped_at - asked < 0.5 + 1.0
+    assert run.state == common_pb2.TASK_STATE_FAILED
+    assert run.failure.code == 4
+
+
+async def test_the_failure_of_an_agent_is_the_failure_of_its_run_typed(mesh: Mesh) -> None:
+    broken = FailedPrecondition("no licence", reason="LICENCE", metadata={"which": "pro"})
+    async with FakeAgent("broken", [broken], registry=mesh.registry.address):
+        run = (await mesh.client.submit("x", roles=["broken"], wait=10)).run
+    assert run.state == common_pb2.TASK_STATE_FAILED
+    assert run.failure.message == "no licence"
+    assert run.failure.metadata["which"] == "pro"
+
+
+async def test_a_role_that_starts_while_the_mesh_runs_is_used_by_the_next_run(mesh: Mesh) -> None:
+    async with FakeAgent("late", ["here I am"], registry=mesh.registry.address):
+        assert answer_text((await mesh.client.submit("x", roles=["late"], wait=10)).run) == "here I am"
+
+
+async def test_contract_rule_2_an_instance_never_gets_more_than_it_takes_and_the_rest_waits_visibly(mesh: Mesh) -> None:
+    going, most = 0, 0
+    release = asyncio.Event()
+
+    async def slow(task: object) -> str:
+        nonlocal going, most
+        going += 1
+        most = max(most, going)
+        await release.wait()
+        going -= 1
+        return "done"
+
+    replies = [slow] * 5
+    async with FakeAgent("narrow", replies, registry=mesh.registry.address, max_tasks=2) as agent:
+        handles = [await mesh.client.submit(f"{n}", roles=["narrow"]) for n in range(5)]
+
+        async def two() -> bool:
+            return len(agent.tasks) == 2
+
+        await eventually(two)
+        waiting = [run.tasks[0].waiting_for for run in [await mesh.client.get(h.run_id) for h in handles]]
+        assert sum("an instance of narrow" in text for text in waiting) == 3
+        release.set()
+        states = {(await handle.result(timeout=10)).state for handle in handles}
+    assert states == {common_pb2.TASK_STATE_COMPLETED}
+    assert most == 2
+
+
+async def test_two_replicas_share_the_work(mesh: Mesh) -> None:
+    async def slow(task: object) -> str:
+        await asyncio.sleep(0.2)
+        return "done"
+
+    target = mesh.registry.address
+    async with (
+        FakeAgent("twin", [slow] * 2, registry=target, max_tasks=2) as one,
+        FakeAgent("twin", [slow] * 2, registry=target, max_tasks=2) as other,
+    ):
+
+        async def both() -> bool:
+            return len(await mesh.directory.list_instances("twin")) == 2
+
+        await eventually(both)
+        await asyncio.sleep(0.2)  # the orchestrator's sessions with both
+        await asyncio.gather(*(mesh.client.submit("x", roles=["twin"], wait=10) for _ in range(4)))
+        assert len(one.tasks) == len(other.tasks) == 2
+
+
+async def test_clients_of_the_same_process_share_nothing_but_the_server(mesh: Mesh) -> None:
+    async with Client(mesh.orchestrator.address) as other:
+        run = (await mesh.client.submit("x", wait=10)).run
+        assert (await other.get(run.run_id)).last_seq == run.last_seq
+
+
+async def test_a_task_goes_to_an_instance_that_has_the_capability_and_the_version(mesh: Mesh) -> None:
+    target = mesh.registry.address
+    drawing = [Capability("draw")]
+    async with (
+        FakeAgent("artist", [], registry=target) as plain,
+        FakeAgent("artist", ["drawn", "drawn by 0.1"], registry=target, capabilities=drawing) as able,
+    ):
+
+        async def both() -> bool:
+            return len(await mesh.directory.list_instances("artist")) == 2
+
+        await eventually(both)
+        assert answer_text((await mesh.client.submit("x", capabilities=["draw"], wait=10)).run) == "drawn"
+        versions = {"artist": "0.1.*"}
+        plain.then("plainly drawn")
+        run = (await mesh.client.submit("x", roles=["artist"], versions=versions, wait=10)).run
+        assert answer_text(run) in ("drawn by 0.1", "plainly drawn")
+        (plain if plain.unused else able)._replies.clear()
+        handle = await mesh.client.submit("x", roles=["artist"], versions={"artist": "9.*"})
+
+        async def waits() -> bool:
+            return "an instance of artist 9.*" in (await mesh.client.get(handle.run_id)).tasks[0].waiting_for
+
+        await eventually(waits)
+        await handle.cancel()
+    with pytest.raises(InvalidArgument) as refused:
+        await mesh.client.submit("x", roles=["designer", "requirements"], versions={"implementer": "1.*"})
+    assert refused.value.field_violations[0].field == "versions"
+
+
+async def test_a_role_that_asks_for_all_ancestors_is_handed_their_answers_too(mesh: Mesh) -> None:
+    def told(task: TaskContext) -> str:
+        return ", ".join(item.role for item in task.context)
+
+    settings = AgentSettings(registry=mesh.registry.address)
+    async with (
+        AgentServer("critic", depends_on=["implementer"], handler=told, settings=settings),
+        AgentServer("judge", depends_on=["critic"], all_ancestors=True, handler=told, settings=settings),
+    ):
+        roles = ["requirements", "designer", "implementer", "critic", "judge"]
+        run = (await mesh.client.submit("x", roles=roles, wait=10)).run
+    assert answer_text(run) == "requirements, designer, implementer, critic"

@@ -1,0 +1,170 @@
+"""What a session knew before a run: over real processes, and a memory service that is down, frozen, or moves on."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+import uuid
+from collections.abc import AsyncIterator
+
+import pytest
+from google.rpc import code_pb2
+
+from archon.agent import TaskContext
+from archon.client import answer_text
+from archon.errors import MessageTooLarge
+from archon.memory import MemoryGraphClient
+from tests.fixtures.services import eventually
+from tests.integration.services.orchestrator.conftest import Mesh
+from tests.integration.services.orchestrator.troupe import Troupe, durable, of
+
+
+@pytest.fixture
+def session() -> str:
+    return uuid.uuid4().hex
+
+
+@pytest.fixture
+async def memory(mesh: Mesh, session: str) -> AsyncIterator[MemoryGraphClient]:
+    async with MemoryGraphClient(mesh.memory.address, session) as memory:
+        yield memory
+
+
+async def answered(mesh: Mesh, session: str, *roles: str) -> str:
+    return answer_text((await mesh.client.submit("x", roles=list(roles), session_id=session, wait=10)).run)
+
+
+async def test_durability_16_a_run_knows_what_earlier_runs_of_its_session_said_as_soon_as_they_have_ended(
+    mesh: Mesh, session: str
+) -> None:
+    assert await answered(mesh, session, "implementer") == "implementer()"
+    for _ in range(10):
+        assert await answered(mesh, session, "requirements") == "requirements()"
+        assert await answered(mesh, session, "designer") == "designer(requirements())"
+        session = uuid.uuid4().hex
+
+
+async def test_what_the_session_knew_comes_in_dependency_order_and_the_runs_own_answers_take_its_place(
+    mesh: Mesh, memory: MemoryGraphClient, session: str
+) -> None:
+    await memory.publish("designer", "old design")
+    await memory.publish("requirements", "old needs")
+    await memory.publish("implementer", "nobody reads its own")
+    assert await answered(mesh, session, "implementer") == "implementer(old needs, old design)"
+    assert await answered(mesh, session, "designer", "implementer") == "implementer(old needs, designer(old needs))"
+    whole = await answered(mesh, session, "requirements", "designer", "implementer")
+    assert whole == "implementer(requirements(), designer(requirements()))"
+
+
+async def test_without_a_session_a_run_knows_nothing_of_others(mesh: Mesh) -> None:
+    await mesh.client.submit("x", roles=["requirements"], wait=10)
+    assert answer_text((await mesh.client.submit("x", roles=["designer"], wait=10)).run) == "designer()"
+
+
+async def test_durability_16_a_later_attempt_is_given_what_the_first_was_though_the_session_has_moved_on(
+    mesh: Mesh, troupe: Troupe, memory: MemoryGraphClient, session: str
+) -> None:
+    given: list[list[tuple[str, int, str]]] = []
+    began = asyncio.Event()
+
+    async def handler(task: TaskContext) -> str:
+        given.append([(item.role, item.version, item.text) for item in task.context])
+        began.set()
+        if len(given) == 1:
+            await asyncio.sleep(60)
+        return "done"
+
+    first = await troupe("reviewer", handler, depends_on=["designer"])
+    version = await memory.publish("designer", "the first")
+    handle = await mesh.client.submit("x", roles=["reviewer"], session_id=session)
+    await asyncio.wait_for(began.wait(), 10)
+    await memory.publish("designer", "the second")
+    await first.stop(0.0)
+    await troupe("reviewer", handler, depends_on=["designer"])
+    events = await durable(handle)
+    assert given == [[("designer", version, "the first")]] * 2
+    for event in of(events, "dispatched"):
+        (ref,) = event.dispatched.given
+        assert (ref.scope, ref.role, ref.version, ref.seq) == (session, "designer", version, 0)
+    assert "reviewer" in of(events, "submitted")[0].submitted.session_context[0].readers
+
+
+async def test_a_delegated_role_is_given_what_the_session_knew_of_those_it_depends_on(
+    mesh: Mesh, troupe: Troupe, memory: MemoryGraphClient, session: str
+) -> None:
+    async def lead(task: TaskContext) -> str:
+        return (await task.delegate("x", role="designer")).text
+
+    await troupe("lead", lead, coordinator=True)
+    await memory.publish("requirements", "old needs")
+    handle = await mesh.client.submit("x", roles=["lead"], strategy="agent", session_id=session, wait=10)
+    assert answer_text(handle.run) == "designer(old needs)"
+
+
+async def test_a_session_that_remembers_too_much_for_one_run_is_a_typed_error_at_submit(
+    mesh: Mesh, troupe: Troupe, memory: MemoryGraphClient, session: str
+) -> None:
+    async def handler(task: TaskContext) -> str:
+        return "done"
+
+    roles = [f"talker-{number}" for number in range(5)]
+    await troupe("listener", handler, depends_on=roles)
+    for role in roles:
+        await memory.publish(role, "x" * 1_000_000)
+
+    async def followed() -> bool:
+        return len(await memory.pull_for("listener")) == 5
+
+    await eventually(followed)
+    with pytest.raises(MessageTooLarge, match=f"session {session} remembers too much for one run"):
+        await mesh.client.submit("x", roles=["listener"], session_id=session)
+    await memory.clear_published_data()
+    assert (await mesh.client.submit("x", roles=["listener"], session_id=session, wait=10)).run.answers
+
+
+async def test_durability_16_a_memory_service_that_is_down_or_frozen_stops_no_run_which_says_what_it_lacks(
+    own_mesh: Mesh,
+) -> None:
+    mesh = own_mesh
+    await mesh.agent("requirements")
+    await mesh.agent("designer", "requirements")
+    assert await answered(mesh, "s", "requirements") == "requirements()"
+    assert await answered(mesh, "s", "designer") == "designer(requirements())"
+    mesh.memory.send(signal.SIGSTOP)
+    began = time.monotonic()
+    handle = await mesh.client.submit("x", roles=["designer"], session_id="s", wait=10)
+    assert (answer_text(handle.run), time.monotonic() - began < 5) == ("designer()", True)
+    assert (
+        of(await durable(handle), "submitted")[0].submitted.session_context_failure.code == code_pb2.DEADLINE_EXCEEDED
+    )
+    await mesh.memory.kill()
+    handle = await mesh.client.submit("x", roles=["designer"], session_id="s", wait=10)
+    assert answer_text(handle.run) == "designer()"
+    assert of(await durable(handle), "submitted")[0].submitted.session_context_failure.code == code_pb2.UNAVAILABLE
+    await mesh.memory.start()
+
+    async def back() -> bool:
+        return await answered(mesh, "s", "designer") == "designer(requirements())"
+
+    await eventually(back, 15.0)
+
+
+async def test_durability_16_after_a_restart_of_the_orchestrator_context_comes_from_the_journal_alone(
+    own_mesh: Mesh,
+) -> None:
+    mesh = own_mesh
+    await mesh.agent("requirements")
+    designer = await mesh.agent("designer", "requirements", delay=60.0)
+    assert await answered(mesh, "s", "requirements") == "requirements()"
+    handle = await mesh.client.submit("x", roles=["designer"], session_id="s")
+
+    async def at_work() -> bool:
+        return ("designer", 1) in mesh.executions("begin")
+
+    await eventually(at_work)
+    for process in (mesh.orchestrator, mesh.memory, designer):
+        await process.kill()
+    await mesh.orchestrator.start()
+    await mesh.agent("designer", "requirements")
+    assert answer_text(await handle.result(timeout=20)) == "designer(requirements())"

@@ -1,0 +1,185 @@
+"""The orchestrator against agents over bare stubs: the smallest member is served, a broken one hurts itself alone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import pytest
+
+from archon.api.agent.v1 import agent_pb2, session_pb2
+from archon.api.common.v1 import common_pb2, failure_pb2
+from archon.client import answer_text
+from tests.fixtures.bare_agent import BareAgent, Frame, Said
+from tests.fixtures.services import eventually
+from tests.integration.services.orchestrator.conftest import Mesh
+
+AgentFrame = session_pb2.AgentFrame
+
+
+def completed(frame: Frame, text: str = "done", *, sequence: int = 0) -> AgentFrame:
+    """A result with the TaskRef copied."""
+    result = agent_pb2.TaskResult(state=common_pb2.TASK_STATE_COMPLETED, output=[common_pb2.Part(text=text)])
+    return AgentFrame(task=frame.task, sequence=sequence, result=result)
+
+
+def on_assign(*frames: AgentFrame | bytes, sequence: int = 0) -> Callable[[Frame], Said]:
+    """Says these frames, with the task filled in, and then the result."""
+
+    def say(frame: Frame) -> Said:
+        if frame.WhichOneof("frame") != "assign_task":
+            return []
+        out: list[AgentFrame | bytes] = []
+        for one in frames:
+            if isinstance(one, AgentFrame) and not one.HasField("task"):
+                copy = AgentFrame()
+                copy.CopyFrom(one)
+                copy.task.CopyFrom(frame.task)
+                out.append(copy)
+            else:
+                out.append(one)
+        return [*out, completed(frame, sequence=sequence)]
+
+    return say
+
+
+def refusals(agent: BareAgent) -> list[str]:
+    """The reasons of the failures that it was sent."""
+    return [
+        failure_pb2.ErrorReason.Name(frame.failure.reason).removeprefix("ERROR_REASON_")
+        for frame in agent.frames
+        if frame.WhichOneof("frame") == "failure"
+    ]
+
+
+async def run_role(mesh: Mesh, role: str) -> str:
+    """Runs it as soon as it is known; its answer."""
+
+    async def known() -> bool:
+        return bool([one for one in await mesh.directory.list_instances() if one.role == role])
+
+    await eventually(known)
+    run = (await mesh.client.submit("x", roles=[role], wait=10)).run
+    assert run.state == common_pb2.TASK_STATE_COMPLETED, run.failure
+    return answer_text(run)
+
+
+@pytest.fixture(autouse=True)
+async def _unharmed(mesh: Mesh) -> AsyncIterator[None]:
+    """After each of these the same process serves a run of others."""
+    before = mesh.orchestrator.pid
+    yield
+    run = (await mesh.client.submit("still there?", roles=["requirements"], wait=10)).run
+    assert run.state == common_pb2.TASK_STATE_COMPLETED
+    assert mesh.orchestrator.pid == before
+
+
+async def test_the_smallest_member_without_sequences_acks_or_features_is_served(mesh: Mesh) -> None:
+    async with BareAgent("smallest", mesh.registry.address, on_assign()) as agent:
+        assert await run_role(mesh, "smallest") == "done"
+        assert await run_role(mesh, "smallest") == "done", "its slot is free again"
+        assert not refusals(agent)
+
+
+async def test_contract_rule_10_a_frame_that_is_not_utf_8_is_answered_and_its_neighbours_are_served(mesh: Mesh) -> None:
+    broken = b"\x0a\x06\x0a\x04\x0a\x02\xff\xfe"  # a message of one frame whose task_id is no UTF-8
+    async with BareAgent("garbler", mesh.registry.address, on_assign(broken)) as agent:
+        assert await run_role(mesh, "garbler") == "done"
+        await eventually(_refused(agent, "MALFORMED_MESSAGE"))
+        assert agent.streams == 1
+
+
+async def test_bytes_that_are_no_message_at_all_do_not_end_the_session(mesh: Mesh) -> None:
+    async with BareAgent("noise", mesh.registry.address, on_assign(b"\xff\xff\xff\xff")) as agent:
+        assert await run_role(mesh, "noise") == "done"
+        await eventually(_refused(agent, "MALFORMED_MESSAGE"))
+        assert agent.streams == 1
+
+
+async def test_contract_rule_11_an_unknown_frame_is_answered_and_the_session_lives(mesh: Mesh) -> None:
+    unknown = AgentFrame.FromString(b"\xa2\x06\x00")  # field 100, which nobody knows
+    async with BareAgent("futurist", mesh.registry.address, on_assign(unknown)) as agent:
+        assert await run_role(mesh, "futurist") == "done"
+        await eventually(_refused(agent, "UNKNOWN_FRAME"))
+        assert agent.streams == 1
+
+
+async def test_contract_rule_5_a_gap_in_a_tasks_sequence_names_the_one_expected_and_is_mended(mesh: Mesh) -> None:
+    def say(frame: Frame) -> Said:
+        match frame.WhichOneof("frame"):
+            case "assign_task":
+                return [completed(frame, "too early", sequence=2)]
+            case "failure" if frame.failure.metadata.get("expected") == "1":
+                return [completed(frame, "in order", sequence=1)]
+        return []
+
+    async with BareAgent("hasty", mesh.registry.address, say) as agent:
+        assert await run_role(mesh, "hasty") == "in order"
+        assert refusals(agent) == ["SEQUENCE_GAP"]
+
+
+async def test_a_frame_before_ready_is_refused_and_ready_still_opens(mesh: Mesh) -> None:
+    early = AgentFrame(credit=session_pb2.Credit(max_tasks=99))
+    async with BareAgent("eager", mesh.registry.address, on_assign(), before_ready=[early]) as agent:
+        assert await run_role(mesh, "eager") == "done"
+        assert "SESSION_NOT_OPEN" in refusals(agent)
+
+
+async def test_a_result_that_is_sent_twice_counts_once_and_is_acked_twice(mesh: Mesh) -> None:
+    def say(frame: Frame) -> Said:
+        if frame.WhichOneof("frame") == "assign_task":
+            return [completed(frame, "once", sequence=1), completed(frame, "once", sequence=1)]
+        return []
+
+    async with BareAgent("stutterer", mesh.registry.address, say, features=["park", "adopt"]) as agent:
+        assert await run_role(mesh, "stutterer") == "once"
+
+        async def acked() -> bool:
+            return any(frame.ack == 1 for frame in agent.frames)
+
+        await eventually(acked)
+
+
+async def test_a_result_for_a_task_that_nobody_gave_is_discarded(mesh: Mesh) -> None:
+    def say(frame: Frame) -> Said:
+        if frame.WhichOneof("frame") != "assign_task":
+            return []
+        stranger = Frame(task=common_pb2.TaskRef(task_id="x.1", run_id="x", attempt=1, epoch=1))
+        return [completed(stranger, sequence=1), completed(frame)]
+
+    async with BareAgent("inventor", mesh.registry.address, say) as agent:
+        assert await run_role(mesh, "inventor") == "done"
+
+        async def discarded() -> bool:
+            return any(frame.WhichOneof("frame") == "discarded" for frame in agent.frames)
+
+        await eventually(discarded)
+
+
+async def test_a_task_that_is_too_large_for_a_members_frames_fails_alone_and_typed(mesh: Mesh) -> None:
+    class Narrow(BareAgent):
+        def _answer(self, frame: Frame) -> Said:
+            said = super()._answer(frame)
+            for one in said:
+                if isinstance(one, AgentFrame) and one.HasField("ready"):
+                    one.ready.max_message_bytes = 200_000
+            return said
+
+    async with Narrow("narrow", mesh.registry.address, on_assign()):
+
+        async def known() -> bool:
+            return bool([one for one in await mesh.directory.list_instances() if one.role == "narrow"])
+
+        await eventually(known)
+        run = (await mesh.client.submit("x" * 300_000, roles=["narrow"], wait=10)).run
+        assert run.state == common_pb2.TASK_STATE_FAILED
+        assert run.failure.reason == failure_pb2.ERROR_REASON_FRAME_TOO_LARGE
+        assert await run_role(mesh, "narrow") == "done"
+
+
+def _refused(agent: BareAgent, reason: str) -> Callable[[], Awaitable[bool]]:
+    async def look() -> bool:
+        await asyncio.sleep(0)
+        return reason in refusals(agent)
+
+    return look

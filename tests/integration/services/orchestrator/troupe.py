@@ -1,0 +1,66 @@
+"""Agents in the test's own process, with handlers that the test writes, and what can be read of their runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any
+
+from archon.agent import AgentServer, AgentSettings, TaskContext
+from archon.api.orchestrator.v1 import run_pb2
+from archon.client import RunHandle
+from archon.errors import ArchonError
+from tests.fixtures.services import eventually
+
+if TYPE_CHECKING:
+    from tests.integration.services.orchestrator.conftest import Mesh
+
+Event = run_pb2.RunEvent
+
+
+class Troupe:
+    """Call it with a role and its handler: it plays when the call returns, and until the end of the test."""
+
+    def __init__(self, mesh: Mesh, stack: AsyncExitStack) -> None:
+        self._mesh = mesh
+        self._stack = stack
+
+    async def __call__(self, role: str, handler: Any, *, max_tasks: int = 0, **more: Any) -> AgentServer:
+        settings = AgentSettings(registry=self._mesh.registry.address, max_tasks=max_tasks)
+        agent = AgentServer(role, handler=handler, settings=settings, **more)
+        await agent.start()
+        self._stack.push_async_callback(agent.stop, 0.0)
+
+        async def known() -> bool:
+            return bool(agent._sessions)
+
+        await eventually(known)
+        return agent
+
+
+def failing_to(found: list[ArchonError], **target: Any) -> Callable[[TaskContext], Any]:
+    """A handler that delegates once, and lives on after what that raises."""
+
+    async def handler(task: TaskContext) -> str:
+        try:
+            answer = await task.delegate(task.text, **target)
+        except ArchonError as error:
+            found.append(error)
+            return f"no answer: {error.reason}"
+        return answer.text
+
+    return handler
+
+
+async def durable(handle: RunHandle) -> list[Event]:
+    """The run's events, when it has ended."""
+    return [event async for event in handle.events() if event.seq]
+
+
+def of(events: Iterable[Event], kind: str, role: str = "") -> list[Event]:
+    """Those of one kind, and of one role where one is named."""
+    return [
+        event
+        for event in events
+        if event.WhichOneof("event") == kind and (not role or getattr(event, kind).role == role)
+    ]

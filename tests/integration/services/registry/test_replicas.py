@@ -1,0 +1,60 @@
+"""Two registries behind one target: a client goes on while the network to one of them drops what it carries."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+
+import pytest
+
+from archon.errors import DeadlineExceeded, Unavailable
+from archon.registry import RegistryClient
+from archon_services.registry import registry_app
+from archon_services.testing import EtcdProcess
+from tests.fixtures.valve import Valve
+from tests.integration.services.registry.conftest import Eventually, Make, settings
+
+pytestmark = pytest.mark.liveness
+
+NOTICED_WITHIN = 4.5
+"""Seconds: what a ping between services may take, and a little."""
+
+WITHIN = 30.0
+"""A registry that can speak and doesn't hear takes connections again at once: a call may find it several times."""
+
+
+@pytest.fixture
+async def valves(etcd: EtcdProcess, prefix: str) -> AsyncIterator[list[Valve]]:
+    """One before each registry."""
+    async with AsyncExitStack() as stack:
+        valves = []
+        for _ in range(2):
+            address = await stack.enter_async_context(registry_app(settings(etcd=etcd.address, prefix=prefix)))
+            valve = await stack.enter_async_context(Valve())
+            valve.server_port = int(address.rpartition(":")[2])
+            valves.append(valve)
+        yield valves
+
+
+@pytest.mark.parametrize(("number", "ways"), [(0, ("up",)), (1, ("up",)), (0, ("down",))])
+async def test_a_client_of_two_registries_goes_on_when_one_is_cut_off(
+    valves: list[Valve], number: int, ways: tuple[str, ...], make: Make, eventually: Eventually
+) -> None:
+    target = "ipv4:" + ",".join(f"127.0.0.1:{valve.port}" for valve in valves)
+    async with RegistryClient(target) as client:
+        handle = await client.register(make("a", ttl=2.0))
+        valves[number].shut(*ways)
+        try:
+            other = await client.register(make("b", ttl=2.0), timeout=WITHIN)
+            assert other.registered.is_set()
+
+            async def both_there() -> bool:
+                try:
+                    found = await client.list_instances(timeout=NOTICED_WITHIN)
+                except (DeadlineExceeded, Unavailable):
+                    return False
+                return {one.role for one in found} == {"a", "b"} and handle.registered.is_set()
+
+            await eventually(both_there, WITHIN)
+        finally:
+            valves[number].open()

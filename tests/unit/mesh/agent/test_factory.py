@@ -1,0 +1,202 @@
+"""The factory: what may be registered, what is made of it, what is merged, and that each mistake says what to do."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from archon_mesh.agent import Agent, AgentFactory, AgentSpec, subagent
+from archon_mesh.core.memory_graph import SharedMemoryGraph
+from archon_mesh.core.messages import ToolCall
+from archon_mesh.node import mesh_role
+from tests.fixtures.scripted_model import ScriptedModel, says
+
+
+class Plain(Agent):
+    pass
+
+
+@subagent("scribe", "Writes it down.", stateless=True)
+class Scribe(Agent):
+    pass
+
+
+class Attributed(Agent):
+    subagent_name = "attributed"
+    subagent_description = "Says so by attributes."
+
+
+def factory(**defaults: Any) -> AgentFactory:
+    made = AgentFactory({"model": ScriptedModel(), **defaults})
+    made.register("lead", Plain)
+    made.register("poet", Plain, subagent_description="Writes verses.")
+    return made.register("scribe", Scribe)
+
+
+# F1, F6: registering ---------------------------------------------------------------------------------------------
+
+
+def test_f1_registering_is_chained_and_what_is_registered_can_be_asked_for() -> None:
+    made = AgentFactory().register("a", Plain).register("b", Plain, subagent_description="d")
+    assert made.get_registered_names() == ["a", "b"]
+    assert (made.is_registered("a"), made.is_registered("c")) == (True, False)
+    assert made.get_spec("b") == AgentSpec(Plain, True, "b", "d", False, False, {})
+    assert made.get_spec("c") is None
+
+
+@pytest.mark.parametrize(
+    ("more", "exposed"),
+    [
+        ({}, False),
+        ({"subagent_description": "d"}, True),
+        ({"subagent_description": "d", "expose_as_subagent": False}, False),
+        ({"subagent_description": "d", "expose_as_subagent": True}, True),
+    ],
+)
+def test_f1_unset_the_exposure_follows_the_description_and_an_explicit_false_wins(
+    more: dict[str, Any], exposed: bool
+) -> None:
+    spec = AgentFactory().register("a", Plain, **more).get_spec("a")
+    assert spec is not None
+    assert spec.expose_as_subagent is exposed
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (lambda f: f.register("poet", Plain), "an agent 'poet' is registered already"),
+        (lambda f: f.register("x", int), "'x' can't be registered: int is no agent"),
+        (lambda f: f.register("x", 3), "'x' can't be registered: 3 is no agent"),
+        (lambda f: f.register("x", Plain, expose_as_subagent=True), "'x' can't be exposed.*decorate Plain"),
+    ],
+)
+def test_f1_what_may_not_be_registered(wrong: Callable[[AgentFactory], object], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        wrong(factory())
+
+
+def test_f6_what_the_class_says_wins_unless_the_registration_overrides_it_and_the_class_is_never_changed() -> None:
+    more: dict[str, Any] = {"subagent_name": "n", "subagent_description": "d", "stateless": False}
+    made = AgentFactory().register("kept", Scribe, **more).register("other", Scribe, **more, override_decorator=True)
+    made.register("attributes", Attributed)
+    specs = [made.get_spec(name) for name in ("kept", "other", "attributes")]
+    assert [(one.subagent_name, one.subagent_description, one.stateless) for one in specs if one is not None] == [
+        ("scribe", "Writes it down.", True),
+        ("n", "d", False),
+        ("attributed", "Says so by attributes.", False),
+    ]
+    agents = {name: made.create(name, model=ScriptedModel()) for name in ("kept", "other")}
+    assert type(agents["kept"]) is Scribe
+    assert isinstance(agents["other"], Scribe)
+    assert (type(agents["other"]).subagent_name, Scribe.subagent_name) == ("n", "scribe")
+    assert type(made.create("other", model=ScriptedModel())) is type(agents["other"]), "one class is made, not many"
+    hidden = AgentFactory().register("h", Scribe, expose_as_subagent=False).create("h", model=ScriptedModel())
+    assert (hidden.subagent_name, Scribe.subagent_exposed) == ("", True)
+
+
+# F2, F5: creating ------------------------------------------------------------------------------------------------
+
+
+def test_f2_none_makes_an_agent_alone_and_a_list_even_an_empty_one_makes_one_that_orchestrates() -> None:
+    made = factory()
+    assert made.create("lead").sub_agents == {}
+    orchestrating = made.create("lead", subagents=[])
+    assert orchestrating.sub_agents == {}
+    orchestrating.register_agent(made.create("poet"))
+    assert list(made.create("lead", subagents=["poet", "scribe"]).sub_agents) == ["poet", "scribe"]
+    assert list(orchestrating.sub_agents) == ["poet"]
+
+
+async def test_f5_a_name_is_a_new_instance_each_time_and_an_object_is_shared_as_it_is(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    made = factory()
+    one, two = (made.create("lead", subagents=["poet"]) for _ in range(2))
+    assert one.sub_agents["poet"].callee.agent is not two.sub_agents["poet"].callee.agent
+    shared = made.create("poet")
+    with caplog.at_level(logging.WARNING):
+        leads = [made.create("lead", subagents=[shared]) for _ in range(2)]
+    assert {lead.sub_agents["poet"].callee.agent for lead in leads} == {shared}
+    assert "the stateful agent 'poet' is shared" in caplog.text
+    assert "calls are serialised, and history is shared" in caplog.text
+    caplog.clear()
+    made.create("lead", subagents=[made.create("scribe"), mesh_role("designer")])
+    assert not caplog.text
+
+
+async def test_f8_a_role_of_the_mesh_is_a_sub_agent_like_any_other() -> None:
+    lead = factory().create("lead", subagents=["poet", mesh_role("designer", description="Designs.")])
+    assert [(one.name, one.description) for one in lead.tools.specs] == [
+        ("poet", "Writes verses."),
+        ("designer", "Designs."),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (lambda f: f.create("painter"), "unknown agent 'painter'; available are: lead, poet, scribe"),
+        (lambda f: f.create("lead", subagents=["painter"]), "unknown sub-agent 'painter'; available are: lead, poet"),
+        (lambda f: f.create("poet", subagents=["lead"]), "'lead' is not exposed.*expose_as_subagent=True"),
+        (lambda f: f.create("lead", subagents=[f.create("lead")]), "'lead' can't be a sub-agent: decorate Plain"),
+        (lambda f: f.create("lead", subagents=[3]), "3 can't be a sub-agent"),
+        (
+            lambda f: f.create("lead", subagents=["poet"], subagent_config={"scribe": {}, "poet": {}}),
+            "subagent_config has scribe, but the sub-agents that are given by name are: poet",
+        ),
+        (lambda f: f.create("lead", subagent_config={"poet": {}}), "given by name are: none"),
+    ],
+)
+def test_f4_each_mistake_is_a_value_error_that_says_what_there_is(
+    wrong: Callable[[AgentFactory], object], said: str
+) -> None:
+    with pytest.raises(ValueError, match=said):
+        wrong(factory())
+
+
+# F3: merging -----------------------------------------------------------------------------------------------------
+
+VALUES = st.dictionaries(
+    st.sampled_from(["max_iterations", "temperature", "system_prompt", "max_tokens"]), st.integers(1, 9)
+)
+
+
+@given(VALUES, VALUES, VALUES, VALUES)
+def test_f3_later_wins_in_every_merge(
+    defaults: dict[str, Any], registered: dict[str, Any], configured: dict[str, Any], overrides: dict[str, Any]
+) -> None:
+    made = AgentFactory({"model": ScriptedModel(), **defaults})
+    made.register("lead", Plain, defaults=registered)
+    made.register("poet", Plain, subagent_description="d", defaults=registered)
+    lead = made.create("lead", subagents=["poet"], subagent_config={"poet": configured}, **overrides)
+    for agent, last in ((lead, overrides), (lead.sub_agents["poet"].callee.agent, configured)):
+        expected = {**defaults, **registered, **last}
+        assert {key: getattr(agent.config, key) for key in expected} == expected
+
+
+# F7: shared memory -----------------------------------------------------------------------------------------------
+
+
+async def test_f7_every_agent_made_afterwards_has_the_graph_and_its_registered_name_as_its_id_in_it() -> None:
+    graph = SharedMemoryGraph()
+    for node in ("poet", "scribe"):
+        graph.add_agent(node)
+    graph.add_edge("poet", "scribe")
+    made = factory()
+    before = made.create("poet")
+    assert before.memory_graph is None
+    assert made.with_memory_graph(graph) is made
+    poet = made.create("poet", model=ScriptedModel(says("a verse")))
+    reader = ScriptedModel(says("read"))
+    asks = says("", ToolCall("1", "scribe", '{"task": "go"}'))
+    config = {"scribe": {"model": reader, "name": "another name"}}
+    lead = made.create("lead", subagents=["scribe"], subagent_config=config, model=ScriptedModel(asks, says("done")))
+    assert (poet.agent_id, lead.agent_id, lead.memory_graph) == ("poet", "lead", graph)
+    await poet.run_async("?")
+    await lead.run_async("?")
+    assert reader.requests[0].messages[0].content == "Shared context from poet:\na verse"

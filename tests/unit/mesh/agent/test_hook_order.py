@@ -1,0 +1,65 @@
+"""The order of hooks, against a simple model of it."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from archon_mesh.agent import HookContext, Middleware, go_on, stop
+from tests.fixtures.scripted_model import says
+from tests.unit.mesh.agent.test_hooks import CONTINUE, STOP, agent
+
+
+def with_mark(mark: str, hook: HookContext) -> str:
+    return hook.value + mark
+
+
+@st.composite
+def registrations(draw: st.DrawFn) -> list[tuple[str, str, str, bool]]:
+    """(how, decision, mark, whether its condition holds), in the order in which they are registered."""
+    how = st.sampled_from(["handler", "middleware"])
+    decision = st.sampled_from(["continue", "continue", "mark", "stop"])
+    made = draw(st.lists(st.tuples(how, decision, st.booleans()), max_size=8))
+    return [(kind, decided, f"<{number}>", holds) for number, (kind, decided, holds) in enumerate(made)]
+
+
+@given(registrations())
+async def test_hooks_are_asked_in_the_order_of_their_registration_as_a_simple_model_has_it(
+    registered: list[tuple[str, str, str, bool]],
+) -> None:
+    asked: list[str] = []
+
+    class Marked(Middleware):
+        def __init__(self, decided: str, mark: str, holds: bool) -> None:
+            self.decided, self.mark, self.holds = decided, mark, holds
+
+        def query_start(self, hook: HookContext) -> Any:
+            if not self.holds:
+                return None
+            asked.append(self.mark)
+            if self.decided == "stop":
+                return stop(hook.value + self.mark)
+            return go_on(hook.value + self.mark) if self.decided == "mark" else None
+
+    one = agent(says("x"))
+    for how, decided, mark, holds in registered:
+        if how == "middleware":
+            one.use(Marked(decided, mark, holds))
+            continue
+        value = None if decided == "continue" else partial(with_mark, mark)
+        handler = one.on("query_start").when(partial(lambda holds, hook: holds, holds))
+        handler.handle(STOP if decided == "stop" else CONTINUE, value, partial(lambda m, hook: asked.append(m), mark))
+    answer = await one.run_async("?")
+    query, expected, stopped = "?", [], False
+    for _, decided, mark, holds in registered:
+        if holds:
+            expected.append(mark)
+            query += mark if decided != "continue" else ""
+            stopped = decided == "stop"
+            if stopped:
+                break
+    assert asked == expected
+    assert answer == query if stopped else (answer, one.history[0].content) == ("x", query)

@@ -1,0 +1,241 @@
+"""Hooks: what each may decide, in which order they are asked, and what becomes of one that raises."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from archon.errors import Internal, InvalidArgument, PermissionDenied
+from archon_mesh.agent import (
+    Agent,
+    HookContext,
+    HookDecision,
+    HookEvent,
+    Middleware,
+    stop,
+)
+from archon_mesh.agent.hooks.points import LEGAL
+from archon_mesh.core.messages import ChatMessage, ToolCall
+from archon_mesh.llm import ModelReply
+from archon_mesh.tools import ToolResult, tool
+from tests.fixtures.scripted_model import ScriptedModel, says
+
+CONTINUE, RETRY, STOP, FAIL = HookDecision
+
+
+@tool
+def double(n: int) -> int:
+    """Doubles."""
+    return 2 * n
+
+
+def call(n: int = 1) -> ModelReply:
+    return says("", ToolCall("c", "double", f'{{"n": {n}}}'))
+
+
+def agent(*replies: Any, **more: Any) -> Agent:
+    return Agent("a", model=ScriptedModel(*replies), tools=[double], **more)
+
+
+def tool_texts(one: Agent) -> list[str]:
+    return [message.content for message in one.history if message.role == "tool"]
+
+
+async def test_every_point_is_passed_in_order() -> None:
+    passed: list[str] = []
+
+    class All(Middleware):
+        pass
+
+    def watching(event: str) -> Callable[..., None]:
+        return lambda self, *given: passed.append(event)
+
+    for event in HookEvent:
+        setattr(All, event.value, watching(event.value))
+    await agent(call(), says("2"), middlewares=[All()]).run_async("?")
+    assert passed == [
+        "query_start",
+        "before_agent",
+        "before_model",
+        "after_model",
+        "before_tool",
+        "after_tool",
+        "before_model",
+        "stream_chunk",
+        "after_model",
+        "before_final_response",
+        "after_agent",
+        "query_end",
+    ]
+
+
+@pytest.mark.parametrize("event", HookEvent)
+@pytest.mark.parametrize("decision", HookDecision)
+def test_what_may_not_be_decided_is_an_error_when_it_is_registered(event: HookEvent, decision: HookDecision) -> None:
+    handler = agent().on(event)
+    if decision is FAIL:
+        handler.handle(FAIL, "why")
+        with pytest.raises(InvalidArgument, match="FAIL takes an error or its message"):
+            handler.handle(FAIL)
+        return
+    if decision not in LEGAL[event]:
+        with pytest.raises(InvalidArgument, match=f"{event}: {decision.name} may not be decided there"):
+            handler.handle(decision)
+        return
+    kinds = LEGAL[event][decision]
+    if kinds is None:
+        handler.handle(decision)
+        for value in ("a value", lambda hook: "one that is computed"):
+            with pytest.raises(InvalidArgument, match="takes no value"):
+                handler.handle(decision, value)
+        return
+    samples = {str: "text", dict: {}, ChatMessage: ChatMessage("assistant"), ToolResult: ToolResult()}
+    for kind in kinds:
+        handler.handle(decision, samples[kind])
+    handler.handle(decision, lambda hook: "computed")
+    with pytest.raises(InvalidArgument, match=" takes "):
+        handler.handle(decision, 3)
+    if decision is STOP and event is not HookEvent.BEFORE_FINAL_RESPONSE:
+        with pytest.raises(InvalidArgument, match="STOP needs a value"):
+            handler.handle(STOP)
+
+
+def test_an_event_that_there_isnt_is_an_error() -> None:
+    with pytest.raises(ValueError, match="before_lunch"):
+        agent().on("before_lunch")
+
+
+async def test_the_query_can_be_replaced_or_answered_before_the_agent_sees_it() -> None:
+    one = agent(says("hello"))
+    one.on("query_start").when(lambda hook: hook.value == "?").handle(CONTINUE, "a better question")
+    assert await one.run_async("?") == "hello"
+    assert one.history[0].content == "a better question"
+    one.on("query_start").handle(STOP, lambda hook: f"cached: {hook.value}")
+    assert await one.run_async("again") == "cached: again"
+
+
+async def test_before_the_model_a_hook_may_add_messages_or_stop_with_its_own() -> None:
+    class Adds(Middleware):
+        def before_model(self, hook: HookContext) -> Any:
+            assert hook.params is not None
+            hook.params.messages.append(ChatMessage("system", "be brief"))
+            return stop(ChatMessage("assistant", "no need")) if hook.iteration == 2 else None
+
+    model = ScriptedModel(call())
+    one = Agent("a", model=model, tools=[double], middlewares=[Adds()])
+    assert await one.run_async("?") == "no need"
+    assert model.requests[0].messages[-1].content == "be brief"
+    assert "be brief" not in [message.content for message in one.history]
+
+
+async def test_after_the_model_a_reply_can_be_replaced_asked_for_again_or_made_the_end() -> None:
+    one = agent(says("first"), says("second"))
+    one.on("after_model").when(lambda hook: hook.value == "first").handle(RETRY)
+    assert await one.run_async("?") == "second"
+    assert [message.content for message in one.history] == ["?", "second"]
+    two = agent(says("rough"))
+    two.on("after_model").handle(CONTINUE, ChatMessage("assistant", "smooth"))
+    assert await two.run_async("?") == "smooth"
+    three = agent(call())
+    three.on("after_model").handle(STOP, "enough")
+    assert await three.run_async("?") == "enough"
+
+
+async def test_a_tools_arguments_can_be_changed_and_its_result_given_without_calling_it() -> None:
+    one = agent(call(4), call(7), says("done"))
+    one.on("before_tool").when(lambda hook: hook.arguments == {"n": 4}).handle(CONTINUE, {"n": 5})
+    one.on("before_tool").when(lambda hook: hook.arguments == {"n": 7}).handle(STOP, ToolResult.error("not allowed"))
+    assert await one.run_async("?") == "done"
+    assert tool_texts(one) == ["10", "Error UNKNOWN (UNKNOWN): not allowed"]
+
+
+async def test_a_tool_that_failed_may_be_called_again_three_times_at_most() -> None:
+    tries: list[int] = []
+
+    @tool
+    def flaky(succeed_at: int) -> str:
+        """Fails first."""
+        tries.append(1)
+        if len(tries) < succeed_at:
+            raise ValueError("not yet")
+        return "at last"
+
+    for succeed_at, expected in ((3, 3), (9, 4)):
+        tries.clear()
+        reply = says("", ToolCall("c", "flaky", f'{{"succeed_at": {succeed_at}}}'))
+        one = Agent("a", model=ScriptedModel(reply, says("done")), tools=[flaky])
+        one.on("tool_error").handle(RETRY)
+        await one.run_async("?")
+        assert len(tries) == expected
+    assert tool_texts(one) == ["Error UNKNOWN (UNKNOWN): ValueError: not yet"]
+
+
+async def test_a_result_can_be_replaced_and_can_end_the_run() -> None:
+    one = agent(call(1), call(2))
+    one.on("after_tool").when(lambda hook: hook.arguments == {"n": 1}).handle(CONTINUE, "two")
+    one.on("after_tool").when(lambda hook: hook.tool_result == ToolResult(4)).handle(STOP, "it was four")
+    assert await one.run_async("?") == "it was four"
+    assert tool_texts(one) == ["two", "4"]
+
+
+async def test_before_the_final_response_it_can_be_replaced_thought_over_or_let_stand() -> None:
+    one = agent(says("draft"), says("better"))
+    one.on("before_final_response").when(lambda hook: hook.value == "draft").handle(RETRY)
+    one.on("before_final_response").handle(CONTINUE, lambda hook: hook.value + "!")
+    assert await one.run_async("?") == "better!"
+    assert [message.content for message in one.history] == ["?", "draft", "better!"]
+
+
+async def test_at_the_end_the_answer_can_be_replaced() -> None:
+    one = agent(says("answer"))
+    one.on("after_agent").handle(CONTINUE, lambda hook: hook.value.upper())
+    one.on("query_end").handle(CONTINUE, lambda hook: f"<{hook.value}>")
+    assert await one.run_async("?") == "<ANSWER>"
+
+
+async def test_each_hook_sees_what_those_before_it_made_and_the_first_that_decides_ends_it() -> None:
+    seen: list[HookContext] = []
+    one = agent(says("0"))
+    for number in range(1, 4):
+        one.on("query_end").handle(CONTINUE, lambda hook, n=number: f"{hook.value}{n}", seen.append)
+    assert await one.run_async("?") == "0123"
+    two = agent()
+    two.on("query_start").handle(STOP, "first").on("query_start").handle(FAIL, "never asked")
+    assert await two.run_async("?") == "first"
+
+
+async def test_conditions_and_effects_may_be_async_and_an_effect_that_raises_changes_nothing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    done: list[str] = []
+
+    async def holds(hook: HookContext) -> bool:
+        return hook.value == "yes"
+
+    async def effect(hook: HookContext) -> None:
+        done.append(hook.value)
+
+    def breaks(hook: HookContext) -> None:
+        raise RuntimeError("the log is full")
+
+    one = agent(says("yes"))
+    one.on("query_end").when(holds).when(lambda hook: True).handle(CONTINUE, "no", [breaks, effect])
+    one.on("query_end").when(holds).handle(FAIL, "never: it is no more")
+    with caplog.at_level(logging.ERROR):
+        assert await one.run_async("?") == "no"
+    assert done == ["yes"]
+    assert "an effect of the handler of query_end no. 1 raised RuntimeError" in caplog.text
+
+
+async def test_a_hook_may_fail_the_run_with_an_error_of_its_own_or_a_message() -> None:
+    one = agent(says("x"), says("x"))
+    one.on("before_agent").when(lambda hook: not hook.agent.history).handle(FAIL, PermissionDenied("not for you"))
+    with pytest.raises(PermissionDenied, match="not for you"):
+        await one.run_async("?")
+    one.on("before_agent").handle(FAIL, lambda hook: f"{hook.agent.name} is closed")
+    one.history.append(ChatMessage("user", "so that the first doesn't hold"))
+    with pytest.raises(Internal, match="a is closed"):
+        await one.run_async("?")

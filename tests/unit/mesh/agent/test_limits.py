@@ -1,0 +1,75 @@
+"""Budgets and permissions are middlewares: what they stop, and what they leave alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from archon.errors import BudgetExhausted, InvalidArgument, Unavailable
+from archon_mesh.agent import Agent, HookContext
+from archon_mesh.agent.hooks.limits import OUTPUT_TOKENS, BudgetMiddleware, PermissionMiddleware
+from archon_mesh.core.messages import ToolCall
+from archon_mesh.tools import tool
+from tests.fixtures.scripted_model import ScriptedModel, says
+
+
+@tool
+def look(what: str) -> str:
+    """Looks."""
+    return f"seen {what}"
+
+
+def call(what: str) -> Any:
+    return says("", ToolCall("c", "look", f'{{"what": "{what}"}}'))
+
+
+async def test_a_call_that_could_go_above_the_budget_is_not_made_and_the_run_fails() -> None:
+    model = ScriptedModel(call("a"), call("b"), says("never"))
+    budget = BudgetMiddleware(max_tokens=OUTPUT_TOKENS + 200)
+    with pytest.raises(BudgetExhausted, match=r"220 of 1,224 tokens are spent|110 of 1,224 tokens are spent"):
+        await Agent("a", model=model, tools=[look], middlewares=[budget]).run_async("?")
+    assert len(model.requests) < 3
+
+
+async def test_calls_are_counted_over_the_whole_run_sub_agents_included_and_each_run_has_its_own() -> None:
+    model = ScriptedModel(says("x"), says("y"))
+    budget = BudgetMiddleware(max_model_calls=2)
+    inner = Agent("poet", model=model, middlewares=[budget])
+    ask = says("", ToolCall("1", "poet", '{"task": "go"}'))
+    lead = Agent("lead", model=ScriptedModel(ask, says("never")), sub_agents=[inner], middlewares=[budget])
+    with pytest.raises(BudgetExhausted, match="all 2 calls of a model are made"):
+        await lead.run_async("?")
+    assert await inner.run_async("again") == "y"
+
+
+async def test_what_a_call_did_not_take_is_given_back_also_where_it_failed() -> None:
+    model = ScriptedModel(Unavailable("down"), *(says("ok") for _ in range(5)))
+    agent = Agent("a", model=model, middlewares=[BudgetMiddleware(max_tokens=OUTPUT_TOKENS + 200)])
+    with pytest.raises(Unavailable):
+        await agent.run_async("1")
+    for number in range(5):
+        assert await agent.run_async(str(number)) == "ok"
+
+
+async def test_a_tool_that_is_not_permitted_is_not_called_and_the_model_is_told() -> None:
+    async def allow(hook: HookContext) -> bool | str:
+        return "that is private" if hook.arguments["what"] == "diary" else hook.arguments["what"] != "safe"
+
+    agent = Agent(
+        "a",
+        model=ScriptedModel(call("diary"), call("safe"), call("door"), says("done")),
+        tools=[look],
+        middlewares=[PermissionMiddleware(allow)],
+    )
+    assert await agent.run_async("?") == "done"
+    told = [message.content for message in agent.history if message.role == "tool"]
+    assert told[0] == "Error PERMISSION_DENIED (PERMISSION_DENIED): that is private"
+    assert told[1] == "Error PERMISSION_DENIED (PERMISSION_DENIED): look may not be called"
+    assert told[2] == "seen door"
+
+
+@pytest.mark.parametrize("wrong", [{}, {"max_tokens": 0}, {"max_model_calls": -1}])
+def test_a_budget_of_nothing_is_no_budget(wrong: dict[str, int]) -> None:
+    with pytest.raises(InvalidArgument):
+        BudgetMiddleware(**wrong)

@@ -1,0 +1,280 @@
+"""The loop: what the model is given, what it comes to, where it ends, and that nothing is left running."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+import pytest
+
+from archon.errors import FailedPrecondition, InvalidArgument, Unavailable
+from archon_mesh.agent import Agent, AgentState, IterationLimit, Phase, get_context
+from archon_mesh.agent.loop.executor import LAST_STEP
+from archon_mesh.core.messages import ChatMessage, ToolCall
+from archon_mesh.llm import ModelReply, ModelRequest
+from archon_mesh.tools import ToolResult, tool
+from tests.fixtures.scripted_model import ScriptedModel, says
+
+
+@tool
+def multiply(a: float, b: float) -> float:
+    """Multiplies two numbers."""
+    return a * b
+
+
+def calls(name: str, count: int = 1, arguments: str = "{}", prefix: str = "c") -> ModelReply:
+    return says("", *(ToolCall(f"{prefix}{number}", name, arguments) for number in range(1, count + 1)))
+
+
+def contents(request: ModelRequest) -> list[tuple[str, str]]:
+    return [(message.role, message.content) for message in request.messages]
+
+
+async def test_a_calculation_takes_two_iterations() -> None:
+    model = ScriptedModel(calls("multiply", arguments='{"a": 15, "b": 3}'), says("It is 45."))
+    agent = Agent("calculator", system_prompt="You calculate.", model=model, tools=[multiply])
+    assert await agent.run_async("15 * 3?") == "It is 45."
+    assert [tool.name for tool in model.requests[0].tools] == ["multiply"]
+    assert contents(model.requests[1]) == [
+        ("system", "You calculate."),
+        ("user", "15 * 3?"),
+        ("assistant", ""),
+        ("tool", "45.0"),
+    ]
+    assert agent.state is not None
+    assert (agent.state.current_iteration, agent.phase) == (2, Phase.FINISHED)
+
+
+def test_run_is_for_code_without_a_loop_and_says_so_where_there_is_one() -> None:
+    assert Agent("a", model=ScriptedModel(says("yes"))).run("?") == "yes"
+
+    async def inside() -> None:
+        with pytest.raises(FailedPrecondition, match="await run_async"):
+            Agent("a", model=ScriptedModel()).run("?")
+
+    asyncio.run(inside())
+
+
+@pytest.mark.parametrize("limit", [1, 3, 5])
+async def test_the_limit_of_iterations_stops_exactly_there_and_carries_what_was_found(limit: int) -> None:
+    model = ScriptedModel(*(calls("multiply", arguments='{"a": 2, "b": 3}') for _ in range(9)))
+    agent = Agent("a", model=model, tools=[multiply], max_iterations=limit)
+    with pytest.raises(IterationLimit, match=f"no answer after {limit} iterations") as ended:
+        await agent.run_async("?")
+    assert len(model.requests) == limit
+    assert ended.value.found == "\n\n".join(["6.0"] * (limit - 1))
+
+
+async def test_on_the_last_step_the_model_is_asked_for_its_answer_and_offered_no_tool() -> None:
+    model = ScriptedModel(calls("multiply", arguments='{"a": 2, "b": 3}'), says("as far as I know: 6"))
+    agent = Agent("a", model=model, tools=[multiply], max_iterations=2)
+    assert await agent.run_async("?") == "as far as I know: 6"
+    assert contents(model.requests[1])[-1] == ("system", LAST_STEP)
+    assert model.requests[1].tools == ()
+    assert LAST_STEP not in [message.content for message in agent.history], "the next run doesn't see it"
+
+
+async def test_calls_of_one_turn_run_at_once_and_answer_in_their_order() -> None:
+    @tool
+    async def nap(name: str, seconds: float) -> str:
+        """Naps."""
+        await asyncio.sleep(seconds)
+        return name
+
+    asked = [ToolCall(f"c{n}", "nap", f'{{"name": "n{n}", "seconds": {0.2 - n * 0.05}}}') for n in range(4)]
+    model = ScriptedModel(says("", *asked), says("done"))
+    began = time.monotonic()
+    await Agent("a", model=model, tools=[nap]).run_async("?")
+    assert time.monotonic() - began < 0.35
+    assert [text for role, text in contents(model.requests[1]) if role == "tool"] == ["n0", "n1", "n2", "n3"]
+
+
+async def test_a_tool_that_fails_is_told_to_the_model_and_harms_no_other() -> None:
+    @tool
+    def flaky(fail: bool) -> str:
+        """Fails, or not."""
+        if fail:
+            raise ValueError("boom")
+        return "fine"
+
+    asked = [
+        ToolCall("1", "flaky", '{"fail": true}'),
+        ToolCall("2", "flaky", '{"fail": false}'),
+        ToolCall("3", "x", "{}"),
+    ]
+    model = ScriptedModel(says("", *asked), says("done"))
+    assert await Agent("a", model=model, tools=[flaky]).run_async("?") == "done"
+    told = [text for role, text in contents(model.requests[1]) if role == "tool"]
+    assert told[0] == "Error UNKNOWN (UNKNOWN): ValueError: boom"
+    assert told[1] == "fine"
+    assert told[2].startswith("Error NOT_FOUND (NOT_FOUND): there is no tool 'x'")
+
+
+async def test_a_policy_says_which_tools_and_how_often() -> None:
+    model = ScriptedModel(calls("multiply", 2, '{"a": 1, "b": 1}'), calls("secret"), says("done"))
+    secret = tool(name="secret")(lambda: "!")
+    policy = {"allowed": ["multiply"], "at_most": {"multiply": 1}}
+    agent = Agent("a", model=model, tools=[multiply, secret], tool_policy=policy)
+    assert await agent.run_async("?") == "done"
+    assert [[one.name for one in request.tools] for request in model.requests] == [["multiply"], [], []]
+    told = [text for role, text in contents(model.requests[2]) if role == "tool"]
+    assert told[0] == "1.0"
+    assert "multiply may be called at most 1 times in a run" in told[1]
+    assert "secret may be called not at all" in told[2]
+
+
+async def test_a_tool_whose_success_ends_the_run_gives_the_answer_and_its_failure_does_not() -> None:
+    replies = iter([ToolResult.error("not yet"), ToolResult.success("submitted")])
+
+    @tool
+    def submit() -> Any:
+        """Submits."""
+        return next(replies)
+
+    model = ScriptedModel(calls("submit"), calls("submit"))
+    assert await Agent("a", model=model, tools=[submit], exit_on_success=["submit"]).run_async("?") == "submitted"
+    assert len(model.requests) == 2
+
+
+async def test_history_is_kept_from_run_to_run_and_each_message_knows_its_run() -> None:
+    model = ScriptedModel(says("Tokyo"), says("14 million"))
+    agent = Agent("a", model=model)
+    await agent.run_async("The capital of Japan?")
+    await agent.run_async("Its population?")
+    assert [text for _, text in contents(model.requests[1])] == ["The capital of Japan?", "Tokyo", "Its population?"]
+    runs = [message.run_id for message in agent.history]
+    assert runs[0] == runs[1] != runs[2] == runs[3]
+
+
+async def test_messages_may_be_given_of_which_the_last_is_the_query() -> None:
+    model = ScriptedModel(says("b"))
+    before = [ChatMessage("user", "1"), ChatMessage("assistant", "2"), ChatMessage("user", "3")]
+    assert await Agent("a", model=model).run_async(before) == "b"
+    assert contents(model.requests[0]) == [("user", "1"), ("assistant", "2"), ("user", "3")]
+    with pytest.raises(InvalidArgument):
+        await Agent("a", model=ScriptedModel()).run_async([])
+
+
+async def test_a_tool_knows_whose_call_it_is_and_what_the_caller_handed_over() -> None:
+    seen: list[AgentState] = []
+
+    @tool
+    def look(agent_state: AgentState) -> str:
+        """Looks."""
+        seen.extend([agent_state, get_context()])
+        agent_state.global_storage.set("seen", True)
+        return "ok"
+
+    agent = Agent("a", model=ScriptedModel(calls("look"), says("done")), tools=[look], agent_id="node")
+    await agent.run_async("?", {"user": "me"})
+    assert seen[0] is seen[1] is agent.state
+    state = seen[0]
+    assert (state.agent_id, state.agent_name, state.context) == ("node", "a", {"user": "me"})
+    assert (state.root_run_id, state.parent_run_id) == (state.run_id, None)
+    assert state.global_storage.to_dict() == {"seen": True}
+    with pytest.raises(FailedPrecondition, match="no agent is at work here"):
+        get_context()
+
+
+async def test_what_the_model_raises_the_caller_gets_and_the_next_run_goes_on() -> None:
+    agent = Agent("a", model=ScriptedModel(Unavailable("down"), says("back")))
+    with pytest.raises(Unavailable, match="down"):
+        await agent.run_async("1")
+    assert agent.phase is Phase.ERROR
+    assert await agent.run_async("2") == "back"
+
+
+async def test_cancelled_it_leaves_no_tool_running_and_no_call_without_an_answer() -> None:
+    running: set[int] = set()
+    begun = asyncio.Event()
+
+    @tool
+    async def long(number: int) -> None:
+        """Takes long."""
+        running.add(number)
+        if len(running) == 2:
+            begun.set()
+        try:
+            await asyncio.sleep(60)
+        finally:
+            running.discard(number)
+
+    asked = [ToolCall(f"c{n}", "long", f'{{"number": {n}}}') for n in range(2)]
+    agent = Agent("a", model=ScriptedModel(says("", *asked), says("go on")), tools=[long])
+    before = asyncio.all_tasks()
+    run = asyncio.create_task(agent.run_async("?"))
+    await asyncio.wait_for(begun.wait(), 5)
+    run.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await run
+    assert not running
+    assert asyncio.all_tasks() == before
+    assert [message.tool_call_id for message in agent.history if message.role == "tool"] == ["c0", "c1"]
+    assert await agent.run_async("and?") == "go on"
+
+
+async def test_cancelled_while_the_model_thinks_it_ends_at_once() -> None:
+    class Slow(ScriptedModel):
+        async def generate(self, request: ModelRequest) -> ModelReply:
+            await asyncio.sleep(60)
+            raise AssertionError
+
+    run = asyncio.create_task(Agent("a", model=Slow()).run_async("?"))
+    await asyncio.sleep(0.01)
+    run.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.wait_for(run, 1)
+
+
+async def test_paused_it_holds_before_its_next_step_and_resumed_it_goes_on() -> None:
+    paused = asyncio.Event()
+
+    @tool
+    async def hold() -> str:
+        """Pauses whoever calls it."""
+        get_context().agent.pause()
+        paused.set()
+        return "held"
+
+    model = ScriptedModel(calls("hold"), says("done"))
+    agent = Agent("a", model=model, tools=[hold])
+    run = asyncio.create_task(agent.run_async("?"))
+    await asyncio.wait_for(paused.wait(), 5)
+    await asyncio.sleep(0.02)
+    assert len(model.requests) == 1
+    assert not run.done()
+    agent.resume()
+    assert await asyncio.wait_for(run, 5) == "done"
+
+
+async def test_an_agent_answers_one_query_at_a_time() -> None:
+    model = ScriptedModel(*(says(f"answer {n}") for n in range(5)))
+    agent = Agent("a", model=model)
+    await asyncio.gather(*(agent.run_async(f"query {n}") for n in range(5)))
+    said = [message.content for message in agent.history]
+    assert said == [text for n in range(5) for text in (f"query {n}", f"answer {n}")]
+
+
+async def test_two_hundred_agents_run_at_once_and_none_blocks_another() -> None:
+    @tool
+    def block() -> str:
+        """Blocks a thread."""
+        time.sleep(0.2)
+        return "ok"
+
+    agents = [Agent(f"a{n}", model=ScriptedModel(calls("block"), says(f"done {n}")), tools=[block]) for n in range(200)]
+    began = time.monotonic()
+    answers = await asyncio.gather(*(agent.run_async("?") for agent in agents))
+    assert answers == [f"done {n}" for n in range(200)]
+    assert time.monotonic() - began < 5, "one after the other they would take 40 s"
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"name": ""}, {"max_iterations": 0}, {"max_running_subagents": 0}, {"timeout": 0}, {"tool_timeout": -1}]
+)
+def test_what_no_agent_can_be_made_of_is_said_at_once(wrong: dict[str, Any]) -> None:
+    with pytest.raises(InvalidArgument):
+        Agent(**wrong)
+    with pytest.raises(TypeError, match="an agent has no sistem_prompt; its fields are"):
+        Agent("a", sistem_prompt="x")  # type: ignore[call-arg]

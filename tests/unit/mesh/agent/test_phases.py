@@ -1,0 +1,73 @@
+"""What an agent does can be seen from outside, step by step."""
+
+from __future__ import annotations
+
+import asyncio
+
+from archon_mesh.agent import Agent, HookContext, Middleware, ModelParams, Phase
+from archon_mesh.agent.hooks.middleware import ModelCall
+from archon_mesh.core.messages import ToolCall
+from archon_mesh.llm import ModelReply
+from tests.fixtures.scripted_model import ScriptedModel, says
+
+
+class Planner(Middleware):
+    """Says that it plans while it does, and writes down what is to be seen."""
+
+    agent: Agent
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[str, str]] = []
+
+    def look(self, when: str, agent: Agent) -> None:
+        self.seen.append((when, agent.phase))
+
+    async def query_start(self, hook: HookContext) -> None:
+        self.look("begins", hook.agent)
+        hook.state.phase = Phase.PLANNING
+        await asyncio.sleep(0)
+        self.look("plans", hook.agent)
+
+    async def wrap_model_call(self, params: ModelParams, call: ModelCall) -> ModelReply:
+        self.look("model", self.agent)
+        return await call(params)
+
+    async def after_tool(self, hook: HookContext) -> None:
+        hook.state.phase = Phase.REPLANNING
+        await asyncio.sleep(0)
+        self.look("plans anew", hook.agent)
+
+    def before_final_response(self, hook: HookContext) -> None:
+        self.look("answers", hook.agent)
+
+
+async def test_what_an_agent_does_can_be_seen_from_idle_to_the_end_also_while_a_middleware_plans() -> None:
+    planner = Planner()
+
+    def act() -> str:
+        """Acts, and has the run held at its next step."""
+        planner.look("tool", agent)
+        agent.pause()
+        return "done"
+
+    model = ScriptedModel(says("", ToolCall("c", "act", "{}")), says("So."))
+    agent = planner.agent = Agent("a", model=model, tools=[act], middlewares=[planner])
+    planner.look("before", agent)
+    running = asyncio.create_task(agent.run_async("x"))
+    await asyncio.sleep(0.02)
+    planner.look("held", agent)
+    agent.resume()
+    await running
+    planner.look("after", agent)
+    assert planner.seen == [
+        ("before", "idle"),
+        ("begins", "executing"),
+        ("plans", "planning"),
+        ("model", "thinking"),
+        ("tool", "acting"),
+        ("plans anew", "replanning"),
+        ("held", "observing"),
+        ("model", "thinking"),
+        ("answers", "thinking"),
+        ("after", "finished"),
+    ]

@@ -1,0 +1,144 @@
+"""A run of one role that may delegate, fed by hand."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from archon_mesh.core.run import RunState, decide, open_effects
+from archon_mesh.core.run import events as ev
+from archon_mesh.core.run import inputs as inp
+from archon_mesh.core.run.effects import Effect
+from archon_mesh.core.run.types import (
+    NO_LIMIT,
+    NOTHING,
+    Amount,
+    Budget,
+    Edge,
+    Failure,
+    Outside,
+    Submission,
+    Target,
+    TaskState,
+)
+
+T0 = 1_000.0
+GONE = Failure("UNAVAILABLE", "INSTANCE_LOST", "gone")
+
+E = TypeVar("E")
+
+
+class Lead:
+    """Task r.1 plays `lead`; r.2 and so on are made by delegations, in order."""
+
+    def __init__(
+        self,
+        roles: tuple[str, ...] = ("lead",),
+        *,
+        budget: Budget = NO_LIMIT,
+        edges: tuple[tuple[str, str], ...] = (),
+        targets: tuple[str, ...] = (),
+        all_ancestors: tuple[str, ...] = (),
+        outside: tuple[Outside, ...] = (),
+    ) -> None:
+        self.state = RunState()
+        self.now = T0
+        self.log: list[ev.Event] = []
+        submission = Submission(
+            "r",
+            "default",
+            "q",
+            "s" if outside else "",
+            "agent",
+            roles,
+            tuple(Edge(*edge) for edge in edges),
+            600.0,
+            None,
+            (),
+            all_ancestors,
+            tuple(Target(role) for role in targets),
+            budget,
+            outside,
+        )
+        self.feed(inp.Submit(submission, "owner", 1))
+
+    def feed(self, given: inp.Input) -> list[ev.Event]:
+        events = decide(self.state, given, self.now)
+        for event in events:
+            self.state.apply(event, self.now)
+        self.log += events
+        return events
+
+    def place(self, *numbers: int) -> None:
+        for number in numbers:
+            self.feed(inp.SlotFound(f"r.{number}", "i"))
+
+    def delegate(
+        self,
+        number: int = 1,
+        role: str = "helper",
+        name: str = "",
+        *,
+        known: bool = True,
+        digest: str = "",
+        key: str = "",
+        timeout: float = 60.0,
+        budget: Budget = NO_LIMIT,
+        capability: str = "",
+        others: tuple[str, ...] = (),
+        sequence: int = 0,
+    ) -> list[ev.Event]:
+        task = self.state.tasks[f"r.{number}"]
+        return self.feed(
+            inp.DelegateIn(
+                task.task_id,
+                task.attempt,
+                name or f"d{len(task.delegations) + 1}",
+                sequence,
+                role,
+                known,
+                digest or role,
+                None,
+                capability,
+                key,
+                timeout,
+                budget,
+                others=others,
+            )
+        )
+
+    def cancel(self, name: str, number: int = 1) -> list[ev.Event]:
+        task = self.state.tasks[f"r.{number}"]
+        return self.feed(inp.CancelDelegationIn(task.task_id, task.attempt, name, 0))
+
+    def request(self, number: int, tokens: int, name: str = "b") -> Amount | None:
+        """What was reserved."""
+        task = self.state.tasks[f"r.{number}"]
+        (event,) = self.feed(inp.BudgetRequestIn(task.task_id, task.attempt, name, 0, Amount(tokens)))
+        assert isinstance(event, ev.BudgetReserved)
+        return event.reserved
+
+    def result(
+        self, number: int = 1, state: TaskState = TaskState.COMPLETED, spent: Amount = NOTHING
+    ) -> list[ev.Event]:
+        task = self.state.tasks[f"r.{number}"]
+        return self.feed(inp.ResultIn(task.task_id, task.attempt, state, None, spent=spent))
+
+    def lose(self, number: int = 1) -> list[ev.Event]:
+        task = self.state.tasks[f"r.{number}"]
+        return self.feed(inp.LostIn(task.task_id, task.attempt, GONE))
+
+    def after(self, seconds: float) -> list[ev.Event]:
+        self.now += seconds
+        return self.feed(inp.Tick())
+
+    def opened(self, kind: type[E]) -> list[E]:
+        effects: set[Effect] = open_effects(self.state)
+        return [effect for effect in effects if isinstance(effect, kind)]
+
+
+def refused(events: list[ev.Event]) -> str:
+    """Why a delegation was refused."""
+    (event,) = events
+    assert isinstance(event, ev.Delegated)
+    assert event.failure is not None
+    return event.failure.reason

@@ -1,0 +1,105 @@
+"""Inputs as bytes: each kind comes back as it was, without the payload that its event has."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import get_args
+
+import pytest
+
+from archon_mesh.core.run import inputs as inp
+from archon_mesh.core.run.codec import VERSION, decode_inputs, encode_inputs
+from archon_mesh.core.run.types import Amount, Budget, Edge, Failure, Outside, Submission, Target, TaskState, Want
+
+GONE = Failure("UNAVAILABLE", "INSTANCE_LOST", "gone \N{SNOWMAN}", (("role", "a"), ("empty", "")), 1.5)
+WHOLE = Submission(
+    "r",
+    "default",
+    "q",
+    "s",
+    "agent",
+    ("a", "b"),
+    (Edge("a", "b", 2),),
+    600.0,
+    None,
+    (Want("b", "able", "1.*"),),
+    ("b",),
+    (Target("c", "does", True), Target("d")),
+    Budget(800, 80, 3),
+    (Outside("x", 3, ("a", "b")),),
+)
+INPUTS: list[inp.Input] = [
+    inp.Submit(WHOLE, "o", 1),
+    inp.Submit(Submission("r", "default", "", "", "pipeline", ("a",), (), 1.0, None), "o", 1),
+    inp.Claim("o", 2),
+    inp.SlotFound("r.1", "i"),
+    inp.ResultIn("r.1", 1, TaskState.CANCELED, None, GONE, False, 3, Amount(5, 7)),
+    inp.ResultIn("r.1", 1, TaskState.COMPLETED, None),
+    inp.DelegateIn(
+        "r.1", 2, "d1", 4, "a", True, "f00", None, "able", "key", 0.25, Budget(5, 6, 7), True, 2, ("b", "c")
+    ),
+    inp.DelegateIn("r.1", 1, "d1", 0, "", False, "f00"),
+    inp.CancelDelegationIn("r.1", 1, "d1", 5),
+    inp.BudgetRequestIn("r.1", 1, "b1", 6, Amount(100, 10)),
+    inp.UsageIn("r.1", 1, Amount(2**60, 0)),
+    inp.RejectIn("r.1", 1, GONE, 0.5),
+    inp.LostIn("r.1", 1, replace(GONE, retry_delay=None, metadata=())),
+    inp.WorkingIn("r.1", 1),
+    inp.RecordsIn("r.1", 1, 2),
+    inp.PublishedIn("r.1", 3, 4),
+    inp.ResultIn("r.1", 1, TaskState.INPUT_REQUIRED, None, input_id="q1", checkpointed=True),
+    inp.CheckpointIn("r.1", 1, 5, 2),
+    inp.Cancel("me", "a\nreason"),
+    inp.Respond("r.1/q1", "me", "q", "f00d"),
+    inp.Pause("me"),
+    inp.Resume("me"),
+    inp.Tick(),
+]
+
+
+@pytest.mark.parametrize("given", INPUTS, ids=lambda given: type(given).__name__)
+def test_an_input_comes_back_as_it_was(given: inp.Input) -> None:
+    (again,), now = decode_inputs(encode_inputs([given], 1_000.000001))
+    assert again == given
+    assert repr(again) == repr(given), "also what no comparison sees: a tuple is a tuple, a state a state"
+    assert now == 1_000.000001
+
+
+def test_every_kind_of_input_is_among_these() -> None:
+    assert {type(given) for given in INPUTS} == set(get_args(inp.Input))
+
+
+def test_the_inputs_of_one_append_come_back_together_in_order() -> None:
+    assert decode_inputs(encode_inputs(INPUTS, 1.0)) == (INPUTS, 1.0)
+    assert decode_inputs(encode_inputs([], 1.0)) == ([], 1.0)
+
+
+def test_a_payload_stays_out_of_it() -> None:
+    secret = object()
+    given: list[inp.Input] = [
+        inp.ResultIn("r.1", 1, TaskState.COMPLETED, secret),
+        inp.DelegateIn("r.1", 1, "d1", 0, "a", True, "f00", secret),
+        inp.Submit(replace(WHOLE, goal=secret), "o", 1),
+    ]
+    (result, delegated, submitted), _ = decode_inputs(encode_inputs(given, 1.0))
+    assert isinstance(result, inp.ResultIn)
+    assert isinstance(delegated, inp.DelegateIn)
+    assert isinstance(submitted, inp.Submit)
+    assert result.payload is delegated.payload is submitted.submission.goal is None
+
+
+def test_inputs_of_another_version_are_not_guessed_at() -> None:
+    _, now, packed = json.loads(encode_inputs(INPUTS, 1.0))
+    with pytest.raises(ValueError, match=f"version {VERSION + 1}"):
+        decode_inputs(json.dumps([VERSION + 1, now, packed]).encode())
+
+
+def test_what_an_earlier_revision_wrote_ends_earlier_and_has_the_defaults_of_what_came_since() -> None:
+    stored = json.loads(encode_inputs([inp.Submit(WHOLE, "o", 1)], 1.0))
+    submission = stored[2][0]["Submit"][0]["Submission"]
+    del submission[-1]
+    assert decode_inputs(json.dumps(stored).encode())[0] == [inp.Submit(replace(WHOLE, outside=()), "o", 1)]
+    submission += [[], "what a later one knows"]
+    with pytest.raises(ValueError, match="Submission"):
+        decode_inputs(json.dumps(stored).encode())

@@ -1,0 +1,260 @@
+"""What a delegation means, decided (rule C8), and how what was delegated ends."""
+
+from __future__ import annotations
+
+import pytest
+
+from archon_mesh.core.run import Answer, CancelAttempt, Place
+from archon_mesh.core.run import events as ev
+from archon_mesh.core.run import inputs as inp
+from archon_mesh.core.run.decide.budget import MAX_DEPTH
+from archon_mesh.core.run.decide.delegation import MAX_DELEGATIONS
+from archon_mesh.core.run.effects import CANCEL_GRACE
+from archon_mesh.core.run.types import Budget, Given, TaskState
+from tests.unit.mesh.core.run.delegating import GONE, Lead, refused
+
+
+def test_contract_rule_8_a_delegation_is_journaled_with_the_task_that_it_becomes() -> None:
+    run = Lead()
+    run.place(1)
+    delegated, created = run.delegate(sequence=3)
+    assert isinstance(delegated, ev.Delegated)
+    assert (delegated.child, delegated.memo_key) == ("r.2", "helper.1")
+    assert created == ev.TaskCreated("r.2", "helper", "r.1")
+    assert run.state.tasks["r.1"].applied == 3
+    assert [effect.task_id for effect in run.opened(Place)] == ["r.2"]
+
+
+def test_contract_rule_8_the_same_thing_for_the_same_time_is_the_same_task_in_every_attempt() -> None:
+    run = Lead()
+    run.place(1)
+    run.delegate(digest="x"), run.delegate(digest="x"), run.delegate(digest="y"), run.delegate(key="named")
+    assert run.state.tasks["r.1"].children == {"x.1": "r.2", "x.2": "r.3", "y.1": "r.4", "named": "r.5"}
+    run.lose()
+    run.place(1)
+    run.delegate(digest="y"), run.delegate(digest="x"), run.delegate(digest="other", key="named")
+    known = run.state.tasks["r.1"].delegations.values()
+    assert [(one.child, one.memoized) for one in known] == [("r.4", True), ("r.2", True), ("r.5", True)]
+    assert len(run.state.tasks) == 5
+
+
+def test_contract_rule_8_who_waits_is_read_off_the_journal_and_bounds_the_depth() -> None:
+    run = Lead()
+    run.place(1)
+    for depth in range(1, MAX_DEPTH + 1):
+        run.delegate(depth, f"role{depth}")
+        run.place(depth + 1)
+    assert refused(run.delegate(MAX_DEPTH + 1, "deeper")) == "DELEGATION_TOO_DEEP"
+    assert refused(run.delegate(MAX_DEPTH + 1, "role3", name="again")) == "DELEGATION_LOOP"
+    failure = run.log[-1]
+    assert isinstance(failure, ev.Delegated)
+    assert failure.failure is not None
+    assert dict(failure.failure.metadata)["chain"].startswith("lead -> role1 -> role2 -> role3 -> role4")
+
+
+@pytest.mark.parametrize(("depth", "part", "allowed"), [(1, 0, 1), (3, 0, 3), (0, 1, 2), (3, 1, 2), (1, 5, 1)])
+def test_contract_rule_8_the_run_and_a_delegation_may_say_how_deep(depth: int, part: int, allowed: int) -> None:
+    run = Lead(budget=Budget(depth=depth))
+    run.place(1)
+    run.delegate(1, "role1", budget=Budget(depth=part))
+    made = 1
+    while True:
+        run.place(made + 1)
+        events = run.delegate(made + 1, f"role{made + 1}")
+        if len(events) == 1:
+            break
+        made += 1
+    assert made == allowed
+
+
+def test_a_capability_goes_to_the_first_who_has_it_and_does_not_wait_for_the_task() -> None:
+    run = Lead()
+    run.place(1)
+    delegated, _ = run.delegate(role="lead", capability="able", others=("second", "third"))
+    assert isinstance(delegated, ev.Delegated)
+    assert delegated.role == "second"
+    (place,) = run.opened(Place)
+    assert (place.want.role, place.want.capability) == ("second", "able")
+    assert refused(run.delegate(role="lead", capability="mine", others=("lead",))) == "DELEGATION_LOOP"
+
+
+def test_a_delegation_to_nobody_says_so_and_one_to_a_role_of_the_run_waits_for_it() -> None:
+    run = Lead(targets=("lead", "down"))
+    run.place(1)
+    assert refused(run.delegate(role="", known=False)) == "INVALID_ARGUMENT"
+    assert refused(run.delegate(role="", known=False, capability="able")) == "UNKNOWN_CAPABILITY"
+    assert refused(run.delegate(role="nobody", known=False)) == "UNKNOWN_ROLE"
+    assert refused(run.delegate(budget=Budget(-1))) == "INVALID_ARGUMENT"
+    assert len(run.delegate(role="down", known=False)) == 2
+    assert run.state.tasks["r.1"].live
+
+
+def test_contract_rule_8_a_task_makes_so_many_delegations_at_most() -> None:
+    run = Lead()
+    run.place(1)
+    for number in range(MAX_DELEGATIONS):
+        run.delegate(key=f"{number}")
+    assert refused(run.delegate()) == "TOO_MANY_DELEGATIONS"
+    assert len(run.delegate(key="7")) == 1, "what is remembered may be asked again"
+
+
+def test_a_refused_delegation_is_answered_and_so_is_one_that_ended() -> None:
+    run = Lead()
+    run.place(1)
+    run.delegate(role="nobody", known=False)
+    run.delegate()
+    assert [effect.delegation_id for effect in run.opened(Answer)] == ["d1"]
+    run.place(2)
+    run.result(2)
+    assert {effect.delegation_id for effect in run.opened(Answer)} == {"d1", "d2"}
+    run.cancel("d2")
+    assert [effect.delegation_id for effect in run.opened(Answer)] == ["d1"], "nobody waits for it"
+
+
+def test_a_frame_of_another_attempt_or_of_one_that_is_to_stop_changes_nothing() -> None:
+    run = Lead()
+    run.place(1)
+    run.lose()
+    assert run.delegate() == []
+    run.place(1)
+    assert run.delegate(name="d") != []
+    assert run.delegate(name="d") == [], "sent again"
+    run.place(2)
+    run.cancel("d")
+    assert run.delegate(2) == []
+    assert run.cancel("never") == []
+
+
+def test_contract_rule_8_a_delegation_out_of_time_is_answered_while_its_task_still_stops() -> None:
+    run = Lead()
+    run.place(1)
+    run.delegate(timeout=5.0)
+    run.place(2)
+    assert run.after(4.9) == []
+    (stopping,) = run.after(0.2)
+    assert isinstance(stopping, ev.TaskStopping)
+    assert stopping.failure.reason == "DELEGATION_TIMEOUT"
+    assert [effect.delegation_id for effect in run.opened(Answer)] == ["d1"]
+    assert [effect.task_id for effect in run.opened(CancelAttempt)] == ["r.2"]
+    (discarded,) = run.result(2)
+    assert discarded == ev.Discarded("r.2", 1, "DELEGATION_TIMEOUT")
+    child = run.state.tasks["r.2"]
+    assert (child.state, child.live) == (TaskState.CANCELED, False)
+
+
+def test_a_task_that_is_to_stop_is_never_given_out_again_whatever_becomes_of_its_attempt() -> None:
+    for end in ("lost", "rejected"):
+        run = Lead()
+        run.place(1)
+        run.delegate()
+        run.place(2)
+        run.cancel("d1")
+        if end == "lost":
+            run.lose(2)
+        else:
+            run.feed(inp.RejectIn("r.2", 1, GONE))
+        assert run.state.tasks["r.2"].state is TaskState.CANCELED
+        run.now += 10
+        assert run.opened(Place) == []
+
+
+def test_stopping_takes_along_all_that_came_of_it_and_leaves_the_rest() -> None:
+    run = Lead()
+    run.place(1)
+    run.delegate(role="a"), run.delegate(role="b")
+    run.place(2, 3)
+    run.delegate(2, "c"), run.delegate(2, "d")
+    run.place(4)
+    events = run.cancel("d1")
+    assert [type(event) for event in events] == [ev.DelegationCancelled, ev.TaskStopping, ev.TaskStopping, ev.TaskEnded]
+    assert [run.state.tasks[f"r.{n}"].answered for n in (2, 3, 4, 5)] == [True, False, True, True]
+    assert run.after(61.0) != [], "b is out of time on its own"
+    assert [event.task_id for event in run.log if isinstance(event, ev.TaskStopping)] == ["r.2", "r.4", "r.3"]
+
+
+def test_what_two_delegations_wait_for_goes_on_until_both_are_cancelled() -> None:
+    run = Lead()
+    run.place(1)
+    run.delegate(key="k"), run.delegate(key="k")
+    run.place(2)
+    assert len(run.cancel("d1")) == 1
+    assert run.cancel("d1") == [], "twice changes nothing"
+    assert len(run.cancel("d2")) == 2
+
+
+def test_durability_22_children_survive_the_loss_of_their_parent_and_end_with_its_end() -> None:
+    run = Lead()
+    run.place(1)
+    run.delegate(role="a"), run.delegate(role="b")
+    run.place(2)
+    run.lose()
+    assert run.state.tasks["r.2"].live
+    run.place(1)
+    run.delegate(role="a")
+    events = run.result(1)
+    assert [type(event) for event in events] == [ev.ResultReceived], "one of its children is still to stop"
+    stopped = {(effect.task_id, effect.attempt) for effect in run.opened(CancelAttempt)}
+    assert stopped == {("r.1", 1), ("r.2", 1)}, "and its own lost attempt"
+    run.result(2)
+    assert isinstance(run.log[-1], ev.RunEnded)
+    assert run.state.state is TaskState.COMPLETED
+    assert {task.state for task in run.state.tasks.values() if task.parent} == {TaskState.CANCELED}
+
+
+def test_a_run_does_not_wait_for_ever_for_what_does_not_stop() -> None:
+    run = Lead()
+    run.place(1)
+    run.delegate()
+    run.place(2)
+    run.result(1)
+    assert not run.state.ended
+    run.after(CANCEL_GRACE + 0.1)
+    assert run.state.state is TaskState.COMPLETED
+    assert run.state.tasks["r.2"].state is TaskState.CANCELED
+
+
+def test_durability_24_what_is_appended_first_wins_a_result_or_a_stop() -> None:
+    run = Lead()
+    run.place(1)
+    run.delegate(timeout=5.0)
+    run.place(2)
+    run.now += 6.0
+    run.result(2)
+    assert run.after(0.0) == []
+    assert run.state.tasks["r.2"].state is TaskState.COMPLETED
+
+
+def test_a_failed_child_is_its_parents_to_deal_with() -> None:
+    run = Lead()
+    run.place(1)
+    run.delegate()
+    run.place(2)
+    run.result(2, TaskState.REJECTED)
+    assert run.state.tasks["r.2"].state is TaskState.REJECTED
+    assert run.state.ending is None
+
+
+def test_a_delegated_task_is_given_the_newest_answers_of_those_that_its_role_depends_on() -> None:
+    edges = (("a", "b"), ("b", "c"), ("a", "c"))
+    for deep, roles in (((), ["b"]), (("c",), ["a", "b"])):
+        run = Lead(edges=edges[:2], targets=("a", "b", "c"), all_ancestors=deep)
+        run.place(1)
+        seqs = {}
+        for number, role in enumerate(("a", "a", "b", "c"), 2):
+            run.delegate(role=role)
+            run.place(number)
+            if role != "c":
+                run.result(number)
+                seqs[role] = run.state.tasks[f"r.{number}"].result_seq
+        assert list(run.state.tasks["r.5"].given) == [Given(role, seqs[role]) for role in roles]
+
+
+def test_a_failed_or_missing_answer_is_no_context() -> None:
+    run = Lead(edges=(("a", "b"),), targets=("a", "b"))
+    run.place(1)
+    run.delegate(role="a")
+    run.place(2)
+    run.result(2, TaskState.FAILED)
+    run.delegate(role="b")
+    run.place(3)
+    assert run.state.tasks["r.3"].given == ()

@@ -1,0 +1,279 @@
+"""The engine by example. Names with durability_N hold line DN of docs/durability.md."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from archon_mesh.core.run import Adopt, Alarm, Assign, CancelAttempt, Place, RunState, decide, open_effects
+from archon_mesh.core.run import events as ev
+from archon_mesh.core.run import inputs as inp
+from archon_mesh.core.run.decide.engine import MAX_EVENTS
+from archon_mesh.core.run.decide.recovery import RECOVERY, Kind
+from archon_mesh.core.run.effects import CANCEL_GRACE
+from archon_mesh.core.run.types import Edge, Failure, Submission, TaskState
+
+GONE = Failure("UNAVAILABLE", "INSTANCE_LOST", "gone")
+FULL = Failure("RESOURCE_EXHAUSTED", "NO_CAPACITY", "full")
+T0 = 1_000.0
+
+
+class Run:
+    """A run that is fed by hand."""
+
+    def __init__(self, roles: str = "abc", edges: tuple[str, ...] = ("ab", "ac", "bc"), timeout: float = 60.0) -> None:
+        self.state = RunState()
+        self.now = T0
+        self.log: list[ev.Event] = []
+        graph = tuple(Edge(edge[0], edge[1]) for edge in edges)
+        submission = Submission("r", "default", "q", "", "pipeline", tuple(roles), graph, timeout, None)
+        self.feed(inp.Submit(submission, "owner", 1))
+
+    def feed(self, given: inp.Input) -> list[ev.Event]:
+        events = decide(self.state, given, self.now)
+        for event in events:
+            self.state.apply(event, self.now)
+        self.log += events
+        return events
+
+    def task(self, role: str) -> str:
+        return self.state.by_role[role]
+
+    def place(self, role: str, instance: str = "i") -> list[ev.Event]:
+        return self.feed(inp.SlotFound(self.task(role), instance))
+
+    def result(self, role: str, attempt: int = 1, state: TaskState = TaskState.COMPLETED) -> list[ev.Event]:
+        return self.feed(inp.ResultIn(self.task(role), attempt, state, f"answer of {role}"))
+
+    def lose(self, role: str, attempt: int) -> list[ev.Event]:
+        return self.feed(inp.LostIn(self.task(role), attempt, GONE))
+
+    def places(self) -> set[str]:
+        return {effect.want.role for effect in open_effects(self.state) if isinstance(effect, Place)}
+
+
+def test_a_role_starts_as_soon_as_its_own_predecessors_are_done_and_not_a_level_later() -> None:
+    run = Run("abcd", ("ac", "bd"))
+    assert run.places() == {"a", "b"}
+    run.place("a"), run.place("b")
+    run.result("a")
+    assert run.places() == {"c"}, "c waits for a alone, b is still at work"
+
+
+def test_the_answer_of_a_run_is_the_answers_of_the_roles_nobody_depends_on() -> None:
+    run = Run("abc", ("ab", "ac"))
+    for role in "abc":
+        run.place(role)
+        run.result(role)
+    assert run.state.state is TaskState.COMPLETED
+    assert run.state.answer_seqs == tuple(run.state.tasks[run.task(role)].result_seq for role in "bc")
+    assert isinstance(run.log[-1], ev.RunEnded)
+
+
+def test_a_dispatch_records_the_upstream_answers_that_it_hands_over_in_dependency_order() -> None:
+    run = Run()
+    for role in "ab":
+        run.place(role)
+        run.result(role)
+    (dispatched,) = run.place("c")
+    assert isinstance(dispatched, ev.Dispatched)
+    assert [given.role for given in dispatched.given] == ["a", "b"]
+    assert [type(run.log[given.seq - 1]) for given in dispatched.given] == [ev.ResultReceived] * 2
+
+
+def test_a_role_that_asks_for_all_ancestors_is_handed_their_answers_in_dependency_order() -> None:
+    asking: tuple[str, ...]
+    for asking, given in ((("d",), ["a", "b", "c"]), ((), ["c"])):
+        run = Run("abcd", ("ab", "bc", "cd"))
+        assert run.state.submission is not None
+        run.state.submission = replace(run.state.submission, all_ancestors=asking)
+        for role in "abc":
+            run.place(role)
+            run.result(role)
+        (dispatched,) = run.place("d")
+        assert isinstance(dispatched, ev.Dispatched)
+        assert [one.role for one in dispatched.given] == given
+
+
+def test_durability_1_what_a_step_opens_and_what_a_restart_opens_come_from_the_same_function() -> None:
+    run = Run()
+    before = open_effects(run.state)
+    run.place("a", "i1")
+    assert open_effects(run.state) - before == {Assign("r.1", 1, 1, "i1")}
+    run.feed(inp.Claim("other", 2))
+    assert Adopt("r.1", 1, 2, "i1") in open_effects(run.state), "a new epoch asks for what the old one dispatched"
+    assert not any(isinstance(effect, Assign) for effect in open_effects(run.state))
+
+
+def test_durability_20_every_dispatch_takes_a_new_attempt_also_after_a_reject() -> None:
+    run = Run("a", ())
+    run.place("a")
+    run.feed(inp.RejectIn("r.1", 1, FULL, 0.5))
+    assert run.place("a") == [], "not before its time"
+    run.now += 1.0
+    (again,) = run.place("a")
+    assert isinstance(again, ev.Dispatched)
+    assert again.attempt == 2
+
+
+def test_durability_20_three_attempts_that_end_with_the_loss_of_their_process_end_the_task_as_poisoned() -> None:
+    run = Run("ab", ("ab",))
+    for attempt in range(1, RECOVERY[Kind.LOST].tries + 1):
+        run.place("a")
+        run.lose("a", attempt)
+    assert run.state.state is TaskState.FAILED
+    assert run.state.failure is not None
+    assert run.state.failure.reason == "POISONED"
+
+
+def test_durability_10_each_owner_stops_the_attempts_that_were_given_up_before_it_took_over() -> None:
+    run = Run("ab", ())
+    run.place("a")
+    run.lose("a", 1)
+    run.place("a", instance="j")
+    run.place("b", instance="k")
+    run.feed(inp.Cancel("me", ""))
+    run.feed(inp.Claim("other", 2))
+    assert {one for one in open_effects(run.state) if isinstance(one, CancelAttempt)} == {
+        CancelAttempt("r.1", 1, 2, "i"),
+        CancelAttempt("r.1", 2, 2, "j"),
+        CancelAttempt("r.2", 1, 2, "k"),
+    }
+
+
+def test_rejects_are_no_losses_but_do_not_go_on_for_ever() -> None:
+    run = Run("a", ())
+    for attempt in range(1, RECOVERY[Kind.REFUSED].tries + 1):
+        assert run.state.state is TaskState.WORKING
+        run.now += 10.0
+        run.place("a")
+        run.feed(inp.RejectIn("r.1", attempt, FULL, 0.0))
+    assert run.state.state is TaskState.FAILED
+    assert run.state.failure is not None
+    assert run.state.failure.reason == "NO_CAPACITY"
+
+
+def test_a_result_of_a_superseded_attempt_is_recorded_as_discarded_and_changes_nothing() -> None:
+    run = Run("a", ())
+    run.place("a")
+    run.lose("a", 1)
+    run.place("a")
+    (discarded,) = run.result("a", attempt=1)
+    assert isinstance(discarded, ev.Discarded)
+    assert run.state.tasks["r.1"].live
+    assert isinstance(run.result("a", attempt=2)[-1], ev.RunEnded)
+
+
+def test_a_result_that_is_sent_again_counts_once() -> None:
+    run = Run("ab", ())
+    run.place("a")
+    assert run.result("a")
+    assert run.result("a") == []
+
+
+def test_a_failed_task_fails_the_run_and_what_is_under_way_is_cancelled_first() -> None:
+    run = Run("abc", ("ac",))
+    run.place("a"), run.place("b")
+    broken = Failure("INTERNAL", "INTERNAL", "it broke")
+    run.feed(inp.ResultIn("r.1", 1, TaskState.FAILED, None, broken))
+    assert not run.state.ended
+    assert CancelAttempt("r.2", 1, 1, "i") in open_effects(run.state)
+    events = run.result("b", state=TaskState.CANCELED)
+    assert [type(event) for event in events] == [ev.ResultReceived, ev.TaskEnded, ev.RunEnded]
+    assert run.state.state is TaskState.FAILED
+    assert run.state.failure == broken
+
+
+def test_durability_24_a_result_that_is_appended_before_the_cancel_wins() -> None:
+    run = Run("a", ())
+    run.place("a")
+    run.result("a")
+    assert run.feed(inp.Cancel("me", "")) == []
+    assert run.state.state is TaskState.COMPLETED
+
+
+def test_durability_24_a_result_after_the_cancel_is_discarded_and_the_run_is_cancelled() -> None:
+    run = Run("a", ())
+    run.place("a")
+    run.feed(inp.Cancel("me", "enough"))
+    events = run.result("a")
+    assert [type(event) for event in events] == [ev.Discarded, ev.RunEnded]
+    assert run.state.state is TaskState.CANCELED
+    assert run.state.failure == Failure("CANCELLED", "CANCELLED", "enough")
+
+
+def test_an_attempt_that_stopped_as_told_ends_its_task_as_cancelled_whatever_it_calls_that() -> None:
+    for state in (TaskState.CANCELED, TaskState.FAILED, TaskState.REJECTED):
+        run = Run("a", ())
+        run.place("a")
+        run.feed(inp.Cancel("me", "enough"))
+        result, ended = run.result("a", state=state)
+        assert isinstance(result, ev.ResultReceived)
+        assert (result.state, result.failure, result.publish) == (TaskState.CANCELED, None, False)
+        assert ended == ev.RunEnded(TaskState.CANCELED, Failure("CANCELLED", "CANCELLED", "enough"), ())
+        assert run.state.tasks["r.1"].state is TaskState.CANCELED
+
+
+def test_a_cancel_with_nothing_under_way_ends_the_run_at_once() -> None:
+    run = Run()
+    events = run.feed(inp.Cancel("me", ""))
+    assert isinstance(events[-1], ev.RunEnded)
+    assert {task.state for task in run.state.tasks.values()} == {TaskState.CANCELED}
+
+
+def test_an_agent_that_never_answers_a_cancel_holds_the_run_no_longer_than_the_grace() -> None:
+    run = Run("a", ())
+    run.place("a")
+    run.feed(inp.Cancel("me", ""))
+    assert Alarm(T0 + CANCEL_GRACE) in open_effects(run.state)
+    run.now += CANCEL_GRACE
+    assert isinstance(run.feed(inp.Tick())[-1], ev.RunEnded)
+
+
+def test_durability_23_a_run_whose_time_is_over_fails_with_run_timeout() -> None:
+    run = Run("a", (), timeout=5.0)
+    assert run.feed(inp.Tick()) == []
+    run.now += 5.0
+    run.feed(inp.Tick())
+    assert run.state.state is TaskState.FAILED
+    assert run.state.failure is not None
+    assert run.state.failure.reason == "RUN_TIMEOUT"
+
+
+def test_nothing_is_dispatched_once_the_run_is_ending() -> None:
+    run = Run("ab", ())
+    run.place("a")
+    run.feed(inp.Cancel("me", ""))
+    assert run.places() == set()
+    assert run.place("b") == []
+
+
+def test_a_role_that_refuses_is_final() -> None:
+    run = Run("a", ())
+    run.place("a")
+    run.feed(inp.ResultIn("r.1", 1, TaskState.REJECTED, None, Failure("FAILED_PRECONDITION", "REJECTED", "no")))
+    assert run.state.state is TaskState.FAILED
+    assert run.state.tasks["r.1"].state is TaskState.REJECTED
+
+
+def test_durability_7_a_run_that_reaches_its_bound_of_events_ends_with_a_typed_failure() -> None:
+    run = Run("a", ())
+    run.state.last_seq = MAX_EVENTS
+    run.place("a")
+    assert run.state.state is TaskState.FAILED
+    assert run.state.failure is not None
+    assert run.state.failure.reason == "TOO_MANY_EVENTS"
+
+
+def test_a_claim_that_is_no_higher_than_the_epoch_changes_nothing() -> None:
+    run = Run()
+    assert run.feed(inp.Claim("other", 1)) == []
+    assert run.feed(inp.Claim("other", 2)) == [ev.Claimed("other", 2)]
+
+
+def test_the_version_of_a_published_answer_is_kept_once() -> None:
+    run = Run()
+    run.place("a")
+    run.result("a")
+    given = inp.PublishedIn("r.1", 6, 4)
+    assert run.feed(given) == [ev.Published("r.1", "a", 6, 4)]
+    assert run.feed(given) == []

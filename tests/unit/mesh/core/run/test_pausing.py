@@ -1,0 +1,176 @@
+"""People who are asked, pauses, checkpoints: what stands still meanwhile, and what doesn't."""
+
+from __future__ import annotations
+
+import pytest
+
+from archon_mesh.core.run import Alarm, Place
+from archon_mesh.core.run import events as ev
+from archon_mesh.core.run import inputs as inp
+from archon_mesh.core.run.decide.human_input import MAX_QUESTIONS
+from archon_mesh.core.run.types import Amount, Budget, TaskState
+from tests.unit.mesh.core.run.delegating import Lead
+
+
+def ask(run: Lead, number: int = 1, name: str = "q1", spent: Amount | None = None) -> list[ev.Event]:
+    task = run.state.tasks[f"r.{number}"]
+    given = inp.ResultIn(
+        task.task_id, task.attempt, TaskState.INPUT_REQUIRED, "?", input_id=name, spent=spent or Amount(0)
+    )
+    return run.feed(given)
+
+
+def respond(run: Lead, question: str, request_id: str = "", digest: str = "00") -> list[ev.Event]:
+    return run.feed(inp.Respond(question, "me", request_id, digest, "!"))
+
+
+def places(run: Lead) -> list[str]:
+    return sorted(effect.task_id for effect in run.opened(Place))
+
+
+def test_contract_rule_7_asking_a_person_ends_the_attempt_and_frees_its_slot() -> None:
+    run = Lead()
+    run.place(1)
+    (asked,) = ask(run)
+    assert isinstance(asked, ev.InputRequested)
+    task = run.state.tasks["r.1"]
+    assert (task.live, task.state, task.question) == (False, TaskState.INPUT_REQUIRED, "r.1/q1")
+    assert run.state.state is TaskState.INPUT_REQUIRED
+    assert places(run) == [], "nobody is to do anything"
+    assert ask(run) == [], "sent again"
+
+
+def test_contract_rule_7_the_answer_comes_with_a_new_attempt() -> None:
+    run = Lead()
+    run.place(1)
+    ask(run)
+    assert respond(run, "r.1/nothing") == []
+    (given,) = respond(run, "r.1/q1", "q")
+    assert isinstance(given, ev.InputGiven)
+    assert run.state.state is TaskState.WORKING
+    assert places(run) == ["r.1"]
+    run.place(1)
+    task = run.state.tasks["r.1"]
+    assert (task.attempt, task.losses, task.inputs) == (2, 0, ("!",))
+    assert respond(run, "r.1/q1", "q") == [], "answered"
+    assert run.state.responses == {"q": "00"}
+    ask(run, name="q2")
+    respond(run, "r.1/q2")
+    run.place(1)
+    assert task.inputs == ("!", "!")
+    run.result()
+    assert run.state.ended
+    assert run.state.failure is None
+
+
+def test_contract_rule_7_the_clock_of_the_run_and_of_its_tasks_stands_while_a_person_is_asked() -> None:
+    run = Lead()
+    run.place(1)
+    run.delegate(timeout=60.0)
+    run.place(2)
+    run.after(50.0)
+    ask(run, 2)
+    assert run.opened(Alarm) == []
+    assert run.after(10_000.0) == []
+    respond(run, "r.2/q1")
+    assert sorted(alarm.at - run.now for alarm in run.opened(Alarm)) == [10.0, 550.0]
+    run.place(2)
+    (stopping,) = run.after(10.0)
+    assert isinstance(stopping, ev.TaskStopping)
+
+
+def test_what_an_attempt_spent_before_it_asked_is_settled() -> None:
+    run = Lead(budget=Budget(800))
+    run.place(1)
+    ask(run, spent=Amount(30))
+    assert run.state.spent == Amount(30)
+    assert run.state.tasks["r.1"].reserved == Amount(0)
+
+
+@pytest.mark.parametrize("end", ["cancel", "parent"])
+def test_a_question_ends_with_whoever_wanted_its_answer(end: str) -> None:
+    run = Lead()
+    run.place(1)
+    run.delegate()
+    run.place(2)
+    ask(run, 2)
+    if end == "cancel":
+        run.feed(inp.Cancel("me", "enough"))
+    run.result(1)
+    assert run.state.tasks["r.2"].state is TaskState.CANCELED
+    assert run.state.ended
+    assert respond(run, "r.2/q1") == []
+
+
+def test_a_question_without_a_name_or_one_too_many_fails_the_task() -> None:
+    run = Lead()
+    run.place(1)
+    ask(run, name="")
+    assert run.state.state is TaskState.FAILED
+    run = Lead()
+    for number in range(MAX_QUESTIONS):
+        run.place(1)
+        ask(run, name=f"q{number}")
+        respond(run, f"r.1/q{number}")
+    run.place(1)
+    ask(run, name="one more")
+    assert run.state.failure is not None
+    assert run.state.state is TaskState.FAILED
+
+
+def test_a_paused_run_gives_nothing_out_and_what_is_under_way_goes_on() -> None:
+    run = Lead(("a", "b", "c"), edges=(("a", "b"),))
+    run.place(1)
+    (paused,) = run.feed(inp.Pause("me"))
+    assert paused == ev.Paused("me")
+    assert run.feed(inp.Pause("you")) == []
+    assert places(run) == []
+    run.result(1)
+    run.place(2, 3)
+    assert not run.state.tasks["r.2"].live
+    assert run.after(10_000.0) == [], "its clock stands"
+    assert run.feed(inp.Resume("me")) == [ev.Resumed("me")]
+    assert run.feed(inp.Resume("me")) == []
+    assert places(run) == ["r.2", "r.3"]
+    assert [alarm.at - run.now for alarm in run.opened(Alarm)] == [600.0]
+
+
+def test_a_run_that_is_paused_and_asks_stands_until_both_are_over() -> None:
+    run = Lead()
+    run.place(1)
+    run.feed(inp.Pause("me"))
+    run.after(5.0)
+    ask(run)
+    run.after(5.0)
+    run.feed(inp.Resume("me"))
+    run.after(5.0)
+    assert run.opened(Alarm) == []
+    respond(run, "r.1/q1")
+    assert [alarm.at - run.now for alarm in run.opened(Alarm)] == [600.0]
+
+
+def test_a_paused_run_can_be_cancelled_and_one_that_has_ended_not_be_paused() -> None:
+    run = Lead()
+    run.place(1)
+    run.feed(inp.Pause("me"))
+    run.feed(inp.Cancel("me", "enough"))
+    assert run.feed(inp.Resume("me")) == []
+    run.result(1)
+    assert run.state.state is TaskState.CANCELED
+    assert run.feed(inp.Pause("me")) == []
+
+
+def test_the_last_checkpoint_counts_and_is_the_current_attempts() -> None:
+    run = Lead()
+    run.place(1)
+    run.feed(inp.CheckpointIn("r.1", 1, 1, payload="first"))
+    run.feed(inp.CheckpointIn("r.1", 1, 2, payload="second"))
+    run.lose(1)
+    assert run.feed(inp.CheckpointIn("r.1", 1, 3, payload="of an attempt that is over")) == []
+    run.place(1)
+    task = run.state.tasks["r.1"]
+    assert (task.checkpoint, task.applied) == ("second", 0)
+    recorded, taken = run.feed(inp.CheckpointIn("r.1", 2, 3, 2, payload="third"))
+    assert recorded == ev.Recorded("r.1", 2, 2)
+    assert isinstance(taken, ev.CheckpointTaken)
+    assert (task.checkpoint, task.applied) == ("third", 3)

@@ -1,0 +1,126 @@
+"""What is done about failures, by their kind: the table, and the run that goes by it."""
+
+from __future__ import annotations
+
+import pytest
+
+from archon_mesh.core.run import Alarm, Place
+from archon_mesh.core.run import events as ev
+from archon_mesh.core.run import inputs as inp
+from archon_mesh.core.run.decide.recovery import ERROR_BUDGET, RECOVERY, Kind, kind_of, next_try
+from archon_mesh.core.run.types import Amount, Budget, Failure, TaskState
+from tests.unit.mesh.core.run.delegating import GONE, Lead
+
+LATER = Failure("RESOURCE_EXHAUSTED", "RESOURCE_EXHAUSTED", "too many requests", retry_delay=2.0)
+NEVER = Failure("INTERNAL", "INTERNAL", "it broke")
+
+
+def fail(run: Lead, failure: Failure, number: int = 1, spent: int = 0) -> list[ev.Event]:
+    task = run.state.tasks[f"r.{number}"]
+    given = inp.ResultIn(task.task_id, task.attempt, TaskState.FAILED, "said", failure, spent=Amount(spent))
+    return run.feed(given)
+
+
+def test_every_kind_has_its_recovery() -> None:
+    assert set(RECOVERY) == set(Kind)
+    assert all(recovery.tries >= 1 for recovery in RECOVERY.values())
+
+
+def test_a_failure_is_transient_only_where_it_says_that_trying_again_may_help() -> None:
+    assert kind_of(LATER) is Kind.TRANSIENT
+    assert kind_of(NEVER) is Kind.PERMANENT
+    assert kind_of(None) is Kind.PERMANENT
+
+
+@pytest.mark.parametrize(
+    ("tried", "asked", "due"), [(1, None, 0.5), (2, None, 1.0), (1, 2.0, 2.0), (1, 10_000.0, 30.0), (3, 2.0, None)]
+)
+def test_pauses_double_or_last_as_long_as_is_asked_for_within_bounds(
+    tried: int, asked: float | None, due: float | None
+) -> None:
+    assert next_try(Kind.TRANSIENT, tried, asked, 0.0) == due
+
+
+def test_a_failure_that_may_pass_is_tried_again_after_its_time() -> None:
+    run = Lead()
+    run.place(1)
+    (retried,) = fail(run, LATER)
+    assert isinstance(retried, ev.Retried)
+    assert retried.not_before == run.now + 2.0
+    assert fail(run, LATER) == [], "sent again"
+    run.place(1)
+    assert not run.state.tasks["r.1"].live, "not yet"
+    run.after(2.0)
+    run.place(1)
+    task = run.state.tasks["r.1"]
+    assert (task.live, task.attempt, task.losses) == (True, 2, 0)
+    run.result()
+    assert run.state.state is TaskState.COMPLETED
+
+
+def test_after_the_last_try_the_run_fails_with_what_was_said_last() -> None:
+    run = Lead()
+    for _ in range(RECOVERY[Kind.TRANSIENT].tries):
+        run.after(60.0)
+        run.place(1)
+        fail(run, LATER)
+    assert run.state.state is TaskState.FAILED
+    assert run.state.failure == LATER
+
+
+def test_any_other_failure_is_final_at_once() -> None:
+    run = Lead()
+    run.place(1)
+    fail(run, NEVER)
+    assert run.state.failure == NEVER
+
+
+def test_a_delegated_task_is_tried_again_too_and_its_parent_never_knows() -> None:
+    run = Lead()
+    run.place(1)
+    run.delegate()
+    run.place(2)
+    fail(run, LATER, 2)
+    run.after(2.0)
+    run.place(2)
+    run.result(2)
+    assert run.state.tasks["r.2"].state is TaskState.COMPLETED
+
+
+def test_what_a_failed_attempt_spent_is_settled() -> None:
+    run = Lead(budget=Budget(800))
+    run.place(1)
+    fail(run, LATER, spent=30)
+    assert (run.state.spent, run.state.tasks["r.1"].reserved) == (Amount(30), Amount(0))
+
+
+def test_a_run_that_is_cancelled_meanwhile_tries_nothing_again() -> None:
+    run = Lead()
+    run.place(1)
+    fail(run, LATER)
+    run.feed(inp.Cancel("me", "enough"))
+    assert run.state.state is TaskState.CANCELED
+    assert run.opened(Place) == []
+
+
+def test_a_run_recovers_from_so_many_failures_over_all_its_tasks_and_no_more() -> None:
+    roles = tuple(f"role{number}" for number in range(ERROR_BUDGET))
+    run = Lead(roles)
+    for number in range(1, ERROR_BUDGET // 2 + 1):
+        for _ in range(2):
+            run.place(number)
+            run.lose(number)
+    assert run.state.recovered == ERROR_BUDGET
+    assert run.state.ending is None
+    run.place(ERROR_BUDGET)
+    run.feed(inp.LostIn(f"r.{ERROR_BUDGET}", 1, GONE))
+    assert run.state.failure is not None
+    assert run.state.failure.reason == "ERROR_BUDGET_EXHAUSTED"
+
+
+def test_while_it_waits_for_its_next_try_a_task_keeps_its_runs_alarm() -> None:
+    run = Lead()
+    run.place(1)
+    fail(run, LATER)
+    assert [effect.not_before - run.now for effect in run.opened(Place)] == [2.0]
+    assert len(run.opened(Alarm)) == 1

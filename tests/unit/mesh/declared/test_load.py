@@ -1,0 +1,169 @@
+"""Agents in YAML: what a file becomes, and that each mistake names file, line and key."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+
+import jsonschema
+import pytest
+import yaml
+
+from archon.errors import InvalidArgument, NotFound
+from archon.registry import Capability, DependsOn, PropagationPolicy
+from archon_mesh.agent import ContextCompactionMiddleware
+from archon_mesh.core.messages import ToolCall
+from archon_mesh.declared import Declared, json_schema, load_agent
+from archon_mesh.node.remote_agent import MeshRole
+from archon_services.agents.reference import HERE, IN_YAML
+from tests.fixtures.scripted_model import ScriptedModel, says
+
+TOOLS = """
+from archon_mesh.tools import Tool
+
+def shout(text: str) -> str:
+    "Shouts."
+    return text.upper()
+
+class Repeat(Tool):
+    name = "repeat"
+    description = "Repeats."
+    def __init__(self, times):
+        self.times = times
+    async def execute(self, **kwargs):
+        return "again " * self.times
+
+NOTHING = 3
+BROKEN = {}["missing"] if False else 1
+"""
+
+WHOLE = """
+name: lead
+description: Leads.
+system_prompt: |-
+  You are ${WHO:-nobody}. It costs $$5.
+model: ${MODEL:-offline}
+tools:
+  - my_tools:shout
+  - import: my_tools:Repeat
+    params:
+      times: ${TIMES}
+middlewares:
+  - import: archon_mesh.agent:ContextCompactionMiddleware
+    params: {max_context_tokens: 1000, compaction_strategy: tool_result_compaction}
+sub_agents:
+  poet:
+    description: Writes verses.
+    system_prompt: You rhyme.
+    stateless: true
+    tools: [my_tools:shout]
+  critic: {file: critic.yaml}
+  designer: {role: designer, description: Designs., timeout: 5}
+max_iterations: 7
+tool_policy: {allowed: [shout, poet], at_most: {shout: 2}}
+exit_on_success: [shout]
+temperature: 0.5
+role:
+  version: 1.2.0
+  capabilities: [lead.things, {id: lead.more, tags: [a]}]
+  depends_on: [requirements, {role: critic, policy: full_history}]
+  max_tasks: 3
+"""
+
+
+def write(folder: Path, text: str, **files: str) -> Path:
+    (folder / "my_tools.py").write_text(TOOLS)
+    for name, content in files.items():
+        (folder / f"{name}.yaml").write_text(textwrap.dedent(content))
+    (folder / "agent.yaml").write_text(textwrap.dedent(text).lstrip())
+    return folder / "agent.yaml"
+
+
+def load(path: Path, **environment: str) -> Declared:
+    return load_agent(path, environment={"TIMES": "2", **environment})
+
+
+def test_n8_a_file_says_all_that_an_agent_is_and_how_it_is_served(tmp_path: Path) -> None:
+    critic = "name: critic\nsystem_prompt: You judge.\ndescription: Judges.\n"
+    declared = load(write(tmp_path, WHOLE, critic=critic), WHO="the lead")
+    agent, role = declared.agent, declared.role
+    assert (agent.name, agent.system_prompt, agent.max_iterations) == ("lead", "You are the lead. It costs $5.", 7)
+    assert [tool.name for tool in agent.tools.list_tools()] == ["shout", "repeat", "poet", "critic", "designer"]
+    assert agent.tools.get_tool("repeat").times == 2  # type: ignore[attr-defined]
+    assert isinstance(agent.config.middlewares[0], ContextCompactionMiddleware)  # type: ignore[index]
+    subs = agent.sub_agents
+    assert subs["poet"].stateless
+    assert subs["poet"].callee.agent.system_prompt == "You rhyme."
+    assert subs["critic"].description == "Judges."
+    assert isinstance(subs["designer"].callee, MeshRole)
+    assert (agent.policy.offers("shout", {"shout": 1}), agent.policy.offers("shout", {"shout": 2})) == (True, False)
+    assert (role.name, role.version, role.max_tasks) == ("lead", "1.2.0", 3)
+    assert [(one.id, list(one.tags)) for one in role.capabilities if isinstance(one, Capability)] == [
+        ("lead.things", []),
+        ("lead.more", ["a"]),
+    ]
+    assert list(role.depends_on) == ["requirements", DependsOn("critic", PropagationPolicy.FULL_HISTORY)]
+
+
+async def test_it_runs(tmp_path: Path) -> None:
+    path = write(tmp_path, "name: a\ntools: ['my_tools:shout']\n")
+    model = ScriptedModel(says("", ToolCall("1", "shout", '{"text": "hey"}')), says("done"))
+    agent = load_agent(path, model=model, environment={}).agent
+    assert await agent.run_async("?") == "done"
+    assert agent.history[2].content == "HEY"
+
+
+def test_a_variable_may_stand_for_a_number_and_quoted_it_is_text(tmp_path: Path) -> None:
+    path = write(tmp_path, "name: a\nmax_iterations: ${N}\ndescription: '${N}'\n")
+    assert load(path, N="4").agent.max_iterations == 4
+    assert load(path, N="4").agent.description == "4"
+
+
+@pytest.mark.parametrize(
+    ("text", "where", "why"),
+    [
+        ("name: a\ntolls: []\n", "2: tolls", "Extra inputs are not permitted"),
+        ("name: a\n\nmax_iterations: many\n", "3: max_iterations", "valid integer"),
+        ("system_prompt: x\n", "1: name", "Field required"),
+        ("name: a\nname: b\n", "2: name", "stands here a second time"),
+        ("name: a\ndescription: ${NOT_SET}\n", "2: description", "the variable NOT_SET is not set"),
+        ("name: a\ntools:\n  - my_tools:shout\n  - nonsense\n", "4: tools.1", "pattern"),
+        ("name: a\ntools:\n  - my_tools:nothing\n", "3: tools.0", "my_tools:nothing can't be imported"),
+        ("name: a\ntools:\n  - no_module:x\n", "3: tools.0", "No module named 'no_module'"),
+        ("name: a\ntools:\n  - my_tools:NOTHING\n", "3: tools.0", "my_tools:NOTHING is no tool"),
+        ("name: a\ntools:\n  - import: my_tools:Repeat\n    params: {time: 1}\n", "4: tools.0.params", "can't be made"),
+        ("name: a\ntools:\n  - import: my_tools:shout\n    par: 1\n", "4: tools.0.par", "Extra inputs"),
+        ("name: a\nmiddlewares:\n  - import: my_tools:shout\n", "3: middlewares.0", "can't be made"),
+        ("name: a\nexit_on_success: [fly]\n", "2: exit_on_success", "there is no tool 'fly'"),
+        ("name: a\nsub_agents:\n  b:\n    file: nope.yaml\n", "", "there is no file"),
+        ("name: a\nsub_agents:\n  b: {file: x, role: y}\n", "3: sub_agents.b", "either declared here, or by a file"),
+        ("name: a\nsub_agents:\n  b: {system_prompt: x, stateles: 1}\n", "3: sub_agents.b.stateles", "Extra inputs"),
+        ("name: a\ntools: ['my_tools:shout', 'my_tools:shout']\n", "2: tools", "there is a tool 'shout' already"),
+        ("name: a\nrole: {depends_on: [a]}\n", "2: role", "can't depend on itself"),
+        ("name: [\n", "2", "this is no YAML"),
+        ("- a\n", "1", "valid dictionary"),
+    ],
+)
+def test_a_mistake_names_file_line_and_key(tmp_path: Path, text: str, where: str, why: str) -> None:
+    with pytest.raises((InvalidArgument, NotFound)) as wrong:
+        load(write(tmp_path, text))
+    assert f"agent.yaml:{where}" in str(wrong.value) or not where
+    assert why in str(wrong.value)
+
+
+def test_files_that_name_each_other_are_a_mistake_and_no_endless_loop(tmp_path: Path) -> None:
+    path = write(
+        tmp_path, "name: a\nsub_agents: {b: {file: b.yaml}}\n", b="name: b\nsub_agents: {a: {file: agent.yaml}}"
+    )
+    with pytest.raises(InvalidArgument, match="files name each other"):
+        load(path)
+
+
+def test_the_schema_for_editors_takes_what_is_right_and_refuses_what_is_wrong() -> None:
+    validator = jsonschema.Draft202012Validator(json_schema())
+    validator.check_schema(json_schema())
+    for name in IN_YAML:
+        validator.validate(yaml.safe_load((HERE / f"{name}.yaml").read_text()))
+    validator.validate({"name": "a", "tools": [{"import": "a:b", "params": {"x": 1}}, "a:c"]})
+    for wrong in ({}, {"name": "a", "tolls": []}, {"name": "1a"}, {"name": "a", "tools": ["nonsense"]}):
+        assert not validator.is_valid(wrong), wrong

@@ -1,0 +1,151 @@
+"""Streams of the OpenAI client from a real server on this machine."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+
+from archon.errors import ArchonError, DeadlineExceeded, InvalidArgument, ResourceExhausted, Unavailable
+from archon_mesh.core.messages import ChatMessage, ToolCall
+from archon_mesh.llm import ModelChunk, ModelReply, ModelRequest, Usage
+from archon_mesh.llm.openai import OpenAIModel
+from tests.fixtures.openai_server import USAGE, Answer, OpenAIServer, chunk
+
+KEY = "secret-0123456789"
+HELLO = ModelRequest([ChatMessage("user", "hello there, mesh")], timeout=10)
+
+
+@pytest_asyncio.fixture
+async def server() -> AsyncIterator[OpenAIServer]:
+    async with OpenAIServer() as server:
+        yield server
+
+
+@pytest_asyncio.fixture
+async def model(server: OpenAIServer) -> AsyncIterator[OpenAIModel]:
+    model = OpenAIModel("some-model", base_url=server.url, api_key=KEY)
+    yield model
+    await model.close()
+
+
+async def collect(model: OpenAIModel, request: ModelRequest = HELLO) -> list[ModelChunk]:
+    return [step async for step in model.stream(request)]
+
+
+async def test_a_stream_gives_text_bit_by_bit_and_the_whole_reply_last(
+    model: OpenAIModel,
+    server: OpenAIServer,
+) -> None:
+    steps = await collect(model)
+    assert [step.text_delta for step in steps[:-1]] == ["echo:", " hello", " there,", " mesh"]
+    assert steps[-1].reply == ModelReply("echo: hello there, mesh", (), Usage(7, 3), "served-model", "stop")
+    assert server.received[0].body["stream_options"] == {"include_usage": True}
+
+
+async def test_streamed_tool_calls_split_over_chunks_are_put_together(
+    model: OpenAIModel,
+    server: OpenAIServer,
+) -> None:
+    def part(index: int, arguments: str, **head: str) -> dict[str, object]:
+        function = {"arguments": arguments, **({"name": head["name"]} if head else {})}
+        return chunk({"tool_calls": [{"index": index, "function": function, "id": head.get("id")}]})
+
+    server.script(
+        Answer(
+            events=[
+                part(0, "", id="call_1", name="add"),
+                part(0, '{"a"'),
+                part(1, '{"b":', id="call_2", name="sub"),
+                part(0, ": 1}"),
+                part(1, " 2}"),
+                chunk(finish="tool_calls"),
+                chunk(usage=USAGE),
+            ]
+        )
+    )
+    steps = await collect(model)
+    deltas = [step.tool_call_delta for step in steps if step.tool_call_delta]
+    assert "".join(delta.arguments_delta for delta in deltas if delta.index == 0) == '{"a": 1}'
+    assert [delta.name for delta in deltas] == ["add", "", "sub", "", ""]
+    reply = steps[-1].reply
+    assert reply is not None
+    assert reply.tool_calls == (ToolCall("call_1", "add", '{"a": 1}'), ToolCall("call_2", "sub", '{"b": 2}'))
+    assert (reply.finish_reason, reply.usage) == ("tool_calls", Usage(7, 3))
+
+
+async def test_usage_that_the_server_keeps_to_itself_is_estimated_and_says_so(
+    model: OpenAIModel,
+    server: OpenAIServer,
+) -> None:
+    server.script(Answer(events=[chunk({"content": "12345678"}), chunk(finish="stop")], end="silent"))
+    reply = (await collect(model))[-1].reply
+    assert reply is not None
+    assert reply.usage == Usage(5, 2, estimated=True)
+
+
+@pytest.mark.parametrize("end", ["cut", "silent", "done"])
+async def test_a_stream_that_ends_before_its_reply_does_is_unavailable_and_brings_no_reply(
+    model: OpenAIModel, server: OpenAIServer, end: str
+) -> None:
+    server.script(Answer(events=[chunk({"content": "half a"})], end=end))
+    stream = model.stream(HELLO)
+    first = await anext(stream)
+    with pytest.raises(Unavailable):
+        await anext(stream)
+    assert first.text_delta == "half a"
+    assert (await model.generate(HELLO)).text == "echo: hello there, mesh"
+
+
+async def test_broken_json_in_a_stream_is_unavailable(model: OpenAIModel, server: OpenAIServer) -> None:
+    server.script(Answer(events=['data: {"id": "c1", "cho\n\n']))
+    with pytest.raises(Unavailable):
+        await collect(model)
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        ({"message": "overloaded", "type": "server_error"}, Unavailable),
+        ({"message": "slow down", "type": "tokens", "code": "rate_limit_exceeded"}, ResourceExhausted),
+        ({"message": "bad tool", "type": "invalid_request_error"}, InvalidArgument),
+    ],
+)
+async def test_an_error_in_the_midst_of_a_stream_is_raised_as_its_kind(
+    model: OpenAIModel, server: OpenAIServer, error: dict[str, str], kind: type[ArchonError]
+) -> None:
+    server.script(Answer(events=[chunk({"content": "a"}), {"error": error}]))
+    with pytest.raises(kind, match=error["message"]):
+        await collect(model)
+
+
+async def test_a_stream_that_drips_exceeds_the_deadline_as_a_whole(
+    model: OpenAIModel,
+    server: OpenAIServer,
+) -> None:
+    server.script(Answer(events=[chunk({"content": "drip "})] * 100, delay=0.05))
+    with pytest.raises(DeadlineExceeded):
+        await collect(model, ModelRequest(HELLO.messages, timeout=0.3))
+
+
+async def test_a_stream_left_early_gives_its_connection_up(server: OpenAIServer) -> None:
+    model = OpenAIModel("some-model", base_url=server.url, api_key=KEY)
+    server.script(Answer(events=[chunk({"content": "a"})] * 1000, delay=0.01))
+    stream = model.stream(HELLO)
+    assert (await anext(stream)).text_delta == "a"
+    await stream.aclose()  # type: ignore[attr-defined]
+    await asyncio.wait_for(server.idle.wait(), 5)
+    await model.close()
+
+
+@pytest.mark.parametrize("field", ["reasoning_content", "reasoning"])
+async def test_what_a_server_shows_of_its_thinking_comes_apart_from_the_text(
+    model: OpenAIModel, server: OpenAIServer, field: str
+) -> None:
+    server.script(Answer(events=[chunk({field: "let me see"}), chunk({"content": "yes"}), chunk(finish="stop")]))
+    steps = await collect(model)
+    assert [step.thinking_delta for step in steps] == ["let me see", "", ""]
+    assert steps[-1].reply is not None
+    assert steps[-1].reply.text == "yes"

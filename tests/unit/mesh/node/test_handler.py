@@ -1,0 +1,199 @@
+"""A role played by a model: the messages it gets, what is recorded, what becomes the answer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
+
+import pytest
+
+from archon.agent import TaskContext
+from archon.api.agent.v1 import agent_pb2, session_pb2
+from archon.api.common.v1 import common_pb2
+from archon.errors import ArchonError, Internal, InvalidArgument, Unavailable
+from archon_mesh.core.messages import ChatMessage
+from archon_mesh.llm import ModelChunk, ModelReply, ModelRequest, Usage, create_model
+from archon_mesh.llm.offline_tasks import task_of
+from archon_mesh.node import Role, answer_with
+from archon_services.agents.reference import reference_role
+from tests.fixtures.fake_link import FakeLink
+from tests.fixtures.scripted_model import ScriptedModel, says
+
+REQUIREMENTS, DESIGNER, IMPLEMENTER, COORDINATOR = map(
+    reference_role, ("requirements", "designer", "implementer", "coordinator")
+)
+POET = Role("poet", "You are a poet.", temperature=0.5, max_tokens=40)
+
+
+class Task(TaskContext):
+    """A task as a handler gets it; `sent` are the frames it sent."""
+
+    def __init__(self, text: str, context: Sequence[tuple[str, str]] = (), **fields: str) -> None:
+        assigned = agent_pb2.AssignTask(input=[common_pb2.Part(text=text)], **fields)  # type: ignore[arg-type]
+        for version, (role, answer) in enumerate(context):
+            item = assigned.context.add(parts=[common_pb2.Part(text=answer)])
+            item.ref.role, item.ref.version = role, version
+        self.sent: list[session_pb2.AgentFrame] = []
+        super().__init__(common_pb2.TaskRef(task_id="t", attempt=1), assigned, FakeLink(self.sent), role="poet")
+
+    @property
+    def written(self) -> str:
+        return "".join(frame.progress.text for frame in self.sent)
+
+
+class Model:
+    """Streams these chunks, then raises `error` if there is one."""
+
+    model = "given"
+
+    def __init__(self, *chunks: ModelChunk, error: BaseException | None = None) -> None:
+        self._chunks = chunks
+        self._error = error
+        self.requests: list[ModelRequest] = []
+
+    async def generate(self, request: ModelRequest) -> ModelReply:
+        raise NotImplementedError
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelChunk]:
+        self.requests.append(request)
+        for chunk in self._chunks:
+            yield chunk
+        if self._error is not None:
+            raise self._error
+
+    async def close(self) -> None:
+        pass
+
+
+CONTEXT = [("requirements", "R1. It must rhyme."), ("designer", "C1. Rhymer"), ("critic", "")]
+
+
+async def sent(role: Role, task: TaskContext) -> list[ChatMessage]:
+    """What the model is given."""
+    model = ScriptedModel(says("x"))
+    await answer_with(role, model)(task)
+    return list(model.requests[0].messages)
+
+
+async def test_each_context_item_is_one_system_message_in_the_order_given_between_prompt_and_query() -> None:
+    messages = await sent(POET, Task("Write a poem.", CONTEXT))
+    assert [(message.role, message.content) for message in messages] == [
+        ("system", "You are a poet."),
+        ("system", "Shared context from requirements:\nR1. It must rhyme."),
+        ("system", "Shared context from designer:\nC1. Rhymer"),
+        ("system", "Shared context from critic:\n"),
+        ("user", "Write a poem."),
+    ]
+    sources = [message.metadata.get("shared_memory_source") for message in messages]
+    assert sources == [None, "requirements", "designer", "critic", None]
+    assert [message.metadata.get("shared_memory") for message in messages] == [None, True, True, True, None]
+
+
+async def test_what_a_coordinating_role_is_told_comes_behind_the_shared_context() -> None:
+    task = Task("Go.", CONTEXT[:1], awareness="There is a painter too.")
+    messages = await sent(replace(POET, coordinator=True), task)
+    assert [message.content for message in messages][1:] == [
+        "Shared context from requirements:\nR1. It must rhyme.",
+        "There is a painter too.",
+        "Go.",
+    ]
+    assert messages[2].metadata == {"orchestrator_awareness": True}
+
+
+async def test_text_is_streamed_and_the_reply_is_the_answer() -> None:
+    task = Task("It must export invoices. It should be fast.")
+    answer = await answer_with(REQUIREMENTS, create_model("offline"))(task)
+    assert answer.text.splitlines()[2:] == ["R1. It must export invoices.", "R2. It should be fast."]
+    assert task.written == answer.text
+    assert answer.usage is not None
+    assert (answer.usage.model_calls, answer.usage.estimated) == (1, True)
+    assert answer.usage.input_tokens > 0
+
+
+async def test_contract_rule_12_the_call_is_recorded_exactly_as_it_was_made() -> None:
+    reply = ModelReply("Roses", (), Usage(7, 3), "given-1", "stop")
+    model = Model(ModelChunk("Ro"), ModelChunk("ses"), ModelChunk(reply=reply))
+    task = Task("Write.", CONTEXT[:1])
+    await answer_with(POET, model)(task)
+    (record,) = task.take_records()
+    assert json.loads(record.request_json) == {
+        "model": "given",
+        "messages": [
+            {"role": "system", "content": "You are a poet."},
+            {
+                "role": "system",
+                "content": "Shared context from requirements:\nR1. It must rhyme.",
+                "metadata": {
+                    "shared_memory": True,
+                    "shared_memory_source": "requirements",
+                    "shared_memory_version": 1,
+                },
+            },
+            {"role": "user", "content": "Write."},
+        ],
+        "temperature": 0.5,
+        "max_tokens": 40,
+    }
+    sent = [(message.role, message.content) for message in model.requests[0].messages]
+    assert sent == [(m["role"], m["content"]) for m in json.loads(record.request_json)["messages"]]
+    response = json.loads(record.response_json)
+    assert (response["text"], response["finish_reason"], response["usage"]["output_tokens"]) == ("Roses", "stop", 3)
+    assert (record.target, record.usage.input_tokens) == ("given", 7)
+
+
+@pytest.mark.parametrize(
+    ("raised", "kind"),
+    [(Unavailable("model is down"), Unavailable), (None, Unavailable), (ValueError("secret"), Internal)],
+)
+async def test_what_the_model_raises_is_typed_and_its_call_recorded(
+    raised: Exception | None, kind: type[ArchonError]
+) -> None:
+    task = Task("Write.")
+    with pytest.raises(kind) as caught:
+        await answer_with(POET, Model(ModelChunk("Ro"), error=raised))(task)
+    assert "secret" not in str(caught.value)
+    (record,) = task.take_records()
+    response = json.loads(record.response_json)
+    assert (response["error"]["code"], response["text"]) == (kind.code, "Ro")
+    assert task.usage.model_calls == 1
+
+
+async def test_the_model_gets_no_more_time_than_the_task_has() -> None:
+    from archon import context
+
+    model = Model(ModelChunk(reply=ModelReply("x", (), Usage(1, 1), "m", "stop")))
+    with context.deadline(5.0):
+        await answer_with(POET, model)(Task("Write."))
+    assert 4.0 < model.requests[0].timeout <= 5.0
+
+
+async def test_records_are_left_out_where_told_and_usage_still_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ARCHON_RECORDS", "off")
+    task = Task("It must fly.")
+    await answer_with(REQUIREMENTS, create_model("offline"))(task)
+    assert task.take_records() == []
+    assert task.usage.model_calls == 1
+
+
+def test_the_reference_roles_are_what_the_offline_model_recognizes_and_depend_on_each_other() -> None:
+    roles = [REQUIREMENTS, DESIGNER, IMPLEMENTER]
+    assert [task_of(role.system_prompt) for role in roles] == ["requirements", "design", "implementation"]
+    assert [list(role.depends_on) for role in roles] == [[], ["requirements"], ["requirements", "designer"]]
+    assert [role.coordinator for role in roles] == [False] * 3
+
+
+def test_the_reference_coordinator_stands_on_no_edge_and_has_no_method_of_its_own() -> None:
+    assert COORDINATOR.coordinator
+    assert list(COORDINATOR.depends_on) == []
+    assert task_of(COORDINATOR.system_prompt) is None
+
+
+@pytest.mark.parametrize("fields", [{"name": ""}, {"system_prompt": " "}, {"depends_on": ["poet"]}])
+def test_a_role_that_cannot_be_is_refused(fields: dict[str, object]) -> None:
+    with pytest.raises(InvalidArgument):
+        Role(**{"name": "poet", "system_prompt": "You are a poet.", **fields})  # type: ignore[arg-type]
+
+
+async def test_messages_are_those_that_core_makes() -> None:
+    assert await sent(POET, Task("Go.")) == [ChatMessage("system", "You are a poet."), ChatMessage("user", "Go.")]

@@ -1,0 +1,253 @@
+"""The storage of an agent that works on a task of a run, over a working memory that may fail."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from typing import Any, cast
+
+import pytest
+
+from archon.errors import ArchonError, ResourceExhausted, Unavailable
+from archon.memory import WorkingMemoryClient, WorkingValue
+from archon_mesh.memory import WorkingMemory
+from archon_mesh.node import shared_storage as run_values
+from archon_mesh.node.shared_storage import RunStorage
+
+
+class Served:
+    """A run's working memory as a client has it. `error` is raised by all calls while it is set; `writes` counts."""
+
+    def __init__(self) -> None:
+        self.values = WorkingMemory()
+        self.error: ArchonError | None = None
+        self.writes = 0
+        self.gate = asyncio.Event()
+        self.gate.set()
+
+    async def list_values(self, **_: Any) -> list[WorkingValue]:
+        await self._passed()
+        return self.values.list_values()
+
+    async def set_json(self, key: str, value_json: str, **_: Any) -> int:
+        await self._passed()
+        self.writes += 1
+        return self.values.set(key, json.loads(value_json))
+
+    async def delete(self, key: str, **_: Any) -> bool:
+        await self._passed()
+        self.writes += 1
+        return self.values.delete(key)
+
+    async def _passed(self) -> None:
+        await self.gate.wait()
+        if self.error is not None:
+            raise self.error
+
+
+@asynccontextmanager
+async def storage_of(served: Served) -> AsyncIterator[RunStorage]:
+    storage = RunStorage(cast(WorkingMemoryClient, served), "t")
+    await storage.refresh()
+    try:
+        yield storage
+    finally:
+        await storage.close()
+
+
+@pytest.fixture
+def told(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixture]:
+    with caplog.at_level(logging.WARNING, logger="archon_mesh.node.shared_storage"):
+        yield caplog
+
+
+async def test_it_begins_with_what_stands_and_writes_through() -> None:
+    served = Served()
+    served.values.update({"k": 1, "plan": ["a"]})
+    served.values.set("k", 2)
+    async with storage_of(served) as storage:
+        assert storage.to_dict() == {"k": 2, "plan": ["a"]}
+        assert (storage.version("k"), storage.version("plan")) == (2, 1)
+        storage.update(k=3, new={"deep": True})
+        storage.pop("plan")
+        await storage.flush()
+        assert served.values.to_dict() == {"k": 3, "new": {"deep": True}}
+        assert storage.version("k") == served.values.version("k") == 3
+
+
+async def test_two_storages_of_a_run_see_what_the_other_wrote_and_the_later_write_counts() -> None:
+    served = Served()
+    async with storage_of(served) as one, storage_of(served) as other:
+        one.set("k", "one")
+        await one.flush()
+        assert other.get("k") is None
+        await other.refresh()
+        assert other.get("k") == "one"
+        other.set("k", "other")
+        await other.flush()
+        await one.refresh()
+        assert (one.get("k"), served.values.get("k")) == ("other", "other")
+        one.pop("k")
+        await one.flush()
+        await other.refresh()
+        assert "k" not in other
+
+
+async def test_a_refresh_takes_nothing_back_that_is_being_written() -> None:
+    served = Served()
+    served.values.update({"k": 0, "gone": 0})
+    async with storage_of(served) as storage:
+        served.gate.clear()
+        storage.set("k", "mine")
+        storage.pop("gone")
+        refreshing = asyncio.create_task(storage.refresh())
+        served.values.set("k", "theirs")
+        served.gate.set()
+        await refreshing
+        await storage.flush()
+        await storage.refresh()
+        assert storage.to_dict() == served.values.to_dict() == {"k": "mine"}
+
+
+async def test_values_that_are_no_json_stay_in_the_process_and_are_not_replaced(
+    told: pytest.LogCaptureFixture,
+) -> None:
+    served, thing = Served(), object()
+    async with storage_of(served) as storage:
+        storage.update({"thing": thing, "pair": (1, 2), "numbered": {1: 2}, "": 1, "fine": [1]})
+        served.values.set("thing", "theirs")
+        await storage.flush()
+        await storage.refresh()
+        assert storage.get("thing") is thing
+        assert served.values.to_dict() == {"thing": "theirs", "fine": [1]}
+        storage.pop("thing")
+        await storage.flush()
+        assert served.values.get("thing") == "theirs"
+        storage.set("thing", "mine")
+        await storage.flush()
+        assert served.values.get("thing") == "mine"
+    assert not told.records
+
+
+async def test_a_key_that_is_written_often_waits_once() -> None:
+    served = Served()
+    async with storage_of(served) as storage:
+        served.gate.clear()
+        for number in range(1_000):
+            storage.set("k", number)
+            await asyncio.sleep(0)
+        served.gate.set()
+        await storage.flush()
+        assert (served.values.get("k"), served.writes) == (999, 2)
+
+
+async def test_what_waits_to_be_shared_has_a_bound_and_the_rest_stays_here(
+    monkeypatch: pytest.MonkeyPatch, told: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(run_values, "MAX_WAITING", 1_000)
+    served = Served()
+    async with storage_of(served) as storage:
+        for number in range(20):
+            storage.set(str(number), "x" * 98)
+        await storage.flush()
+        assert len(served.values.to_dict()) == 10
+        assert len(storage.to_dict()) == 20
+        storage.set("10", "there is room again")
+        await storage.flush()
+        assert "10" in served.values.to_dict()
+    assert len(told.records) == 1
+
+
+async def test_a_service_that_is_down_fails_nothing_and_is_told_once(
+    monkeypatch: pytest.MonkeyPatch, told: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(run_values, "FLUSH_TIMEOUT", 0.2)
+    served = Served()
+    served.error = Unavailable("down")
+    async with storage_of(served) as storage, asyncio.timeout(5):
+        storage.set("k", 1)
+        await storage.flush(once=True)
+        await storage.flush(0.2)
+        await storage.refresh()
+        assert storage.get("k") == 1
+        assert [record.levelname for record in told.records] == ["WARNING"]
+        served.error = None
+        await storage.flush(5.0)
+        assert served.values.get("k") == 1
+    assert len(told.records) == 1
+
+
+async def test_a_frozen_service_costs_its_time_outs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_values, "READ_TIMEOUT", 0.1)
+    served = Served()
+    served.gate.clear()
+    async with asyncio.timeout(2), storage_of(served) as storage:
+        storage.set("k", 1)
+        await storage.flush(0.1)
+        assert storage.to_dict() == {"k": 1}
+
+
+async def test_what_is_refused_for_good_stays_here_and_holds_nothing_up(told: pytest.LogCaptureFixture) -> None:
+    served = Served()
+    served.error = ResourceExhausted("the scope is full")
+    async with storage_of(served) as storage, asyncio.timeout(5):
+        storage.set("k", 1)
+        await storage.flush()
+        served.error = None
+        await storage.refresh()
+        assert (storage.get("k"), served.values.get("k")) == (1, None)
+        storage.set("large", "x" * 1024 * 1024)
+        await storage.flush()
+        assert "large" not in served.values.to_dict()
+    assert len(told.records) == 1
+
+
+async def test_tools_may_write_from_threads() -> None:
+    served = Served()
+    async with storage_of(served) as storage:
+
+        def count() -> None:
+            for _ in range(100):
+                storage.compute("count", lambda value: value + 1, 0)
+
+        threads = [threading.Thread(target=count) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            await asyncio.to_thread(thread.join)
+        await storage.flush()
+        assert storage.get("count") == served.values.get("count") == 400
+
+
+async def test_after_its_task_a_write_is_this_processs_alone() -> None:
+    served = Served()
+    async with storage_of(served) as storage:
+        pass
+    storage.set("k", 1)
+    assert (storage.get("k"), served.values.get("k")) == (1, None)
+
+
+async def test_after_a_read_that_failed_tasks_dont_ask_and_results_dont_wait_for_a_while(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    served = Served()
+    connection = run_values.Connection(cast(WorkingMemoryClient, served))
+    served.error = Unavailable("down")
+    first = RunStorage(cast(WorkingMemoryClient, served), "t1", connection)
+    await first.refresh()
+    first.set("k", 1)
+    await asyncio.wait_for(first.flush(60.0), 5.0)
+    await first.close()
+    served.error = None
+    served.values.set("seen", True)
+    second = RunStorage(cast(WorkingMemoryClient, served), "t2", connection)
+    await second.refresh()
+    assert second.to_dict() == {}, "it didn't ask"
+    connection.down_until = 0.0
+    await second.refresh()
+    assert second.to_dict() == {"seen": True}
+    await second.close()

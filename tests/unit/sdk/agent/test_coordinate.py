@@ -1,0 +1,307 @@
+"""A coordinating role: other roles as tools, delegations as calls, and what their failures come to."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from archon.agent import TaskContext
+from archon.agent.values import Delegated
+from archon.api.agent.v1 import agent_pb2, session_pb2
+from archon.api.common.v1 import common_pb2
+from archon.errors import (
+    ArchonError,
+    BudgetExhausted,
+    DelegationTimeout,
+    OperationCancelled,
+    ResourceExhausted,
+    Unavailable,
+)
+from archon_mesh.agent.config import AgentConfig
+from archon_mesh.core.awareness import awareness_message
+from archon_mesh.core.messages import ChatMessage, ToolCall
+from archon_mesh.node import Role, answer_with
+from archon_mesh.node.task_hooks import OUTPUT_TOKENS
+from tests.fixtures.fake_link import FakeLink
+from tests.fixtures.scripted_model import ScriptedModel, says
+
+MAX_TURNS = AgentConfig().max_iterations
+LEAD = Role("lead", "You lead.", coordinator=True)
+AWARENESS = awareness_message([("cook", "fire-brigade")], ["cook", "fire-brigade"])
+
+
+class Task(TaskContext):
+    """A task whose delegations are answered by `plays`, by role: a text, an error, or a coroutine function."""
+
+    def __init__(self, plays: dict[str, Any] | None = None, **fields: Any) -> None:
+        plays = {"cook": "Soup.", "fire-brigade": "Out."} if plays is None else plays
+        targets = [agent_pb2.DelegationTarget(role=role, description=f"Does what a {role} does.") for role in plays]
+        assigned = agent_pb2.AssignTask(
+            input=[common_pb2.Part(text="Make lunch.")], awareness=AWARENESS, delegation_targets=targets, **fields
+        )
+        self.sent: list[session_pb2.AgentFrame] = []
+        super().__init__(common_pb2.TaskRef(task_id="t", attempt=1), assigned, FakeLink(self.sent), role="lead")
+        self._plays = plays
+        self.delegations: list[tuple[str, str]] = []
+        self.keys: list[str] = []
+        self.checkpoints: list[bytes] = []
+        self.cancelled: list[str] = []
+        self.reserved: list[int] = []
+        self.allowance: int | None = None
+
+    @property
+    def written(self) -> str:
+        return "".join(frame.progress.text for frame in self.sent)
+
+    async def delegate(
+        self,
+        input: str | Sequence[common_pb2.Part],
+        *,
+        role: str = "",
+        memo_key: str = "",
+        checkpoint: bytes = b"",
+        **_: Any,
+    ) -> Delegated:
+        assert isinstance(input, str)
+        self.delegations.append((role, input))
+        self.keys.append(memo_key)
+        self.checkpoints.append(checkpoint)
+        play = self._plays[role]
+        try:
+            said = await play() if callable(play) else play
+        except asyncio.CancelledError:
+            self.cancelled.append(role)
+            raise
+        if isinstance(said, BaseException):
+            raise said
+        return Delegated(said, (), common_pb2.Usage(output_tokens=1000), memoized=False, metadata={})
+
+    async def reserve(self, *, tokens: int = 0, cost_micro_usd: int = 0) -> None:
+        self.reserved.append(tokens)
+        if self.allowance is not None and tokens > self.allowance:
+            raise BudgetExhausted("there is not so much left")
+
+
+def call(name: str, number: int = 1, arguments: str = '{"task": "Do it."}') -> ToolCall:
+    return ToolCall(f"call-{number}", name, arguments)
+
+
+def told(model: ScriptedModel, request: int = -1) -> list[tuple[str | None, str]]:
+    """The tool messages of a request: which call, what was said."""
+    messages = model.requests[request].messages
+    return [(message.tool_call_id, message.content) for message in messages if message.role == "tool"]
+
+
+async def test_other_roles_are_tools_with_their_names_and_descriptions() -> None:
+    model = ScriptedModel(says("Done."))
+    await answer_with(LEAD, model)(Task())
+    assert [(tool.name, tool.description) for tool in model.requests[0].tools] == [
+        ("cook", "Does what a cook does."),
+        ("fire-brigade", "Does what a fire-brigade does."),
+    ]
+    schema = model.requests[0].tools[0].parameters_schema
+    assert (schema["type"], schema["required"], list(schema["properties"])) == ("object", ["task"], ["task"])
+
+
+async def test_its_prompt_comes_first_then_the_awareness_message_then_the_query() -> None:
+    model = ScriptedModel(says("Done."))
+    await answer_with(LEAD, model)(Task())
+    assert model.requests[0].messages == (
+        ChatMessage("system", "You lead."),
+        ChatMessage("system", AWARENESS, metadata={"orchestrator_awareness": True}),
+        ChatMessage("user", "Make lunch."),
+    )
+
+
+async def test_calls_are_delegated_and_their_answers_read_until_a_reply_has_none() -> None:
+    first = says("I ask the cook.", call("cook", 1, '{"task": "Cook soup."}'))
+    model = ScriptedModel(first, says("", call("fire-brigade", 2)), says("Lunch is ready."))
+    task = Task()
+    answer = await answer_with(LEAD, model)(task)
+    assert answer.text == "Lunch is ready."
+    assert task.delegations == [("cook", "Cook soup."), ("fire-brigade", "Do it.")]
+    assert model.requests[2].messages[-4:] == (
+        ChatMessage("assistant", "I ask the cook.", tool_calls=first.tool_calls),
+        ChatMessage("tool", "Soup.", tool_call_id="call-1"),
+        ChatMessage("assistant", "", tool_calls=(call("fire-brigade", 2),)),
+        ChatMessage("tool", "Out.", tool_call_id="call-2"),
+    )
+    assert task.written == "I ask the cook.\n\nLunch is ready."
+
+
+async def test_usage_adds_up_over_turns_and_leaves_out_what_others_spent() -> None:
+    answer = await answer_with(LEAD, ScriptedModel(says("", call("cook")), says("Done.")))(Task())
+    assert answer.usage is not None
+    assert (answer.usage.input_tokens, answer.usage.output_tokens, answer.usage.model_calls) == (200, 20, 2)
+
+
+async def test_contract_rule_12_tools_calls_and_what_they_came_to_are_recorded_as_they_were_sent() -> None:
+    task = Task()
+    await answer_with(LEAD, ScriptedModel(says("", call("cook")), says("Done.")))(task)
+    first, second = task.take_records()
+    request, response = json.loads(second.request_json), json.loads(first.response_json)
+    wire = {"id": "call-1", "type": "function", "function": {"name": "cook", "arguments": '{"task": "Do it."}'}}
+    assert response["tool_calls"] == [wire]
+    assert response["finish_reason"] == "tool_calls"
+    assert request["messages"][1]["metadata"] == {"orchestrator_awareness": True}
+    assert request["messages"][-2:] == [
+        {"role": "assistant", "content": None, "tool_calls": [wire]},
+        {"role": "tool", "content": "Soup.", "tool_call_id": "call-1"},
+    ]
+    assert [tool["function"]["name"] for tool in request["tools"]] == ["cook", "fire-brigade"]
+    assert "tool_calls" not in json.loads(second.response_json)
+
+
+async def test_calls_of_one_turn_run_at_the_same_time_and_are_answered_in_their_order() -> None:
+    begun = asyncio.Event()
+
+    async def waits() -> str:
+        async with asyncio.timeout(5.0):
+            await begun.wait()
+        return "Soup."
+
+    async def begins() -> str:
+        begun.set()
+        return "Out."
+
+    model = ScriptedModel(says("", call("cook", 1), call("fire-brigade", 2)), says("Done."))
+    await answer_with(LEAD, model)(Task({"cook": waits, "fire-brigade": begins}))
+    assert told(model) == [("call-1", "Soup."), ("call-2", "Out.")]
+
+
+async def test_a_delegation_that_fails_is_told_to_the_model_and_leaves_its_siblings_alone() -> None:
+    async def later() -> str:
+        await asyncio.sleep(0)
+        return "Soup."
+
+    model = ScriptedModel(says("", call("fire-brigade", 1), call("cook", 2)), says("Only soup."))
+    task = Task({"cook": later, "fire-brigade": DelegationTimeout("no answer\nwithin 60 s")})
+    assert (await answer_with(LEAD, model)(task)).text == "Only soup."
+    assert told(model) == [
+        ("call-1", "Error DEADLINE_EXCEEDED (DELEGATION_TIMEOUT): no answer within 60 s"),
+        ("call-2", "Soup."),
+    ]
+    assert task.cancelled == []
+
+
+@pytest.mark.parametrize("error", [OperationCancelled("stopped"), BudgetExhausted("spent")])
+async def test_cancellation_and_an_empty_budget_end_the_task_and_cancel_the_siblings(error: Exception) -> None:
+    model = ScriptedModel(says("", call("cook", 1), call("fire-brigade", 2)))
+    task = Task({"cook": asyncio.Event().wait, "fire-brigade": error})
+    with pytest.raises(type(error)) as caught:
+        await answer_with(LEAD, model)(task)
+    assert caught.value is error
+    assert task.cancelled == ["cook"]
+
+
+async def test_cancelling_the_task_cancels_its_delegations() -> None:
+    begun = asyncio.Event()
+
+    async def hangs() -> str:
+        begun.set()
+        await asyncio.Event().wait()
+        return ""
+
+    task = Task({"cook": hangs, "fire-brigade": hangs})
+    model = ScriptedModel(says("", call("cook", 1), call("fire-brigade", 2)))
+    working = asyncio.create_task(_answer(answer_with(LEAD, model), task))
+    async with asyncio.timeout(5.0):
+        await begun.wait()
+        working.cancel()
+        await asyncio.wait({working})
+    assert working.cancelled()
+    assert sorted(task.cancelled) == ["cook", "fire-brigade"]
+
+
+async def _answer(handler: Callable[[TaskContext], Any], task: TaskContext) -> object:
+    return await handler(task)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "said"),
+    [
+        ("painter", '{"task": "Paint."}', "there is no tool 'painter'; known are: cook, fire-brigade"),
+        ("cook", '{"task": "Coo', "the arguments are no JSON"),
+        ("cook", "[" * 100_000, "the arguments are no JSON"),
+        ("cook", "", "'task' is a required property"),
+        ("cook", '["task"]', "a JSON object is wanted"),
+        ("cook", '{"job": "Cook."}', "'task' is a required property"),
+        ("cook", '{"task": 7}', "task: 7 is not of type 'string'"),
+        ("cook", '{"task": " "}', "task: ' ' does not match"),
+    ],
+)
+async def test_a_call_that_cannot_be_is_told_what_is_wrong(name: str, arguments: str, said: str) -> None:
+    model = ScriptedModel(says("", call(name, 1, arguments)), says("Done."))
+    task = Task()
+    await answer_with(LEAD, model)(task)
+    [(number, content)] = told(model)
+    assert number == "call-1"
+    assert content.startswith("Error NOT_FOUND" if name == "painter" else "Error INVALID_ARGUMENT (INVALID_ARGUMENT): ")
+    assert said in content
+    assert task.delegations == []
+
+
+async def test_text_that_no_wire_can_carry_is_cleaned() -> None:
+    task = Task()
+    await answer_with(LEAD, ScriptedModel(says("", call("cook", 1, '{"task": "a\\ud800b"}')), says("Done.")))(task)
+    assert task.delegations == [("cook", "a?b")]
+
+
+async def test_calls_without_an_id_get_one_that_their_answers_name() -> None:
+    nameless = ToolCall("", "cook", '{"task": "Do it."}')
+    model = ScriptedModel(says("", nameless, nameless), says("Done."))
+    await answer_with(LEAD, model)(Task())
+    ids = [number for number, _ in told(model)]
+    assert len(set(ids)) == 2 and all(ids)
+    assert [one.id for message in model.requests[1].messages for one in message.tool_calls] == ids
+
+
+async def test_a_model_that_never_stops_calling_fails_the_task() -> None:
+    model = ScriptedModel(*[says("", call("cook"))] * MAX_TURNS)
+    task = Task()
+    with pytest.raises(ResourceExhausted, match=f"no answer after {MAX_TURNS} iterations"):
+        await answer_with(LEAD, model)(task)
+    assert len(model.requests) == MAX_TURNS == len(task.delegations) + 1
+
+
+async def test_budget_is_reserved_before_each_call_and_an_empty_one_ends_the_task() -> None:
+    task = Task()
+    task.allowance = OUTPUT_TOKENS + 400
+    model = ScriptedModel(says("", call("cook")), says("Never said."))
+    task._plays["cook"] = "Soup. " * 400
+    with pytest.raises(BudgetExhausted):
+        await answer_with(LEAD, model)(task)
+    assert len(model.requests) == 1
+    assert OUTPUT_TOKENS < task.reserved[0] < task.allowance < task.reserved[1]
+
+
+async def test_a_role_that_does_not_coordinate_reserves_too_and_sees_no_tools() -> None:
+    poet, task, model = Role("poet", "You rhyme.", max_tokens=7), Task(), ScriptedModel(says("Roses"))
+    await answer_with(poet, model)(task)
+    assert task.reserved == [-(-len("You rhyme.") // 4) + -(-len("Make lunch.") // 4) + 7]
+    assert model.requests[0].tools == ()
+    task.allowance = 5
+    with pytest.raises(BudgetExhausted):
+        await answer_with(poet, model)(task)
+    assert len(model.requests) == 1
+
+
+async def test_without_targets_it_answers_by_itself() -> None:
+    model = ScriptedModel(says("Alone."))
+    assert (await answer_with(LEAD, model)(Task({}))).text == "Alone."
+    assert model.requests[0].tools == ()
+
+
+async def test_what_the_model_raises_ends_the_task() -> None:
+    error: ArchonError = Unavailable("the model is down")
+    task = Task()
+    with pytest.raises(Unavailable):
+        await answer_with(LEAD, ScriptedModel(says("", call("cook")), error))(task)
+    assert [json.loads(one.response_json).get("error", {}).get("code") for one in task.take_records()] == [
+        None,
+        "UNAVAILABLE",
+    ]

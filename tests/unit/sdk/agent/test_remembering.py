@@ -1,0 +1,141 @@
+"""A stateful role: what a task brings of its session, and what its answer adds to that."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from archon.agent import Answer, HistoryMessage, Question, TaskContext
+from archon.agent.history import MAX_CHARS, turn_to_proto
+from archon.agent.result import to_result
+from archon.api.agent.v1 import agent_pb2
+from archon.api.common.v1 import common_pb2
+from archon.errors import FrameTooLarge
+from archon_mesh.agent import Agent
+from archon_mesh.core.messages import ChatMessage, ToolCall
+from archon_mesh.node.handler import play
+from archon_mesh.node.session_history import FORM, MAX_TURN_CHARS, TurnKeeper, remembered
+from tests.fixtures.fake_link import FakeLink
+from tests.fixtures.scripted_model import ScriptedModel, says
+
+
+def task_of(
+    text: str = "And now?",
+    history: Sequence[agent_pb2.HistoryMessage] = (),
+    *,
+    session: str = "s",
+    stateful: bool = True,
+) -> TaskContext:
+    assigned = agent_pb2.AssignTask(
+        input=[common_pb2.Part(text=text)],
+        conversation_id=f"{session}/clerk" if session else "",
+        conversation_version=3,
+        history=history,
+    )
+    ref = common_pb2.TaskRef(task_id="t", run_id="r", attempt=1, epoch=1)
+    return TaskContext(ref, assigned, FakeLink([]), role="clerk", stateful=stateful)
+
+
+def said(result: agent_pb2.TaskResult) -> list[tuple[str, str]]:
+    return [(one.role, one.parts[0].text) for one in result.new_history]
+
+
+def test_a_plain_answer_is_remembered_with_what_was_asked() -> None:
+    result = to_result(task_of(), "Noon.")
+    assert said(result) == [("user", "And now?"), ("assistant", "Noon.")]
+    assert result.conversation_version == 3
+
+
+def test_an_answer_may_say_what_is_to_be_remembered_also_nothing() -> None:
+    kept = to_result(task_of(), Answer("Noon.", new_history=[HistoryMessage("assistant", "12 o'clock")]))
+    assert said(kept) == [("assistant", "12 o'clock")]
+    assert not to_result(task_of(), Answer("Noon.", new_history=[])).new_history
+
+
+@pytest.mark.parametrize("task", [task_of(session=""), task_of(stateful=False)])
+def test_without_a_session_or_a_stateful_role_an_answer_adds_nothing(task: TaskContext) -> None:
+    result = to_result(task, Answer("Noon.", new_history=[HistoryMessage("user", "x")]))
+    assert not result.new_history and not result.conversation_version
+
+
+def test_a_question_adds_nothing_yet() -> None:
+    assert not to_result(task_of(), Question("which?")).new_history
+
+
+def test_of_a_long_question_or_answer_the_middle_is_left_out() -> None:
+    (_, asked), (_, answered) = said(to_result(task_of("q" * 300_000), "a" * 300_000))
+    assert len(asked) < MAX_CHARS + 100 and "240,000 characters left out" in asked
+    assert answered.startswith("aaa") and answered.endswith("aaa")
+    assert turn_to_proto([HistoryMessage("user", "\N{GRINNING FACE}" * MAX_CHARS)] * 2), "whatever the script"
+
+
+def test_a_turn_of_ones_own_that_is_too_long_is_a_typed_error() -> None:
+    with pytest.raises(FrameTooLarge, match="600,"):
+        to_result(task_of(), Answer("", new_history=[HistoryMessage("user", "x" * 600_000)]))
+
+
+async def test_an_agent_goes_on_from_its_history_and_adds_its_turn_calls_included() -> None:
+    def clock() -> str:
+        """Says what time it is."""
+        return "noon"
+
+    model = ScriptedModel(says("", ToolCall("c1", "clock", "{}")), says("It is noon."))
+    agent = Agent("clerk", system_prompt="You serve.", model=model, tools=[clock])
+    before = [
+        agent_pb2.HistoryMessage(role="user", parts=[common_pb2.Part(text="Hello.")]),
+        agent_pb2.HistoryMessage(role="assistant", parts=[common_pb2.Part(text="Good day.")]),
+    ]
+    answer = await play(agent, memory="")(task_of(history=before))
+    asked = [(one.role, one.content) for one in model.requests[0].messages]
+    assert asked == [("system", "You serve."), ("user", "Hello."), ("assistant", "Good day."), ("user", "And now?")]
+    assert answer.new_history is not None
+    assert [one.role for one in answer.new_history] == ["user", "assistant", "tool", "assistant"]
+
+    again = task_of("Thanks.", turn_to_proto(answer.new_history))
+    restored = remembered(again, TurnKeeper(), "clerk")
+    assert restored[1].tool_calls == (ToolCall("c1", "clock", "{}"),)
+    assert (restored[2].tool_call_id, restored[2].content) == ("c1", "noon")
+    assert [one.content for one in agent.history] == [], "the agent itself remembers nothing: the mesh does"
+
+
+async def test_tasks_of_two_sessions_at_once_have_nothing_of_each_other() -> None:
+    agent = Agent("clerk", model=ScriptedModel(says("A."), says("B.")))
+    handler = play(agent, memory="")
+    answers = await asyncio.gather(*(handler(task_of(text)) for text in ("a?", "b?")))
+    turns = [[one.text for one in answer.new_history or ()] for answer in answers]
+    assert sorted(turns) == [["a?", "A."], ["b?", "B."]]
+
+
+async def test_without_a_session_an_agent_begins_anew_and_adds_nothing() -> None:
+    answer = await play(Agent("clerk", model=ScriptedModel(says("A."))), memory="")(task_of(session=""))
+    assert answer.new_history is None
+
+
+def test_a_turn_with_too_much_from_tools_is_remembered_as_its_question_and_answer() -> None:
+    keeper = TurnKeeper()
+    keeper.appended("k", "r", [ChatMessage("user", "q"), ChatMessage("tool", "x" * MAX_TURN_CHARS, tool_call_id="c")])
+    assert keeper.turn() is None
+    assert TurnKeeper().turn() is None
+
+
+def test_a_run_that_is_taken_back_leaves_nothing_and_what_is_compacted_stays_remembered() -> None:
+    keeper = TurnKeeper()
+    history = remembered(task_of(), keeper, "clerk")
+    history.update_context("one")
+    history.append(ChatMessage("user", "first"))
+    history.replace_all([ChatMessage("system", "a summary")])
+    history.update_context("two")
+    history.append(ChatMessage("user", "second"))
+    history.undo("two")
+    assert [one.text for one in keeper.turn() or ()] == ["first"]
+
+
+def test_a_message_of_another_form_is_read_by_its_words() -> None:
+    odd = [
+        agent_pb2.HistoryMessage(role="oracle", parts=[common_pb2.Part(text="hm")], metadata={FORM: "{no json"}),
+        agent_pb2.HistoryMessage(role="assistant", parts=[common_pb2.Part(text="so")], metadata={FORM: "[]"}),
+    ]
+    messages = remembered(task_of(history=odd), TurnKeeper(), "clerk")
+    assert [(one.role, one.content) for one in messages] == [("user", "hm"), ("assistant", "so")]

@@ -1,0 +1,78 @@
+"""Flags before environment before file before defaults; a wrong value says what it is and where it stands."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from archon.errors import InvalidArgument
+from archon_services.common.settings import load
+from archon_services.orchestrator.settings import OrchestratorSettings
+
+FILE = """
+common: {log_level: warning, max_runs: 9}
+orchestrator: {port: 7001, journal_sync: normal}
+registry: {port: 7002}
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = tmp_path / "archon.yaml"
+    path.write_text(FILE)
+    monkeypatch.setenv("ARCHON_CONFIG", str(path))
+    return path
+
+
+def test_flags_go_before_environment_before_the_services_section_before_common(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = load(OrchestratorSettings, [])
+    assert (settings.port, settings.log_level, settings.max_runs) == (7001, "warning", 9)
+    monkeypatch.setenv("ARCHON_PORT", "7003")
+    assert load(OrchestratorSettings, []).port == 7003
+    assert load(OrchestratorSettings, ["--port", "7004"]).port == 7004
+
+
+@pytest.mark.parametrize(
+    ("argv", "environment", "content", "said"),
+    [
+        (["--port", "http"], {}, "", ["flag --port", "'http'"]),
+        ([], {"ARCHON_JOURNAL_SYNC": "maybe"}, "", ["environment variable ARCHON_JOURNAL_SYNC", "'maybe'"]),
+        ([], {}, "orchestrator: {max_runs: 0}", ["configuration file", "max_runs", "0"]),
+        ([], {}, "orchestrator: {colour: red}", ["configuration file", "colour"]),
+        ([], {}, "orchestrator: [1]", ["one section per service"]),
+        ([], {}, "orchestrator: {", ["can't be read"]),
+    ],
+)
+def test_a_wrong_value_says_what_and_where(
+    file: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    argv: list[str],
+    environment: dict[str, str],
+    content: str,
+    said: list[str],
+) -> None:
+    file.write_text(content)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(InvalidArgument) as refused:
+        load(OrchestratorSettings, argv)
+    for part in said:
+        assert part in str(refused.value)
+
+
+def test_a_process_with_a_wrong_value_ends_with_code_2_and_one_sentence() -> None:
+    command = [sys.executable, "-m", "archon_services.orchestrator", "--journal-sync", "maybe"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30)
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: flag --journal-sync is 'maybe'")
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_what_kubernetes_injects_for_a_service_of_our_name_is_no_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ARCHON_PORT", "tcp://10.0.0.1:7100")
+    assert load(OrchestratorSettings, []).port == 0

@@ -1,0 +1,21 @@
+"""What `archon up` tells the processes that it starts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from archon_services.local_mesh import Home, MeshOptions, make_plan
+
+
+def test_agents_and_orchestrator_are_told_of_the_same_memory_service(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ARCHON_MEMORY", "elsewhere:1")  # of the user's shell: this mesh has one of its own
+    plan = make_plan(Home(tmp_path), MeshOptions(free_ports=True))
+    [memory] = [spec.address for spec in plan.specs if spec.name == "memory"]
+    told = {spec.name: spec.environment.get("ARCHON_MEMORY") for spec in plan.specs if spec.kind == "agent"}
+    assert told and set(told.values()) == {memory}
+    [orchestrator] = [spec for spec in plan.specs if spec.name == "orchestrator"]
+    assert orchestrator.environment["ARCHON_MEMORY"] == memory

@@ -1,0 +1,102 @@
+"""What is the SQLite store's own: its file, and what is deleted from it. Time is the test's."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from archon.errors import ArchonError, DataLoss, FailedPrecondition, Unavailable
+from archon_services.memory.domain.working import KEPT, Write
+from archon_services.memory.store.port import NewItem
+from archon_services.memory.store.sqlite.store import SqliteStore
+from tests.integration.services.memory.test_stores import DAY, Clock, clock, contents, publish
+
+__all__ = ["clock"]
+
+
+async def test_what_is_over_is_deleted_so_that_no_table_grows_for_ever(tmp_path: Path, clock: Clock) -> None:
+    path = tmp_path / "memory.db"
+    async with SqliteStore(path, sync="normal", clock=clock) as store:
+        for number in range(30):
+            await publish(store, NewItem("a", "x", run_id="r", epoch=1, seq=number + 1), request_id=str(number))
+            await publish(store, NewItem("b", "x", run_id=f"r{number}", epoch=1, seq=1, ttl=5.0))
+        clock.now += DAY + 1
+        await publish(store, NewItem("c", "x"))
+    with sqlite3.connect(path) as db:
+        count = {
+            table: db.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in ("requests", "publications")
+        }
+        assert count == {"requests": 0, "publications": 31}  # the last event of each (run, role) stays longer
+        assert db.execute("SELECT role FROM items WHERE content IS NOT NULL").fetchall() == [("a",), ("c",)]
+    async with SqliteStore(path, sync="normal", clock=clock) as store:
+        clock.now += 31 * DAY
+        await publish(store, NewItem("c", "x"))
+    with sqlite3.connect(path) as db:
+        assert db.execute("SELECT count(*) FROM publications").fetchone() == (0,)
+
+
+async def test_a_file_has_one_owner_at_a_time(tmp_path: Path) -> None:
+    path = tmp_path / "new folder" / "memory.db"
+    async with SqliteStore(path) as store:
+        await publish(store, NewItem("a", "x"))
+        with pytest.raises(FailedPrecondition):
+            await SqliteStore(path).__aenter__()
+    async with SqliteStore(path) as store:
+        assert await contents(store) == {"a": "x"}
+    with pytest.raises(Unavailable):
+        await store.items("t", "s")
+
+
+@pytest.mark.parametrize(("version", "expected"), [("3", FailedPrecondition), (None, DataLoss)])
+async def test_a_file_that_is_none_of_ours_is_left_alone(
+    tmp_path: Path, version: str | None, expected: type[ArchonError]
+) -> None:
+    path = tmp_path / "memory.db"
+    if version is None:
+        path.write_bytes(b"no database at all" * 100)
+    else:
+        async with SqliteStore(path):
+            pass
+        with sqlite3.connect(path) as db:
+            db.execute("UPDATE meta SET value = ? WHERE key = 'version'", (version,))
+        db.close()
+    before = path.read_bytes()
+    for _ in range(2):
+        with pytest.raises(expected):
+            await SqliteStore(path).__aenter__()
+    assert path.read_bytes() == before
+
+
+async def test_a_file_of_the_first_version_is_brought_to_this_one(tmp_path: Path) -> None:
+    path = tmp_path / "memory.db"
+    async with SqliteStore(path) as store:
+        await publish(store, NewItem("a", "x"))
+    with sqlite3.connect(path) as db:
+        db.executescript("DROP TABLE working_scopes; DROP TABLE working_values; UPDATE meta SET value = '1'")
+    db.close()
+    async with SqliteStore(path) as store:
+        assert await contents(store) == {"a": "x"}
+        written = await store.working.write(Write("t", "s", "k", "1"))
+        assert written is not None and written.version == 1
+    with sqlite3.connect(path) as db:
+        assert db.execute("SELECT value FROM meta WHERE key = 'version'").fetchone() == ("2",)
+    db.close()
+
+
+async def test_values_of_scopes_that_are_over_are_deleted_little_by_little(tmp_path: Path, clock: Clock) -> None:
+    path = tmp_path / "memory.db"
+    async with SqliteStore(path, sync="normal", clock=clock) as store:
+        await asyncio.gather(*(store.working.write(Write("t", "big", str(n), "1")) for n in range(1_500)))
+        clock.now += KEPT + 1
+        for left in (500, 0):
+            await store.working.write(Write("t", "new", "k", "1"))
+            with sqlite3.connect(path) as db:
+                counted = db.execute("SELECT count(*) FROM working_values WHERE scope = 'big'").fetchone()
+            db.close()
+            assert counted == (left,)
+        with sqlite3.connect(path) as db:
+            assert db.execute("SELECT scope FROM working_scopes").fetchall() == [("new",)]
+        db.close()

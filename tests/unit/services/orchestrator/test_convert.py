@@ -1,0 +1,183 @@
+"""The engine's events and the journal's: what is written is read again as it was, delegations and budget included."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import get_args
+
+import pytest
+
+from archon.api.agent.v1 import agent_pb2
+from archon.api.common.v1 import common_pb2
+from archon.api.orchestrator.v1 import run_pb2
+from archon.errors import DataLoss
+from archon_mesh.core.run import events as ev
+from archon_mesh.core.run.types import (
+    NOTHING,
+    Amount,
+    Budget,
+    Edge,
+    Failure,
+    Given,
+    Outside,
+    Submission,
+    Target,
+    TaskState,
+    Want,
+    quantize,
+)
+from archon_services.orchestrator.convert import event_from_proto, event_to_proto
+from archon_services.orchestrator.convert.write import timestamp
+
+GONE = Failure("UNAVAILABLE", "INSTANCE_LOST", "gone", (("role", "a"),), 1.5)
+LOOP = Failure("FAILED_PRECONDITION", "DELEGATION_LOOP", "a waits for this very task", (("chain", "a -> a"),))
+SPENT = Failure("RESOURCE_EXHAUSTED", "BUDGET_EXHAUSTED", "nothing left", (("role", "a"),))
+SUBMISSION = Submission(
+    "r",
+    "default",
+    "q",
+    "s",
+    "agent",
+    ("a", "b"),
+    (Edge("a", "b", 2),),
+    600.25,
+    None,
+    (Want("b", "able", "1.*"),),
+    ("b",),
+    (Target("c", "does", True), Target("d")),
+    Budget(800, 80, 3),
+)
+ASKED = ev.Delegated("r.1", 2, "d1", "r.2", "a", "key", 4, "able", 0.25)
+EVENTS: list[ev.Event] = [
+    ev.Submitted(SUBMISSION, "o", 1),
+    ev.Claimed("o", 3),
+    ev.TaskCreated("r.1", "a"),
+    ev.TaskCreated("r.2", "a", "r.1"),
+    ev.Dispatched("r.1", 1, 3, "a", "i", (Given("b", 5),), None),
+    ev.Dispatched("r.1", 1, 3, "a", "i", (Given("x", 0, 7, "s"), Given("b", 5)), None),
+    ev.Dispatched("r.1", 1, 3, "a", "i", (), Amount(100, 10)),
+    ev.Dispatched("r.1", 1, 3, "a", "i", (), NOTHING),
+    ASKED,
+    ev.Delegated("r.1", 2, "d1", "", "a", "key", 4, "", 60.0, failure=LOOP),
+    ev.DelegationCancelled("r.1", 2, "d1", 5),
+    ev.BudgetReserved("r.1", 2, "b1", 6, Amount(5, 7)),
+    ev.BudgetReserved("r.1", 2, "b1", 6, NOTHING),
+    ev.BudgetReserved("r.1", 2, "b1", 6, None),
+    ev.ResultReceived("r.1", 1, "a", TaskState.COMPLETED, None, None, True),
+    ev.ResultReceived("r.1", 1, "a", TaskState.FAILED, None, SPENT),
+    ev.InputRequested("r.1", 1, "a", "r.1/q1", None),
+    ev.InputGiven("r.1", "r.1/q1", "me", "q", "f00d", None),
+    ev.CheckpointTaken("r.1", 1, 5, None),
+    ev.Paused("me"),
+    ev.Resumed("you"),
+    ev.Discarded("r.1", 1, "BUDGET_EXHAUSTED"),
+    ev.Lost("r.1", 1, "i", GONE),
+    ev.Rejected("r.1", 1, "i", GONE, 1_000.000001),
+    ev.Retried("r.1", 1, "a", GONE, 1_000.000001),
+    ev.TaskStopping("r.2", "a", 1, SPENT),
+    ev.TaskEnded("r.2", "a", 1, TaskState.CANCELED, SPENT),
+    ev.TaskEnded("r.2", "a", 0, TaskState.CANCELED, None),
+    ev.CancelRequested("me", "enough"),
+    ev.CancelRequested("", "nothing left", "BUDGET_EXHAUSTED"),
+    ev.CancelRequested("", "too late", "RUN_TIMEOUT"),
+    ev.Published("r.1", "a", 5, 2),
+    ev.Recorded("r.1", 1, 3),
+    ev.RunEnded(TaskState.FAILED, SPENT, ()),
+    ev.RunEnded(TaskState.COMPLETED, None, (5, 7)),
+]
+
+
+def written(event: ev.Event) -> run_pb2.RunEvent:
+    """As the journal has it."""
+    proto = event_to_proto(event, run_id="r", seq=7, time=timestamp(1_000.5), epoch=3)
+    return run_pb2.RunEvent.FromString(proto.SerializeToString())
+
+
+@pytest.mark.parametrize("event", EVENTS, ids=lambda event: type(event).__name__)
+def test_an_event_is_read_as_it_was_written(event: ev.Event) -> None:
+    proto = written(event)
+    assert event_from_proto(proto) == event
+    assert (proto.run_id, proto.seq, proto.time.ToMilliseconds()) == ("r", 7, 1_000_500)
+    assert proto.task.task_id == getattr(event, "task_id", "")
+
+
+def test_every_kind_of_event_is_among_these() -> None:
+    assert {type(event) for event in EVENTS} == set(get_args(ev.Event))
+
+
+def test_what_is_asked_travels_with_a_delegation_and_its_budget_and_checkpoint_are_read_from_it() -> None:
+    asked = run_pb2.Delegated(input=[common_pb2.Part(text="an egg")], checkpoint=b"half way")
+    asked.budget.max_tokens, asked.budget.max_cost_micro_usd, asked.budget.max_depth = 5, 6, 7
+    asked.trace.traceparent = "00-1-2-01"
+    event = replace(ASKED, payload=asked, budget=Budget(5, 6, 7), checkpointed=True)
+    again = event_from_proto(written(event))
+    assert again == event
+    assert isinstance(again, ev.Delegated)
+    assert isinstance(again.payload, run_pb2.Delegated)
+    assert (again.payload.input, again.payload.trace) == (asked.input, asked.trace)
+    assert again.payload.child_task_id == "r.2"
+    assert not asked.child_task_id, "the agent's own frame stays as it was"
+
+
+@pytest.mark.parametrize("timeout", [-1.5, -0.25, 0.0, 0.000001, 59.999999])
+def test_the_time_of_a_delegation_is_read_to_the_microsecond(timeout: float) -> None:
+    event = replace(ASKED, timeout=quantize(timeout))
+    assert event_from_proto(written(event)) == event
+
+
+def test_what_a_result_spent_is_read_from_the_usage_that_it_says() -> None:
+    usage = common_pb2.Usage(input_tokens=3, output_tokens=4, cost_micro_usd=5)
+    payload = agent_pb2.TaskResult(usage=usage, output=[common_pb2.Part(text="x")], metadata={"a.b/c": "d"})
+    event = ev.ResultReceived("r.1", 1, "a", TaskState.COMPLETED, payload, None, True, Amount(7, 5))
+    again = event_from_proto(written(event))
+    assert again == event
+    assert isinstance(again, ev.ResultReceived)
+    assert again.payload == agent_pb2.TaskResult(
+        state=common_pb2.TASK_STATE_COMPLETED, usage=usage, output=payload.output, metadata=payload.metadata
+    )
+
+
+@pytest.mark.parametrize("arm", ["text_delta", "tool_event", ""])
+def test_an_event_that_this_revision_does_not_know_is_data_loss(arm: str) -> None:
+    proto = run_pb2.RunEvent(run_id="r", seq=7)
+    if arm:
+        getattr(proto, arm).SetInParent()
+    with pytest.raises(DataLoss, match="event 7 of run r"):
+        event_from_proto(proto)
+
+
+def test_a_question_travels_with_its_prompt_its_checkpoint_and_what_the_attempt_spent() -> None:
+    asked = agent_pb2.TaskResult(checkpoint=b"half way")
+    asked.usage.input_tokens = 7
+    asked.input_request.input_id, asked.input_request.schema_json = "q1", "{}"
+    asked.input_request.prompt.add(text="which?")
+    event = ev.InputRequested("r.1", 1, "a", "r.1/q1", asked, Amount(7), True)
+    again = event_from_proto(written(event))
+    assert again == event
+    assert isinstance(again, ev.InputRequested)
+    assert isinstance(again.payload, agent_pb2.TaskResult)
+    assert again.payload.input_request.prompt == asked.input_request.prompt
+    assert again.payload.input_request.schema_json == "{}"
+    assert (again.payload.checkpoint, again.payload.usage) == (b"half way", asked.usage)
+
+
+def test_an_answer_and_a_checkpoint_are_kept_as_they_are() -> None:
+    answer = run_pb2.InputGiven(parts=[common_pb2.Part(text="this one")])
+    given = event_from_proto(written(ev.InputGiven("r.1", "r.1/q1", "me", "", "00", answer)))
+    assert isinstance(given, ev.InputGiven)
+    assert isinstance(given.payload, run_pb2.InputGiven)
+    assert given.payload.parts == answer.parts
+    taken = event_from_proto(written(ev.CheckpointTaken("r.1", 1, 2, run_pb2.CheckpointTaken(size=3, data=b"abc"))))
+    assert isinstance(taken, ev.CheckpointTaken)
+    assert isinstance(taken.payload, run_pb2.CheckpointTaken)
+    assert taken.payload.data == b"abc"
+
+
+def test_durability_16_what_the_session_knew_is_kept_with_its_content_and_who_is_handed_it() -> None:
+    ref = common_pb2.MemoryRef(scope="s", role="x", version=3, run_id="earlier", seq=9)
+    item = common_pb2.ContextItem(ref=ref, parts=[common_pb2.Part(text="known")])
+    goal = run_pb2.Submitted(session_context=[run_pb2.SessionContext(item=item, readers=["a", "b"])])
+    event = ev.Submitted(replace(SUBMISSION, goal=goal, outside=(Outside("x", 3, ("a", "b")),)), "o", 1)
+    stored = event_to_proto(event, run_id="r", seq=1, time=timestamp(1_000.5), epoch=1)
+    assert stored.submitted.session_context == goal.session_context
+    assert event_from_proto(stored) == event

@@ -1,0 +1,63 @@
+"""Whom the registry lost while his session goes on is believed to come back, and the graph with him; not for ever."""
+
+from __future__ import annotations
+
+from archon.registry import Graph, Registration, RegistryChange
+from archon_services.orchestrator.roles.membership import GRACE, Living
+
+
+class World:
+    def __init__(self) -> None:
+        self.now = 100.0
+        self.alive: set[str] = set()
+        self.living = Living(lambda name: name in self.alive, lambda: self.now)
+
+    def snapshot(self, *roles: str) -> None:
+        """What the registry says, after a break."""
+        instances = tuple(Registration(role, instance_id=role) for role in roles)
+        self.living.update(RegistryChange(1, True, instances, (), Graph(revision=1, roles=roles)))
+
+    @property
+    def roles(self) -> set[str]:
+        return set(self.living.instances)
+
+
+def test_whom_the_registry_lost_is_believed_to_come_back_while_its_session_goes_on() -> None:
+    world = World()
+    world.snapshot("a", "b", "c")
+    world.alive = {"a", "b"}
+    world.snapshot("b")
+    assert world.roles == {"a", "b"}
+    assert set(world.living.registered) == {"b"}
+    assert list(world.living.graph.roles) == ["a", "b", "c"], "the graph as it stood"
+    world.alive = {"b"}
+    assert world.roles == {"b"}
+    assert list(world.living.graph.roles) == ["b"]
+
+
+def test_nobody_is_missed_for_ever() -> None:
+    world = World()
+    world.snapshot("a", "b")
+    world.alive = {"a", "b"}
+    world.snapshot("b")
+    world.now += GRACE
+    assert world.roles == {"b"}
+
+
+def test_once_all_are_back_the_registrys_graph_serves() -> None:
+    world = World()
+    world.snapshot("a", "b")
+    world.alive = {"a", "b"}
+    world.snapshot()
+    world.snapshot("b")
+    assert list(world.living.graph.roles) == ["a", "b"], "also over several changes"
+    world.snapshot("a", "b", "d")
+    assert list(world.living.graph.roles) == ["a", "b", "d"]
+
+
+def test_a_removal_in_between_is_believed_no_more_than_a_snapshot() -> None:
+    world = World()
+    world.snapshot("a", "b")
+    world.alive = {"b"}
+    world.living.update(RegistryChange(2, False, (), ("a", "b"), Graph(revision=2)))
+    assert world.roles == {"b"}

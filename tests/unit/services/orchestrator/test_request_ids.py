@@ -1,0 +1,146 @@
+"""A request id and retention: the same id is the same run as long as it is kept, then says so, and is then free."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from itertools import count
+from typing import Any
+
+import pytest
+
+from archon.api.common.v1 import common_pb2, failure_pb2
+from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
+from archon.errors import RequestIdReused, RunExpired, Unavailable, UnknownRun
+from archon_mesh.core.run.types import Want
+from archon_services.orchestrator.api.converse_stream import Conversation
+from archon_services.orchestrator.api.servicer import OrchestratorServicer
+from archon_services.orchestrator.journal import MemoryJournal
+from archon_services.orchestrator.ports import SystemClock
+from archon_services.orchestrator.retention import DAY, Retention
+from archon_services.orchestrator.roles.selection import Chosen
+from archon_services.orchestrator.runs.manager import Runs
+from tests.fixtures.orchestrating import commands_of, started
+
+
+class Nobody:
+    """A transport that reaches no instance."""
+
+    def stateful(self, role: str) -> bool:
+        return False
+
+    def reserve(self, want: Want) -> str | None:
+        return None
+
+    def when_free(self, want: Want, wake: Any) -> Any:
+        return lambda: None
+
+
+class Graph:
+    """A registry with one role, or one that can't be reached."""
+
+    reached = True
+
+    async def choose(self, *asked: Any, **more: Any) -> Chosen:
+        if not self.reached:
+            raise Unavailable("the registry is away")
+        return Chosen(("a",), (), (), ())
+
+
+class Clock(SystemClock):
+    ahead = 0.0
+
+    def now(self) -> float:
+        return super().now() + self.ahead
+
+
+class World:
+    """One journal, and an orchestrator that can be started anew on it."""
+
+    def __init__(self) -> None:
+        self.journal, self.graph, self.clock = MemoryJournal(), Graph(), Clock()
+        self.retention = Retention(self.journal, self.clock, compact_after=10.0, delete_after=100.0)
+        self._ids = count(1)
+        self.runs: Runs | None = None
+
+    async def start(self) -> None:
+        await self.stop()
+        self.runs = Runs(
+            owner="o", clock=self.clock, journal=self.journal, new_id=lambda: f"r{next(self._ids)}", max_runs=5
+        )
+        await started(self.runs, self.journal, Nobody())
+        self.commands = commands_of(self.runs, self.journal, self.graph)
+        self.servicer = OrchestratorServicer(self.commands, self.journal)
+
+    async def stop(self) -> None:
+        if self.runs is not None:
+            await self.runs.stop()
+
+    async def submit(self, text: str = "x") -> pb.SubmitRunResponse:
+        request = pb.SubmitRunRequest(request_id="q", roles=["a"], goal=[common_pb2.Part(text=text)])
+        return await self.servicer.SubmitRun(request, None)
+
+    async def pass_(self, seconds: float) -> None:
+        """Time goes by, what is due is swept, and the orchestrator starts anew: it remembers nothing itself."""
+        self.clock.ahead += seconds
+        await self.retention.sweep()
+        await self.start()
+
+
+@pytest.fixture
+async def world() -> AsyncIterator[World]:
+    """A run was submitted under request id q, and has ended."""
+    world = World()
+    await world.start()
+    run_id = (await world.submit()).run.run_id
+    await world.commands.orders.cancel(await world.commands.row(run_id), "enough")
+    await world.commands.wait(run_id, 5.0)
+    yield world
+    await world.stop()
+
+
+async def test_a_repeated_request_gives_the_same_run_while_it_is_kept_compacted_or_not(world: World) -> None:
+    first = await world.submit()
+    for seconds in (1.0, 20.0):
+        await world.pass_(seconds)
+        again = await world.submit()
+        assert again.repeated_before
+        assert again.run == first.run
+
+
+@pytest.mark.parametrize("reached", [True, False], ids=["registry there", "registry away"])
+async def test_durability_7_a_repeated_request_whose_run_is_deleted_says_that_it_has_expired(
+    world: World, reached: bool
+) -> None:
+    await world.pass_(200.0)
+    world.graph.reached = reached
+    with pytest.raises(RunExpired) as expired:
+        await world.submit()
+    assert expired.value.metadata == {"request_id": "q", "run_id": "r1"}
+    with pytest.raises(RequestIdReused):
+        await world.submit("something else")
+    with pytest.raises(UnknownRun):
+        await world.commands.run("r1")
+
+
+async def test_durability_7_a_request_id_that_expired_with_its_run_says_so_on_a_stream_too(world: World) -> None:
+    await world.pass_(200.0)
+
+    async def requests() -> AsyncIterator[pb.ConverseRequest]:
+        yield pb.ConverseRequest(
+            correlation_id="1",
+            submit=pb.SubmitRunRequest(request_id="q", roles=["a"], goal=[common_pb2.Part(text="x")]),
+        )
+
+    async with Conversation(world.commands, requests()) as conversation:
+        response = await conversation.next()
+    assert response is not None
+    (reply,) = response.replies
+    assert reply.failure.reason == failure_pb2.ERROR_REASON_RUN_EXPIRED
+
+
+async def test_durability_7_a_day_after_its_run_was_deleted_a_request_id_is_free_again(world: World) -> None:
+    await world.pass_(200.0)
+    await world.pass_(DAY + 1.0)
+    fresh = await world.submit("something else")
+    assert not fresh.repeated_before
+    assert fresh.run.run_id != "r1"

@@ -1,0 +1,106 @@
+"""Which attempts count against a window: those that only wait for their delegations don't, and none goes on without room."""
+
+from __future__ import annotations
+
+from archon.api.agent.v1 import session_pb2
+from archon.api.common.v1 import common_pb2
+from archon_services.orchestrator.sessions.attempt_channel import Binding
+from archon_services.orchestrator.sessions.credit_window import Slots
+
+
+class Window:
+    """An instance with room for `size` tasks."""
+
+    def __init__(self, size: int, max_waiting: int = 10) -> None:
+        self.size = size
+        self.freed = 0
+        self.slots = Slots(self._freed, lambda: self.size - self.slots.in_flight)
+        self.slots.max_waiting = max_waiting
+        self._number = 0
+
+    def _freed(self) -> None:
+        self.freed += 1
+
+    def begin(self) -> Binding:
+        self._number += 1
+        binding = Binding(common_pb2.TaskRef(task_id=f"t{self._number}", attempt=1), "role")
+        self.slots.take(binding)
+        return binding
+
+
+def answer(name: str) -> session_pb2.OrchestratorFrame:
+    return session_pb2.OrchestratorFrame(delegate_result=session_pb2.DelegateResult(delegation_id=name))
+
+
+def test_a_task_that_only_waits_gives_its_slot_back_and_takes_one_before_its_last_answer() -> None:
+    window = Window(1)
+    first = window.begin()
+    window.slots.delegated(first, "a")
+    window.slots.delegated(first, "b")
+    assert (window.slots.in_flight, window.slots.waiting, window.freed) == (0, 1, 1)
+    second = window.begin()
+    assert window.slots.may_pass(first, answer("a")), "it still waits for another: no slot is needed"
+    assert not window.slots.may_pass(first, answer("b"))
+    assert window.slots.released() == []
+    window.slots.leave(second)
+    assert [binding for binding, _ in window.slots.released()] == [first]
+    assert (window.slots.in_flight, window.slots.waiting) == (1, 0)
+
+
+def test_an_answer_that_is_held_goes_before_anything_new_and_in_order() -> None:
+    window = Window(0)
+    waiting = [window.begin() for _ in range(3)]
+    for binding in waiting:
+        window.slots.delegated(binding, "a")
+        assert not window.slots.may_pass(binding, answer("a"))
+    window.size = 2
+    assert [binding for binding, _ in window.slots.released()] == waiting[:2]
+    window.size = 3
+    assert [binding for binding, _ in window.slots.released()] == waiting[2:]
+
+
+def test_above_max_waiting_a_task_keeps_its_slot_while_it_waits() -> None:
+    window = Window(2, max_waiting=1)
+    first, second = window.begin(), window.begin()
+    window.slots.delegated(first, "a")
+    window.slots.delegated(second, "a")
+    assert (window.slots.in_flight, window.slots.waiting) == (1, 1)
+    assert window.slots.may_pass(second, answer("a"))
+    assert window.slots.may_pass(first, answer("a"))
+    assert (window.slots.in_flight, window.slots.waiting) == (2, 0)
+
+
+def test_a_delegation_that_is_needed_no_more_lets_its_task_go_on() -> None:
+    window = Window(1)
+    binding = window.begin()
+    window.slots.delegated(binding, "a")
+    window.slots.needless(binding, "a")
+    assert (window.slots.in_flight, window.slots.waiting) == (1, 0)
+
+
+def test_what_is_held_for_an_attempt_that_is_over_goes_nowhere() -> None:
+    window = Window(0)
+    binding = window.begin()
+    window.slots.delegated(binding, "a")
+    assert not window.slots.may_pass(binding, answer("a"))
+    binding.concluded = True
+    window.slots.leave(binding)
+    window.size = 1
+    assert window.slots.released() == []
+    assert (window.slots.in_flight, window.slots.waiting) == (0, 0)
+
+
+def test_other_frames_need_no_slot() -> None:
+    window = Window(0)
+    binding = window.begin()
+    window.slots.delegated(binding, "a")
+    grant = session_pb2.OrchestratorFrame(budget_grant=session_pb2.BudgetGrant(request_id="b1"))
+    assert window.slots.may_pass(binding, grant)
+
+
+def test_an_attempt_that_is_taken_up_with_open_delegations_waits() -> None:
+    window = Window(1)
+    binding = Binding(common_pb2.TaskRef(task_id="t", attempt=1), "role")
+    binding.outstanding = {"a"}
+    window.slots.take(binding)
+    assert (window.slots.in_flight, window.slots.waiting) == (0, 1)

@@ -1,0 +1,160 @@
+"""A journal that holds what nobody can read: DataLoss for whoever asks for that run, and no harm to the others."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+
+from archon.api.common.v1 import common_pb2, failure_pb2
+from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
+from archon.api.orchestrator.v1 import run_pb2
+from archon.errors import DataLoss
+from archon_mesh.core.run.types import Want
+from archon_services.orchestrator.api.servicer import OrchestratorServicer
+from archon_services.orchestrator.journal import Append, MemoryJournal, NewRun, RecordRow
+from archon_services.orchestrator.ports import SystemClock
+from archon_services.orchestrator.roles.registry_watch import RegistryFollower
+from archon_services.orchestrator.runs.load import fold_run
+from archon_services.orchestrator.runs.manager import MAX_STALLED, Runs
+from tests.fixtures.orchestrating import commands_of, started
+
+Spoil = Callable[[list[bytes]], None]
+
+
+class Nobody:
+    """A transport that reaches no instance."""
+
+    def stateful(self, role: str) -> bool:
+        return False
+
+    def reserve(self, want: Want) -> str | None:
+        return None
+
+    def when_free(self, want: Want, wake: Callable[[], None]) -> Callable[[], None]:
+        return lambda: None
+
+    def let_go(self, run_id: str, *, over: bool = False) -> None:
+        pass
+
+    def __getattr__(self, name: str) -> object:
+        raise AssertionError(f"nobody is reached: {name}")
+
+
+def event(seq: int) -> run_pb2.RunEvent:
+    return run_pb2.RunEvent(run_id="r", seq=seq)
+
+
+def begun() -> list[bytes]:
+    """A run of one role, submitted and not dispatched."""
+    submitted, created = event(1), event(2)
+    submitted.time.GetCurrentTime()
+    submitted.submitted.strategy = run_pb2.STRATEGY_PIPELINE
+    submitted.submitted.roles.append("a")
+    submitted.submitted.timeout.FromSeconds(600)
+    created.task.task_id = "r.1"
+    created.task_state.role, created.task_state.state = "a", common_pb2.TASK_STATE_SUBMITTED
+    return [submitted.SerializeToString(), created.SerializeToString()]
+
+
+def _stranger(events: list[bytes]) -> None:
+    """An event of a task that was never made."""
+    lost = event(2)
+    lost.task.task_id = "r.9"
+    lost.lost.SetInParent()
+    events[1] = lost.SerializeToString()
+
+
+SPOILED: dict[str, Spoil] = {
+    "no message": lambda events: events.__setitem__(1, b"\xff"),
+    "cut short": lambda events: events.__setitem__(1, events[1][:-1]),
+    "nothing": lambda events: events.__setitem__(0, b""),
+    "the first is gone": lambda events: events.__delitem__(0),
+    "one in between is gone": lambda events: events.append(event(4).SerializeToString()),
+    "of a task that there is not": _stranger,
+}
+
+
+async def stored(journal: MemoryJournal, run_id: str, events: list[bytes]) -> None:
+    first = Append(run_id, 1, 0, "b", 1_000.0, tuple(events), b"", int(common_pb2.TASK_STATE_WORKING), False)
+    await journal.create(NewRun(run_id, "default", "", b"", "", "o"), first)
+
+
+@pytest.fixture(params=SPOILED.values(), ids=list(SPOILED))
+async def journal(request: pytest.FixtureRequest) -> MemoryJournal:
+    """Three runs, the second one can't be read."""
+    journal = MemoryJournal()
+    for run_id in ("r1", "r2", "r3"):
+        events = begun()
+        if run_id == "r2":
+            request.param(events)
+        await stored(journal, run_id, events)
+    return journal
+
+
+@pytest.fixture
+async def runs(journal: MemoryJournal) -> AsyncIterator[Runs]:
+    runs = Runs(owner="o2", clock=SystemClock(), journal=journal, new_id=lambda: "new")
+    yield runs
+    await runs.stop()
+
+
+async def test_a_run_that_cannot_be_read_is_data_loss_and_no_other_error(journal: MemoryJournal) -> None:
+    with pytest.raises(DataLoss) as lost:
+        await fold_run(journal, "r2")
+    assert lost.value.metadata == {"run_id": "r2"}
+    assert (await fold_run(journal, "r3")).tasks["r.1"].role == "a"
+
+
+async def test_a_run_that_cannot_be_read_keeps_no_other_from_being_taken_up_and_says_what_is_wrong(
+    journal: MemoryJournal, runs: Runs
+) -> None:
+    assert await started(runs, journal, Nobody()) == 3
+    await asyncio.sleep(0)
+    assert runs.held("r1") is not None
+    assert runs.held("r2") is None
+    assert runs.held("r3") is not None
+    with pytest.raises(DataLoss):
+        await runs.state("r2")
+
+
+async def test_durability_14_a_run_that_cannot_be_read_is_quarantined_in_the_end_and_says_so(
+    journal: MemoryJournal, runs: Runs
+) -> None:
+    follower = RegistryFollower("127.0.0.1:1", lambda instances: None)
+    commands = commands_of(runs, journal, follower)
+    await started(runs, journal, Nobody())
+    with pytest.raises(DataLoss):
+        await commands.run("r2")
+    for _ in range(MAX_STALLED):
+        row = await journal.claim("r2", runs.owner)
+        assert row is not None
+        await runs.take_up(row, (), SystemClock())
+    run = await commands.run("r2")
+    assert run.state == common_pb2.TASK_STATE_FAILED
+    assert run.failure.reason == failure_pb2.ERROR_REASON_QUARANTINED
+    assert len(await journal.events("r2", 0)) == run.last_seq, "what was there is kept"
+    await follower.close()
+
+
+async def test_bytes_of_the_journal_that_are_no_message_are_not_the_callers_mistake() -> None:
+    """An event that is watched, a record that is listed, a summary that is asked for."""
+    journal = MemoryJournal()
+    await stored(journal, "r1", [begun()[0], b"\xff"])
+    await journal.append(
+        Append("r1", 1, 2, "c", 1_001.0, (event(3).SerializeToString(),), b"", 3, True, (RecordRow("a", b"\xff"),))
+    )
+    follower = RegistryFollower("127.0.0.1:1", lambda instances: None)
+    runs = Runs(owner="o", clock=SystemClock(), journal=journal, new_id=lambda: "new")
+    commands = commands_of(runs, journal, follower)
+    try:
+        with pytest.raises(DataLoss):
+            [batch async for batch in commands.watch(pb.WatchRunRequest(run_id="r1"))]
+        with pytest.raises(DataLoss):
+            await OrchestratorServicer(commands, journal).ListRunRecords(pb.ListRunRecordsRequest(run_id="r1"), None)
+        await journal.compact("r1", b"\xff")
+        with pytest.raises(DataLoss):
+            await commands.run("r1")
+    finally:
+        await follower.close()

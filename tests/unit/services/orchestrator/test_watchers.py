@@ -1,0 +1,191 @@
+"""Who follows a run sees every durable event once and in order, however slow, and is bounded."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing
+
+import pytest
+
+from archon.api.common.v1 import common_pb2
+from archon.api.orchestrator.v1 import run_pb2
+from archon.errors import Unavailable
+from archon_services.orchestrator.journal import Append, MemoryJournal, NewRun
+from archon_services.orchestrator.watch.hub import BATCH_BYTES, MAX_QUEUED, MAX_QUEUED_BYTES, Watchers
+
+
+class Journaled:
+    """A run whose events are appended and published as a driver does it."""
+
+    def __init__(self) -> None:
+        self.journal = MemoryJournal()
+        self.watchers = Watchers(self.journal)
+        self.seq = 0
+
+    async def happen(self, count: int, *, last: bool = False, published: bool = True) -> None:
+        events = [run_pb2.RunEvent(run_id="r", seq=self.seq + n, recorded={"count": n}) for n in range(1, count + 1)]  # type: ignore[arg-type]
+        if last:
+            events[-1].run_state.state = common_pb2.TASK_STATE_COMPLETED
+        data = tuple(event.SerializeToString() for event in events)
+        append = Append("r", 1, self.seq, f"b{self.seq}", 1.0, data, b"", 2, last)
+        if self.seq == 0:
+            await self.journal.create(NewRun("r", "default", "", b"", "", "o"), append)
+        else:
+            await self.journal.append(append)
+        self.seq += count
+        if published:
+            self.watchers.publish("r", events)
+
+    def delta(self, text: str, known: int | None = None) -> None:
+        event = run_pb2.RunEvent(run_id="r", text_delta={"text": text})  # type: ignore[arg-type]
+        self.watchers.publish("r", [event], self.seq if known is None else known)
+
+    async def seqs(self, after: int = 0, *, durable_only: bool = False) -> list[int]:
+        async with aclosing(self.watchers.follow("r", after, durable_only=durable_only)) as batches:
+            return [event.seq async for batch in batches for event in batch]
+
+    async def kinds(self) -> list[str | None]:
+        async with aclosing(self.watchers.follow("r", 0)) as batches:
+            return [event.WhichOneof("event") async for batch in batches for event in batch]
+
+
+async def test_what_is_stored_and_what_comes_join_without_gap_or_double() -> None:
+    run = Journaled()
+    await run.happen(5)
+    watching = asyncio.create_task(run.seqs())
+    for _ in range(5):
+        await asyncio.sleep(0)
+        await run.happen(3)
+    await run.happen(1, last=True)
+    assert await watching == list(range(1, 22))
+    assert await run.seqs(20) == [21]
+
+
+async def test_an_event_that_was_stored_but_never_announced_is_read_from_the_journal() -> None:
+    run = Journaled()
+    await run.happen(2)
+    watching = asyncio.create_task(run.seqs())
+    await asyncio.sleep(0.01)
+    await run.happen(2, published=False)
+    await run.happen(1, last=True)
+    assert await watching == [1, 2, 3, 4, 5]
+
+
+async def test_whoever_has_seen_more_than_an_owner_knows_is_not_told_what_passes_by_it() -> None:
+    run = Journaled()
+    await run.happen(5)
+    async with aclosing(run.watchers.follow("r", 5)) as batches:
+        reading = asyncio.ensure_future(anext(batches))
+        await asyncio.sleep(0.01)
+        run.delta("by one who was deposed after the third event", known=3)
+        run.delta("by the owner", known=5)
+        assert [event.text_delta.text for event in await reading] == ["by the owner"]
+
+
+async def test_what_passes_while_a_watcher_reads_what_is_stored_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    run, answers = Journaled(), asyncio.Event()
+    await run.happen(3)
+    stored = run.journal.events
+
+    async def slowly(run_id: str, after_seq: int, limit: int = 500) -> list[bytes]:
+        await answers.wait()
+        return await stored(run_id, after_seq, limit)
+
+    monkeypatch.setattr(run.journal, "events", slowly)
+    async with aclosing(run.watchers.follow("r", 0)) as batches:
+        first = asyncio.ensure_future(anext(batches))
+        await asyncio.sleep(0.01)
+        run.delta("said before the fourth event", known=3)
+        await run.happen(1)
+        answers.set()
+        assert [event.seq for event in await first] == [1, 2, 3, 4]
+        (delta,) = await asyncio.wait_for(anext(batches), 1.0)
+        assert delta.text_delta.text == "said before the fourth event"
+
+
+async def test_a_watcher_that_falls_behind_loses_deltas_and_no_durable_event() -> None:
+    run = Journaled()
+    await run.happen(1)
+    async with aclosing(run.watchers.follow("r", 0)) as batches:
+        seen = [event.seq for event in await anext(batches)]
+        for _ in range(MAX_QUEUED + 500):
+            run.delta("x")
+        await run.happen(MAX_QUEUED + 500)
+        await run.happen(1, last=True)
+        (watcher,) = run.watchers._watchers["r"]
+        assert len(watcher.queue) <= MAX_QUEUED
+        async for batch in batches:
+            seen += [event.seq for event in batch if event.seq]
+    assert seen == list(range(1, run.seq + 1))
+
+
+async def test_what_waits_for_a_watcher_is_bounded_in_bytes_too_and_so_is_a_batch() -> None:
+    run = Journaled()
+    await run.happen(1)
+    text, took = "x" * 64_000, 0
+    async with aclosing(run.watchers.follow("r", 0)) as batches:
+        await anext(batches)
+        run.delta("it has caught up")
+        await anext(batches)
+        for _ in range(MAX_QUEUED_BYTES // 64_000 + 100):
+            run.delta(text)
+        (watcher,) = run.watchers._watchers["r"]
+        assert MAX_QUEUED_BYTES - 100_000 < watcher.bytes <= MAX_QUEUED_BYTES
+        await run.happen(1, last=True)
+        seen: list[int] = []
+        async for batch in batches:
+            size = sum(event.ByteSize() for event in batch)
+            assert size < BATCH_BYTES + 70_000
+            took += size
+            seen += [event.seq for event in batch if event.seq]
+        assert watcher.bytes == 0
+    assert seen == [2]
+    assert took <= MAX_QUEUED_BYTES + 1_000
+
+
+async def test_deltas_are_left_out_where_only_durable_events_are_wanted() -> None:
+    run = Journaled()
+    await run.happen(1)
+    watching = asyncio.create_task(run.seqs(durable_only=True))
+    await asyncio.sleep(0.01)
+    run.delta("x")
+    await run.happen(1, last=True)
+    assert await watching == [1, 2]
+
+
+async def test_nobody_is_left_behind_when_a_watcher_leaves_or_the_orchestrator_stops() -> None:
+    run = Journaled()
+    await run.happen(1)
+    watching = asyncio.create_task(run.seqs())
+    await asyncio.sleep(0.01)
+    assert run.watchers.watched("r")
+    run.watchers.close()
+    with pytest.raises(Unavailable):
+        await watching
+    assert not run.watchers.watched("r")
+
+
+async def test_nothing_passing_of_an_attempt_is_shown_after_its_end() -> None:
+    run = Journaled()
+    await run.happen(1)
+    task = common_pb2.TaskRef(task_id="r.1", attempt=1)
+    watching = asyncio.create_task(run.kinds())
+    await asyncio.sleep(0)
+    delta = run_pb2.RunEvent(run_id="r", task=task, text_delta={"text": "late"})  # type: ignore[arg-type]
+    run.watchers.publish("r", [delta], 1)
+    run.watchers.publish("r", [run_pb2.RunEvent(run_id="r", seq=2, task=task, result={}), delta])  # type: ignore[arg-type]
+    run.watchers.publish("r", [run_pb2.RunEvent(run_id="r", seq=3, run_state={})])  # type: ignore[arg-type]
+    assert await watching == ["recorded", "text_delta", "result", "run_state"]
+
+
+async def test_what_is_thrown_away_of_an_earlier_attempt_opens_no_later_one_again() -> None:
+    run = Journaled()
+    await run.happen(1)
+    watching = asyncio.create_task(run.kinds())
+    await asyncio.sleep(0)
+    first, second = (common_pb2.TaskRef(task_id="r.1", attempt=number) for number in (1, 2))
+    delta = run_pb2.RunEvent(run_id="r", task=second, text_delta={"text": "late"})  # type: ignore[arg-type]
+    run.watchers.publish("r", [run_pb2.RunEvent(run_id="r", seq=2, task=second, input_requested={})])  # type: ignore[arg-type]
+    run.watchers.publish("r", [run_pb2.RunEvent(run_id="r", seq=3, task=first, discarded={}), delta])  # type: ignore[arg-type]
+    run.watchers.publish("r", [run_pb2.RunEvent(run_id="r", seq=4, run_state={})])  # type: ignore[arg-type]
+    assert await watching == ["recorded", "input_requested", "discarded", "run_state"]

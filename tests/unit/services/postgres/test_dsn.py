@@ -1,0 +1,85 @@
+"""Addresses of databases as users write them, and stores by their names."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from archon.errors import InvalidArgument
+from archon_services.orchestrator.journal import MemoryJournal
+from archon_services.orchestrator.journal.choose import open_journal
+from archon_services.orchestrator.journal.sqlite.journal import SqliteJournal
+from archon_services.postgres.dsn import parse_dsn
+
+
+@pytest.mark.parametrize(
+    ("written", "address", "shown"),
+    [
+        ("postgresql://u:p@h:5433/db", "postgresql://u:p@h:5433/db", "h:5433/db"),
+        ("postgres://u@h/db", "postgresql://u@h/db", "h/db"),
+        ("postgresql+asyncpg://u:p%40q@h/db", "postgresql://u:p%40q@h/db", "h/db"),
+        ("postgresql+asyncpg://h/db?ssl=require", "postgresql://h/db?sslmode=require", "h/db"),
+        ("postgresql+asyncpg://h/db?ssl=true", "postgresql://h/db?sslmode=require", "h/db"),
+        ("postgresql:///db?host=/run/postgresql", "postgresql:///db?host=%2Frun%2Fpostgresql", "/run/postgresql/db"),
+        ("postgresql://u@[::1]:5432/db", "postgresql://u@[::1]:5432/db", "[::1]:5432/db"),
+        ("postgresql://a:1,b:2/db", "postgresql://a:1,b:2/db?target_session_attrs=read-write", "a:1,b:2/db"),
+        ("postgresql://h/db?connect_timeout=3", "postgresql://h/db", "h/db"),
+        ("postgresql://", "postgresql://", "localhost/"),
+    ],
+)
+def test_both_forms_are_taken_and_what_is_shown_has_no_password(written: str, address: str, shown: str) -> None:
+    dsn = parse_dsn(written)
+    assert dsn.address == address
+    assert dsn.shown == shown
+    assert ":p" not in repr(dsn)
+
+
+def test_the_time_to_connect_is_the_users() -> None:
+    assert parse_dsn("postgresql://h/db?connect_timeout=3").connect_timeout == 3.0
+    assert parse_dsn("postgresql://h/db?connect_timeout=0").connect_timeout is None
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "postgresql:/h/db",
+        "postgresql:secret@h",
+        "postgresql://u:sec#ret@h:5432/db",
+        "postgresql://u:sec/ret@h:5432/db",
+        "postgresql://u:sec@ret@h:secret/db",
+        "postgresql://h:99999/db",
+        "postgresql://u:secret@h/db?sslmod=require",
+        "postgresql://u:secret@h/db?nonsense",
+        "postgresql://u:secret@h/db?connect_timeout=soon",
+        "postgresql://u:secret@[::1/db",
+        "mysql://u:secret@h/db",
+    ],
+)
+def test_an_address_that_is_wrong_is_one_sentence_without_the_password(written: str) -> None:
+    with pytest.raises(InvalidArgument) as refused:
+        open_journal(written)
+    said = str(refused.value)
+    assert "\n" not in said
+    assert "sec" not in said.replace("secs", "").replace("seconds", "")
+
+
+def test_a_store_is_chosen_by_its_name(tmp_path: Path) -> None:
+    assert isinstance(open_journal("memory"), MemoryJournal)
+    file = open_journal(str(tmp_path / "journal.db"), "normal")
+    assert isinstance(file, SqliteJournal)
+    assert file.durability == "normal"
+    database = open_journal("postgresql://h/db", "normal")
+    assert type(database).__name__ == "PostgresJournal"
+    assert database.durability == "full"
+
+
+def test_who_does_not_choose_postgresql_does_not_import_it() -> None:
+    code = (
+        "import sys; from archon_services.orchestrator.app import orchestrator_app;"
+        "print([name for name in ('asyncpg', 'sqlalchemy', 'alembic') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.stdout.strip() == "[]", done.stderr
