@@ -15,7 +15,7 @@ from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.state import RunState
-from archon_mesh.core.run.types import Edge, Submission, TaskState, Want
+from archon_mesh.core.run.types import Edge, Requirement, Submission, TaskState
 from archon_services.orchestrator.journal import MemoryJournal
 from archon_services.orchestrator.ports import Delivery, Standing, SystemClock
 from archon_services.orchestrator.runs import driver
@@ -38,13 +38,13 @@ class Instant:
     def stateful(self, role: str) -> bool:
         return False
 
-    def reserve(self, want: Want) -> str | None:
+    def reserve(self, want: Requirement) -> str | None:
         return "instance"
 
     def release(self, instance_id: str) -> None:
         pass
 
-    def when_free(self, want: Want, wake: Callable[[], None]) -> Callable[[], None]:
+    def when_free(self, want: Requirement, wake: Callable[[], None]) -> Callable[[], None]:
         return lambda: None
 
     def assign(self, instance_id: str, ref: common_pb2.TaskRef, role: str, task: agent_pb2.AssignTask) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.api.orchestrator.v1 import run_pb2
 from archon.errors import ArchonError
-from archon_mesh.core.run.types import Budget, Edge, Outside, Submission, Target
+from archon_mesh.core.run.types import Budget, Edge, SessionContextRef, Submission, Target
 from tests.simulation.check import Check, must
 from tests.simulation.replica import Batch, Replica
 from tests.simulation.world import World
@@ -168,5 +168,5 @@ def _in_a_session(wanted: Submission, goal: run_pb2.Submitted, number: int) -> S
     known = goal.session_context.add(readers=[wanted.roles[-1]])
     known.item.ref.scope, known.item.ref.role, known.item.ref.version = f"s{number}", "elder", number + 1
     known.item.parts.add(text=f"what the elder said, {number}")
-    outside = (Outside("elder", number + 1, (wanted.roles[-1],)),)
+    outside = (SessionContextRef("elder", number + 1, (wanted.roles[-1],)),)
     return replace(wanted, session_id=f"s{number}", outside=outside)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from archon.api.agent.v1 import session_pb2
-from archon_mesh.core.run.types import Given
+from archon_mesh.core.run.types import ContextRef
 from archon_services.orchestrator.ownership.lease import LEASE
 from tests.simulation.check import Book, Check
 
@@ -93,7 +93,7 @@ class Leaving:
             self._check.must("V5", durable, f"{arm} {sequence} of {ref.task_id} was acked before it was durable")
 
 
-def _recorded(book: Book, given: Given) -> str:
+def _recorded(book: Book, given: ContextRef) -> str:
     """What the journal says that was handed over: an answer of the run, or what its session knew."""
     if given.seq:
         return book.protos[given.seq - 1].result.output[0].text

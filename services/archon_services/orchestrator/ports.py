@@ -10,7 +10,7 @@ from typing import Protocol
 from archon.api.agent.v1 import agent_pb2, session_pb2
 from archon.api.common.v1 import common_pb2
 from archon_mesh.core.run.inputs import Input
-from archon_mesh.core.run.types import Want, quantize
+from archon_mesh.core.run.types import Requirement, quantize
 
 
 class Clock(Protocol):
@@ -86,7 +86,7 @@ class Transport(Protocol):
         """Whether instances of the role are to be told what it remembers of a session."""
         ...
 
-    def reserve(self, want: Want) -> str | None:
+    def reserve(self, want: Requirement) -> str | None:
         """Keeps a slot free on the least loaded instance that fits and has room; its instance_id, or None."""
         ...
 
@@ -94,7 +94,7 @@ class Transport(Protocol):
         """Gives a reserved slot back."""
         ...
 
-    def when_free(self, want: Want, wake: Callable[[], None]) -> Callable[[], None]:
+    def when_free(self, want: Requirement, wake: Callable[[], None]) -> Callable[[], None]:
         """Calls `wake` once when an instance that fits may have room. Returns what calls it off."""
         ...
 

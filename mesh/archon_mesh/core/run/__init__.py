@@ -3,13 +3,13 @@
 from archon_mesh.core.run.decide.engine import decide
 from archon_mesh.core.run.effects import (
     Adopt,
-    Alarm,
     Answer,
     Assign,
     CancelAttempt,
     Effect,
     Grant,
     Place,
+    Timer,
     open_effects,
     places,
 )
@@ -20,7 +20,6 @@ from archon_mesh.core.run.task import Delegation, Task
 
 __all__ = [
     "Adopt",
-    "Alarm",
     "Answer",
     "Assign",
     "CancelAttempt",
@@ -32,6 +31,7 @@ __all__ = [
     "Place",
     "RunState",
     "Task",
+    "Timer",
     "decide",
     "fold",
     "open_effects",

@@ -11,12 +11,25 @@ from dataclasses import fields
 from typing import Any
 
 from archon_mesh.core.run import inputs as inp
-from archon_mesh.core.run.types import Amount, Budget, Edge, Failure, Outside, Submission, Target, TaskState, Want
+from archon_mesh.core.run.types import (
+    Amount,
+    Budget,
+    Edge,
+    Failure,
+    Requirement,
+    SessionContextRef,
+    Submission,
+    Target,
+    TaskState,
+)
 
 VERSION = 2
 
+_TAGS: dict[type, str] = {SessionContextRef: "Outside", Requirement: "Want"}
+"""Names in stored bytes that differ from the class: a stored name never changes."""
+
 _TYPES: dict[str, type] = {
-    cls.__name__: cls
+    _TAGS.get(cls, cls.__name__): cls
     for cls in (
         inp.Submit,
         inp.Claim,
@@ -40,8 +53,8 @@ _TYPES: dict[str, type] = {
         Submission,
         Failure,
         Edge,
-        Outside,
-        Want,
+        SessionContextRef,
+        Requirement,
         Target,
         Amount,
         Budget,
@@ -83,7 +96,7 @@ def _pack(value: Any) -> Any:
         held = packed[index]
         if held is not None and held != ():
             packed[index] = _pack(held)
-    return {cls.__name__: packed}
+    return {_TAGS.get(cls, cls.__name__): packed}
 
 
 def _unpack(value: Any) -> Any:

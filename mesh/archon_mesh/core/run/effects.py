@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from archon_mesh.core.run.state import RunState
 from archon_mesh.core.run.task import Task
-from archon_mesh.core.run.types import Submission, Want
+from archon_mesh.core.run.types import Requirement, Submission
 
 CANCEL_GRACE = 5.0
 """Seconds that attempts get to end after a run was cancelled; then the run ends without them."""
@@ -21,7 +21,7 @@ class Place:
     """A task is ready: find an instance for it, not before `not_before` (wall seconds)."""
 
     task_id: str
-    want: Want
+    want: Requirement
     attempt: int
     not_before: float
 
@@ -79,13 +79,13 @@ class Grant:
 
 
 @dataclass(frozen=True, slots=True)
-class Alarm:
+class Timer:
     """Wake the run at this time (wall seconds)."""
 
     at: float
 
 
-Effect = Place | Assign | Adopt | CancelAttempt | Answer | Grant | Alarm
+Effect = Place | Assign | Adopt | CancelAttempt | Answer | Grant | Timer
 
 
 def places(run: RunState) -> list[Place]:
@@ -113,18 +113,18 @@ def open_effects(run: RunState) -> set[Effect]:
         if task.live:
             _of_attempt(run, task, effects)
         if task.deadline and not task.answered and run.ending is None and not run.standing_since:
-            effects.add(Alarm(task.deadline))
+            effects.add(Timer(task.deadline))
     if run.ending is not None:
-        effects.add(Alarm(run.ending_since + CANCEL_GRACE))
+        effects.add(Timer(run.ending_since + CANCEL_GRACE))
     elif not run.standing_since:
-        effects.add(Alarm(run.deadline))
+        effects.add(Timer(run.deadline))
     return effects
 
 
-def want_of(submission: Submission, task: Task) -> Want:
+def want_of(submission: Submission, task: Task) -> Requirement:
     """Who may take the task: what the run wants of the role, and what was delegated to a capability who has that."""
     want = submission.want(task.role)
-    return Want(task.role, task.capability, want.version) if task.capability else want
+    return Requirement(task.role, task.capability, want.version) if task.capability else want
 
 
 def _of_attempt(run: RunState, task: Task, effects: set[Effect]) -> None:

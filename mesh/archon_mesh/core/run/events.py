@@ -9,8 +9,8 @@ from archon_mesh.core.run.types import (
     NOTHING,
     Amount,
     Budget,
+    ContextRef,
     Failure,
-    Given,
     Payload,
     Submission,
     TaskState,
@@ -53,7 +53,7 @@ class Dispatched:
     epoch: int
     role: str
     instance_id: str
-    given: tuple[Given, ...]
+    given: tuple[ContextRef, ...]
     reserved: Amount | None = None
     conversation: int | None = None
 

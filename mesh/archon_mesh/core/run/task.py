@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from archon_mesh.core.run.types import NO_LIMIT, NOTHING, Amount, Budget, Failure, Given, Payload, TaskState
+from archon_mesh.core.run.types import NO_LIMIT, NOTHING, Amount, Budget, ContextRef, Failure, Payload, TaskState
 
 
 @dataclass(slots=True)
@@ -48,7 +48,7 @@ class Task:
     """The version of its role's conversation that the attempt was given; None: it was given none."""
     outdated: int = 0
     """So many attempts came to nothing because another turn of the conversation was stored first."""
-    given: tuple[Given, ...] = ()
+    given: tuple[ContextRef, ...] = ()
     losses: int = 0
     rejects: int = 0
     failures: tuple[Payload, ...] = field(default=(), compare=False)

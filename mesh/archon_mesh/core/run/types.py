@@ -60,7 +60,7 @@ class Edge:
 
 
 @dataclass(frozen=True, slots=True)
-class Want:
+class Requirement:
     """Who may take a task: instances of the role that have the capability (empty: any) and the version (empty: any; one
     that ends in `.*` is a prefix)."""
 
@@ -70,7 +70,7 @@ class Want:
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class ContextRef:
     """One upstream answer that a dispatch hands over: the event of this run that holds it; or, where `seq` is 0, the
     version in `scope` that the run was taken on with."""
 
@@ -81,7 +81,7 @@ class Given:
 
 
 @dataclass(frozen=True, slots=True)
-class Outside:
+class SessionContextRef:
     """An answer from before the run, in its session's scope; `readers` are the roles that are handed it."""
 
     role: str
@@ -138,19 +138,19 @@ class Submission:
     edges: tuple[Edge, ...]
     timeout: float
     goal: Payload = field(compare=False)
-    wants: tuple[Want, ...] = ()
+    wants: tuple[Requirement, ...] = ()
     """Where more is wanted of a role's instances than the role."""
     all_ancestors: tuple[str, ...] = ()
     """The roles that are handed the answers of all their ancestors."""
     targets: tuple[Target, ...] = ()
     """The roles that can be delegated to, in topological order; empty where nobody who takes part coordinates."""
     budget: Budget = NO_LIMIT
-    outside: tuple[Outside, ...] = ()
+    outside: tuple[SessionContextRef, ...] = ()
     """What the session knew as the run was taken on, each role's upstream in dependency order."""
 
-    def want(self, role: str) -> Want:
+    def want(self, role: str) -> Requirement:
         """Who may take the role's task."""
-        return next((want for want in self.wants if want.role == role), Want(role))
+        return next((want for want in self.wants if want.role == role), Requirement(role))
 
     @property
     def scope(self) -> str:

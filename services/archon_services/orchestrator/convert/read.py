@@ -15,14 +15,14 @@ from archon_mesh.core.run import events as ev
 from archon_mesh.core.run.types import (
     Amount,
     Budget,
+    ContextRef,
     Edge,
     Failure,
-    Given,
-    Outside,
+    Requirement,
+    SessionContextRef,
     Submission,
     Target,
     TaskState,
-    Want,
 )
 from archon_services.orchestrator.convert.failures import failure_from_proto
 
@@ -85,9 +85,9 @@ def _reserved(event: run_pb2.Dispatched | run_pb2.BudgetReserved) -> Amount | No
     return Amount(event.budget.max_tokens, event.budget.max_cost_micro_usd)
 
 
-def outside_from_proto(known: Iterable[run_pb2.SessionContext]) -> tuple[Outside, ...]:
+def outside_from_proto(known: Iterable[run_pb2.SessionContext]) -> tuple[SessionContextRef, ...]:
     """What the engine needs of it; the content stays with the submission's goal."""
-    return tuple(Outside(one.item.ref.role, one.item.ref.version, tuple(one.readers)) for one in known)
+    return tuple(SessionContextRef(one.item.ref.role, one.item.ref.version, tuple(one.readers)) for one in known)
 
 
 def _submitted(event: run_pb2.RunEvent) -> ev.Event:
@@ -102,7 +102,7 @@ def _submitted(event: run_pb2.RunEvent) -> ev.Event:
         edges=tuple(Edge(edge.upstream, edge.downstream, int(edge.policy)) for edge in said.edges),
         timeout=seconds_of(said.timeout),
         goal=said,
-        wants=tuple(Want(want.role, want.capability, want.version) for want in said.wants),
+        wants=tuple(Requirement(want.role, want.capability, want.version) for want in said.wants),
         all_ancestors=tuple(said.all_ancestors),
         targets=tuple(Target(target.role, target.description, target.coordinator) for target in said.targets),
         budget=budget_from_proto(said.budget),
@@ -123,7 +123,7 @@ def _task_state(event: run_pb2.RunEvent) -> ev.Event:
 
 
 def _dispatched(event: run_pb2.RunEvent) -> ev.Event:
-    given = tuple(Given(ref.role, ref.seq, ref.version, ref.scope) for ref in event.dispatched.given)
+    given = tuple(ContextRef(ref.role, ref.seq, ref.version, ref.scope) for ref in event.dispatched.given)
     return ev.Dispatched(
         event.task.task_id,
         event.task.attempt,

@@ -14,7 +14,7 @@ from archon_mesh.core.run import RunState, Task
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.decide.budget import limits
-from archon_mesh.core.run.types import Given, Submission
+from archon_mesh.core.run.types import ContextRef, Submission
 from archon_services.orchestrator.convert.write import amount_to_proto, stamp, state_to_proto, timestamp
 from archon_services.orchestrator.dispatch.replies import remaining, result_of
 from archon_services.orchestrator.journal import Publication, RecordRow
@@ -82,7 +82,7 @@ def _context(run: RunState, submission: Submission, task: Task) -> Iterator[comm
         )
 
 
-def _from_session(submission: Submission, given: Given) -> common_pb2.ContextItem:
+def _from_session(submission: Submission, given: ContextRef) -> common_pb2.ContextItem:
     """What the session knew, exactly as it was when the run was taken on."""
     known = submission.goal.session_context if isinstance(submission.goal, run_pb2.Submitted) else ()
     return next(one.item for one in known if (one.item.ref.role, one.item.ref.version) == (given.role, given.version))

@@ -14,7 +14,7 @@ from archon.errors import (
     UnknownRole,
 )
 from archon.registry import Graph, PropagationPolicy, Registration, RegistryChange
-from archon_mesh.core.run.types import Edge, Target, Want
+from archon_mesh.core.run.types import Edge, Requirement, Target
 from archon_services.common.versions import version_key
 from archon_services.orchestrator.roles.membership import Living
 
@@ -29,7 +29,7 @@ class Chosen:
 
     roles: tuple[str, ...]
     edges: tuple[Edge, ...]
-    wants: tuple[Want, ...]
+    wants: tuple[Requirement, ...]
     all_ancestors: tuple[str, ...]
     targets: tuple[Target, ...] = ()
     readers: tuple[str, ...] = ()
@@ -135,7 +135,7 @@ class Topology:
                 field_violations=[FieldViolation("versions", f"{role!r} takes no part")],
             )
         named = sorted({*wants, *versions})
-        extra = tuple(Want(role, wants.get(role, ""), versions.get(role, "")) for role in named)
+        extra = tuple(Requirement(role, wants.get(role, ""), versions.get(role, "")) for role in named)
         deep = {instance.role for instance in self.instances.values() if instance.all_ancestors}
         order = self._order(taking_part)
         ordered = tuple(role for role in order if role in deep)

@@ -29,7 +29,7 @@ from archon_services.orchestrator.runs.load import fold_run
 from archon_services.orchestrator.runs.placement import Placing
 from archon_services.orchestrator.runs.receipts import answer_late, settle
 from archon_services.orchestrator.runs.session_history import Conversing, Turns
-from archon_services.orchestrator.runs.timer import RunAlarm
+from archon_services.orchestrator.runs.timer import RunTimer
 
 _log = logging.getLogger(__name__)
 
@@ -81,7 +81,7 @@ class RunDriver:
         self._done: set[Effect] = set()
         self._placing = Placing(transport, self.wake)
         self._conversing = Conversing(journal, turns or Turns(), transport.stateful, self.wake)
-        self._alarm = RunAlarm(clock, lambda: self.offer(Delivery(inp.Tick())))
+        self._alarm = RunTimer(clock, lambda: self.offer(Delivery(inp.Tick())))
         self.finished = asyncio.Event()
 
     def offer(self, delivery: Delivery) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from archon_mesh.core.run import Place
-from archon_mesh.core.run.types import Want
+from archon_mesh.core.run.types import Requirement
 from archon_services.orchestrator.ports import Transport
 
 
@@ -16,7 +16,7 @@ class Placing:
         self._transport = transport
         self._wake = wake
         self._waiting: dict[str, Callable[[], None]] = {}
-        self._woken: dict[str, Want] = {}
+        self._woken: dict[str, Requirement] = {}
         """Who was told that there is room, and hasn't looked since."""
 
     def find(self, place: Place) -> str | None:

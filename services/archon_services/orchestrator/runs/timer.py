@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from archon_mesh.core.run import Alarm, Effect, Place
+from archon_mesh.core.run import Effect, Place, Timer
 from archon_services.orchestrator.ports import Clock
 
 
-class RunAlarm:
+class RunTimer:
     """One timer, for the earliest of what is open. `at` in wall seconds; 0: nothing is due."""
 
     def __init__(self, clock: Clock, rings: Callable[[], None]) -> None:
@@ -22,7 +22,7 @@ class RunAlarm:
         """For what is open now. What wasn't due when the step was decided, at `looked_at` (wall seconds), may be due by
         now: a journal may be slow."""
         now = self._clock.now()
-        times = [e.at for e in effects if isinstance(e, Alarm)]
+        times = [e.at for e in effects if isinstance(e, Timer)]
         times += [e.not_before for e in effects if isinstance(e, Place) and e.not_before > looked_at]
         at = min(times, default=0.0)
         if at == self.at and self._timer is not None and not self._timer.cancelled():

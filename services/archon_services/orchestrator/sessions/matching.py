@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from archon.registry import Registration
-from archon_mesh.core.run.types import Want
+from archon_mesh.core.run.types import Requirement
 from archon_services.common.versions import version_fits
 
 
-def fits(instance: Registration, want: Want) -> bool:
+def fits(instance: Registration, want: Requirement) -> bool:
     """By role, capability and version."""
     return (
         instance.role == want.role

@@ -14,7 +14,7 @@ from archon.api.common.v1 import common_pb2
 from archon.errors import Unavailable
 from archon.registry import Registration
 from archon_mesh.core.run import inputs as inp
-from archon_mesh.core.run.types import Failure, Want
+from archon_mesh.core.run.types import Failure, Requirement
 from archon_services.orchestrator.ports import Delivery, Inbox, Standing
 from archon_services.orchestrator.sessions.attempt_channel import Key, key_of
 from archon_services.orchestrator.sessions.matching import fits
@@ -41,7 +41,7 @@ class SessionPool:
         self._inbox = inbox
         self._limits = limits or Limits()
         self._sessions: dict[str, Session] = {}
-        self._waiting: dict[Want, OrderedDict[int, Callable[[], None]]] = {}
+        self._waiting: dict[Requirement, OrderedDict[int, Callable[[], None]]] = {}
         self._tickets = count(1)
         self._closing: set[asyncio.Task[None]] = set()
         self._timers: set[asyncio.TimerHandle] = set()
@@ -133,7 +133,7 @@ class SessionPool:
         """See ports.Transport. Of those that have a session, registered or not."""
         return any(one.instance.stateful for one in self._sessions.values() if one.instance.role == role)
 
-    def reserve(self, want: Want) -> str | None:
+    def reserve(self, want: Requirement) -> str | None:
         """See ports.Transport."""
         fit = [session for session in self._sessions.values() if session.room > 0 and fits(session.instance, want)]
         if not fit:
@@ -149,13 +149,13 @@ class SessionPool:
             session.reserved -= 1
             session.changed()
 
-    def when_free(self, want: Want, wake: Callable[[], None]) -> Callable[[], None]:
+    def when_free(self, want: Requirement, wake: Callable[[], None]) -> Callable[[], None]:
         """See ports.Transport. First come, first woken."""
         ticket = next(self._tickets)
         self._waiting.setdefault(want, OrderedDict())[ticket] = wake
         return lambda: self._call_off(want, ticket)
 
-    def _call_off(self, want: Want, ticket: int) -> None:
+    def _call_off(self, want: Requirement, ticket: int) -> None:
         waiting = self._waiting.get(want)
         if waiting is not None and waiting.pop(ticket, None) is not None and not waiting:
             self._waiting.pop(want, None)

@@ -13,7 +13,7 @@ from archon.api.agent.v1 import agent_pb2
 from archon.api.common.v1 import common_pb2
 from archon.errors import Unavailable
 from archon_mesh.core.run import inputs as inp
-from archon_mesh.core.run.types import Want
+from archon_mesh.core.run.types import Requirement
 from archon_services.orchestrator.ports import Delivery
 from archon_services.orchestrator.sessions import Limits, SessionPool
 from archon_services.orchestrator.sessions.attempts import Attempts
@@ -61,7 +61,7 @@ async def test_dead_sessions_leave_nothing_behind_and_one_with_work_stays_until_
             return all(session.connected for session in sessions.values())
 
         await eventually(connected)
-        busy = pool.reserve(Want("worker"))
+        busy = pool.reserve(Requirement("worker"))
         assert busy is not None
         ref = common_pb2.TaskRef(task_id="r.1", run_id="r", attempt=1, epoch=1)
         task = agent_pb2.AssignTask(input=[common_pb2.Part(text="x")])
@@ -120,7 +120,7 @@ async def test_an_instance_that_dies_with_work_is_forgotten_once_its_registratio
             return session.connected
 
         await eventually(connected)
-        assert pool.reserve(Want("worker")) == agent.instance_id
+        assert pool.reserve(Requirement("worker")) == agent.instance_id
         ref = common_pb2.TaskRef(task_id="r.1", run_id="r", attempt=1, epoch=1)
         task = agent_pb2.AssignTask(input=[common_pb2.Part(text="x")])
         pool.assign(agent.instance_id, ref, "worker", task)

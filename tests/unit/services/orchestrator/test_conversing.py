@@ -10,13 +10,13 @@ import pytest
 from archon.errors import Unavailable
 from archon_mesh.core.run import Place, RunState, decide
 from archon_mesh.core.run import inputs as inp
-from archon_mesh.core.run.types import Failure, Submission, Want
+from archon_mesh.core.run.types import Failure, Requirement, Submission
 from archon_services.orchestrator.journal import Conversation, MemoryJournal
 from archon_services.orchestrator.runs import session_history as conversing
 from archon_services.orchestrator.runs.session_history import Conversing, Turns
 
 KEY = ("default", "s", "clerk")
-PLACE = Place("r.1", Want("clerk"), 1, 0.0)
+PLACE = Place("r.1", Requirement("clerk"), 1, 0.0)
 
 
 def run_of(session: str = "s") -> RunState:
@@ -63,7 +63,7 @@ async def test_a_task_waits_until_its_conversation_is_read_and_then_is_told_that
     await one.read()
     assert not one.waits(run_of(), PLACE)
     assert (one.version(PLACE), one.history("r.1")) == (0, ())
-    assert one.waits(run_of(), Place("r.1", Want("clerk"), 2, 0.0)), "a later attempt is told anew"
+    assert one.waits(run_of(), Place("r.1", Requirement("clerk"), 2, 0.0)), "a later attempt is told anew"
     one.call_off()
 
 
@@ -78,7 +78,7 @@ async def test_the_turn_is_left_when_the_task_needs_it_no_more() -> None:
     turns, run = Turns(), run_of()
     first, second = (Conversing(MemoryJournal(), turns, lambda role: True, lambda: None) for _ in range(2))
     first.waits(run, PLACE)
-    other = Place("x.1", Want("clerk"), 1, 0.0)
+    other = Place("x.1", Requirement("clerk"), 1, 0.0)
     theirs = run_of()
     theirs.tasks["x.1"] = theirs.tasks["r.1"]
     second.waits(theirs, other)
@@ -105,7 +105,9 @@ async def test_what_a_next_attempt_is_to_be_told_is_kept_while_the_one_before_it
         run.apply(event, 2.0)
     assert run.tasks["r.1"].live and run.tasks["r.1"].attempt == 1
     one = Conversing(Told(), Turns(), lambda role: True, lambda: None)
-    one.waits(run, Place("r.1", Want("clerk"), 2, 0.0))  # its append is refused: the journal knows the first alone
+    one.waits(
+        run, Place("r.1", Requirement("clerk"), 2, 0.0)
+    )  # its append is refused: the journal knows the first alone
     await one.read()
     one.keep(run)
     assert one.history("r.1") == (b"said",)

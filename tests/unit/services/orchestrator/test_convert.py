@@ -16,14 +16,14 @@ from archon_mesh.core.run.types import (
     NOTHING,
     Amount,
     Budget,
+    ContextRef,
     Edge,
     Failure,
-    Given,
-    Outside,
+    Requirement,
+    SessionContextRef,
     Submission,
     Target,
     TaskState,
-    Want,
     quantize,
 )
 from archon_services.orchestrator.convert import event_from_proto, event_to_proto
@@ -42,7 +42,7 @@ SUBMISSION = Submission(
     (Edge("a", "b", 2),),
     600.25,
     None,
-    (Want("b", "able", "1.*"),),
+    (Requirement("b", "able", "1.*"),),
     ("b",),
     (Target("c", "does", True), Target("d")),
     Budget(800, 80, 3),
@@ -53,8 +53,8 @@ EVENTS: list[ev.Event] = [
     ev.Claimed("o", 3),
     ev.TaskCreated("r.1", "a"),
     ev.TaskCreated("r.2", "a", "r.1"),
-    ev.Dispatched("r.1", 1, 3, "a", "i", (Given("b", 5),), None),
-    ev.Dispatched("r.1", 1, 3, "a", "i", (Given("x", 0, 7, "s"), Given("b", 5)), None),
+    ev.Dispatched("r.1", 1, 3, "a", "i", (ContextRef("b", 5),), None),
+    ev.Dispatched("r.1", 1, 3, "a", "i", (ContextRef("x", 0, 7, "s"), ContextRef("b", 5)), None),
     ev.Dispatched("r.1", 1, 3, "a", "i", (), Amount(100, 10)),
     ev.Dispatched("r.1", 1, 3, "a", "i", (), NOTHING),
     ASKED,
@@ -177,7 +177,7 @@ def test_durability_16_what_the_session_knew_is_kept_with_its_content_and_who_is
     ref = common_pb2.MemoryRef(scope="s", role="x", version=3, run_id="earlier", seq=9)
     item = common_pb2.ContextItem(ref=ref, parts=[common_pb2.Part(text="known")])
     goal = run_pb2.Submitted(session_context=[run_pb2.SessionContext(item=item, readers=["a", "b"])])
-    event = ev.Submitted(replace(SUBMISSION, goal=goal, outside=(Outside("x", 3, ("a", "b")),)), "o", 1)
+    event = ev.Submitted(replace(SUBMISSION, goal=goal, outside=(SessionContextRef("x", 3, ("a", "b")),)), "o", 1)
     stored = event_to_proto(event, run_id="r", seq=1, time=timestamp(1_000.5), epoch=1)
     assert stored.submitted.session_context == goal.session_context
     assert event_from_proto(stored) == event

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from archon.registry import Capability, Registration
-from archon_mesh.core.run.types import Want
+from archon_mesh.core.run.types import Requirement
 from archon_services.orchestrator.sessions.matching import fits
 
 
@@ -27,12 +27,12 @@ from archon_services.orchestrator.sessions.matching import fits
 )
 def test_versions_are_compared_by_their_numbers(version: str, wanted: str, fit: bool) -> None:
     instance = Registration(role="designer", version=version)
-    assert fits(instance, Want("designer", version=wanted)) is fit
+    assert fits(instance, Requirement("designer", version=wanted)) is fit
 
 
 def test_role_and_capability_must_both_fit() -> None:
     instance = Registration(role="designer", capabilities=[Capability("design.components")])
-    assert fits(instance, Want("designer"))
-    assert fits(instance, Want("designer", "design.components"))
-    assert not fits(instance, Want("designer", "design.databases"))
-    assert not fits(instance, Want("writer", "design.components"))
+    assert fits(instance, Requirement("designer"))
+    assert fits(instance, Requirement("designer", "design.components"))
+    assert not fits(instance, Requirement("designer", "design.databases"))
+    assert not fits(instance, Requirement("writer", "design.components"))

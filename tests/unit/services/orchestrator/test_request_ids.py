@@ -11,7 +11,7 @@ import pytest
 from archon.api.common.v1 import common_pb2, failure_pb2
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.errors import RequestIdReused, RunExpired, Unavailable, UnknownRun
-from archon_mesh.core.run.types import Want
+from archon_mesh.core.run.types import Requirement
 from archon_services.orchestrator.api.converse_stream import Conversation
 from archon_services.orchestrator.api.servicer import OrchestratorServicer
 from archon_services.orchestrator.journal import MemoryJournal
@@ -28,10 +28,10 @@ class Nobody:
     def stateful(self, role: str) -> bool:
         return False
 
-    def reserve(self, want: Want) -> str | None:
+    def reserve(self, want: Requirement) -> str | None:
         return None
 
-    def when_free(self, want: Want, wake: Any) -> Any:
+    def when_free(self, want: Requirement, wake: Any) -> Any:
         return lambda: None
 
 

@@ -11,7 +11,7 @@ from archon.api.common.v1 import common_pb2, failure_pb2
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.api.orchestrator.v1 import run_pb2
 from archon.errors import DataLoss
-from archon_mesh.core.run.types import Want
+from archon_mesh.core.run.types import Requirement
 from archon_services.orchestrator.api.servicer import OrchestratorServicer
 from archon_services.orchestrator.journal import Append, MemoryJournal, NewRun, RecordRow
 from archon_services.orchestrator.ports import SystemClock
@@ -29,10 +29,10 @@ class Nobody:
     def stateful(self, role: str) -> bool:
         return False
 
-    def reserve(self, want: Want) -> str | None:
+    def reserve(self, want: Requirement) -> str | None:
         return None
 
-    def when_free(self, want: Want, wake: Callable[[], None]) -> Callable[[], None]:
+    def when_free(self, want: Requirement, wake: Callable[[], None]) -> Callable[[], None]:
         return lambda: None
 
     def let_go(self, run_id: str, *, over: bool = False) -> None:

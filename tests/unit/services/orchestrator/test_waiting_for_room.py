@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import cast
 
 from archon_mesh.core.run import Effect, Place
-from archon_mesh.core.run.types import Want
+from archon_mesh.core.run.types import Requirement
 from archon_services.orchestrator.ports import Transport
 from archon_services.orchestrator.runs.placement import Placing
-from archon_services.orchestrator.runs.timer import RunAlarm
+from archon_services.orchestrator.runs.timer import RunTimer
 
 
 class OneSlot:
@@ -23,7 +23,7 @@ class OneSlot:
     def stateful(self, role: str) -> bool:
         return False
 
-    def reserve(self, want: Want) -> str | None:
+    def reserve(self, want: Requirement) -> str | None:
         if not self.free:
             return None
         self.free -= 1
@@ -34,7 +34,7 @@ class OneSlot:
         if self.waiting:
             self.waiting.pop(0)()
 
-    def when_free(self, want: Want, wake: Callable[[], None]) -> Callable[[], None]:
+    def when_free(self, want: Requirement, wake: Callable[[], None]) -> Callable[[], None]:
         self.waiting.append(wake)
         return lambda: None
 
@@ -42,20 +42,20 @@ class OneSlot:
 def test_room_that_was_offered_to_a_task_which_needs_none_any_more_is_the_next_ones() -> None:
     transport, woken = OneSlot(), list[str]()
     paused, other = (Placing(cast(Transport, transport), lambda name=name: woken.append(name)) for name in "po")  # type: ignore[misc]
-    assert paused.find(Place("p", Want("a"), 1, 0.0)) is None
-    assert other.find(Place("o", Want("a"), 1, 0.0)) is None
+    assert paused.find(Place("p", Requirement("a"), 1, 0.0)) is None
+    assert other.find(Place("o", Requirement("a"), 1, 0.0)) is None
     transport.release("i")
     assert woken == ["p"]
     paused.pass_on()  # its run was paused: it looked for nothing
     assert woken == ["p", "o"]
-    assert other.find(Place("o", Want("a"), 1, 0.0)) == "i"
+    assert other.find(Place("o", Requirement("a"), 1, 0.0)) == "i"
 
 
 def test_room_that_was_offered_to_a_run_that_is_over_is_the_next_ones() -> None:
     transport, woken = OneSlot(), list[str]()
     over, other = (Placing(cast(Transport, transport), lambda name=name: woken.append(name)) for name in "xo")  # type: ignore[misc]
-    over.find(Place("x", Want("a"), 1, 0.0))
-    other.find(Place("o", Want("a"), 1, 0.0))
+    over.find(Place("x", Requirement("a"), 1, 0.0))
+    other.find(Place("o", Requirement("a"), 1, 0.0))
     transport.release("i")
     over.call_off()
     assert woken == ["x", "o"]
@@ -70,8 +70,8 @@ async def test_what_came_due_while_its_append_was_under_way_is_looked_at_at_once
             return 1.0
 
     rung = asyncio.Event()
-    alarm = RunAlarm(Clock(), rung.set)
-    effects: set[Effect] = {Place("t", Want("a"), 2, not_before=100.5)}
+    alarm = RunTimer(Clock(), rung.set)
+    effects: set[Effect] = {Place("t", Requirement("a"), 2, not_before=100.5)}
     alarm.set(effects, looked_at=100.4)
     await asyncio.wait_for(rung.wait(), 1.0)
     alarm.set(effects, looked_at=101.0)

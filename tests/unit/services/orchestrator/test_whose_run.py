@@ -10,7 +10,7 @@ import pytest
 
 from archon.errors import Unavailable
 from archon_mesh.core.run import inputs as inp
-from archon_mesh.core.run.types import Submission, Want
+from archon_mesh.core.run.types import Requirement, Submission
 from archon_services.orchestrator.journal import Append, MemoryJournal, NewRun, OwnerRow, RunRow
 from archon_services.orchestrator.ports import Delivery, SystemClock, Transport
 from archon_services.orchestrator.runs.manager import Runs
@@ -37,10 +37,10 @@ class Instances:
     def stateful(self, role: str) -> bool:
         return False
 
-    def reserve(self, want: Want) -> str | None:
+    def reserve(self, want: Requirement) -> str | None:
         return None
 
-    def when_free(self, want: Want, wake: Callable[[], None]) -> Callable[[], None]:
+    def when_free(self, want: Requirement, wake: Callable[[], None]) -> Callable[[], None]:
         return lambda: None
 
     def let_go(self, run_id: str, *, over: bool = False) -> None:
@@ -57,7 +57,7 @@ class OneInstance(Instances):
     def stateful(self, role: str) -> bool:
         return False
 
-    def reserve(self, want: Want) -> str | None:
+    def reserve(self, want: Requirement) -> str | None:
         return "a-1"
 
     def __getattr__(self, name: str) -> Callable[..., None]:

@@ -15,7 +15,7 @@ from archon_mesh.core.run.types import (
     Budget,
     Edge,
     Failure,
-    Outside,
+    SessionContextRef,
     Submission,
     Target,
     TaskState,
@@ -38,7 +38,7 @@ class Lead:
         edges: tuple[tuple[str, str], ...] = (),
         targets: tuple[str, ...] = (),
         all_ancestors: tuple[str, ...] = (),
-        outside: tuple[Outside, ...] = (),
+        outside: tuple[SessionContextRef, ...] = (),
     ) -> None:
         self.state = RunState()
         self.now = T0

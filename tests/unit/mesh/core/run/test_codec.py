@@ -10,7 +10,17 @@ import pytest
 
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.codec import VERSION, decode_inputs, encode_inputs
-from archon_mesh.core.run.types import Amount, Budget, Edge, Failure, Outside, Submission, Target, TaskState, Want
+from archon_mesh.core.run.types import (
+    Amount,
+    Budget,
+    Edge,
+    Failure,
+    Requirement,
+    SessionContextRef,
+    Submission,
+    Target,
+    TaskState,
+)
 
 GONE = Failure("UNAVAILABLE", "INSTANCE_LOST", "gone \N{SNOWMAN}", (("role", "a"), ("empty", "")), 1.5)
 WHOLE = Submission(
@@ -23,11 +33,11 @@ WHOLE = Submission(
     (Edge("a", "b", 2),),
     600.0,
     None,
-    (Want("b", "able", "1.*"),),
+    (Requirement("b", "able", "1.*"),),
     ("b",),
     (Target("c", "does", True), Target("d")),
     Budget(800, 80, 3),
-    (Outside("x", 3, ("a", "b")),),
+    (SessionContextRef("x", 3, ("a", "b")),),
 )
 INPUTS: list[inp.Input] = [
     inp.Submit(WHOLE, "o", 1),

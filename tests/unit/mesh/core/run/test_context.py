@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run.decide.context import context_of
-from archon_mesh.core.run.types import Given, Outside
+from archon_mesh.core.run.types import ContextRef, SessionContextRef
 from tests.unit.mesh.core.run.delegating import Lead
 
 DIAMOND = (("a", "b"), ("a", "c"), ("b", "d"), ("c", "d"))
@@ -36,7 +36,7 @@ def test_what_is_handed_over_is_the_event_that_holds_the_answer() -> None:
     run = Lead(("a", "b"), edges=(("a", "b"),))
     answered(run, 1)
     run.place(2)
-    assert run.state.tasks["r.2"].given == (Given("a", run.state.tasks["r.1"].result_seq),)
+    assert run.state.tasks["r.2"].given == (ContextRef("a", run.state.tasks["r.1"].result_seq),)
 
 
 def test_a_delegated_task_is_handed_answers_of_the_pipeline_that_it_was_delegated_from() -> None:
@@ -57,7 +57,7 @@ def test_a_delegated_task_gets_the_newest_answer_of_a_role_however_deep_it_was_g
     run.delegate(3, "a")
     answered(run, 4)
     run.delegate(role="c")
-    assert context_of(run.state, run.state.tasks["r.5"]) == (Given("a", run.state.tasks["r.4"].result_seq),)
+    assert context_of(run.state, run.state.tasks["r.5"]) == (ContextRef("a", run.state.tasks["r.4"].result_seq),)
 
 
 def test_answers_of_delegated_ancestors_come_in_dependency_order_and_others_never() -> None:
@@ -83,31 +83,31 @@ def test_what_is_still_under_way_is_no_context_and_comes_with_the_next_attempt()
 
 
 def test_durability_16_before_the_runs_own_answers_stands_what_the_session_knew_and_each_reader_sees_its_own() -> None:
-    outside = (Outside("x", 3, ("a", "b")), Outside("y", 1, ("b",)))
+    outside = (SessionContextRef("x", 3, ("a", "b")), SessionContextRef("y", 1, ("b",)))
     run = Lead(("a", "b"), edges=(("a", "b"),), outside=outside)
     answered(run, 1)
     run.place(2)
-    assert run.state.tasks["r.1"].given == (Given("x", 0, 3, "s"),)
+    assert run.state.tasks["r.1"].given == (ContextRef("x", 0, 3, "s"),)
     assert run.state.tasks["r.2"].given == (
-        Given("x", 0, 3, "s"),
-        Given("y", 0, 1, "s"),
-        Given("a", run.state.tasks["r.1"].result_seq),
+        ContextRef("x", 0, 3, "s"),
+        ContextRef("y", 0, 1, "s"),
+        ContextRef("a", run.state.tasks["r.1"].result_seq),
     )
 
 
 def test_durability_16_every_attempt_is_given_the_same_of_the_session() -> None:
-    run = Lead(("a",), outside=(Outside("x", 3, ("a",)),))
+    run = Lead(("a",), outside=(SessionContextRef("x", 3, ("a",)),))
     run.place(1)
     run.lose(1)
     run.place(1)
-    assert [event.given for event in run.log if isinstance(event, ev.Dispatched)] == [(Given("x", 0, 3, "s"),)] * 2
+    assert [event.given for event in run.log if isinstance(event, ev.Dispatched)] == [(ContextRef("x", 0, 3, "s"),)] * 2
 
 
 def test_an_answer_of_this_run_takes_the_place_of_the_sessions() -> None:
-    run = Lead(edges=(("a", "c"),), targets=("a", "c"), outside=(Outside("a", 7, ("c",)),))
+    run = Lead(edges=(("a", "c"),), targets=("a", "c"), outside=(SessionContextRef("a", 7, ("c",)),))
     run.place(1)
     run.delegate(role="c")
-    assert context_of(run.state, run.state.tasks["r.2"]) == (Given("a", 0, 7, "s"),), "it has none in this run yet"
+    assert context_of(run.state, run.state.tasks["r.2"]) == (ContextRef("a", 0, 7, "s"),), "it has none in this run yet"
     run.delegate(role="a")
     answered(run, 3)
-    assert context_of(run.state, run.state.tasks["r.2"]) == (Given("a", run.state.tasks["r.3"].result_seq),)
+    assert context_of(run.state, run.state.tasks["r.2"]) == (ContextRef("a", run.state.tasks["r.3"].result_seq),)

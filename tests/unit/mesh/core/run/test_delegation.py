@@ -10,7 +10,7 @@ from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.decide.budget import MAX_DEPTH
 from archon_mesh.core.run.decide.delegation import MAX_DELEGATIONS
 from archon_mesh.core.run.effects import CANCEL_GRACE
-from archon_mesh.core.run.types import Budget, Given, TaskState
+from archon_mesh.core.run.types import Budget, ContextRef, TaskState
 from tests.unit.mesh.core.run.delegating import GONE, Lead, refused
 
 
@@ -246,7 +246,7 @@ def test_a_delegated_task_is_given_the_newest_answers_of_those_that_its_role_dep
             if role != "c":
                 run.result(number)
                 seqs[role] = run.state.tasks[f"r.{number}"].result_seq
-        assert list(run.state.tasks["r.5"].given) == [Given(role, seqs[role]) for role in roles]
+        assert list(run.state.tasks["r.5"].given) == [ContextRef(role, seqs[role]) for role in roles]
 
 
 def test_a_failed_or_missing_answer_is_no_context() -> None:

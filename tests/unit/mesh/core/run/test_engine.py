@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from archon_mesh.core.run import Adopt, Alarm, Assign, CancelAttempt, Place, RunState, decide, open_effects
+from archon_mesh.core.run import Adopt, Assign, CancelAttempt, Place, RunState, Timer, decide, open_effects
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.decide.engine import MAX_EVENTS
@@ -224,7 +224,7 @@ def test_an_agent_that_never_answers_a_cancel_holds_the_run_no_longer_than_the_g
     run = Run("a", ())
     run.place("a")
     run.feed(inp.Cancel("me", ""))
-    assert Alarm(T0 + CANCEL_GRACE) in open_effects(run.state)
+    assert Timer(T0 + CANCEL_GRACE) in open_effects(run.state)
     run.now += CANCEL_GRACE
     assert isinstance(run.feed(inp.Tick())[-1], ev.RunEnded)
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from archon.api.agent.v1 import agent_pb2
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
-from archon_mesh.core.run import Alarm, RunState, decide, fold, open_effects
+from archon_mesh.core.run import RunState, Timer, decide, fold, open_effects
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.codec import decode_inputs, encode_inputs
@@ -20,10 +20,10 @@ from archon_mesh.core.run.types import (
     Budget,
     Edge,
     Failure,
+    Requirement,
     Submission,
     Target,
     TaskState,
-    Want,
     quantize,
 )
 from archon_services.orchestrator.convert import event_to_proto, fold_journal
@@ -120,7 +120,7 @@ def test_durability_1_and_v6_whatever_comes_the_folded_journal_is_the_live_state
         tuple(Edge(a, b) for a, b in edges),
         60.0,
         None,
-        (Want("b", "x", "1.*"),),
+        (Requirement("b", "x", "1.*"),),
         ("c",),
         (Target("d", "does", True), Target("a")),
         budget,
@@ -175,7 +175,7 @@ def test_v7_a_run_always_ends_when_time_goes_on_and_people_answer(steps: list[tu
     for wait, one in steps:
         now += wait
         feed(one)
-    assert run.ended or run.standing_since or run.ending or Alarm(run.deadline) in open_effects(run)
+    assert run.ended or run.standing_since or run.ending or Timer(run.deadline) in open_effects(run)
     feed(inp.Resume("me"))
     for question in [task.question for task in run.tasks.values() if task.question]:
         feed(inp.Respond(question, "me", "", "00"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from archon_mesh.core.run import Alarm, Place
+from archon_mesh.core.run import Place, Timer
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.decide.human_input import MAX_QUESTIONS
@@ -70,10 +70,10 @@ def test_contract_rule_7_the_clock_of_the_run_and_of_its_tasks_stands_while_a_pe
     run.place(2)
     run.after(50.0)
     ask(run, 2)
-    assert run.opened(Alarm) == []
+    assert run.opened(Timer) == []
     assert run.after(10_000.0) == []
     respond(run, "r.2/q1")
-    assert sorted(alarm.at - run.now for alarm in run.opened(Alarm)) == [10.0, 550.0]
+    assert sorted(alarm.at - run.now for alarm in run.opened(Timer)) == [10.0, 550.0]
     run.place(2)
     (stopping,) = run.after(10.0)
     assert isinstance(stopping, ev.TaskStopping)
@@ -132,7 +132,7 @@ def test_a_paused_run_gives_nothing_out_and_what_is_under_way_goes_on() -> None:
     assert run.feed(inp.Resume("me")) == [ev.Resumed("me")]
     assert run.feed(inp.Resume("me")) == []
     assert places(run) == ["r.2", "r.3"]
-    assert [alarm.at - run.now for alarm in run.opened(Alarm)] == [600.0]
+    assert [alarm.at - run.now for alarm in run.opened(Timer)] == [600.0]
 
 
 def test_a_run_that_is_paused_and_asks_stands_until_both_are_over() -> None:
@@ -144,9 +144,9 @@ def test_a_run_that_is_paused_and_asks_stands_until_both_are_over() -> None:
     run.after(5.0)
     run.feed(inp.Resume("me"))
     run.after(5.0)
-    assert run.opened(Alarm) == []
+    assert run.opened(Timer) == []
     respond(run, "r.1/q1")
-    assert [alarm.at - run.now for alarm in run.opened(Alarm)] == [600.0]
+    assert [alarm.at - run.now for alarm in run.opened(Timer)] == [600.0]
 
 
 def test_a_paused_run_can_be_cancelled_and_one_that_has_ended_not_be_paused() -> None:

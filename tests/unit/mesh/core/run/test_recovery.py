@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from archon_mesh.core.run import Alarm, Place
+from archon_mesh.core.run import Place, Timer
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.decide.recovery import ERROR_BUDGET, RECOVERY, Kind, kind_of, next_try
@@ -123,4 +123,4 @@ def test_while_it_waits_for_its_next_try_a_task_keeps_its_runs_alarm() -> None:
     run.place(1)
     fail(run, LATER)
     assert [effect.not_before - run.now for effect in run.opened(Place)] == [2.0]
-    assert len(run.opened(Alarm)) == 1
+    assert len(run.opened(Timer)) == 1
