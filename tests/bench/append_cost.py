@@ -17,11 +17,11 @@ from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.state import RunState
 from archon_mesh.core.run.types import Edge, Requirement, Submission, TaskState
 from archon_services.orchestrator.journal import MemoryJournal
-from archon_services.orchestrator.ports import Delivery, Standing, SystemClock
+from archon_services.orchestrator.ports import AttemptStatus, Delivery, SystemClock
 from archon_services.orchestrator.runs import driver
 from archon_services.orchestrator.runs import effects as carrying_out
 from archon_services.orchestrator.runs.manager import Runs
-from archon_services.orchestrator.watch.hub import Watchers
+from archon_services.orchestrator.watch.hub import WatchHub
 
 RUNS = 2_000
 ROLES = ("first", "second", "third")
@@ -51,7 +51,7 @@ class Instant:
         result = inp.ResultIn(ref.task_id, ref.attempt, TaskState.COMPLETED, RESULT)
         asyncio.get_running_loop().call_soon(self._runs.deliver, ref.run_id, Delivery(result))
 
-    def adopt(self, instance_id: str, ref: common_pb2.TaskRef, role: str, standing: Standing) -> None:
+    def adopt(self, instance_id: str, ref: common_pb2.TaskRef, role: str, standing: AttemptStatus) -> None:
         pass
 
     def tell(self, instance_id: str, ref: common_pb2.TaskRef, frame: session_pb2.OrchestratorFrame) -> None:
@@ -60,7 +60,7 @@ class Instant:
     def cancel(self, instance_id: str, ref: common_pb2.TaskRef, reason: str) -> None:
         pass
 
-    def let_go(self, run_id: str, *, over: bool = False) -> None:
+    def release_run(self, run_id: str, *, over: bool = False) -> None:
         pass
 
 
@@ -93,7 +93,7 @@ async def print_append_cost() -> None:
     for module, name, part in parts:
         setattr(module, name, timed(spent, part, getattr(module, name)))
     RunState.apply = timed(spent, "engine", RunState.apply)  # type: ignore[method-assign]
-    Watchers.publish = timed(spent, "watch", Watchers.publish)  # type: ignore[method-assign]
+    WatchHub.publish = timed(spent, "watch", WatchHub.publish)  # type: ignore[method-assign]
     journal, ids = MemoryJournal(), iter(range(1_000_000))
     runs = Runs(owner="bench", clock=SystemClock(), journal=journal, new_id=lambda: f"r{next(ids)}")
     runs.start(Instant(runs))

@@ -12,7 +12,7 @@ from contextlib import aclosing
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.client import FINAL_STATES, Client, submit_request
-from archon.converse_stream import Conversation
+from archon.converse_stream import ConverseStream
 from archon.errors import ArchonError
 
 GOAL = "Readers must be able to reserve a book. The clerk must see overdue books. Fines should be shown to readers."
@@ -67,7 +67,7 @@ class Load:
         self._ends: dict[str, asyncio.Event] = {}
         self._under_way: set[asyncio.Task[None]] = set()
         self._tasks: list[asyncio.Task[None]] = []
-        self._conversation: asyncio.Future[Conversation] = asyncio.get_running_loop().create_future()
+        self._conversation: asyncio.Future[ConverseStream] = asyncio.get_running_loop().create_future()
 
     async def __aenter__(self) -> Load:
         ways: dict[str, Callable[[str], Awaitable[run_pb2.Run]]] = {

@@ -21,7 +21,7 @@ from archon_services.orchestrator.journal.memory.owners import MemoryOwners
 from archon_services.orchestrator.ownership.lease import Ownership
 from archon_services.orchestrator.runs import driver
 from archon_services.orchestrator.runs.manager import Runs
-from archon_services.orchestrator.watch.hub import Watchers
+from archon_services.orchestrator.watch.hub import WatchHub
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 
@@ -73,10 +73,10 @@ def _input_not_stored(patch: pytest.MonkeyPatch) -> None:
 
 
 def _beats_never_looked_at(patch: pytest.MonkeyPatch) -> None:
-    async def bury(self: MemoryOwners, owner: str, beat: int) -> bool:
+    async def expire(self: MemoryOwners, owner: str, beat: int) -> bool:
         return False
 
-    patch.setattr(MemoryOwners, "bury", bury)
+    patch.setattr(MemoryOwners, "expire", expire)
 
 
 def _lower_epochs_heard(patch: pytest.MonkeyPatch) -> None:
@@ -99,8 +99,8 @@ def _context_left_out(patch: pytest.MonkeyPatch) -> None:
 
 
 def _seen_events_read_again(patch: pytest.MonkeyPatch) -> None:
-    real = Watchers._stored
-    patch.setattr(Watchers, "_stored", lambda self, run_id, after: real(self, run_id, max(0, after - 1)))
+    real = WatchHub._stored
+    patch.setattr(WatchHub, "_stored", lambda self, run_id, after: real(self, run_id, max(0, after - 1)))
 
 
 def _budget_given_out_twice(patch: pytest.MonkeyPatch) -> None:

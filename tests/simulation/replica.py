@@ -16,7 +16,7 @@ from archon_services.orchestrator.ownership.lease import Ownership
 from archon_services.orchestrator.ports import SystemClock
 from archon_services.orchestrator.runs.manager import Runs
 from archon_services.orchestrator.sessions import SessionPool
-from archon_services.orchestrator.watch.forward import Relays
+from archon_services.orchestrator.watch.forward import WatchForwarder
 from tests.simulation.loop import Process
 from tests.simulation.network import BEAT, SLIP
 from tests.simulation.store import View
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 Batch = list[run_pb2.RunEvent]
 
 
-class SimRelays(Relays):
+class SimRelays(WatchForwarder):
     """Reaches another replica over the simulated network."""
 
     def __init__(self, world: World, *arguments: Any) -> None:

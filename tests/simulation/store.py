@@ -16,7 +16,7 @@ from tests.simulation.loop import Process, VirtualLoop
 WALL = 1_700_000_000.0
 """The store's clock as the virtual time begins (seconds)."""
 
-WRITES = frozenset({"create", "append", "enter", "beat", "bury", "leave", "claim", "claim_some", "post", "drop"})
+WRITES = frozenset({"create", "append", "enter", "beat", "expire", "leave", "claim", "claim_some", "post", "drop"})
 
 
 class SharedStore(MemoryJournal):

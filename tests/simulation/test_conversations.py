@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from archon_services.orchestrator.journal import MemoryJournal
-from archon_services.orchestrator.runs.session_history import Conversing
+from archon_services.orchestrator.runs.session_history import SessionHistory
 from tests.simulation.check import Violation
 from tests.simulation.course import run_seed
 
@@ -35,12 +35,12 @@ def unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def told_too_little(monkeypatch: pytest.MonkeyPatch) -> None:
-    history = Conversing.history
-    monkeypatch.setattr(Conversing, "history", lambda self, task_id: history(self, task_id)[:-1])
+    history = SessionHistory.history
+    monkeypatch.setattr(SessionHistory, "history", lambda self, task_id: history(self, task_id)[:-1])
 
 
 def never_stored(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Conversing, "added", lambda self, run, decided: ())
+    monkeypatch.setattr(SessionHistory, "added", lambda self, run, decided: ())
 
 
 @pytest.mark.parametrize("plant", [unchecked, told_too_little, never_stored])

@@ -59,7 +59,7 @@ class Replica:
     def holds(self, run_id: str) -> bool:
         return run_id in self.held
 
-    async def take_up(self, row: RunRow, commands: Sequence[CommandRow], clock: Clock) -> None:
+    async def take_over(self, row: RunRow, commands: Sequence[CommandRow], clock: Clock) -> None:
         self.held[row.run_id] = row.epoch
         self.first[row.run_id] = [command.data for command in commands]
         self.room -= 1
@@ -67,7 +67,7 @@ class Replica:
     def command(self, row: CommandRow) -> None:
         self.heard.append(row.data)
 
-    def let_go(self) -> None:
+    def release_all(self) -> None:
         self.held.clear()
         self.let_go_times += 1
 
@@ -181,7 +181,7 @@ def test_durability_8_whoever_finds_itself_buried_lets_go_of_everything_and_begi
         await submit(store, before, "r")
         zombie.held["r"] = 1
         row = next(row for row in await store.living() if row.owner == before)
-        assert await store.bury(before, row.beat)
+        assert await store.expire(before, row.beat)
         await asyncio.sleep(2.5)
         assert zombie.let_go_times == 1
         assert zombie.owner != before
@@ -206,7 +206,7 @@ def test_durability_8_what_is_taken_on_in_an_old_name_is_let_go_with_all_the_res
 
         store.enter = slow  # type: ignore[method-assign]
         row = next(row for row in await store.living() if row.owner == before)
-        assert await store.bury(before, row.beat)
+        assert await store.expire(before, row.beat)
         await asyncio.sleep(3.0)
         assert replica.owner != before
         assert not replica.held
@@ -245,7 +245,7 @@ def test_durability_10_whoever_is_buried_and_does_not_know_yet_claims_nothing() 
         replica.held["r"] = 1
         await asyncio.sleep(1.2)
         row = next(row for row in await store.living() if row.owner == before)
-        assert await store.bury(before, row.beat)
+        assert await store.expire(before, row.beat)
         await asyncio.sleep(0.6)
         assert replica.owner == before, "its next beat is still to come"
         row_of = await store.run("r")

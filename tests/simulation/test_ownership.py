@@ -19,7 +19,7 @@ from archon_services.orchestrator.ownership.lease import LOOK_AFTER
 from archon_services.orchestrator.ports import Delivery
 from archon_services.orchestrator.runs import driver as driver_module
 from archon_services.orchestrator.runs.driver import MAX_INBOX
-from archon_services.orchestrator.runs.load import fold_run
+from archon_services.orchestrator.runs.load import load_run
 from archon_services.orchestrator.runs.manager import MAX_STALLED, Runs
 from archon_services.orchestrator.sessions import SessionPool
 from tests.simulation.faults import Dice
@@ -67,7 +67,7 @@ async def ended(world: World, run_id: str, within: float) -> RunState:
     """The state when it has ended; raises TimeoutError."""
     async with asyncio.timeout(within):
         while True:
-            state = await fold_run(world.store, run_id)
+            state = await load_run(world.store, run_id)
             if state.ended:
                 return state
             await asyncio.sleep(0.1)
@@ -103,12 +103,12 @@ def test_durability_11_an_owner_that_finds_itself_deposed_stops_and_cancels_noth
         await submit(world, wanted("r", ("a", "nobody")))
         await world.store.leave(world.runs.owner)
         await world.store.claim("r", "somebody else")
-        before = (await fold_run(world.store, "r")).last_seq
+        before = (await load_run(world.store, "r")).last_seq
         driver = world.runs._drivers["r"]
         world.runs.deliver("r", Delivery(inp.Cancel("me", "enough")))
         await asyncio.wait_for(driver.finished.wait(), 5)
         assert driver.deposed
-        assert (await fold_run(world.store, "r")).last_seq == before
+        assert (await load_run(world.store, "r")).last_seq == before
         assert not cancelled
 
     run_virtual(course())
@@ -182,7 +182,7 @@ def test_durability_14_a_run_that_is_taken_up_again_and_again_in_vain_is_quarant
             assert not told.done
             await asyncio.sleep(20 * LOOK_AFTER)
         assert failures == MAX_STALLED + 1
-        state = await fold_run(world.store, "bad")
+        state = await load_run(world.store, "bad")
         assert state.ended
         assert state.failure is not None
         assert (state.state, state.failure.reason) == (TaskState.FAILED, "QUARANTINED")

@@ -184,7 +184,7 @@ def test_durability_10_a_run_is_not_held_that_was_claimed_in_a_name_which_was_bu
             return await real(*arguments)
 
         monkeypatch.setattr(world.store, "events", slow)
-        await runs.take_up(row, (), SystemClock(world.true_wall))
+        await runs.take_over(row, (), SystemClock(world.true_wall))
         assert not runs.holds("r"), "its owner is dead, and others will claim it"
         assert "r" not in runs._awaited
 
@@ -199,7 +199,7 @@ def test_durability_10_what_was_claimed_before_and_is_taken_up_after_a_later_cla
         rows = [await world.store.claim("r", runs.owner) for _ in range(2)]
         for row in reversed(rows):
             assert row is not None
-            await runs.take_up(row, (), SystemClock(world.true_wall))
+            await runs.take_over(row, (), SystemClock(world.true_wall))
         driver = runs._drivers["r"]
         assert (driver.epoch, driver.deposed) == (3, False)
 
@@ -221,7 +221,7 @@ def test_what_agents_bring_of_a_run_that_another_ended_while_it_could_not_be_tak
         with monkeypatch.context() as planted:
             planted.setattr(world.store, "events", gone)
             with pytest.raises(Unavailable):
-                await world.runs.take_up(row, (), SystemClock(world.true_wall))
+                await world.runs.take_over(row, (), SystemClock(world.true_wall))
         told = Told()
         result = inp.ResultIn("r.1", 1, TaskState.COMPLETED, None)
         world.runs.deliver("r", Delivery(result, told))

@@ -13,7 +13,7 @@ from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.api.orchestrator.v1 import orchestrator_service_pb2_grpc, run_pb2
 from archon.channel import Option, connect
-from archon.converse_stream import Conversation
+from archon.converse_stream import ConverseStream
 from archon.errors import Aborted, DeadlineExceeded, InvalidArgument, Unavailable
 from archon.interceptors import translated
 from archon.parts import parts_of
@@ -160,9 +160,9 @@ class Client:
                     raise
             await asyncio.sleep(random.uniform(0.1, 0.4))
 
-    def converse(self) -> Conversation:
+    def converse(self) -> ConverseStream:
         """Many runs on one stream; use it as an async context manager, with requests made by `submit_request`."""
-        return Conversation(self._stub)
+        return ConverseStream(self._stub)
 
     async def get(self, run_id: str) -> run_pb2.Run:
         """A run as it stands. Raises UnknownRun."""

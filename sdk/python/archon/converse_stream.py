@@ -21,7 +21,7 @@ COMMAND_TIMEOUT: Final = 30.0
 MAX_WAITING: Final = 10_000
 
 
-class Conversation:
+class ConverseStream:
     """One Converse stream. Iterate over it for the events of all runs that are followed, in order per run; commands may
     be given meanwhile. It doesn't reconnect: where it breaks, `Client.watch` resumes each run from its last event."""
 
@@ -34,7 +34,7 @@ class Conversation:
         self._reader: asyncio.Task[None] | None = None
         self._error: ArchonError | None = None
 
-    async def __aenter__(self) -> Conversation:
+    async def __aenter__(self) -> ConverseStream:
         self._reader = asyncio.create_task(self._read(), name="conversation")
         return self
 

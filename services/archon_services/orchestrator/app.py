@@ -15,13 +15,13 @@ from archon_services.orchestrator.journal.choose import open_journal
 from archon_services.orchestrator.ownership.lease import Ownership
 from archon_services.orchestrator.ports import SystemClock
 from archon_services.orchestrator.retention import Retention
-from archon_services.orchestrator.roles.registry_watch import RegistryFollower
+from archon_services.orchestrator.roles.registry_watch import RegistryWatch
 from archon_services.orchestrator.runs.manager import Runs
 from archon_services.orchestrator.sessions import SessionPool
 from archon_services.orchestrator.settings import OrchestratorSettings
-from archon_services.orchestrator.shared_memory.outbox import Publisher
-from archon_services.orchestrator.shared_memory.recall import SessionMemory
-from archon_services.orchestrator.watch.forward import Relays
+from archon_services.orchestrator.shared_memory.outbox import OutboxPublisher
+from archon_services.orchestrator.shared_memory.recall import SessionRecall
+from archon_services.orchestrator.watch.forward import WatchForwarder
 
 _log = logging.getLogger(__name__)
 
@@ -38,21 +38,21 @@ async def orchestrator_app(settings: OrchestratorSettings) -> AsyncIterator[str]
         ownership = Ownership(journal, runs, new_owner=_new_owner, monotonic=clock.monotonic)
         pool = SessionPool(orchestrator_id=runs.owner, inbox=runs, may_send=ownership.may_send)
         stack.push_async_callback(pool.close)
-        follower = RegistryFollower(settings.registry, pool.update, pool.alive)
+        follower = RegistryWatch(settings.registry, pool.update, pool.alive)
         stack.push_async_callback(follower.close)
         follower.start()
         memory = None
         if settings.memory:
-            memory = SessionMemory(journal, settings.memory)
+            memory = SessionRecall(journal, settings.memory)
             stack.push_async_callback(memory.close)
-            publisher = Publisher(journal, runs, settings.memory, keep=settings.delete_after)
+            publisher = OutboxPublisher(journal, runs, settings.memory, keep=settings.delete_after)
             stack.push_async_callback(publisher.close)
             runs.watchers.tap(lambda events: publisher.wake() if _publishes(events) else None)
             publisher.start()
         retention = Retention(journal, clock, compact_after=settings.compact_after, delete_after=settings.delete_after)
         stack.push_async_callback(retention.close)
         retention.start()
-        relays = Relays(journal, runs, ownership)
+        relays = WatchForwarder(journal, runs, ownership)
         stack.push_async_callback(relays.close)
         servicer = OrchestratorServicer(Commands(runs, journal, follower, relays, clock.now, memory), journal)
         add = orchestrator_service_pb2_grpc.add_OrchestratorServiceServicer_to_server

@@ -70,7 +70,7 @@ class Inbox(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class AttemptStatus:
     """How an attempt stands in the journal: seconds `remaining`, the last of the agent's frames that is `applied`, the
     delegations that it has no answer to yet."""
 
@@ -102,7 +102,7 @@ class Transport(Protocol):
         """Uses a reserved slot."""
         ...
 
-    def adopt(self, instance_id: str, ref: common_pb2.TaskRef, role: str, standing: Standing) -> None:
+    def adopt(self, instance_id: str, ref: common_pb2.TaskRef, role: str, standing: AttemptStatus) -> None:
         """Asks an instance whether it still holds an attempt; the answer comes as a delivery."""
         ...
 
@@ -112,7 +112,7 @@ class Transport(Protocol):
 
     def cancel(self, instance_id: str, ref: common_pb2.TaskRef, reason: str) -> None: ...
 
-    def let_go(self, run_id: str, *, over: bool = False) -> None:
+    def release_run(self, run_id: str, *, over: bool = False) -> None:
         """The run is somebody else's: its attempts are asked for by its new owner, and nothing is said to them here.
         Where it is over, those that haven't ended are to stop."""
         ...

@@ -10,7 +10,7 @@ from archon.errors import ArchonError, ResourceExhausted, Unavailable
 from archon_services.orchestrator.api.render import run_to_proto
 from archon_services.orchestrator.journal import Journal
 from archon_services.orchestrator.ports import Clock
-from archon_services.orchestrator.runs.load import fold_run
+from archon_services.orchestrator.runs.load import load_run
 
 _log = logging.getLogger(__name__)
 
@@ -51,7 +51,7 @@ class Retention:
                 if run_id in unreadable:
                     continue
                 try:
-                    summary = run_to_proto(await fold_run(self._journal, run_id))
+                    summary = run_to_proto(await load_run(self._journal, run_id))
                 except (Unavailable, ResourceExhausted):
                     raise  # it is the journal, not the run
                 except Exception as error:  # noqa: BLE001 - whatever is wrong with one run, the others go on

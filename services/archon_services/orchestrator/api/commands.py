@@ -11,17 +11,17 @@ from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.api.orchestrator.v1 import run_pb2
 from archon.errors import ArchonError, DataLoss, OutOfRange, RunExpired, Unavailable, UnknownRun
 from archon_mesh.core.run.types import Submission
-from archon_services.orchestrator.api.control import Orders
+from archon_services.orchestrator.api.control import RunControl
 from archon_services.orchestrator.api.render import row_to_proto, run_to_proto
 from archon_services.orchestrator.api.validation import check_submit, payload_hash, time_of, wants_agent
 from archon_services.orchestrator.convert import from_journal
 from archon_services.orchestrator.convert.read import budget_from_proto, outside_from_proto
 from archon_services.orchestrator.journal import Journal, NewRun, RunRow
 from archon_services.orchestrator.journal.memory.journal import same_request
-from archon_services.orchestrator.roles.registry_watch import RegistryFollower
+from archon_services.orchestrator.roles.registry_watch import RegistryWatch
 from archon_services.orchestrator.runs.manager import Runs
-from archon_services.orchestrator.shared_memory.recall import SessionMemory
-from archon_services.orchestrator.watch.forward import Relays
+from archon_services.orchestrator.shared_memory.recall import SessionRecall
+from archon_services.orchestrator.watch.forward import WatchForwarder
 
 ANSWER_MARGIN = 0.2
 
@@ -33,13 +33,13 @@ class Commands:
         self,
         runs: Runs,
         journal: Journal,
-        follower: RegistryFollower,
-        relays: Relays,
+        follower: RegistryWatch,
+        relays: WatchForwarder,
         now: Callable[[], float],
-        memory: SessionMemory | None = None,
+        memory: SessionRecall | None = None,
     ) -> None:
         """`now` in wall seconds; `memory` is None where there is no shared memory."""
-        self.orders = Orders(runs, journal, now)
+        self.orders = RunControl(runs, journal, now)
         self._runs = runs
         self._journal = journal
         self._follower = follower

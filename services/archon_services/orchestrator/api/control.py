@@ -30,7 +30,7 @@ from archon.frames import MAX_FRAME_OVERHEAD
 from archon_mesh.core.run import RunState
 from archon_mesh.core.run import inputs as inp
 from archon_services.orchestrator.api.validation import MAX_ID, says_something
-from archon_services.orchestrator.convert.command import pack
+from archon_services.orchestrator.convert.command import encode_command
 from archon_services.orchestrator.dispatch.assign_task import assign_task
 from archon_services.orchestrator.journal import Journal, RunRow
 from archon_services.orchestrator.ports import Delivery
@@ -42,7 +42,7 @@ _log = logging.getLogger(__name__)
 TIMEOUT: Final = 10.0
 
 
-class Orders:
+class RunControl:
     """Each returns when it is durable that it will be done. `row_of` raises UnknownRun."""
 
     def __init__(self, runs: Runs, journal: Journal, now: Callable[[], float]) -> None:
@@ -90,7 +90,7 @@ class Orders:
         moved = True
         while moved:
             if self._journal.shared and not self._runs.holds(run_id):
-                await self._journal.post(run_id, pack(given, self._now()))
+                await self._journal.post(run_id, encode_command(given, self._now()))
                 return
             durable = _Durable()
             self._runs.deliver(run_id, Delivery(given, durable))

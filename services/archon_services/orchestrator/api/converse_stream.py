@@ -27,7 +27,7 @@ SOFT_BYTES: Final = 1024 * 1024
 """A response takes nothing more above it."""
 
 
-class Conversation:
+class ConverseStream:
     """Ends when the caller has said everything and every run that is followed has ended."""
 
     def __init__(self, commands: Commands, requests: AsyncIterator[pb.ConverseRequest]) -> None:
@@ -43,7 +43,7 @@ class Conversation:
         self._tasks: set[asyncio.Task[None]] = set()
         self._failed: BaseException | None = None
 
-    async def __aenter__(self) -> Conversation:
+    async def __aenter__(self) -> ConverseStream:
         self._spawn(self._read())
         return self
 

@@ -11,7 +11,7 @@ from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.api.orchestrator.v1 import orchestrator_service_pb2_grpc, run_pb2
 from archon_services.common.paging import make_token, page_size, read_token
 from archon_services.orchestrator.api.commands import Commands
-from archon_services.orchestrator.api.converse_stream import Conversation
+from archon_services.orchestrator.api.converse_stream import ConverseStream
 from archon_services.orchestrator.api.render import row_to_proto
 from archon_services.orchestrator.api.run_size import bounded
 from archon_services.orchestrator.convert import from_journal
@@ -89,7 +89,7 @@ class OrchestratorServicer(orchestrator_service_pb2_grpc.OrchestratorServiceServ
     async def Converse(
         self, request_iterator: AsyncIterator[pb.ConverseRequest], context: Any
     ) -> AsyncIterator[pb.ConverseResponse]:
-        async with Conversation(self._commands, request_iterator) as conversation:
+        async with ConverseStream(self._commands, request_iterator) as conversation:
             while response := await conversation.next():
                 yield response
 

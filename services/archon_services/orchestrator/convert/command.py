@@ -9,7 +9,7 @@ from archon_mesh.core.run.codec import decode_inputs, encode_inputs
 from archon_services.orchestrator.convert import from_journal
 
 
-def pack(given: inp.Command, now: float) -> bytes:
+def encode_command(given: inp.Command, now: float) -> bytes:
     """`now` in wall seconds."""
     payload = b""
     if isinstance(given, inp.Respond) and isinstance(given.payload, run_pb2.InputGiven):
@@ -17,8 +17,8 @@ def pack(given: inp.Command, now: float) -> bytes:
     return encode_inputs([given], now) + b"\n" + payload  # JSON on one line has no newline
 
 
-def unpack(data: bytes, run_id: str) -> inp.Input:
-    """What `pack` was given. Raises DataLoss."""
+def decode_command(data: bytes, run_id: str) -> inp.Input:
+    """What `encode_command` was given. Raises DataLoss."""
     head, _, payload = data.partition(b"\n")
     try:
         (given,), _ = decode_inputs(head)

@@ -8,7 +8,7 @@ from archon_mesh.core.run import RunState, Task
 from archon_mesh.core.run.types import Failure, TaskState
 from archon_services.orchestrator.convert import failure_to_proto
 from archon_services.orchestrator.convert.write import amount_to_proto, state_to_proto
-from archon_services.orchestrator.ports import Standing
+from archon_services.orchestrator.ports import AttemptStatus
 
 
 def delegate_result(run: RunState, task: Task, delegation_id: str) -> session_pb2.OrchestratorFrame:
@@ -53,14 +53,14 @@ def budget_grant(task: Task, request_id: str) -> session_pb2.OrchestratorFrame:
     return session_pb2.OrchestratorFrame(budget_grant=grant)
 
 
-def standing(run: RunState, task: Task, now: float) -> Standing:
+def standing(run: RunState, task: Task, now: float) -> AttemptStatus:
     """How the current attempt stands, for whoever takes it up."""
     waits = {
         name
         for name, one in task.delegations.items()
         if not one.cancelled and one.failure is None and not run.tasks[one.child].answered
     }
-    return Standing(remaining(run, task, now), task.applied, frozenset(waits))
+    return AttemptStatus(remaining(run, task, now), task.applied, frozenset(waits))
 
 
 def remaining(run: RunState, task: Task, now: float) -> float:

@@ -60,7 +60,7 @@ class Owners(Protocol):
         """Those that are neither buried nor gone by themselves."""
         ...
 
-    async def bury(self, owner: str, beat: int) -> bool:
+    async def expire(self, owner: str, beat: int) -> bool:
         """Locks the row and looks again: True where it is buried now, False where it has beaten since."""
         ...
 

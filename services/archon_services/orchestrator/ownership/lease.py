@@ -51,7 +51,7 @@ class Held(Protocol):
 
     def holds(self, run_id: str) -> bool: ...
 
-    async def take_up(self, row: RunRow, commands: Sequence[CommandRow], clock: Clock) -> None:
+    async def take_over(self, row: RunRow, commands: Sequence[CommandRow], clock: Clock) -> None:
         """Goes on with a run that was just claimed, the commands that wait for it first; its time goes by `clock`."""
         ...
 
@@ -59,7 +59,7 @@ class Held(Protocol):
         """Brings a command to its run; the same one may come again."""
         ...
 
-    def let_go(self) -> None:
+    def release_all(self) -> None:
         """Every run is somebody else's now: stop, and tell nobody."""
         ...
 
@@ -154,7 +154,7 @@ class Ownership:
                     continue
                 _log.warning("%s was taken for dead; its runs are others' now", self._held.owner)
                 await self._enter(self._new_owner())
-                self._held.let_go()  # what was taken on in the old name until now is others', too
+                self._held.release_all()  # what was taken on in the old name until now is others', too
             except (ArchonError, TimeoutError) as error:
                 _log.warning("the lease could not be renewed: %s", error)
                 pause = LOOK
@@ -193,7 +193,7 @@ class Ownership:
             elif (
                 now - seen.since >= LEASE
                 and now >= self._patient_until
-                and await self._journal.bury(row.owner, row.beat)
+                and await self._journal.expire(row.owner, row.beat)
             ):
                 _log.warning("%s is dead: no beat for %.1f s", row.owner, now - seen.since)
                 del self._seen[row.owner]
@@ -227,13 +227,13 @@ class Ownership:
             if self._journal.shared:
                 await asyncio.sleep(self._jitter())
             rows = await self._journal.claim_some(self._held.owner, room, REVISION)
-            await self._take_up(rows)
+            await self._take_over(rows)
             claimed += len(rows)
             if len(rows) < room:
                 break
         return claimed
 
-    async def _take_up(self, rows: Sequence[RunRow]) -> None:
+    async def _take_over(self, rows: Sequence[RunRow]) -> None:
         if not rows:
             return
         posted = await self._journal.posted(self._held.owner)
@@ -242,7 +242,7 @@ class Ownership:
         for row in rows:
             if row.owner != self._held.owner:
                 continue  # claimed in a name that was buried meanwhile: it is anybody's
-            await self._held.take_up(row, [command for command in posted if command.run_id == row.run_id], clock)
+            await self._held.take_over(row, [command for command in posted if command.run_id == row.run_id], clock)
 
     async def _look_after(self) -> None:
         """Takes up what is nobody's, or ours though we don't hold it: a run whose first append was durable though its
@@ -256,6 +256,6 @@ class Ownership:
                     if self._held.holds(run_id) or owner != self._held.owner:
                         continue
                     row = await self._journal.claim(run_id, owner)
-                    await self._take_up([row] if row is not None else [])
+                    await self._take_over([row] if row is not None else [])
             except ArchonError as error:
                 _log.warning("the journal can't be looked through now: %s", error)

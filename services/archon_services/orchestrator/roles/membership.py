@@ -16,7 +16,7 @@ GRACE: Final = 15.0
 """Seconds: longer than an agent takes to register again."""
 
 
-class Living:
+class Membership:
     """`alive` says whether an instance's session goes on and takes tasks."""
 
     def __init__(self, alive: Callable[[str], bool], monotonic: Callable[[], float] = time.monotonic) -> None:

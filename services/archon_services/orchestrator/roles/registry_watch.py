@@ -10,15 +10,15 @@ from contextlib import aclosing
 from archon import context
 from archon.errors import ArchonError, FailedPrecondition, Unavailable, UnknownCapability, UnknownRole
 from archon.registry import Registration, RegistryChange, RegistryClient
-from archon_services.orchestrator.roles.selection import Chosen, Topology
+from archon_services.orchestrator.roles.selection import Chosen, RoleSelection
 
 _log = logging.getLogger(__name__)
 
 FRESH_TIMEOUT = 3.0
 
 
-class RegistryFollower:
-    """`instances_changed` gets all instances that are registered, at every change; `alive`: see Living."""
+class RegistryWatch:
+    """`instances_changed` gets all instances that are registered, at every change; `alive`: see Membership."""
 
     def __init__(
         self,
@@ -26,7 +26,7 @@ class RegistryFollower:
         instances_changed: Callable[[Iterable[Registration]], None],
         alive: Callable[[str], bool] = lambda instance_id: False,
     ) -> None:
-        self.topology = Topology(alive)
+        self.topology = RoleSelection(alive)
         self._client = RegistryClient(target)
         self._instances_changed = instances_changed
         self._task: asyncio.Task[None] | None = None
@@ -45,7 +45,7 @@ class RegistryFollower:
     async def choose(
         self, roles: Sequence[str], capabilities: Sequence[str], versions: Mapping[str, str], *, agent: bool
     ) -> Chosen:
-        """As Topology.choose, or with `agent` as Topology.choose_agent; before it says no, it asks the registry afresh:
+        """As `RoleSelection.choose`, or with `agent` as `choose_agent`; before it says no, it asks the registry afresh:
         what has just registered counts."""
         choose = self.topology.choose_agent if agent else self.topology.choose
         try:

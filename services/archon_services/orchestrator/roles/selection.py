@@ -16,7 +16,7 @@ from archon.errors import (
 from archon.registry import Graph, PropagationPolicy, Registration, RegistryChange
 from archon_mesh.core.run.types import Edge, Requirement, Target
 from archon_services.common.versions import version_key
-from archon_services.orchestrator.roles.membership import Living
+from archon_services.orchestrator.roles.membership import Membership
 
 _POLICIES = {policy: number for number, policy in enumerate(PropagationPolicy, 1)}
 
@@ -35,11 +35,11 @@ class Chosen:
     readers: tuple[str, ...] = ()
 
 
-class Topology:
-    """Instances by id, and the graph. `alive`: see Living."""
+class RoleSelection:
+    """Instances by id, and the graph. `alive`: see Membership."""
 
     def __init__(self, alive: Callable[[str], bool] = lambda instance_id: False) -> None:
-        self._living = Living(alive)
+        self._living = Membership(alive)
         self.heard = False
 
     def update(self, change: RegistryChange) -> None:
@@ -54,12 +54,12 @@ class Topology:
 
     @property
     def instances(self) -> dict[str, Registration]:
-        """See Living."""
+        """See Membership."""
         return self._living.instances
 
     @property
     def graph(self) -> Graph:
-        """See Living."""
+        """See Membership."""
         return self._living.graph
 
     @property

@@ -24,11 +24,11 @@ from archon_services.orchestrator.convert.write import timestamp
 from archon_services.orchestrator.dispatch.assign_task import publications, record_rows
 from archon_services.orchestrator.journal import Append, Journal, NewRun, Outcome
 from archon_services.orchestrator.ports import Clock, Delivery, Transport
-from archon_services.orchestrator.runs.effects import carry_out
-from archon_services.orchestrator.runs.load import fold_run
-from archon_services.orchestrator.runs.placement import Placing
-from archon_services.orchestrator.runs.receipts import answer_late, settle
-from archon_services.orchestrator.runs.session_history import Conversing, Turns
+from archon_services.orchestrator.runs.effects import execute_effects
+from archon_services.orchestrator.runs.load import load_run
+from archon_services.orchestrator.runs.placement import Placement
+from archon_services.orchestrator.runs.receipts import acknowledge, acknowledge_late
+from archon_services.orchestrator.runs.session_history import SessionHistory, TurnQueue
 from archon_services.orchestrator.runs.timer import RunTimer
 
 _log = logging.getLogger(__name__)
@@ -56,7 +56,7 @@ class RunDriver:
         epoch: int,
         first: Sequence[Delivery] = (),
         new: NewRun | None = None,
-        turns: Turns | None = None,
+        turns: TurnQueue | None = None,
     ) -> None:
         """`state` is folded from the journal, `epoch` is the one that owns the run. With `new` the run isn't in the
         journal yet: its first step creates it."""
@@ -79,8 +79,8 @@ class RunDriver:
         """Commands that have come already: they are brought again until they are taken."""
         self._wake = asyncio.Event()
         self._done: set[Effect] = set()
-        self._placing = Placing(transport, self.wake)
-        self._conversing = Conversing(journal, turns or Turns(), transport.stateful, self.wake)
+        self._placing = Placement(transport, self.wake)
+        self._conversing = SessionHistory(journal, turns or TurnQueue(), transport.stateful, self.wake)
         self._alarm = RunTimer(clock, lambda: self.offer(Delivery(inp.Tick())))
         self.finished = asyncio.Event()
 
@@ -136,7 +136,7 @@ class RunDriver:
     def _leave(self) -> None:
         """What came too late is answered; what can't be judged here isn't."""
         if self._over():
-            answer_late(self._inbox, self.epoch, deposed=self.deposed)
+            acknowledge_late(self._inbox, self.epoch, deposed=self.deposed)
         self._inbox.clear()
 
     async def step(self) -> None:
@@ -183,7 +183,7 @@ class RunDriver:
             self._publish(self.run_id, written)
         elif posted := [delivery.posted for delivery in batch if delivery.posted]:
             await self._journal.drop(posted)
-        settle(batch, discarded, self.epoch)
+        acknowledge(batch, discarded, self.epoch)
         if not self.deposed:  # meanwhile: what is open is its new owner's to do, which may be this same process
             self._do(now)
 
@@ -275,7 +275,7 @@ class RunDriver:
         await self._fold_again()
 
     async def _fold_again(self) -> None:
-        self.state = await fold_run(self._journal, self.run_id)
+        self.state = await load_run(self._journal, self.run_id)
         self.doubtful = False
         if self.state.epoch > self.epoch:  # what is open is its new owner's to do
             self.deposed = True
@@ -286,7 +286,7 @@ class RunDriver:
         """Carries out what is open now and wasn't before."""
         effects = open_effects(self.state)
         told = self._conversing.history
-        carry_out(effects - self._done, self.state, self.run_id, self._clock.now(), self._transport, told)
+        execute_effects(effects - self._done, self.state, self.run_id, self._clock.now(), self._transport, told)
         self._conversing.keep(self.state)
         self._done = effects
         self._alarm.set(effects, looked_at)

@@ -11,7 +11,7 @@ from archon_services.orchestrator.dispatch.replies import budget_grant, delegate
 from archon_services.orchestrator.ports import Transport
 
 
-def carry_out(
+def execute_effects(
     effects: Iterable[Effect],
     run: RunState,
     run_id: str,

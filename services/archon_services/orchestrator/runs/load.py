@@ -8,7 +8,7 @@ from archon_services.orchestrator.convert import fold_journal, from_journal
 from archon_services.orchestrator.journal import Journal
 
 
-async def fold_run(journal: Journal, run_id: str) -> RunState:
+async def load_run(journal: Journal, run_id: str) -> RunState:
     """The state of a run as its journal has it. Raises DataLoss where that can't be read."""
     events: list[run_pb2.RunEvent] = []
     while page := await journal.events(run_id, len(events)):

@@ -16,16 +16,16 @@ from archon_mesh.core.run import RunState
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.decide.budget import limits
 from archon_mesh.core.run.types import Submission, TaskState
-from archon_services.orchestrator.convert.command import unpack
+from archon_services.orchestrator.convert.command import decode_command
 from archon_services.orchestrator.convert.read import amount_from_usage
 from archon_services.orchestrator.convert.write import stamp
 from archon_services.orchestrator.journal import CommandRow, Journal, NewRun, RunRow
 from archon_services.orchestrator.ports import Clock, Delivery, Receipt, Transport
 from archon_services.orchestrator.runs.driver import RunDriver
-from archon_services.orchestrator.runs.load import fold_run
+from archon_services.orchestrator.runs.load import load_run
 from archon_services.orchestrator.runs.quarantine import quarantine
-from archon_services.orchestrator.runs.session_history import Turns
-from archon_services.orchestrator.watch.hub import Watchers
+from archon_services.orchestrator.runs.session_history import TurnQueue
+from archon_services.orchestrator.watch.hub import WatchHub
 
 _log = logging.getLogger(__name__)
 
@@ -42,7 +42,7 @@ class Runs:
         self, *, owner: str, clock: Clock, journal: Journal, new_id: Callable[[], str], max_runs: int = MAX_RUNS
     ) -> None:
         self.owner = owner
-        self.watchers = Watchers(journal)
+        self.watchers = WatchHub(journal)
         self._clock = clock
         self._journal = journal
         self._new_id = new_id
@@ -52,7 +52,7 @@ class Runs:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._asking: set[asyncio.Task[None]] = set()
         self._ended: OrderedDict[str, RunState] = OrderedDict()
-        self._turns = Turns()
+        self._turns = TurnQueue()
         self._started = False
         self._awaited: set[str] = set()
         self._closing = False
@@ -70,7 +70,7 @@ class Runs:
         """See ownership.Held."""
         return run_id in self._drivers
 
-    async def take_up(self, row: RunRow, commands: Sequence[CommandRow], clock: Clock) -> None:
+    async def take_over(self, row: RunRow, commands: Sequence[CommandRow], clock: Clock) -> None:
         """See ownership.Held. A run that was taken up again and again in vain is ended without being looked into."""
         run_id = row.run_id
         earlier = self._drivers.get(run_id)
@@ -87,7 +87,7 @@ class Runs:
             self._awaited.discard(run_id)
             return
         try:
-            state = await fold_run(self._journal, run_id)
+            state = await load_run(self._journal, run_id)
         except DataLoss as error:
             _log.error("run %s can't be folded: %s", run_id, error)
             return
@@ -107,7 +107,7 @@ class Runs:
         if driver is not None:
             driver.offer(_delivery(row))
 
-    def let_go(self) -> None:
+    def release_all(self) -> None:
         """See ownership.Held."""
         for driver in self._drivers.values():
             driver.depose()
@@ -211,7 +211,7 @@ class Runs:
         """Nothing is to be counted any more of what wasn't heard to the end."""
         over = driver.state.ended and not driver.deposed and driver.state.epoch == driver.epoch
         if self._transport is not None and not (over and driver.state.state is TaskState.COMPLETED):
-            self._transport.let_go(driver.run_id, over=over)
+            self._transport.release_run(driver.run_id, over=over)
 
     def deliver(self, run_id: str, delivery: Delivery) -> None:
         """See ports.Inbox. What concerns no run of ours doesn't count; a run that is still to be taken up says nothing
@@ -239,7 +239,7 @@ class Runs:
             except ArchonError as error:
                 _log.info("whose run %s is can't be asked now: %s", run_id, error)
             if run_id not in self._drivers:  # taken up meanwhile: what is bound by now is ours
-                self._transport.let_go(run_id)
+                self._transport.release_run(run_id)
 
         task = asyncio.create_task(ask(), name=f"ask-{run_id}")
         self._asking.add(task)
@@ -287,11 +287,11 @@ class Runs:
         """A run as it stands: held, or folded. Raises UnknownRun."""
         if (held := self.held(run_id)) is not None:
             return held
-        state = await fold_run(self._journal, run_id)
+        state = await load_run(self._journal, run_id)
         if state.submission is None:
             raise UnknownRun(f"no run has the id {run_id!r}", metadata={"run_id": run_id})
         return state
 
 
 def _delivery(row: CommandRow) -> Delivery:
-    return Delivery(unpack(row.data, row.run_id), posted=row.row_id)
+    return Delivery(decode_command(row.data, row.run_id), posted=row.row_id)

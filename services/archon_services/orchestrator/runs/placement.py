@@ -9,7 +9,7 @@ from archon_mesh.core.run.types import Requirement
 from archon_services.orchestrator.ports import Transport
 
 
-class Placing:
+class Placement:
     """`wake` is called when somebody may have room for a task that found none."""
 
     def __init__(self, transport: Transport, wake: Callable[[], None]) -> None:

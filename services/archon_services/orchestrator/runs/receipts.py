@@ -12,7 +12,7 @@ DEPOSED: Final = "DEPOSED"
 """A receipt is discarded so where the run has become somebody else's."""
 
 
-def settle(batch: Sequence[Delivery], discarded: Mapping[int, str], epoch: int) -> None:
+def acknowledge(batch: Sequence[Delivery], discarded: Mapping[int, str], epoch: int) -> None:
     """What was decided is durable. `discarded` says which of the batch didn't count, and why."""
     for number, delivery in enumerate(batch):
         if delivery.receipt is None:
@@ -23,7 +23,7 @@ def settle(batch: Sequence[Delivery], discarded: Mapping[int, str], epoch: int) 
             delivery.receipt.accept(epoch)
 
 
-def answer_late(inbox: Iterable[Delivery], epoch: int, *, deposed: bool) -> None:
+def acknowledge_late(inbox: Iterable[Delivery], epoch: int, *, deposed: bool) -> None:
     """What came after the end: whoever waits hears that it changes nothing any more, or to ask the run's new owner."""
     for delivery in inbox:
         asked = isinstance(delivery.given, inp.Command)

@@ -26,7 +26,7 @@ Key = tuple[str, str, str]
 """Tenant, session, role."""
 
 
-class Turns:
+class TurnQueue:
     """Whose turn it is in the conversations that this process has a part in: first come, first served."""
 
     def __init__(self) -> None:
@@ -60,11 +60,11 @@ class _Told:
     patience: asyncio.TimerHandle | None = None
 
 
-class Conversing:
+class SessionHistory:
     """Of one run. `stateful` says whether a role remembers; `wake` is called when the run is to look again."""
 
     def __init__(
-        self, journal: Journal, turns: Turns, stateful: Callable[[str], bool], wake: Callable[[], None]
+        self, journal: Journal, turns: TurnQueue, stateful: Callable[[str], bool], wake: Callable[[], None]
     ) -> None:
         self._journal = journal
         self._turns = turns

@@ -16,7 +16,7 @@ def key_of(ref: common_pb2.TaskRef) -> Key:
     return ref.task_id, ref.attempt
 
 
-class Binding:
+class AttemptChannel:
     """Frames of the instance are applied when their event is durable: only then are they acked."""
 
     def __init__(self, ref: common_pb2.TaskRef, role: str) -> None:
@@ -40,7 +40,7 @@ class Binding:
         return self.channel.ref
 
     @classmethod
-    def of_offer(cls, frame: session_pb2.AgentFrame, role: str) -> Binding:
+    def of_offer(cls, frame: session_pb2.AgentFrame, role: str) -> AttemptChannel:
         """For the first frame of what an agent offers."""
         binding = cls(frame.task, role)
         binding.offered = binding.concluded = True
@@ -57,7 +57,7 @@ class FrameReceipt:
 
     def __init__(
         self,
-        binding: Binding,
+        binding: AttemptChannel,
         sequence: int,
         send: Callable[[session_pb2.OrchestratorFrame], None],
         done: Callable[[], None] = lambda: None,

@@ -17,16 +17,16 @@ from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.types import TaskState
 from archon_services.orchestrator.convert.failures import failure_from_error, failure_from_proto
 from archon_services.orchestrator.convert.write import stamp
-from archon_services.orchestrator.ports import Delivery, Inbox, Standing
+from archon_services.orchestrator.ports import AttemptStatus, Delivery, Inbox
 from archon_services.orchestrator.sessions.attempt_channel import (
-    Binding,
+    AttemptChannel,
     FrameReceipt,
     Key,
     LossReceipt,
     StopReceipt,
     key_of,
 )
-from archon_services.orchestrator.sessions.credit_window import Slots
+from archon_services.orchestrator.sessions.credit_window import CreditWindow
 from archon_services.orchestrator.sessions.inbound import (
     Resolve,
     asked_input,
@@ -49,7 +49,7 @@ class Attempts:
     `no_room` is called when an attempt was rejected for want of it."""
 
     def __init__(
-        self, role: str, inbox: Inbox, send: Send, slots: Slots, no_room: Callable[[], None], resolve: Resolve
+        self, role: str, inbox: Inbox, send: Send, slots: CreditWindow, no_room: Callable[[], None], resolve: Resolve
     ) -> None:
         self._role = role
         self._inbox = inbox
@@ -57,7 +57,7 @@ class Attempts:
         self._slots = slots
         self._no_room = no_room
         self._resolve = resolve
-        self._bindings: dict[Key, Binding] = {}
+        self._bindings: dict[Key, AttemptChannel] = {}
         self.stale: OrderedDict[Key, common_pb2.TaskRef] = OrderedDict()
         """Attempts that were lost: should their instance come back, it is to stop them."""
         self._peer_limit = MAX_CHECKED_BYTES
@@ -79,7 +79,7 @@ class Attempts:
 
     def assign(self, ref: common_pb2.TaskRef, role: str, task: agent_pb2.AssignTask) -> None:
         """Sends a task; one that is too large for a frame fails, alone."""
-        binding = self._bindings.setdefault(key_of(ref), Binding(ref, role))
+        binding = self._bindings.setdefault(key_of(ref), AttemptChannel(ref, role))
         self._slots.take(binding)
         frame = session_pb2.OrchestratorFrame(task=ref, assign_task=task)
         try:
@@ -91,11 +91,11 @@ class Attempts:
             return
         self._send(binding.channel.stamp(frame))
 
-    def adopt(self, ref: common_pb2.TaskRef, role: str, standing: Standing, *, connected: bool) -> None:
+    def adopt(self, ref: common_pb2.TaskRef, role: str, standing: AttemptStatus, *, connected: bool) -> None:
         """Asks for an attempt of an earlier epoch, now or as soon as there is a stream."""
         if (before := self._bindings.get(key_of(ref))) is not None:
             self._forget(before)  # what came for the earlier owner and wasn't applied comes again
-        binding = self._bindings[key_of(ref)] = Binding(ref, role)
+        binding = self._bindings[key_of(ref)] = AttemptChannel(ref, role)
         binding.unknown, binding.outstanding = True, set(standing.outstanding)
         binding.channel.apply(standing.applied)
         self._slots.take(binding)
@@ -116,7 +116,7 @@ class Attempts:
         for binding, frame in self._slots.released():
             self._pass_on(binding, frame)
 
-    def _pass_on(self, binding: Binding, frame: session_pb2.OrchestratorFrame) -> None:
+    def _pass_on(self, binding: AttemptChannel, frame: session_pb2.OrchestratorFrame) -> None:
         try:
             check_size(frame, self._peer_limit)
         except FrameTooLarge as error:
@@ -148,7 +148,7 @@ class Attempts:
         for binding in [one for one in self._bindings.values() if not one.concluded]:
             self._lose(binding, error)
 
-    def let_go(self, run_id: str, *, over: bool = False) -> None:
+    def release_run(self, run_id: str, *, over: bool = False) -> None:
         """Its run is somebody else's: the instance keeps it, and is asked for it by the run's owner. Or it is over."""
         for binding in [one for one in self._bindings.values() if one.ref.run_id == run_id]:
             if over and not binding.concluded:
@@ -168,7 +168,7 @@ class Attempts:
                 self._inbox.deliver(frame.task.run_id, asked)
             if arm not in ("result", "record"):
                 return  # of an attempt that is over here
-            binding = self._bindings[key_of(frame.task)] = Binding.of_offer(frame, self._role)
+            binding = self._bindings[key_of(frame.task)] = AttemptChannel.of_offer(frame, self._role)
         if frame.ack and not binding.unknown:  # until it is adopted it acks what its former owner said
             binding.channel.acked(frame.ack)
         if frame.sequence and arm != "reject" and not self._in_order(binding, frame.sequence):
@@ -201,7 +201,7 @@ class Attempts:
             case _:
                 raise UnknownFrame(f"this orchestrator doesn't know the frame {arm or 'of this number'}")
 
-    def _in_order(self, binding: Binding, sequence: int) -> bool:
+    def _in_order(self, binding: AttemptChannel, sequence: int) -> bool:
         """False for a frame that came before: it is acked again where its event is durable."""
         match binding.channel.take(sequence):
             case Verdict.GAP:
@@ -213,7 +213,7 @@ class Attempts:
                 return False
         return True
 
-    def _send_adopt(self, binding: Binding, remaining: float | None) -> None:
+    def _send_adopt(self, binding: AttemptChannel, remaining: float | None) -> None:
         if self._features is not None and "adopt" not in self._features:
             if not binding.concluded:
                 self._lose(binding, Unavailable("the stream broke, and this instance can't be asked for its tasks"))
@@ -223,20 +223,20 @@ class Attempts:
             stamp(adopt.remaining, max(0.0, remaining))
         self._send(session_pb2.OrchestratorFrame(task=binding.ref, adopt_task=adopt))
 
-    def _result(self, binding: Binding, frame: session_pb2.AgentFrame) -> None:
+    def _result(self, binding: AttemptChannel, frame: session_pb2.AgentFrame) -> None:
         self._conclude(binding)
         result = result_input(binding.ref, frame.result, len(binding.records))
         receipt = FrameReceipt(binding, frame.sequence, self._send, lambda: self._forget(binding))
         self._inbox.deliver(binding.ref.run_id, Delivery(result, receipt, tuple(binding.records)))
 
-    def _delegated(self, binding: Binding, frame: session_pb2.AgentFrame) -> None:
+    def _delegated(self, binding: AttemptChannel, frame: session_pb2.AgentFrame) -> None:
         self._slots.delegated(binding, frame.delegate.delegation_id)
         records, binding.records = tuple(binding.records), []
         self._deliver(binding, frame, delegate_input(frame, len(records), self._resolve), records)
 
     def _deliver(
         self,
-        binding: Binding,
+        binding: AttemptChannel,
         frame: session_pb2.AgentFrame,
         given: inp.Input,
         records: tuple[agent_pb2.CallRecord, ...] = (),
@@ -245,7 +245,7 @@ class Attempts:
             binding.ref.run_id, Delivery(given, FrameReceipt(binding, frame.sequence, self._send), records)
         )
 
-    def _adopted(self, binding: Binding, last_applied: int) -> None:
+    def _adopted(self, binding: AttemptChannel, last_applied: int) -> None:
         """The agent works on it; what it hasn't taken goes out again."""
         if binding.unknown:
             binding.unknown = False
@@ -255,7 +255,7 @@ class Attempts:
         for again in binding.channel.unacked():
             self._send(again)
 
-    def _rejected(self, binding: Binding, reject: session_pb2.Reject) -> None:
+    def _rejected(self, binding: AttemptChannel, reject: session_pb2.Reject) -> None:
         failure, ref = failure_from_proto(reject.failure), binding.ref
         self._forget(binding)
         if failure.reason == "NOT_HELD":
@@ -266,7 +266,7 @@ class Attempts:
         rejected = inp.RejectIn(ref.task_id, ref.attempt, failure, failure.retry_delay or 0.0)
         self._inbox.deliver(ref.run_id, Delivery(rejected))
 
-    def _refused(self, binding: Binding, frame: session_pb2.AgentFrame) -> None:
+    def _refused(self, binding: AttemptChannel, frame: session_pb2.AgentFrame) -> None:
         """The agent found something wrong with a frame of this task. A gap is mended; else the attempt moves on."""
         failure = failure_from_proto(frame.failure)
         if failure.reason == "SEQUENCE_GAP":
@@ -279,17 +279,17 @@ class Attempts:
             given = inp.RejectIn(binding.ref.task_id, binding.ref.attempt, failure)
             self._inbox.deliver(binding.ref.run_id, Delivery(given))
 
-    def _conclude(self, binding: Binding) -> None:
+    def _conclude(self, binding: AttemptChannel) -> None:
         if not binding.concluded:
             binding.concluded = True
             self._slots.leave(binding)
 
-    def _forget(self, binding: Binding) -> None:
+    def _forget(self, binding: AttemptChannel) -> None:
         self._conclude(binding)
         if self._bindings.get(key_of(binding.ref)) is binding:
             del self._bindings[key_of(binding.ref)]
 
-    def _lose(self, binding: Binding, error: ArchonError) -> None:
+    def _lose(self, binding: AttemptChannel, error: ArchonError) -> None:
         ref = binding.ref
         self._forget(binding)
         lost = inp.LostIn(ref.task_id, ref.attempt, failure_from_error(error))

@@ -6,10 +6,10 @@ from collections import deque
 from collections.abc import Callable
 
 from archon.api.agent.v1 import session_pb2
-from archon_services.orchestrator.sessions.attempt_channel import Binding
+from archon_services.orchestrator.sessions.attempt_channel import AttemptChannel
 
 
-class Slots:
+class CreditWindow:
     """A task that only waits gives its slot back, as long as the instance lets so many wait, and takes one again before
     the last answer that it waits for goes out: until there is room that answer is held. `freed` is called when a slot
     gets free, `room` says how many there are."""
@@ -20,9 +20,9 @@ class Slots:
         self.max_waiting = 0
         self._freed = freed
         self._room = room
-        self._held: deque[tuple[Binding, session_pb2.OrchestratorFrame]] = deque()
+        self._held: deque[tuple[AttemptChannel, session_pb2.OrchestratorFrame]] = deque()
 
-    def take(self, binding: Binding) -> None:
+    def take(self, binding: AttemptChannel) -> None:
         """An attempt begins, or is taken up: one that has delegations open only waits."""
         binding.waiting = bool(binding.outstanding)
         if binding.waiting:
@@ -30,7 +30,7 @@ class Slots:
         else:
             self.in_flight += 1
 
-    def leave(self, binding: Binding) -> None:
+    def leave(self, binding: AttemptChannel) -> None:
         """It counts no more."""
         if binding.waiting:
             binding.waiting = False
@@ -39,7 +39,7 @@ class Slots:
             self.in_flight -= 1
         self._freed()
 
-    def delegated(self, binding: Binding, delegation_id: str) -> None:
+    def delegated(self, binding: AttemptChannel, delegation_id: str) -> None:
         """It waits for one more answer."""
         binding.outstanding.add(delegation_id)
         if not binding.waiting and self.waiting < self.max_waiting:
@@ -48,13 +48,13 @@ class Slots:
             self.waiting += 1
             self._freed()
 
-    def needless(self, binding: Binding, delegation_id: str) -> None:
+    def needless(self, binding: AttemptChannel, delegation_id: str) -> None:
         """It waits for an answer no more; where it was the last it goes on at once, room or not."""
         binding.outstanding.discard(delegation_id)
         if binding.waiting and not binding.outstanding:
             self._go_on(binding)
 
-    def may_pass(self, binding: Binding, frame: session_pb2.OrchestratorFrame) -> bool:
+    def may_pass(self, binding: AttemptChannel, frame: session_pb2.OrchestratorFrame) -> bool:
         """Whether this frame may go out now; one that has to wait for a slot is kept."""
         if not frame.HasField("delegate_result"):
             return True
@@ -66,7 +66,7 @@ class Slots:
         binding.outstanding.discard(frame.delegate_result.delegation_id)
         return True
 
-    def released(self) -> list[tuple[Binding, session_pb2.OrchestratorFrame]]:
+    def released(self) -> list[tuple[AttemptChannel, session_pb2.OrchestratorFrame]]:
         """The answers that were held and may go out now."""
         out = []
         while self._held and self._room() > 0:
@@ -79,7 +79,7 @@ class Slots:
             out.append((binding, frame))
         return out
 
-    def _go_on(self, binding: Binding) -> None:
+    def _go_on(self, binding: AttemptChannel) -> None:
         binding.waiting = False
         self.waiting -= 1
         self.in_flight += 1

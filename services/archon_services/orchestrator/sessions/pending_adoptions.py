@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from archon.api.agent.v1 import session_pb2
 from archon.api.common.v1 import common_pb2
-from archon_services.orchestrator.ports import Standing
+from archon_services.orchestrator.ports import AttemptStatus
 from archon_services.orchestrator.sessions.attempt_channel import Key, key_of
 
 
@@ -17,11 +17,11 @@ class Adoption:
 
     ref: common_pb2.TaskRef
     role: str
-    standing: Standing
+    standing: AttemptStatus
     frames: list[session_pb2.OrchestratorFrame] = field(default_factory=list)
 
 
-class Unclaimed:
+class PendingAdoptions:
     """By instance. Each is asked for, called off, or too late within the resume window."""
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ class Unclaimed:
         """Nobody needs it."""
         self._adoptions.get(instance_id, {}).pop(key_of(ref), None)
 
-    def let_go(self, run_id: str) -> list[tuple[str, common_pb2.TaskRef]]:
+    def release_run(self, run_id: str) -> list[tuple[str, common_pb2.TaskRef]]:
         """The run is somebody else's, or over: its attempts, by instance, which are asked for no more."""
         gone = [
             (instance_id, adoption.ref)

@@ -15,10 +15,10 @@ from archon.errors import Unavailable
 from archon.registry import Registration
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.types import Failure, Requirement
-from archon_services.orchestrator.ports import Delivery, Inbox, Standing
+from archon_services.orchestrator.ports import AttemptStatus, Delivery, Inbox
 from archon_services.orchestrator.sessions.attempt_channel import Key, key_of
 from archon_services.orchestrator.sessions.matching import fits
-from archon_services.orchestrator.sessions.pending_adoptions import Adoption, Unclaimed
+from archon_services.orchestrator.sessions.pending_adoptions import Adoption, PendingAdoptions
 from archon_services.orchestrator.sessions.session import Limits, Session
 
 MAX_DEPARTED: Final = 1_000
@@ -47,7 +47,7 @@ class SessionPool:
         self._timers: set[asyncio.TimerHandle] = set()
         self._departed: OrderedDict[str, OrderedDict[Key, common_pb2.TaskRef]] = OrderedDict()
         """Instances that went with attempts: one that was only frozen comes back, and must hear that they are over."""
-        self._unclaimed = Unclaimed()
+        self._unclaimed = PendingAdoptions()
 
     def update(self, instances: Iterable[Registration]) -> None:
         """The instances that live now, all of them: sessions are made and ended by the difference."""
@@ -180,7 +180,7 @@ class SessionPool:
         session.reserved = max(0, session.reserved - 1)
         session.assign(ref, role, task)
 
-    def adopt(self, instance_id: str, ref: common_pb2.TaskRef, role: str, standing: Standing) -> None:
+    def adopt(self, instance_id: str, ref: common_pb2.TaskRef, role: str, standing: AttemptStatus) -> None:
         """See ports.Transport. It is asked for as soon as there is a stream; where there is none within the resume
         window the attempt is lost."""
         session = self._sessions.get(instance_id)
@@ -221,11 +221,11 @@ class SessionPool:
         }
         return tuple(sorted(found))
 
-    def let_go(self, run_id: str, *, over: bool = False) -> None:
+    def release_run(self, run_id: str, *, over: bool = False) -> None:
         """See ports.Transport."""
         for session in self._sessions.values():
-            session.let_go(run_id, over=over)
-        for instance_id, ref in self._unclaimed.let_go(run_id):
+            session.release_run(run_id, over=over)
+        for instance_id, ref in self._unclaimed.release_run(run_id):
             if over:
                 self._depart(instance_id, OrderedDict({key_of(ref): ref}))
 

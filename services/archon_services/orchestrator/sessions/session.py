@@ -15,10 +15,10 @@ from archon.api.agent.v1 import agent_pb2, session_pb2
 from archon.api.common.v1 import common_pb2
 from archon.errors import ArchonError, UnknownFrame, WrongInstance
 from archon.registry import Registration
-from archon_services.orchestrator.ports import Inbox, Standing
+from archon_services.orchestrator.ports import AttemptStatus, Inbox
 from archon_services.orchestrator.sessions.attempt_channel import Key
 from archon_services.orchestrator.sessions.attempts import Attempts
-from archon_services.orchestrator.sessions.credit_window import Slots
+from archon_services.orchestrator.sessions.credit_window import CreditWindow
 from archon_services.orchestrator.sessions.inbound import Resolve
 from archon_services.orchestrator.sessions.stream import Limits, Silent, Stream
 
@@ -52,7 +52,7 @@ class Session:
         self.reserved = 0
         self.connected = False
         self.draining = False
-        self._slots = Slots(self.changed, self._room_to_go_on)
+        self._slots = CreditWindow(self.changed, self._room_to_go_on)
         self._attempts = Attempts(role, inbox, self._send, self._slots, self._halve, resolve)
         self._orchestrator_id = orchestrator_id
         self._room_changed = room_changed
@@ -97,7 +97,7 @@ class Session:
         """See Attempts."""
         self._attempts.assign(ref, role, task)
 
-    def adopt(self, ref: common_pb2.TaskRef, role: str, standing: Standing) -> None:
+    def adopt(self, ref: common_pb2.TaskRef, role: str, standing: AttemptStatus) -> None:
         """See Attempts."""
         self._attempts.adopt(ref, role, standing, connected=self.connected)
 
@@ -114,9 +114,9 @@ class Session:
         """See Attempts."""
         self._attempts.cancel(ref, reason, connected=self.connected)
 
-    def let_go(self, run_id: str, *, over: bool = False) -> None:
+    def release_run(self, run_id: str, *, over: bool = False) -> None:
         """See Attempts."""
-        self._attempts.let_go(run_id, over=over)
+        self._attempts.release_run(run_id, over=over)
         self.changed()
 
     @property

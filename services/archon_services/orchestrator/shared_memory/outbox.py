@@ -21,7 +21,7 @@ PUBLISH_TIMEOUT: Final = 5.0
 MAX_KEEP: Final = 3650 * 86_400
 
 
-class Publisher:
+class OutboxPublisher:
     """One background loop; `wake` after an append that has something to publish. `keep`: seconds after which the shared
     memory forgets what was published in no session: its run is gone from the journal then, and nobody asks for it."""
 

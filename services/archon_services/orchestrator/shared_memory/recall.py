@@ -27,7 +27,7 @@ MAX_BYTES: Final = 4 * 1024 * 1024
 SETTLE: Final = 0.01
 
 
-class SessionMemory:
+class SessionRecall:
     """Asks the memory service at `target` (host:port). A memory service that is down stops no run: it goes on without,
     and its first event says why."""
 

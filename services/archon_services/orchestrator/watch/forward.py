@@ -32,7 +32,7 @@ class Owner(Protocol):
     def address_of(self, owner: str) -> str: ...
 
 
-class Relays:
+class WatchForwarder:
     """One per run that somebody here watches and somebody else owns, however many watch it."""
 
     def __init__(self, journal: Journal, runs: Runs, owners: Owner) -> None:

@@ -71,7 +71,7 @@ class _Watcher:
         self.ready.set()
 
 
-class Watchers:
+class WatchHub:
     """Hands a run's events to those who follow it, each once and in order."""
 
     def __init__(self, journal: Journal) -> None:

@@ -17,7 +17,7 @@ from archon_mesh.core.run.types import Requirement
 from archon_services.orchestrator.ports import Delivery
 from archon_services.orchestrator.sessions import Limits, SessionPool
 from archon_services.orchestrator.sessions.attempts import Attempts
-from archon_services.orchestrator.sessions.credit_window import Slots
+from archon_services.orchestrator.sessions.credit_window import CreditWindow
 from tests.fixtures.services import eventually
 
 COUNT = 20
@@ -94,7 +94,7 @@ async def test_dead_sessions_leave_nothing_behind_and_one_with_work_stays_until_
 async def test_what_is_remembered_of_attempts_that_were_lost_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("archon_services.orchestrator.sessions.attempts.MAX_STALE", 2)
     heard = Heard()
-    slots = Slots(lambda: None, lambda: 0)
+    slots = CreditWindow(lambda: None, lambda: 0)
     attempts = Attempts("worker", heard, lambda frame: None, slots, lambda: None, lambda role, capability: ())
     for number in range(5):
         ref = common_pb2.TaskRef(task_id=f"r.{number}", run_id="r", attempt=1, epoch=1)

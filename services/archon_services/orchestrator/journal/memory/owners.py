@@ -47,7 +47,7 @@ class MemoryOwners:
         """See Owners."""
         return list(self._living.values())
 
-    async def bury(self, owner: str, beat: int) -> bool:
+    async def expire(self, owner: str, beat: int) -> bool:
         """See Owners."""
         row = self._living.get(owner)
         if row is not None and row.beat != beat:

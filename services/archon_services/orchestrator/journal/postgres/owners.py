@@ -15,7 +15,7 @@ NOW: Final = "SELECT extract(epoch FROM clock_timestamp())::float8"
 ENTER: Final = "INSERT INTO archon_journal.owners VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING"
 BEAT: Final = "UPDATE archon_journal.owners SET beat = beat + 1, address = $2 WHERE owner = $1 RETURNING beat"
 LIVING: Final = "SELECT owner, address, revision, beat FROM archon_journal.owners ORDER BY owner"
-BURY: Final = "DELETE FROM archon_journal.owners WHERE owner = $1 AND beat = $2"
+EXPIRE: Final = "DELETE FROM archon_journal.owners WHERE owner = $1 AND beat = $2"
 """Waits for a beat that is just being written, and then finds another one."""
 
 LIVES: Final = "SELECT 1 FROM archon_journal.owners WHERE owner = $1"
@@ -87,9 +87,9 @@ class PostgresOwners:
         """See Owners."""
         return [OwnerRow(*row) for row in await self._connections.fetch(LIVING)]
 
-    async def bury(self, owner: str, beat: int) -> bool:
+    async def expire(self, owner: str, beat: int) -> bool:
         """See Owners."""
-        await self._connections.fetch(BURY, owner, beat)
+        await self._connections.fetch(EXPIRE, owner, beat)
         return not await self._connections.fetch(LIVES, owner)
 
     async def leave(self, owner: str) -> None:

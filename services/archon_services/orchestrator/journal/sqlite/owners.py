@@ -56,7 +56,7 @@ class SqliteOwners:
         """See Owners."""
         return [OwnerRow(*row) for row in await self._read("SELECT owner, address, revision, beat FROM owners")]
 
-    async def bury(self, owner: str, beat: int) -> bool:
+    async def expire(self, owner: str, beat: int) -> bool:
         """See Owners."""
 
         def work(db: sqlite3.Connection) -> bool:

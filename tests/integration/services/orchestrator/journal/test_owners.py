@@ -24,9 +24,9 @@ async def test_durability_8_an_incarnation_beats_until_it_is_buried_and_never_co
     assert await journal.living() == [OwnerRow("owner", "owner:7100", 1, 0)]
     assert await journal.beat("owner", "moved:1")
     assert await journal.living() == [OwnerRow("owner", "moved:1", 1, 1)]
-    assert not await journal.bury("owner", 0), "it has beaten since"
-    assert await journal.bury("owner", 1)
-    assert await journal.bury("owner", 1), "whoever comes second finds it so"
+    assert not await journal.expire("owner", 0), "it has beaten since"
+    assert await journal.expire("owner", 1)
+    assert await journal.expire("owner", 1), "whoever comes second finds it so"
     assert not await journal.beat("owner", "moved:1")
     assert await journal.living() == []
 

@@ -192,7 +192,7 @@ async def test_no_statement_reads_a_whole_table_and_lists_come_in_the_order_of_a
         (owners.CLAIM, ("owner", "r7")),
         (owners.CLAIM_SOME, ("owner", 1, 100)),
         (owners.BEAT, ("owner", "")),
-        (owners.BURY, ("owner", 1)),
+        (owners.EXPIRE, ("owner", 1)),
         (owners.POSTED, ("owner", 1000)),
         (owners.DROP, ([1, 2],)),
         (statements.OUTBOX, ("owner", 100)),

@@ -30,13 +30,13 @@ class Held:
     def holds(self, run_id: str) -> bool:
         return run_id == "r"
 
-    async def take_up(self, row: RunRow, commands: Sequence[CommandRow], clock: Clock) -> None:
+    async def take_over(self, row: RunRow, commands: Sequence[CommandRow], clock: Clock) -> None:
         raise AssertionError
 
     def command(self, row: CommandRow) -> None:
         self.brought.append(row.data)
 
-    def let_go(self) -> None:
+    def release_all(self) -> None:
         raise AssertionError
 
 

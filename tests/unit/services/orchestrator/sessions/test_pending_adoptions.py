@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from archon.api.agent.v1 import session_pb2
 from archon.api.common.v1 import common_pb2
-from archon_services.orchestrator.ports import Standing
-from archon_services.orchestrator.sessions.pending_adoptions import Adoption, Unclaimed
+from archon_services.orchestrator.ports import AttemptStatus
+from archon_services.orchestrator.sessions.pending_adoptions import Adoption, PendingAdoptions
 
 
 def ref(task_id: str, run_id: str = "r") -> common_pb2.TaskRef:
@@ -21,8 +21,8 @@ def named(adoption: Adoption) -> list[str]:
 
 
 def test_what_an_attempt_is_told_before_its_instance_is_known_waits_with_it() -> None:
-    unclaimed = Unclaimed()
-    unclaimed.add("i", Adoption(ref("r.1"), "a", Standing(1.0)))
+    unclaimed = PendingAdoptions()
+    unclaimed.add("i", Adoption(ref("r.1"), "a", AttemptStatus(1.0)))
     for name in ("d1", "d2"):
         unclaimed.tell("i", ref("r.1"), answer(name))
     unclaimed.tell("i", ref("r.2"), answer("of an attempt that isn't asked for"))
@@ -33,9 +33,9 @@ def test_what_an_attempt_is_told_before_its_instance_is_known_waits_with_it() ->
 
 
 def test_what_is_called_off_or_let_go_is_asked_for_no_more() -> None:
-    unclaimed = Unclaimed()
+    unclaimed = PendingAdoptions()
     for task_id, run_id in (("r.1", "r"), ("r.2", "r"), ("s.1", "s")):
-        unclaimed.add("i", Adoption(ref(task_id, run_id), "a", Standing(1.0)))
+        unclaimed.add("i", Adoption(ref(task_id, run_id), "a", AttemptStatus(1.0)))
     unclaimed.call_off("i", ref("r.1"))
-    assert [(instance_id, one.task_id) for instance_id, one in unclaimed.let_go("r")] == [("i", "r.2")]
+    assert [(instance_id, one.task_id) for instance_id, one in unclaimed.release_run("r")] == [("i", "r.2")]
     assert [adoption.ref.task_id for adoption in unclaimed.take("i")] == ["s.1"]

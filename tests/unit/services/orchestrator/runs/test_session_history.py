@@ -13,7 +13,7 @@ from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.types import Failure, Requirement, Submission
 from archon_services.orchestrator.journal import Conversation, MemoryJournal
 from archon_services.orchestrator.runs import session_history as conversing
-from archon_services.orchestrator.runs.session_history import Conversing, Turns
+from archon_services.orchestrator.runs.session_history import SessionHistory, TurnQueue
 
 KEY = ("default", "s", "clerk")
 PLACE = Place("r.1", Requirement("clerk"), 1, 0.0)
@@ -27,8 +27,8 @@ def run_of(session: str = "s") -> RunState:
     return run
 
 
-def turns_of(*names: str) -> tuple[Turns, list[str], dict[str, Callable[[], None]]]:
-    turns, woken = Turns(), list[str]()
+def turns_of(*names: str) -> tuple[TurnQueue, list[str], dict[str, Callable[[], None]]]:
+    turns, woken = TurnQueue(), list[str]()
     return turns, woken, {name: (lambda name=name: woken.append(name)) for name in names}  # type: ignore[misc]
 
 
@@ -57,7 +57,7 @@ def test_who_leaves_the_line_holds_nobody_up_and_other_conversations_have_lines_
 async def test_a_task_waits_until_its_conversation_is_read_and_then_is_told_that_version() -> None:
     woken: list[int] = []
     journal = MemoryJournal()
-    one = Conversing(journal, Turns(), lambda role: True, lambda: woken.append(1))
+    one = SessionHistory(journal, TurnQueue(), lambda role: True, lambda: woken.append(1))
     assert one.waits(run_of(), PLACE) and woken == [1]
     assert one.version(PLACE) is None
     await one.read()
@@ -69,14 +69,14 @@ async def test_a_task_waits_until_its_conversation_is_read_and_then_is_told_that
 
 @pytest.mark.parametrize(("session", "stateful"), [("", True), ("s", False)])
 async def test_without_a_session_or_a_role_that_remembers_nothing_is_waited_for(session: str, stateful: bool) -> None:
-    one = Conversing(MemoryJournal(), Turns(), lambda role: stateful, lambda: None)
+    one = SessionHistory(MemoryJournal(), TurnQueue(), lambda role: stateful, lambda: None)
     assert not one.waits(run_of(session), PLACE)
     assert one.version(PLACE) is None
 
 
 async def test_the_turn_is_left_when_the_task_needs_it_no_more() -> None:
-    turns, run = Turns(), run_of()
-    first, second = (Conversing(MemoryJournal(), turns, lambda role: True, lambda: None) for _ in range(2))
+    turns, run = TurnQueue(), run_of()
+    first, second = (SessionHistory(MemoryJournal(), turns, lambda role: True, lambda: None) for _ in range(2))
     first.waits(run, PLACE)
     other = Place("x.1", Requirement("clerk"), 1, 0.0)
     theirs = run_of()
@@ -104,7 +104,7 @@ async def test_what_a_next_attempt_is_to_be_told_is_kept_while_the_one_before_it
     for event in decide(run, inp.SlotFound("r.1", "i", 1), 2.0):
         run.apply(event, 2.0)
     assert run.tasks["r.1"].live and run.tasks["r.1"].attempt == 1
-    one = Conversing(Told(), Turns(), lambda role: True, lambda: None)
+    one = SessionHistory(Told(), TurnQueue(), lambda role: True, lambda: None)
     one.waits(
         run, Place("r.1", Requirement("clerk"), 2, 0.0)
     )  # its append is refused: the journal knows the first alone
@@ -123,9 +123,9 @@ async def test_what_a_next_attempt_is_to_be_told_is_kept_while_the_one_before_it
 
 async def test_nobody_waits_for_ever_for_anothers_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(conversing, "PATIENCE", 0.02)
-    turns, woken = Turns(), asyncio.Event()
+    turns, woken = TurnQueue(), asyncio.Event()
     turns.take(KEY, "another", lambda: None)
-    one = Conversing(MemoryJournal(), turns, lambda role: True, woken.set)
+    one = SessionHistory(MemoryJournal(), turns, lambda role: True, woken.set)
     assert one.waits(run_of(), PLACE) and not woken.is_set()
     await asyncio.wait_for(woken.wait(), 2.0)
     await one.read()
@@ -143,7 +143,7 @@ async def test_a_journal_that_cannot_be_read_is_said_and_asked_again() -> None:
             return await super().conversation(tenant, session_id, role)
 
     journal = Away()
-    one = Conversing(journal, Turns(), lambda role: True, lambda: None)
+    one = SessionHistory(journal, TurnQueue(), lambda role: True, lambda: None)
     one.waits(run_of(), PLACE)
     with pytest.raises(Unavailable):
         await one.read()

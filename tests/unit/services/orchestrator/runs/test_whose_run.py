@@ -43,7 +43,7 @@ class Instances:
     def when_free(self, want: Requirement, wake: Callable[[], None]) -> Callable[[], None]:
         return lambda: None
 
-    def let_go(self, run_id: str, *, over: bool = False) -> None:
+    def release_run(self, run_id: str, *, over: bool = False) -> None:
         self.let_go_of.append(run_id)
 
 
@@ -115,10 +115,10 @@ async def test_a_run_that_is_claimed_in_another_name_before_its_creation_is_answ
     await journal.enter(OwnerRow("o2", "", 1, 0))  # the first name was buried
     runs.owner = "o2"
     if not asked_after:
-        runs.let_go()
+        runs.release_all()
     row = await journal.claim("r", "o2")
     assert row is not None
-    await runs.take_up(row, (), SystemClock())
+    await runs.take_over(row, (), SystemClock())
     await asyncio.sleep(0.01)
     journal.answers.set()
     assert await submit == ("r", True)

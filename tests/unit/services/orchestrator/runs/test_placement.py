@@ -9,7 +9,7 @@ from typing import cast
 from archon_mesh.core.run import Effect, Place
 from archon_mesh.core.run.types import Requirement
 from archon_services.orchestrator.ports import Transport
-from archon_services.orchestrator.runs.placement import Placing
+from archon_services.orchestrator.runs.placement import Placement
 from archon_services.orchestrator.runs.timer import RunTimer
 
 
@@ -41,7 +41,7 @@ class OneSlot:
 
 def test_room_that_was_offered_to_a_task_which_needs_none_any_more_is_the_next_ones() -> None:
     transport, woken = OneSlot(), list[str]()
-    paused, other = (Placing(cast(Transport, transport), lambda name=name: woken.append(name)) for name in "po")  # type: ignore[misc]
+    paused, other = (Placement(cast(Transport, transport), lambda name=name: woken.append(name)) for name in "po")  # type: ignore[misc]
     assert paused.find(Place("p", Requirement("a"), 1, 0.0)) is None
     assert other.find(Place("o", Requirement("a"), 1, 0.0)) is None
     transport.release("i")
@@ -53,7 +53,7 @@ def test_room_that_was_offered_to_a_task_which_needs_none_any_more_is_the_next_o
 
 def test_room_that_was_offered_to_a_run_that_is_over_is_the_next_ones() -> None:
     transport, woken = OneSlot(), list[str]()
-    over, other = (Placing(cast(Transport, transport), lambda name=name: woken.append(name)) for name in "xo")  # type: ignore[misc]
+    over, other = (Placement(cast(Transport, transport), lambda name=name: woken.append(name)) for name in "xo")  # type: ignore[misc]
     over.find(Place("x", Requirement("a"), 1, 0.0))
     other.find(Place("o", Requirement("a"), 1, 0.0))
     transport.release("i")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from archon.api.agent.v1 import session_pb2
 from archon.api.common.v1 import common_pb2
-from archon_services.orchestrator.sessions.attempt_channel import Binding
-from archon_services.orchestrator.sessions.credit_window import Slots
+from archon_services.orchestrator.sessions.attempt_channel import AttemptChannel
+from archon_services.orchestrator.sessions.credit_window import CreditWindow
 
 
 class Window:
@@ -14,16 +14,16 @@ class Window:
     def __init__(self, size: int, max_waiting: int = 10) -> None:
         self.size = size
         self.freed = 0
-        self.slots = Slots(self._freed, lambda: self.size - self.slots.in_flight)
+        self.slots = CreditWindow(self._freed, lambda: self.size - self.slots.in_flight)
         self.slots.max_waiting = max_waiting
         self._number = 0
 
     def _freed(self) -> None:
         self.freed += 1
 
-    def begin(self) -> Binding:
+    def begin(self) -> AttemptChannel:
         self._number += 1
-        binding = Binding(common_pb2.TaskRef(task_id=f"t{self._number}", attempt=1), "role")
+        binding = AttemptChannel(common_pb2.TaskRef(task_id=f"t{self._number}", attempt=1), "role")
         self.slots.take(binding)
         return binding
 
@@ -100,7 +100,7 @@ def test_other_frames_need_no_slot() -> None:
 
 def test_an_attempt_that_is_taken_up_with_open_delegations_waits() -> None:
     window = Window(1)
-    binding = Binding(common_pb2.TaskRef(task_id="t", attempt=1), "role")
+    binding = AttemptChannel(common_pb2.TaskRef(task_id="t", attempt=1), "role")
     binding.outstanding = {"a"}
     window.slots.take(binding)
     assert (window.slots.in_flight, window.slots.waiting) == (0, 1)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from archon.registry import Graph, Registration, RegistryChange
-from archon_services.orchestrator.roles.membership import GRACE, Living
+from archon_services.orchestrator.roles.membership import GRACE, Membership
 
 
 class World:
     def __init__(self) -> None:
         self.now = 100.0
         self.alive: set[str] = set()
-        self.living = Living(lambda name: name in self.alive, lambda: self.now)
+        self.living = Membership(lambda name: name in self.alive, lambda: self.now)
 
     def snapshot(self, *roles: str) -> None:
         """What the registry says, after a break."""

@@ -11,7 +11,7 @@ from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.errors import Unavailable
 from archon_services.orchestrator.journal import Append, MemoryJournal, NewRun
-from archon_services.orchestrator.watch.hub import BATCH_BYTES, MAX_QUEUED, MAX_QUEUED_BYTES, Watchers
+from archon_services.orchestrator.watch.hub import BATCH_BYTES, MAX_QUEUED, MAX_QUEUED_BYTES, WatchHub
 
 
 class Journaled:
@@ -19,7 +19,7 @@ class Journaled:
 
     def __init__(self) -> None:
         self.journal = MemoryJournal()
-        self.watchers = Watchers(self.journal)
+        self.watchers = WatchHub(self.journal)
         self.seq = 0
 
     async def happen(self, count: int, *, last: bool = False, published: bool = True) -> None:

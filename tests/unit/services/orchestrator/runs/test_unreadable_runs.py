@@ -15,8 +15,8 @@ from archon_mesh.core.run.types import Requirement
 from archon_services.orchestrator.api.servicer import OrchestratorServicer
 from archon_services.orchestrator.journal import Append, MemoryJournal, NewRun, RecordRow
 from archon_services.orchestrator.ports import SystemClock
-from archon_services.orchestrator.roles.registry_watch import RegistryFollower
-from archon_services.orchestrator.runs.load import fold_run
+from archon_services.orchestrator.roles.registry_watch import RegistryWatch
+from archon_services.orchestrator.runs.load import load_run
 from archon_services.orchestrator.runs.manager import MAX_STALLED, Runs
 from tests.fixtures.orchestrating import commands_of, started
 
@@ -35,7 +35,7 @@ class Nobody:
     def when_free(self, want: Requirement, wake: Callable[[], None]) -> Callable[[], None]:
         return lambda: None
 
-    def let_go(self, run_id: str, *, over: bool = False) -> None:
+    def release_run(self, run_id: str, *, over: bool = False) -> None:
         pass
 
     def __getattr__(self, name: str) -> object:
@@ -102,9 +102,9 @@ async def runs(journal: MemoryJournal) -> AsyncIterator[Runs]:
 
 async def test_a_run_that_cannot_be_read_is_data_loss_and_no_other_error(journal: MemoryJournal) -> None:
     with pytest.raises(DataLoss) as lost:
-        await fold_run(journal, "r2")
+        await load_run(journal, "r2")
     assert lost.value.metadata == {"run_id": "r2"}
-    assert (await fold_run(journal, "r3")).tasks["r.1"].role == "a"
+    assert (await load_run(journal, "r3")).tasks["r.1"].role == "a"
 
 
 async def test_a_run_that_cannot_be_read_keeps_no_other_from_being_taken_up_and_says_what_is_wrong(
@@ -122,7 +122,7 @@ async def test_a_run_that_cannot_be_read_keeps_no_other_from_being_taken_up_and_
 async def test_durability_14_a_run_that_cannot_be_read_is_quarantined_in_the_end_and_says_so(
     journal: MemoryJournal, runs: Runs
 ) -> None:
-    follower = RegistryFollower("127.0.0.1:1", lambda instances: None)
+    follower = RegistryWatch("127.0.0.1:1", lambda instances: None)
     commands = commands_of(runs, journal, follower)
     await started(runs, journal, Nobody())
     with pytest.raises(DataLoss):
@@ -130,7 +130,7 @@ async def test_durability_14_a_run_that_cannot_be_read_is_quarantined_in_the_end
     for _ in range(MAX_STALLED):
         row = await journal.claim("r2", runs.owner)
         assert row is not None
-        await runs.take_up(row, (), SystemClock())
+        await runs.take_over(row, (), SystemClock())
     run = await commands.run("r2")
     assert run.state == common_pb2.TASK_STATE_FAILED
     assert run.failure.reason == failure_pb2.ERROR_REASON_QUARANTINED
@@ -145,7 +145,7 @@ async def test_bytes_of_the_journal_that_are_no_message_are_not_the_callers_mist
     await journal.append(
         Append("r1", 1, 2, "c", 1_001.0, (event(3).SerializeToString(),), b"", 3, True, (RecordRow("a", b"\xff"),))
     )
-    follower = RegistryFollower("127.0.0.1:1", lambda instances: None)
+    follower = RegistryWatch("127.0.0.1:1", lambda instances: None)
     runs = Runs(owner="o", clock=SystemClock(), journal=journal, new_id=lambda: "new")
     commands = commands_of(runs, journal, follower)
     try:

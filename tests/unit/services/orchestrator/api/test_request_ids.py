@@ -12,7 +12,7 @@ from archon.api.common.v1 import common_pb2, failure_pb2
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.errors import RequestIdReused, RunExpired, Unavailable, UnknownRun
 from archon_mesh.core.run.types import Requirement
-from archon_services.orchestrator.api.converse_stream import Conversation
+from archon_services.orchestrator.api.converse_stream import ConverseStream
 from archon_services.orchestrator.api.servicer import OrchestratorServicer
 from archon_services.orchestrator.journal import MemoryJournal
 from archon_services.orchestrator.ports import SystemClock
@@ -131,7 +131,7 @@ async def test_durability_7_a_request_id_that_expired_with_its_run_says_so_on_a_
             submit=pb.SubmitRunRequest(request_id="q", roles=["a"], goal=[common_pb2.Part(text="x")]),
         )
 
-    async with Conversation(world.commands, requests()) as conversation:
+    async with ConverseStream(world.commands, requests()) as conversation:
         response = await conversation.next()
     assert response is not None
     (reply,) = response.replies

@@ -9,9 +9,9 @@ from archon.api.common.v1 import common_pb2
 from archon.errors import Unavailable
 from archon.frames import FEATURES
 from archon_mesh.core.run import inputs as inp
-from archon_services.orchestrator.ports import Delivery, Standing
+from archon_services.orchestrator.ports import AttemptStatus, Delivery
 from archon_services.orchestrator.sessions.attempts import Attempts
-from archon_services.orchestrator.sessions.credit_window import Slots
+from archon_services.orchestrator.sessions.credit_window import CreditWindow
 
 
 class Inbox:
@@ -32,7 +32,7 @@ def ref(epoch: int = 1, attempt: int = 1) -> common_pb2.TaskRef:
 def begun() -> tuple[Attempts, Inbox, list[session_pb2.OrchestratorFrame]]:
     """With an open stream."""
     inbox, sent = Inbox(), list[session_pb2.OrchestratorFrame]()
-    slots = Slots(lambda: None, lambda: 1)
+    slots = CreditWindow(lambda: None, lambda: 1)
     attempts = Attempts("a", inbox, sent.append, slots, lambda: None, lambda role, capability: (role,))
     attempts.opened(ready())
     return attempts, inbox, sent
@@ -122,9 +122,9 @@ def test_durability_21_a_stream_that_opens_adopts_nothing_that_was_only_offered(
 
 def test_durability_21_what_came_for_the_earlier_owner_and_wasnt_applied_is_taken_again() -> None:
     attempts, inbox, sent = begun()
-    attempts.adopt(ref(2), "a", Standing(60.0), connected=True)
+    attempts.adopt(ref(2), "a", AttemptStatus(60.0), connected=True)
     attempts.frame(said(1, 2, result=RESULT))
-    attempts.adopt(ref(3), "a", Standing(60.0), connected=True)
+    attempts.adopt(ref(3), "a", AttemptStatus(60.0), connected=True)
     attempts.frame(said(1, 3, result=RESULT))
     assert len(inbox.got) == 2
     assert arms(sent) == ["adopt_task", "adopt_task"]
@@ -156,7 +156,7 @@ def test_an_attempt_that_is_to_stop_and_was_never_asked_for_is_told_again_on_the
 def test_attempts_of_a_run_that_is_over_count_no_more_and_are_stopped_on_the_next_stream() -> None:
     attempts, _, sent = begun()
     attempts.assign(ref(), "a", agent_pb2.AssignTask())
-    attempts.let_go("r", over=True)
+    attempts.release_run("r", over=True)
     assert not len(attempts)
     attempts.opened(ready())
     assert arms(sent) == ["assign_task", "cancel_task"]
@@ -164,7 +164,7 @@ def test_attempts_of_a_run_that_is_over_count_no_more_and_are_stopped_on_the_nex
 
 def test_durability_18_what_acked_a_former_owner_acks_nothing_of_its_successor() -> None:
     attempts, _, sent = begun()
-    attempts.adopt(ref(2), "a", Standing(60.0, applied=1), connected=True)
+    attempts.adopt(ref(2), "a", AttemptStatus(60.0, applied=1), connected=True)
     answer = session_pb2.DelegateResult(delegation_id="d1")
     attempts.tell(ref(2), session_pb2.OrchestratorFrame(delegate_result=answer))
     attempts.frame(said(2, ack=1, delegate=session_pb2.Delegate(delegation_id="d2", role="b")))  # on its way already
@@ -175,7 +175,7 @@ def test_durability_18_what_acked_a_former_owner_acks_nothing_of_its_successor()
 
 def test_what_an_attempt_said_unasked_before_it_heard_of_its_new_owner_doesnt_answer_that_ones_question() -> None:
     attempts, _, sent = begun()
-    attempts.adopt(ref(3), "a", Standing(60.0, 0, frozenset()), connected=True)
+    attempts.adopt(ref(3), "a", AttemptStatus(60.0, 0, frozenset()), connected=True)
     answer = session_pb2.DelegateResult(delegation_id="d1")
     attempts.tell(ref(3), session_pb2.OrchestratorFrame(delegate_result=answer))
     attempts.frame(said(0, 2, adopted=session_pb2.Adopted(last_applied=1)))

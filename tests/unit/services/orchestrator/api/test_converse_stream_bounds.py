@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator
 from itertools import count
 
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
-from archon_services.orchestrator.api.converse_stream import MAX_COMMANDS, Conversation
+from archon_services.orchestrator.api.converse_stream import MAX_COMMANDS, ConverseStream
 from archon_services.orchestrator.journal import MemoryJournal
 from archon_services.orchestrator.ports import SystemClock
-from archon_services.orchestrator.roles.registry_watch import RegistryFollower
+from archon_services.orchestrator.roles.registry_watch import RegistryWatch
 from archon_services.orchestrator.runs.manager import Runs
 from tests.fixtures.orchestrating import commands_of
 
@@ -30,10 +30,10 @@ async def test_commands_whose_answers_are_not_read_are_bounded_and_all_are_answe
     journal = MemoryJournal()
     numbers = count()
     runs = Runs(owner="o", clock=SystemClock(), journal=journal, new_id=lambda: str(next(numbers)))
-    follower = RegistryFollower("127.0.0.1:1", lambda instances: None)
+    follower = RegistryWatch("127.0.0.1:1", lambda instances: None)
     commands = commands_of(runs, journal, follower)
     try:
-        async with Conversation(commands, requests()) as conversation:
+        async with ConverseStream(commands, requests()) as conversation:
             for _ in range(20):
                 await asyncio.sleep(0.01)
             assert taken == MAX_COMMANDS + 1, "one waits for room"
