@@ -104,7 +104,7 @@ class Clients:
             replica, runs = self._replica(), sorted(self.acknowledged.values())
             if replica is None or not runs:
                 continue
-            run_id, orders = dice.random.choice(runs), replica.commands.orders
+            run_id, orders = dice.random.choice(runs), replica.commands.control
             if dice.fault("run cancelled", 0.08):
                 await self._order(replica, run_id, orders.cancel, "by the simulation")
             elif dice.fault("run paused", 0.08):
@@ -123,12 +123,12 @@ class Clients:
                 if (replica := self._replica()) is None:
                     continue
                 if state.paused:
-                    await self._order(replica, run_id, replica.commands.orders.resume)
+                    await self._order(replica, run_id, replica.commands.control.resume)
                 for task in asking:
                     if task.question:
                         request = pb.RespondRequest(run_id=run_id, input_id=task.question)
                         request.parts.add(text=f"answer to {task.question}")
-                        await self._order(replica, run_id, replica.commands.orders.respond, request)
+                        await self._order(replica, run_id, replica.commands.control.respond, request)
                         dice.fired["question answered"] += 1
 
     async def _order(self, replica: Replica, run_id: str, order: Any, *arguments: Any) -> None:

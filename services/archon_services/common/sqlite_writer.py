@@ -28,6 +28,10 @@ MAX_WAITING: Final = 10_000
 MAX_BATCH: Final = 512
 
 
+class Busy(Exception):
+    """Other work is under way or queued: `now` can't run at once."""
+
+
 class Writer:
     """Owns the only connection that writes. `name` is what its errors call the store."""
 
@@ -46,18 +50,33 @@ class Writer:
     async def do(self, work: Callable[[sqlite3.Connection], T], *, full: bool = False) -> T:
         """Runs `work` inside a transaction and returns when it is committed. `full` commits with synchronous=FULL
         whatever the setting. An error that work raises is raised here, and hurts nobody else's."""
-        if self._inline and not full and not self._work and self._lock.acquire(blocking=False):
+        if self._inline and not full:
             try:
-                return cast(T, self._alone(work))
-            finally:
-                self._lock.release()
+                return self.now(work)
+            except Busy:
+                pass
+        return await self.later(work, full=full)
+
+    def now(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Runs `work` in a transaction of its own on the calling thread. Raises Busy if other work is under way or
+        queued, and what the work raises."""
+        if self._work or not self._lock.acquire(blocking=False):
+            raise Busy
+        try:
+            return cast(T, self._alone(work))
+        finally:
+            self._lock.release()
+
+    def later(self, work: Callable[[sqlite3.Connection], T], *, full: bool = False) -> asyncio.Future[T]:
+        """Queues `work` for the writer's thread; the future ends when it is committed. Raises ResourceExhausted if too
+        much work is queued."""
         if len(self._work) >= MAX_WAITING or self._closing:
             raise ResourceExhausted("too much waits to be written", retry_delay=1.0)
         future: asyncio.Future[Any] = self._loop.create_future()
         with self._wake:
             self._work.append((work, full, future))
             self._wake.notify()
-        return cast(T, await future)
+        return cast("asyncio.Future[T]", future)
 
     def close(self) -> None:
         """Does what waits, then ends the thread. Blocks."""

@@ -7,7 +7,7 @@ import uuid
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
-from archon.api.orchestrator.v1 import orchestrator_service_pb2_grpc, run_pb2
+from archon.api.orchestrator.v1 import orchestrator_service_pb2_grpc
 from archon.server import GrpcServer, Service
 from archon_services.orchestrator.api.commands import Commands
 from archon_services.orchestrator.api.servicer import SERVICE, OrchestratorServicer
@@ -17,6 +17,7 @@ from archon_services.orchestrator.ports import SystemClock
 from archon_services.orchestrator.retention import Retention
 from archon_services.orchestrator.roles.registry_watch import RegistryWatch
 from archon_services.orchestrator.runs.manager import Runs
+from archon_services.orchestrator.runs.run_ids import RunIds
 from archon_services.orchestrator.sessions import SessionPool
 from archon_services.orchestrator.settings import OrchestratorSettings
 from archon_services.orchestrator.shared_memory.outbox import OutboxPublisher
@@ -34,7 +35,14 @@ async def orchestrator_app(settings: OrchestratorSettings) -> AsyncIterator[str]
         await journal.open()
         stack.push_async_callback(journal.close)
         clock = SystemClock(await journal.now())
-        runs = Runs(owner=_new_owner(), clock=clock, journal=journal, new_id=_new_id, max_runs=settings.max_runs)
+        runs = Runs(
+            owner=_new_owner(),
+            clock=clock,
+            journal=journal,
+            new_id=RunIds().next,
+            max_runs=settings.max_runs,
+            publishes=bool(settings.memory),
+        )
         ownership = Ownership(journal, runs, new_owner=_new_owner, monotonic=clock.monotonic)
         pool = SessionPool(orchestrator_id=runs.owner, inbox=runs, may_send=ownership.may_send)
         stack.push_async_callback(pool.close)
@@ -47,14 +55,16 @@ async def orchestrator_app(settings: OrchestratorSettings) -> AsyncIterator[str]
             stack.push_async_callback(memory.close)
             publisher = OutboxPublisher(journal, runs, settings.memory, keep=settings.delete_after)
             stack.push_async_callback(publisher.close)
-            runs.watchers.tap(lambda events: publisher.wake() if _publishes(events) else None)
+            runs.on_publications = publisher.wake
             publisher.start()
         retention = Retention(journal, clock, compact_after=settings.compact_after, delete_after=settings.delete_after)
         stack.push_async_callback(retention.close)
         retention.start()
         relays = WatchForwarder(journal, runs, ownership)
         stack.push_async_callback(relays.close)
-        servicer = OrchestratorServicer(Commands(runs, journal, follower, relays, clock.now, memory), journal)
+        servicer = OrchestratorServicer(
+            Commands(runs, journal, follower, relays, clock.now, memory), journal, runs.watchers
+        )
         add = orchestrator_service_pb2_grpc.add_OrchestratorServiceServicer_to_server
         server = GrpcServer([Service(SERVICE, add, servicer)], host=settings.host, port=settings.port)
         stack.push_async_callback(server.stop)
@@ -72,11 +82,3 @@ async def orchestrator_app(settings: OrchestratorSettings) -> AsyncIterator[str]
 
 def _new_owner() -> str:
     return f"orchestrator-{uuid.uuid4().hex[:12]}"
-
-
-def _new_id() -> str:
-    return uuid.uuid4().hex
-
-
-def _publishes(events: list[run_pb2.RunEvent]) -> bool:
-    return any(event.WhichOneof("event") == "result" and not event.result.no_publish for event in events)

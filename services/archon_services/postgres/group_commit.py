@@ -8,7 +8,7 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, TypeVar, cast
 
 from archon.errors import ArchonError, ResourceExhausted, Unavailable
 from archon_services.postgres.connections import CLOSE_TIMEOUT, DEADLINE, STATEMENT_TIMEOUT, Connection
@@ -27,10 +27,30 @@ _BACKOFF: Final = 0.05
 _MAX_BACKOFF: Final = 1.0
 
 
+class _Group(Generic[R]):
+    """Results of items that were queued together, and the future that ends with the last of them."""
+
+    __slots__ = ("future", "results", "unresolved")
+
+    def __init__(self, size: int) -> None:
+        self.future: asyncio.Future[list[R | ArchonError]] = asyncio.get_running_loop().create_future()
+        self.results: list[R | ArchonError | None] = [None] * size
+        self.unresolved = size
+
+    def resolve(self, index: int, result: R | ArchonError) -> None:
+        if self.results[index] is not None:
+            return
+        self.results[index] = result
+        self.unresolved -= 1
+        if not self.unresolved and not self.future.done():
+            self.future.set_result(cast("list[R | ArchonError]", self.results))
+
+
 @dataclass(eq=False, slots=True)
 class _Waiting(Generic[T, R]):
     item: T
-    future: asyncio.Future[R]
+    group: _Group[R]
+    index: int = 0
     since: float = field(default_factory=time.monotonic)
 
 
@@ -68,14 +88,27 @@ class Lane(Generic[T, R]):
     async def do(self, item: T) -> R:
         """What became of the item. Raises Unavailable (it says so where it isn't known whether it is stored),
         ResourceExhausted, or the error that the item itself brought. A caller who leaves hurts nobody."""
+        (result,) = await self.group([item])  # bounded: by DEADLINE in the queue, and once more under way
+        if isinstance(result, ArchonError):
+            raise result
+        return result
+
+    def group(self, items: Sequence[T]) -> asyncio.Future[list[R | ArchonError]]:
+        """Queues several items under one future, which never fails: an item that is refused has its error as its
+        result."""
+        group: _Group[R] = _Group(len(items))
+        refusal: ArchonError | None = None
         if self._closing or self._task is None:
-            raise Unavailable("the database is closed", retry_delay=RETRY)
-        if len(self._waiting) >= MAX_WAITING:
-            raise ResourceExhausted("too much waits to be written", retry_delay=RETRY)
-        waiting: _Waiting[T, R] = _Waiting(item, asyncio.get_running_loop().create_future())
-        self._waiting.append(waiting)
+            refusal = Unavailable("the database is closed", retry_delay=RETRY)
+        elif len(self._waiting) >= MAX_WAITING:
+            refusal = ResourceExhausted("too many writes are queued", retry_delay=RETRY)
+        if refusal is not None:
+            for index in range(len(items)):
+                group.resolve(index, refusal)
+            return group.future
+        self._waiting.extend(_Waiting(item, group, index) for index, item in enumerate(items))
         self._news.set()
-        return await waiting.future  # bounded: by DEADLINE in the queue, and once more under way
+        return group.future
 
     async def close(self) -> None:
         """Sends what waits, at most DEADLINE seconds long, then lets go. Idempotent."""
@@ -112,7 +145,7 @@ class Lane(Generic[T, R]):
                 self._refuse(group, "the database is closed; it isn't known whether this was stored")
                 raise
             for one, result in zip(group, results, strict=True):
-                _settle(one, result)
+                one.group.resolve(one.index, result)
 
     def _next_group(self) -> list[_Waiting[T, R]]:
         """The longest waiting, one of each key; what has waited too long is refused, what nobody waits for left out."""
@@ -121,7 +154,7 @@ class Lane(Generic[T, R]):
         oldest = time.monotonic() - DEADLINE
         while self._waiting and len(group) < MAX_GROUP:
             one = self._waiting.popleft()
-            if one.future.done():
+            if one.group.future.cancelled():
                 continue
             if one.since < oldest:
                 self._refuse([one], f"the database at {self._where} doesn't answer; nothing was stored")
@@ -132,7 +165,7 @@ class Lane(Generic[T, R]):
 
     def _refuse(self, group: Sequence[_Waiting[T, R]], why: str) -> None:
         for one in group:
-            _settle(one, Unavailable(why, retry_delay=RETRY))
+            one.group.resolve(one.index, Unavailable(why, retry_delay=RETRY))
 
     async def _carry(self, items: Sequence[T], end: float = 0.0) -> Sequence[R | ArchonError]:
         """Sends a group until it is known what became of it, at most DEADLINE seconds long. A group of several that the
@@ -173,12 +206,3 @@ class Lane(Generic[T, R]):
         if self._connection is not None:
             self._connection.terminate()
             self._connection = None
-
-
-def _settle(one: _Waiting[T, R], result: R | ArchonError) -> None:
-    if one.future.done():
-        return
-    if isinstance(result, ArchonError):
-        one.future.set_exception(result)
-    else:
-        one.future.set_result(result)

@@ -10,7 +10,10 @@ from archon_mesh.core.run.effects import (
     Grant,
     Place,
     Timer,
+    effects_of,
+    is_local,
     open_effects,
+    place_of,
     places,
 )
 from archon_mesh.core.run.events import Event
@@ -33,7 +36,10 @@ __all__ = [
     "Task",
     "Timer",
     "decide",
+    "effects_of",
     "fold",
+    "is_local",
     "open_effects",
+    "place_of",
     "places",
 ]

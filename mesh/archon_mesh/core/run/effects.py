@@ -1,24 +1,28 @@
-"""What is open: what has to be done, given only the state.
+"""Effects: what has to be done for a run, given only its state.
 
-What a step makes necessary is `open_effects(after) - open_effects(before)`; what a restart makes necessary is
-`open_effects(folded)`: the same function.
+A step makes `open_effects(after) - open_effects(before)` necessary, a restart `open_effects(loaded)`: the same
+function. `effects_of` gives the first of the two from the step's events, without looking at every task of the run, if
+the events are local: if they don't reach further than their own task and its parent. The simulation compares the two
+for every step.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from archon_mesh.core.run import events as ev
 from archon_mesh.core.run.state import RunState
 from archon_mesh.core.run.task import Task
-from archon_mesh.core.run.types import Requirement, Submission
+from archon_mesh.core.run.types import Requirement, Submission, TaskState
 
 CANCEL_GRACE = 5.0
-"""Seconds that attempts get to end after a run was cancelled; then the run ends without them."""
+"""Seconds that attempts have to end after a run was cancelled; then the run ends without them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A task is ready: find an instance for it, not before `not_before` (wall seconds)."""
+    """Find an instance for a ready task, not before `not_before` (wall seconds)."""
 
     task_id: str
     want: Requirement
@@ -28,7 +32,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Assign:
-    """Give the attempt to its instance."""
+    """Send the attempt to its instance."""
 
     task_id: str
     attempt: int
@@ -38,7 +42,7 @@ class Assign:
 
 @dataclass(frozen=True, slots=True)
 class Adopt:
-    """The attempt was dispatched under an earlier epoch: ask its instance whether it still holds it."""
+    """Ask the instance whether it still holds an attempt that was dispatched under an earlier epoch."""
 
     task_id: str
     attempt: int
@@ -48,7 +52,7 @@ class Adopt:
 
 @dataclass(frozen=True, slots=True)
 class CancelAttempt:
-    """Tell the instance to stop."""
+    """Tell the instance to stop the attempt."""
 
     task_id: str
     attempt: int
@@ -58,7 +62,7 @@ class CancelAttempt:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Tell the attempt what came of its delegation."""
+    """Send the attempt the result of its delegation."""
 
     task_id: str
     attempt: int
@@ -69,7 +73,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """Tell the attempt how much more of the budget it may spend."""
+    """Send the attempt the budget that it requested."""
 
     task_id: str
     attempt: int
@@ -80,7 +84,7 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class Timer:
-    """Wake the run at this time (wall seconds)."""
+    """Wake the run at `at` (wall seconds)."""
 
     at: float
 
@@ -89,24 +93,23 @@ Effect = Place | Assign | Adopt | CancelAttempt | Answer | Grant | Timer
 
 
 def places(run: RunState) -> list[Place]:
-    """The tasks that are ready, in the order they were made: each needs an instance."""
-    said = run.submission
-    if said is None:
-        return []
-    return [
-        Place(task.task_id, want_of(said, task), task.attempt + 1, task.not_before)
-        for task in run.tasks.values()
-        if run.ready(task)
-    ]
+    """Returns the ready tasks, each of which needs an instance, in the order of their creation."""
+    return [place_of(run, task) for task in run.tasks.values() if run.ready(task)] if run.submission is not None else []
+
+
+def place_of(run: RunState, task: Task) -> Place:
+    """Returns what the next attempt of a ready task needs."""
+    assert run.submission is not None
+    return Place(task.task_id, want_of(run.submission, task), task.attempt + 1, task.not_before)
 
 
 def open_effects(run: RunState) -> set[Effect]:
-    """Everything that has to be done for this run and isn't done yet."""
+    """Returns everything that has to be done for this run."""
     if run.submission is None or run.ended:
         return set()
     effects: set[Effect] = set(places(run))
     for task in run.tasks.values():
-        for attempt, instance_id in task.strays:  # whoever told them before may have died with it
+        for attempt, instance_id in task.strays:  # the owner that stopped them may have died before they heard it
             effects.add(CancelAttempt(task.task_id, attempt, run.epoch, instance_id))
         if task.state.final:
             continue
@@ -122,7 +125,8 @@ def open_effects(run: RunState) -> set[Effect]:
 
 
 def want_of(submission: Submission, task: Task) -> Requirement:
-    """Who may take the task: what the run wants of the role, and what was delegated to a capability who has that."""
+    """Returns what an instance must offer for the task: what the run requires of the role, and the capability it was
+    delegated to."""
     want = submission.want(task.role)
     return Requirement(task.role, task.capability, want.version) if task.capability else want
 
@@ -138,3 +142,87 @@ def _of_attempt(run: RunState, task: Task, effects: set[Effect]) -> None:
             effects.add(Answer(*key, delegation_id))
     for request_id in task.requests:
         effects.add(Grant(*key, request_id))
+
+
+_LOCAL = frozenset(
+    {
+        ev.Submitted,
+        ev.TaskCreated,
+        ev.Dispatched,
+        ev.Delegated,
+        ev.ResultReceived,
+        ev.BudgetReserved,
+        ev.Recorded,
+        ev.Published,
+        ev.CheckpointTaken,
+        ev.RunEnded,
+    }
+)
+
+
+def is_local(run: RunState, events: Sequence[ev.Event]) -> bool:
+    """Returns whether `effects_of` can tell the effects of these events, which are not applied to `run` yet. If not,
+    the caller needs `open_effects` of the state before them."""
+    if run.ending is not None:
+        return False
+    for event in events:
+        if type(event) not in _LOCAL:
+            return False
+        if isinstance(event, ev.ResultReceived) and not isinstance(events[-1], ev.RunEnded):
+            task = run.tasks[event.task_id]
+            if task.stopping or (not task.parent and (event.state is not TaskState.COMPLETED or _is_last(run, task))):
+                return False  # the run begins to end, and other attempts have to stop
+    return True
+
+
+def _is_last(run: RunState, task: Task) -> bool:
+    return all(root is task or root.state is TaskState.COMPLETED for root in run.roots())
+
+
+def effects_of(run: RunState, events: Sequence[ev.Event]) -> list[Effect]:
+    """Returns the effects of events that are local (`is_local`), without places; `run` is the state after them. Timers
+    may be among them that were set before."""
+    if run.ended or run.submission is None:
+        return []
+    effects: list[Effect] = []
+    for event in events:
+        match event:
+            case ev.Dispatched():
+                if run.current(event.task_id, event.attempt) is not None:
+                    effects.append(Assign(event.task_id, event.attempt, run.epoch, event.instance_id))
+            case ev.ResultReceived():
+                if parent := run.tasks[event.task_id].parent:
+                    _answers(run, run.tasks[parent], event.task_id, effects)
+            case ev.Delegated():
+                _delegated(run, event, effects)
+            case ev.BudgetReserved():
+                task = run.current(event.task_id, event.attempt)
+                if task is not None and not task.stopping:
+                    key = task.task_id, task.attempt, run.epoch, task.instance_id
+                    effects.append(Grant(*key, event.request_id))
+            case ev.Submitted():
+                effects.append(Timer(run.deadline))
+            case _:
+                pass
+    return list(dict.fromkeys(effects)) if len(effects) > 1 else effects
+
+
+def _answers(run: RunState, parent: Task, child: str, effects: list[Effect]) -> None:
+    if not parent.live or parent.stopping:
+        return
+    key = parent.task_id, parent.attempt, run.epoch, parent.instance_id
+    effects += [
+        Answer(*key, delegation_id)
+        for delegation_id, delegation in parent.delegations.items()
+        if delegation.child == child and not delegation.cancelled
+    ]
+
+
+def _delegated(run: RunState, event: ev.Delegated, effects: list[Effect]) -> None:
+    task, child = run.current(event.task_id, event.attempt), run.tasks.get(event.child)
+    answered = event.failure is not None or (child is not None and child.answered)
+    if child is not None and child.deadline and not answered and not run.standing_since:
+        effects.append(Timer(child.deadline))
+    if answered and task is not None and not task.stopping and not task.delegations[event.delegation_id].cancelled:
+        key = task.task_id, task.attempt, run.epoch, task.instance_id
+        effects.append(Answer(*key, event.delegation_id))

@@ -68,6 +68,8 @@ class _Guarded:
             yield self._decode(message) if self._decode else message
 
     def _bytes(self, response: Any) -> bytes:
+        if isinstance(response, bytes):
+            return response
         return self._encode(response) if self._encode else response  # type: ignore[no-any-return]
 
     async def one(self, incoming: Any, context: Any) -> bytes:

@@ -1,10 +1,12 @@
-"""What callers can ask of runs, whatever the way they ask. Runs of other tenants are not there."""
+"""What callers ask about runs, whichever RPC they use: submit, wait, read, watch. Runs of other tenants do not exist
+here."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
+from typing import Final
 
 from archon import context
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
@@ -14,7 +16,7 @@ from archon_mesh.core.run.types import Submission
 from archon_services.orchestrator.api.control import RunControl
 from archon_services.orchestrator.api.render import row_to_proto, run_to_proto
 from archon_services.orchestrator.api.validation import check_submit, payload_hash, time_of, wants_agent
-from archon_services.orchestrator.convert import from_journal
+from archon_services.orchestrator.convert import events_of, from_journal
 from archon_services.orchestrator.convert.read import budget_from_proto, outside_from_proto
 from archon_services.orchestrator.journal import Journal, NewRun, RunRow
 from archon_services.orchestrator.journal.memory.journal import same_request
@@ -22,8 +24,10 @@ from archon_services.orchestrator.roles.registry_watch import RegistryWatch
 from archon_services.orchestrator.runs.manager import Runs
 from archon_services.orchestrator.shared_memory.recall import SessionRecall
 from archon_services.orchestrator.watch.forward import WatchForwarder
+from archon_services.orchestrator.watch.hub import Tail
 
-ANSWER_MARGIN = 0.2
+ANSWER_MARGIN: Final = 0.2
+"""Seconds before the caller's deadline at which a waiting call answers."""
 
 
 class Commands:
@@ -33,56 +37,77 @@ class Commands:
         self,
         runs: Runs,
         journal: Journal,
-        follower: RegistryWatch,
-        relays: WatchForwarder,
+        roles: RegistryWatch,
+        forwarder: WatchForwarder,
         now: Callable[[], float],
-        memory: SessionRecall | None = None,
+        recall: SessionRecall | None = None,
     ) -> None:
-        """`now` in wall seconds; `memory` is None where there is no shared memory."""
-        self.orders = RunControl(runs, journal, now)
+        """`now` gives wall seconds; `recall` is None if there is no shared memory."""
+        self.control = RunControl(runs, journal, now)
         self._runs = runs
         self._journal = journal
-        self._follower = follower
-        self._relays = relays
-        self._memory = memory
+        self._roles = roles
+        self._forwarder = forwarder
+        self._recall = recall
 
-    async def submit(self, request: pb.SubmitRunRequest) -> tuple[str, bool]:
-        """Takes a run on; it is durable when this returns. (run_id, True), or (the same request's run, False). Raises
-        RunExpired where that one was deleted after its time: the request id is remembered for longer."""
-        run_id, created = await self._submit(request)
+    async def submit(
+        self,
+        request: pb.SubmitRunRequest,
+        *,
+        wait: float = 0.0,
+        attach: Callable[[str], object] | None = None,
+    ) -> tuple[str, bool]:
+        """Creates a run, durable on return. Returns (run_id, True), or (the run of the same request, False). With
+        `wait` it returns when the run has ended, at the latest after so many seconds. `attach` is called with the run's
+        id before its first step is stored.
+
+        Raises RunExpired if the same request's run was deleted after its time: the request id is remembered for
+        longer."""
+        run_id, created = await self._submit(request, wait, attach)
         if not created and self._runs.held(run_id) is None and await self._journal.run(run_id) is None:
             raise RunExpired(
-                f"request id {request.request_id!r} made run {run_id}, which was deleted after its time",
+                f"request id {request.request_id!r} created run {run_id}, which was deleted after its time",
                 metadata={"request_id": request.request_id, "run_id": run_id},
             )
+        if not created and wait > 0:
+            await self.wait(run_id, wait)
         return run_id, created
 
-    async def _submit(self, request: pb.SubmitRunRequest) -> tuple[str, bool]:
+    async def _submit(
+        self, request: pb.SubmitRunRequest, wait: float, attach: Callable[[str], object] | None
+    ) -> tuple[str, bool]:
         check_submit(request)
         payload = payload_hash(request) if request.request_id else b""
         try:
             submission = await self._submission(request)
         except ArchonError:
-            # A request that was taken on stays taken on, whoever lives by now.
-            known = await self._journal.request(_tenant(), request.request_id) if request.request_id else None
-            if known is None:
+            # A request that was accepted before stays accepted, whichever instances live by now.
+            accepted = await self._journal.request(_tenant(), request.request_id) if request.request_id else None
+            if accepted is None:
                 raise
-            return same_request(known[0], NewRun("", _tenant(), request.request_id, payload, "", ""), known[1])
-        return await self._runs.submit(submission, payload)
+            new = NewRun("", _tenant(), request.request_id, payload, "", "")
+            return same_request(accepted[0], new, accepted[1]).run_id, False
+        if attach is not None:
+            attach(submission.run_id)
+        bound = self._bound(wait) if wait > 0 else 0.0
+        run_id, created = await self._runs.submit(submission, payload, bound)
+        if created and bound and self._journal.shared and self._runs.held(run_id) is None:
+            await self.wait(run_id, wait)  # another replica has taken it over
+        return run_id, created
 
     async def _submission(self, request: pb.SubmitRunRequest) -> Submission:
         agent = wants_agent(request)
-        chosen = await self._follower.choose(request.roles, request.capabilities, request.versions, agent=agent)
-        said = run_pb2.Submitted(goal=request.goal, metadata=request.metadata)
+        chosen = await self._roles.choose(request.roles, request.capabilities, request.versions, agent=agent)
+        goal = run_pb2.Submitted(goal=request.goal, metadata=request.metadata)
         if request.HasField("trace"):
-            said.trace.CopyFrom(request.trace)
-        elif context.current().traceparent:
-            said.trace.traceparent = context.current().traceparent
-            said.trace.tracestate = context.current().tracestate
+            goal.trace.CopyFrom(request.trace)
+        elif traceparent := context.current().traceparent:
+            goal.trace.traceparent = traceparent
+            goal.trace.tracestate = context.current().tracestate
         if request.HasField("budget"):
-            said.budget.CopyFrom(request.budget)
-        if request.session_id and chosen.readers and self._memory is not None:
-            await self._memory.recall(said, request.session_id, chosen, self._follower.topology.graph.roles)
+            goal.budget.CopyFrom(request.budget)
+        if request.session_id and chosen.readers and self._recall is not None:
+            await self._recall.recall(goal, request.session_id, chosen, self._roles.topology.graph.roles)
         return Submission(
             run_id=self._runs.new_id(),
             tenant=_tenant(),
@@ -92,22 +117,29 @@ class Commands:
             roles=chosen.roles,
             edges=chosen.edges,
             timeout=time_of(request),
-            goal=said,
+            goal=goal,
             wants=chosen.wants,
             all_ancestors=chosen.all_ancestors,
             targets=chosen.targets,
             budget=budget_from_proto(request.budget),
-            outside=outside_from_proto(said.session_context),
+            outside=outside_from_proto(goal.session_context),
         )
 
+    def drives(self, run_id: str, tail: Tail) -> bool:
+        """Whether everything that happens to a run from here on reaches `tail`: it is driven here, or its end is
+        queued."""
+        return self._runs.holds(run_id) or (bool(tail.queue) and tail.queue[-1].final)
+
+    def _bound(self, seconds: float) -> float:
+        remaining = context.current().remaining()
+        return seconds if remaining is None else max(0.001, min(seconds, remaining - ANSWER_MARGIN))
+
     async def wait(self, run_id: str, seconds: float) -> None:
-        """Until the run has ended, so many seconds have passed, or the caller must have its answer."""
-        left = context.current().remaining()
-        bound = seconds if left is None else min(seconds, max(0.0, left - ANSWER_MARGIN))
+        """Returns when the run has ended, after so many seconds, or just before the caller's deadline."""
         try:
-            async with asyncio.timeout(bound):
+            async with asyncio.timeout(self._bound(seconds)):
                 if self._runs.holds(run_id):
-                    await self._runs.finished(run_id)
+                    await self._runs.wait_until_finished(run_id)
                 if self._journal.shared and self._runs.held(run_id) is None:
                     async for _ in self.watch(pb.WatchRunRequest(run_id=run_id, durable_only=True)):
                         pass
@@ -115,14 +147,14 @@ class Commands:
             return
 
     async def row(self, run_id: str) -> RunRow:
-        """A run's row in the journal. Raises UnknownRun."""
+        """Returns a run's row in the journal. Raises UnknownRun."""
         row = await self._journal.run(run_id)
         if row is None or row.tenant != _tenant():
-            raise UnknownRun(f"no run has the id {run_id!r}", metadata={"run_id": run_id})
+            raise UnknownRun(f"there is no run {run_id!r}", metadata={"run_id": run_id})
         return row
 
     async def run(self, run_id: str) -> run_pb2.Run:
-        """A run as it stands. Raises UnknownRun."""
+        """Returns a run. Raises UnknownRun."""
         held = self._runs.held(run_id)
         if held is not None and held.submission is not None and held.submission.tenant == _tenant():
             return run_to_proto(held)
@@ -137,20 +169,20 @@ class Commands:
             return await self._quarantined(row)
 
     async def _quarantined(self, row: RunRow) -> run_pb2.Run:
-        """A run that nobody could go on with: what can be said of it without folding."""
+        """Returns what is known of a run whose events can't be folded."""
         run = row_to_proto(row)
-        for data in await self._journal.events(row.run_id, row.last_seq - 1):
-            run.failure.CopyFrom(from_journal(run_pb2.RunEvent, data, row.run_id).run_state.failure)
+        for step in await self._journal.steps(row.run_id, row.last_seq - 1):
+            run.failure.CopyFrom(events_of(step.data, row.run_id)[-1].run_state.failure)
         return run
 
-    async def watch(
-        self, request: pb.WatchRunRequest, *, relayed: bool = False
-    ) -> AsyncGenerator[list[run_pb2.RunEvent], None]:
-        """Batches of events; ends after the last. `relayed`: another replica asks, which takes this one for the owner.
+    async def watch(self, request: pb.WatchRunRequest, *, relayed: bool = False) -> AsyncGenerator[bytes, None]:
+        """Yields batches of events, each a serialised WatchRunResponse; ends after the run's last event. `relayed`: the
+        caller is another replica, which takes this one for the run's owner.
+
         Raises UnknownRun, RunExpired, OutOfRange, Unavailable."""
         row = await self.row(request.run_id)
         if row.compacted:
-            raise RunExpired(f"the events of run {request.run_id} are gone, GetRun has its answers")
+            raise RunExpired(f"the events of run {request.run_id} have been deleted; GetRun has its answers")
         if not 0 <= request.after_seq <= row.last_seq:
             raise OutOfRange(
                 f"after_seq is {request.after_seq}, the run's last event is {row.last_seq}",
@@ -159,11 +191,11 @@ class Commands:
         if row.ended_at and request.after_seq == row.last_seq:
             return
         if relayed and not self._runs.holds(request.run_id):
-            raise Unavailable(f"run {request.run_id} is not owned here")
+            raise Unavailable(f"run {request.run_id} is not owned by this replica")
         follow = self._runs.watchers.follow(request.run_id, request.after_seq, durable_only=request.durable_only)
-        async with self._relays.following(request.run_id, relayed=relayed), aclosing(follow):
-            async for events in follow:
-                yield events
+        async with self._forwarder.following(request.run_id, relayed=relayed), aclosing(follow):
+            async for batch in follow:
+                yield batch
 
 
 def _tenant() -> str:

@@ -1,4 +1,4 @@
-"""The wire of the orchestrator: decode, call, encode."""
+"""The OrchestratorService: decodes requests, calls one interface, encodes responses."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from archon_services.orchestrator.convert import from_journal
 from archon_services.orchestrator.convert.read import seconds_of
 from archon_services.orchestrator.journal import Journal
 from archon_services.orchestrator.watch.forward import RELAYED
+from archon_services.orchestrator.watch.hub import WatchHub
 
 SERVICE = "archon.api.orchestrator.v1.OrchestratorService"
 MAX_RECORD_PAGE_BYTES = 3 * 1024 * 1024
@@ -28,26 +29,26 @@ def _not_served(self: object, request: Any, context: Any) -> Any:
 
 
 class OrchestratorServicer(orchestrator_service_pb2_grpc.OrchestratorServiceServicer):
-    """What is not served answers UNIMPLEMENTED."""
+    """Streams of events are answered with serialised messages. An RPC that is not served answers UNIMPLEMENTED."""
 
-    def __init__(self, commands: Commands, journal: Journal) -> None:
+    def __init__(self, commands: Commands, journal: Journal, hub: WatchHub) -> None:
         self._commands = commands
         self._journal = journal
+        self._hub = hub
 
     async def SubmitRun(self, request: pb.SubmitRunRequest, context: Any) -> pb.SubmitRunResponse:
-        run_id, created = await self._commands.submit(request)
-        if request.HasField("wait"):
-            await self._commands.wait(run_id, seconds_of(request.wait))
+        wait = seconds_of(request.wait) if request.HasField("wait") else 0.0
+        run_id, created = await self._commands.submit(request, wait=wait)
         return pb.SubmitRunResponse(run=bounded(await self._commands.run(run_id)), repeated_before=not created)
 
     async def GetRun(self, request: pb.GetRunRequest, context: Any) -> pb.GetRunResponse:
         return pb.GetRunResponse(run=bounded(await self._commands.run(request.run_id)))
 
-    async def WatchRun(self, request: pb.WatchRunRequest, context: Any) -> AsyncIterator[pb.WatchRunResponse]:
+    async def WatchRun(self, request: pb.WatchRunRequest, context: Any) -> AsyncIterator[Any]:
         relayed = RELAYED in (context.invocation_metadata() or ())
         async with aclosing(self._commands.watch(request, relayed=relayed)) as batches:
-            async for events in batches:
-                yield pb.WatchRunResponse(events=events)
+            async for batch in batches:
+                yield batch
 
     async def ListRuns(self, request: pb.ListRunsRequest, context: Any) -> pb.ListRunsResponse:
         filters = (request.session_id, tuple(request.states))
@@ -83,26 +84,24 @@ class OrchestratorServicer(orchestrator_service_pb2_grpc.OrchestratorServiceServ
         return out
 
     async def CancelRun(self, request: pb.CancelRunRequest, context: Any) -> pb.CancelRunResponse:
-        await self._commands.orders.cancel(await self._commands.row(request.run_id), request.reason)
+        await self._commands.control.cancel(await self._commands.row(request.run_id), request.reason)
         return pb.CancelRunResponse(run=bounded(await self._commands.run(request.run_id)))
 
-    async def Converse(
-        self, request_iterator: AsyncIterator[pb.ConverseRequest], context: Any
-    ) -> AsyncIterator[pb.ConverseResponse]:
-        async with ConverseStream(self._commands, request_iterator) as conversation:
-            while response := await conversation.next():
+    async def Converse(self, request_iterator: AsyncIterator[pb.ConverseRequest], context: Any) -> AsyncIterator[Any]:
+        async with ConverseStream(self._commands, self._hub, request_iterator) as stream:
+            while response := await stream.next():
                 yield response
 
     async def Respond(self, request: pb.RespondRequest, context: Any) -> pb.RespondResponse:
-        await self._commands.orders.respond(await self._commands.row(request.run_id), request)
+        await self._commands.control.respond(await self._commands.row(request.run_id), request)
         return pb.RespondResponse(run=bounded(await self._commands.run(request.run_id)))
 
     async def PauseRun(self, request: pb.PauseRunRequest, context: Any) -> pb.PauseRunResponse:
-        await self._commands.orders.pause(await self._commands.row(request.run_id))
+        await self._commands.control.pause(await self._commands.row(request.run_id))
         return pb.PauseRunResponse(run=bounded(await self._commands.run(request.run_id)))
 
     async def ResumeRun(self, request: pb.ResumeRunRequest, context: Any) -> pb.ResumeRunResponse:
-        await self._commands.orders.resume(await self._commands.row(request.run_id))
+        await self._commands.control.resume(await self._commands.row(request.run_id))
         return pb.ResumeRunResponse(run=bounded(await self._commands.run(request.run_id)))
 
     PlanRun = EditPlan = ForkRun = RateRun = _not_served

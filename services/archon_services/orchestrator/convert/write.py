@@ -40,16 +40,20 @@ def timestamp(seconds: float) -> Timestamp:
 
 
 def event_to_proto(event: ev.Event, *, run_id: str, seq: int, time: Timestamp, epoch: int) -> run_pb2.RunEvent:
-    """An engine's event as the journal's."""
-    task_id = getattr(event, "task_id", "")
-    if task_id:
-        attempt = getattr(event, "attempt", 0)
-        task = common_pb2.TaskRef(task_id=task_id, run_id=run_id, attempt=attempt, epoch=epoch)
-        out = run_pb2.RunEvent(run_id=run_id, seq=seq, time=time, task=task)
-    else:
-        out = run_pb2.RunEvent(run_id=run_id, seq=seq, time=time)
-    _WRITE[type(event)](out, event)
+    """Converts an event."""
+    out = run_pb2.RunEvent()
+    write_event(out, event, run_id=run_id, seq=seq, time=time, epoch=epoch)
     return out
+
+
+def write_event(out: run_pb2.RunEvent, event: ev.Event, *, run_id: str, seq: int, time: Timestamp, epoch: int) -> None:
+    """Writes an event into an empty RunEvent."""
+    out.run_id, out.seq = run_id, seq
+    out.time.seconds, out.time.nanos = time.seconds, time.nanos
+    if task_id := getattr(event, "task_id", ""):
+        task = out.task
+        task.task_id, task.run_id, task.attempt, task.epoch = task_id, run_id, getattr(event, "attempt", 0), epoch
+    _WRITE[type(event)](out, event)
 
 
 def _submitted(out: run_pb2.RunEvent, event: ev.Submitted) -> None:

@@ -1,8 +1,7 @@
-"""What goes along with a dispatch and with an append: the task as an agent gets it, records, publications."""
+"""Builds the AssignTask frame of a dispatch."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import cast
 
@@ -11,18 +10,12 @@ from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon_mesh.core.awareness import awareness_message
 from archon_mesh.core.run import RunState, Task
-from archon_mesh.core.run import events as ev
-from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.decide.budget import limits
 from archon_mesh.core.run.types import ContextRef, Submission
 from archon_services.orchestrator.convert.write import amount_to_proto, stamp, state_to_proto, timestamp
 from archon_services.orchestrator.dispatch.replies import remaining, result_of
-from archon_services.orchestrator.journal import Publication, RecordRow
-from archon_services.orchestrator.ports import Delivery
 
 MAX_RESUMED_BYTES = 1024 * 1024
-
-_KINDS = {agent_pb2.RECORD_KIND_MODEL: "model", agent_pb2.RECORD_KIND_TOOL: "tool"}
 
 
 def assign_task(run: RunState, task: Task, now: float, history: Sequence[bytes] = ()) -> agent_pb2.AssignTask:
@@ -127,58 +120,3 @@ def _resume(run: RunState, task: Task, assigned: agent_pb2.AssignTask) -> None:
         if size > MAX_RESUMED_BYTES:
             told.ClearField("result")
             told.ClearField("input")
-
-
-def publications(run: RunState, decided: Sequence[ev.Event], base: int) -> tuple[Publication, ...]:
-    """The text of every completed answer among these events: what the shared memory is to be fed."""
-    assert run.submission is not None
-    out = []
-    for seq, event in enumerate(decided, base + 1):
-        if not isinstance(event, ev.ResultReceived) or not event.publish:
-            continue
-        text = answer_text(event.payload)
-        if text.strip():
-            out.append(Publication(run.submission.scope, event.role, event.task_id, seq, text))
-    return tuple(out)
-
-
-def answer_text(payload: object) -> str:
-    """The text parts of an answer, joined by empty lines."""
-    if not isinstance(payload, agent_pb2.TaskResult):
-        return ""
-    return "\n\n".join(part.text for part in payload.output if part.WhichOneof("content") == "text")
-
-
-def record_rows(
-    run_id: str, batch: Sequence[Delivery], run: RunState, decided: Sequence[ev.Event]
-) -> tuple[RecordRow, ...]:
-    """The recorded calls that came with these deliveries, as far as an event counts them: what is said again after a
-    takeover brings its records again, and counts once."""
-    if not any(delivery.records for delivery in batch):
-        return ()
-    counted = Counter((e.task_id, e.attempt, e.count) for e in decided if type(e) is ev.Recorded)
-    rows = []
-    for delivery in batch if counted else ():
-        if not isinstance(delivery.given, (inp.ResultIn, inp.DelegateIn, inp.CheckpointIn, inp.RecordsIn)):
-            continue
-        key = delivery.given.task_id, delivery.given.attempt, len(delivery.records)
-        if not counted[key]:
-            continue
-        counted[key] -= 1
-        task = run.tasks.get(delivery.given.task_id)
-        role = task.role if task is not None else ""
-        ref = common_pb2.TaskRef(task_id=delivery.given.task_id, run_id=run_id, attempt=delivery.given.attempt)
-        for record in delivery.records:
-            row = run_pb2.RunRecord(
-                task=ref,
-                role=role,
-                kind=_KINDS.get(record.kind, ""),
-                start_time=record.start_time,
-                duration=record.duration,
-                usage=record.usage,
-                request_json=record.request_json,
-                response_json=record.response_json,
-                target=record.target,
-            )
-            rows.append(RecordRow(role, row.SerializeToString()))
-    return tuple(rows)

@@ -1,21 +1,23 @@
 """The journal: what happened in every run, durable before anything is done about it."""
 
-from archon_services.orchestrator.journal.memory.journal import MemoryJournal
+from archon_services.orchestrator.journal.memory import MemoryJournal
 from archon_services.orchestrator.journal.owners import CommandRow, OwnerRow
 from archon_services.orchestrator.journal.port import Journal
 from archon_services.orchestrator.journal.rows import (
-    Append,
     NewRun,
     OutboxRow,
     Outcome,
     Publication,
     RecordRow,
     RunRow,
+    SameRequest,
+    Step,
+    StepResult,
+    StoredStep,
 )
 from archon_services.orchestrator.journal.session_history import Conversation, Turn
 
 __all__ = [
-    "Append",
     "CommandRow",
     "Conversation",
     "Journal",
@@ -27,5 +29,9 @@ __all__ = [
     "Publication",
     "RecordRow",
     "RunRow",
+    "SameRequest",
+    "Step",
+    "StepResult",
+    "StoredStep",
     "Turn",
 ]

@@ -1,7 +1,7 @@
-"""Who owns runs: incarnations of orchestrator processes, and the commands that wait for the owner of a run.
+"""Owners of runs: incarnations of orchestrator processes, and the commands that wait for the owner of a run.
 
-An incarnation is a row with a beat counter. Nobody's clock says when it expires: an observer that reads the same beat
-over a whole lease of its own buries it, and only then are its runs claimed.
+An incarnation is a row with a heartbeat counter. No clock decides when it expires: an observer that reads the same
+counter over a whole lease expires the row, and only then are its runs claimed.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from archon_services.orchestrator.journal.rows import RunRow
 
 @dataclass(frozen=True, slots=True)
 class OwnerRow:
-    """An incarnation that lives as far as the store knows. `revision` is the newest form of events that it can fold;
-    `address` (host:port) is where its callers reach it."""
+    """A live incarnation. `revision` is the newest form of events that it can fold, `address` (host:port) where other
+    replicas reach it, `beat` its heartbeat counter."""
 
     owner: str
     address: str
@@ -26,7 +26,7 @@ class OwnerRow:
 
 @dataclass(frozen=True, slots=True)
 class CommandRow:
-    """A command that waits for the owner of its run. `data` as `encode_inputs` gives it."""
+    """A command that waits for the owner of its run. `data` as encoded by `convert.command`."""
 
     row_id: int
     run_id: str
@@ -34,62 +34,63 @@ class CommandRow:
 
 
 class Owners(Protocol):
-    """The part of a journal that says whose each run is."""
+    """The part of a journal that knows which incarnation owns a run."""
 
     shared: bool
-    """False: the store is this process's alone as long as it is open, so that every other incarnation is dead."""
+    """False if this process alone uses the store while it is open, so that every other incarnation is dead."""
 
     async def now(self) -> float:
-        """Wall seconds by the store's own clock: the one clock that all replicas of a run have in common."""
+        """Wall seconds by the store's clock, the one clock that all replicas share."""
         ...
 
-    def listen(self, heard: Callable[[str], None]) -> None:
-        """From now on `heard` is called with the owner whose run a command was posted for, as soon as it is durable. It
-        may be missed: who must know has to look, too."""
+    def listen(self, on_command: Callable[[str], None]) -> None:
+        """Calls `on_command` with the owner of the run when a command for it becomes durable. A notification may be
+        lost: owners poll as well."""
         ...
 
-    async def enter(self, one: OwnerRow) -> None:
-        """A new incarnation. Where the store isn't shared, all others are buried by it."""
+    async def enter(self, owner: OwnerRow) -> None:
+        """Adds an incarnation. If the store is not shared, this expires all others."""
         ...
 
     async def beat(self, owner: str, address: str) -> bool:
-        """One more beat, from that address. False: it was buried, and never comes back."""
+        """Increments the heartbeat counter. Returns False if the incarnation has expired, which is final."""
         ...
 
     async def living(self) -> list[OwnerRow]:
-        """Those that are neither buried nor gone by themselves."""
+        """Returns the incarnations that have neither expired nor left."""
         ...
 
     async def expire(self, owner: str, beat: int) -> bool:
-        """Locks the row and looks again: True where it is buried now, False where it has beaten since."""
+        """Expires an incarnation whose counter is still `beat`. Returns False if it has beaten since."""
         ...
 
     async def leave(self, owner: str) -> None:
-        """It goes by itself: its runs may be claimed at once."""
+        """Removes an incarnation that stops on purpose: its runs may be claimed at once."""
         ...
 
     async def claim(self, run_id: str, owner: str) -> RunRow | None:
-        """One more epoch for a run that is `owner`'s, or nobody's who lives; durable against a power cut whatever the
-        journal's setting. None where the run has ended, isn't there, or somebody else's who lives."""
+        """Gives a run to `owner` under the next epoch, if `owner` or no live incarnation owns it. The claim survives a
+        power cut whatever the durability setting. Returns None if the run has ended, is unknown or has another live
+        owner."""
         ...
 
     async def claim_some(self, owner: str, limit: int, revision: int) -> list[RunRow]:
-        """As `claim`, for up to `limit` runs that are nobody's who lives and whose revision is no higher, oldest first;
-        those that another replica is just claiming are left to it."""
+        """Claims up to `limit` runs that no live incarnation owns and whose revision is at most `revision`, oldest
+        first. Skips runs that another replica is claiming at the moment."""
         ...
 
     async def open_runs(self, owner: str = "") -> list[str]:
-        """Ids of runs that haven't ended: all, or those of one owner. Oldest first."""
+        """Returns the ids of runs that have not ended, oldest first: all, or those of one owner."""
         ...
 
     async def post(self, run_id: str, data: bytes) -> None:
-        """Leaves a command for whoever owns the run: durable when this returns."""
+        """Stores a command for the owner of the run; durable on return."""
         ...
 
     async def posted(self, owner: str, limit: int = 1000) -> list[CommandRow]:
-        """The commands for runs of this owner, oldest first. They stay until an append takes them."""
+        """Returns the commands for runs of this owner, oldest first. A command stays until a step executes it."""
         ...
 
     async def drop(self, row_ids: Sequence[int]) -> None:
-        """Removes commands that mean nothing any more."""
+        """Deletes commands that have become pointless."""
         ...

@@ -1,49 +1,55 @@
-"""What a driver needs of a journal. Every store keeps the same promises; one suite holds them to it.
+"""The journal's port. Every store keeps the same promises; one conformance suite tests them all.
 
-An append is one transaction under the condition `epoch = mine and last_seq = what I folded`. It carries the events,
-the inputs that caused them, the records that came along, and what is to be published because of it.
+A step is one transaction under the condition that the run has the caller's epoch and that its last step ends at `base`.
+It holds the events, the inputs that caused them, the recorded calls, and the publications that follow from it.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Protocol
 
 from archon_services.orchestrator.journal.owners import Owners
-from archon_services.orchestrator.journal.rows import Append, NewRun, OutboxRow, Outcome, RunRow
+from archon_services.orchestrator.journal.rows import OutboxRow, RunRow, Step, StepResult, StoredStep
 from archon_services.orchestrator.journal.session_history import Conversation
 
 
 class Journal(Owners, Protocol):
-    """Raises ResourceExhausted when the disk is full (nothing was stored, try later) and Unavailable when the store
-    can't be reached."""
+    """Methods raise ResourceExhausted if the disk is full (nothing was stored) and Unavailable if the store can't be
+    reached."""
 
     durability: str
-    """`full`, `normal` or `none`: what an acknowledged append survives."""
+    """What an acknowledged step survives: `full` a power cut, `normal` the death of the process, `none` nothing."""
+
+    inline: bool
+    """Whether `commit` usually stores at once."""
 
     async def open(self) -> None: ...
 
     async def close(self) -> None: ...
 
-    async def create(self, new: NewRun, first: Append) -> tuple[str, bool]:
-        """Stores a run with its first events. (run_id, True), or (the run of the same request id, False).
-        Raises RequestIdReused where the request id came with another payload."""
+    def commit(self, steps: Sequence[Step]) -> list[StepResult] | asyncio.Future[list[StepResult]]:
+        """Stores a group of steps, at most one for each run, in one transaction, and returns the result of each, in
+        order: at once, or as a future if the caller must wait. Never raises: if the group fails, each step is tried by
+        itself, and its error is its result. Creating a run gives RequestIdReused if its request id came before with
+        another payload, AlreadyExists if its run id is taken."""
         ...
 
     async def request(self, tenant: str, request_id: str) -> tuple[bytes, str] | None:
-        """(hash of its payload, run_id) of a request that is remembered."""
+        """Returns (payload hash, run_id) of a remembered request."""
         ...
-
-    async def append(self, append: Append) -> Outcome: ...
 
     async def conversation(self, tenant: str, session_id: str, role: str) -> Conversation:
-        """What the role remembers of the session."""
+        """Returns the newest turns of a stateful role's conversation."""
         ...
 
-    async def events(self, run_id: str, after_seq: int, limit: int = 500) -> list[bytes]: ...
+    async def steps(self, run_id: str, after_seq: int = 0, limit: int = 500) -> list[StoredStep]:
+        """Returns the steps that end after event `after_seq`, in order. The first may begin before it."""
+        ...
 
     async def inputs(self, run_id: str) -> list[tuple[int, bytes]]:
-        """(last_seq before them, inputs) of every append, in order."""
+        """Returns (base, inputs) of every step, in order."""
         ...
 
     async def run(self, run_id: str) -> RunRow | None: ...
@@ -57,34 +63,36 @@ class Journal(Owners, Protocol):
         before: tuple[float, str] | None = None,
         limit: int = 100,
     ) -> list[RunRow]:
-        """Newest first; `before` is the (created_at, run_id) of the last one seen."""
+        """Returns runs, newest first. `before` is the (created_at, run_id) of the last run of the previous page."""
         ...
 
     async def records(
         self, run_id: str, *, role: str = "", after: int = 0, limit: int = 100
     ) -> list[tuple[int, bytes]]:
-        """(ordinal from 1, RunRecord bytes), in order."""
+        """Returns (ordinal from 1, RunRecord bytes), in order."""
         ...
 
     async def outbox(self, owner: str, limit: int = 100) -> list[OutboxRow]:
-        """What is to be published of the runs of `owner`, and of those of nobody who lives. Oldest first."""
+        """Returns publications of runs that `owner` or no live incarnation owns, oldest first."""
         ...
 
     async def unpublished(self, scope: str) -> bool:
-        """Whether something for this scope of the shared memory still waits in the outbox, whoever owns its run."""
+        """Returns whether the outbox holds a publication for this scope, whichever replica owns its run."""
         ...
 
     async def published(self, row_ids: Sequence[int]) -> None:
-        """Removes outbox rows whose publication has been confirmed."""
+        """Deletes outbox rows whose publication is confirmed."""
         ...
 
-    async def compactable(self, ended_before: float, limit: int = 100) -> list[str]: ...
+    async def compactable(self, ended_before: float, limit: int = 100) -> list[str]:
+        """Returns runs that ended before (wall seconds), are not compacted and have nothing in the outbox."""
+        ...
 
     async def compact(self, run_id: str, summary: bytes) -> None:
-        """Replaces an ended run's events, inputs and records by its summary."""
+        """Replaces the steps and records of an ended run by its summary."""
         ...
 
     async def delete(self, ended_before: float, now: float, request_ttl: float) -> int:
-        """Deletes runs that ended before; their request ids stay remembered for `request_ttl` seconds from `now`.
-        And turns of conversations that were stored before."""
+        """Deletes runs that ended before; their request ids are remembered for `request_ttl` seconds from `now`.
+        Deletes turns of conversations that were stored before."""
         ...

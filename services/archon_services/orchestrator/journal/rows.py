@@ -1,58 +1,35 @@
-"""What goes into a journal, and what comes out of it."""
+"""Rows of a journal: the steps that are written to it, and what is read back."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
 
+from archon.errors import ArchonError
 from archon_services.orchestrator.journal.session_history import Turn
 
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """An answer on its way to the shared memory: an outbox row, idempotent by (scope, run, role, epoch, seq)."""
+    """An answer to publish in the shared memory. Its text is the text of the result event `seq`."""
 
     scope: str
     role: str
     task_id: str
     seq: int
-    content: str
 
 
 @dataclass(frozen=True, slots=True)
 class RecordRow:
-    """One recorded call, as a RunRecord's bytes."""
+    """One recorded model or tool call, as the bytes of a RunRecord."""
 
     role: str
     data: bytes
 
 
 @dataclass(frozen=True, slots=True)
-class Append:
-    """One step of one run. `events` are RunEvents' bytes, of the seqs after `last_seq`; `state` the run's state
-    after them (a TaskState's number); `time` wall seconds."""
-
-    run_id: str
-    epoch: int
-    last_seq: int
-    batch_id: str
-    time: float
-    events: tuple[bytes, ...]
-    inputs: bytes
-    state: int
-    ended: bool
-    records: tuple[RecordRow, ...] = ()
-    publications: tuple[Publication, ...] = ()
-    taken: tuple[int, ...] = ()
-    """The commands that this step carries out: they wait no more."""
-
-    turns: tuple[Turn, ...] = ()
-    """What its results add to conversations: of each conversation one at most."""
-
-
-@dataclass(frozen=True, slots=True)
 class NewRun:
-    """A run that is asked for. `request_id` is unique per tenant; empty: not remembered."""
+    """A run to create. `request_id` is unique per tenant; empty if the caller gave none."""
 
     run_id: str
     tenant: str
@@ -61,21 +38,76 @@ class NewRun:
     session_id: str
     owner: str
     revision: int = 1
-    """Of the form of its events: whoever takes the run up must be able to read it."""
+    """Form of its events: only a replica that can fold this revision may take the run over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What one decision of a run stores, in one transaction.
+
+    `data` holds the RunEvents after `base`, up to `last_seq`, framed as a WatchRunResponse (field 1, repeated), so that
+    watchers get the stored bytes. `state` is the number of the run's TaskState after the step; `time` is in wall
+    seconds.
+    """
+
+    run_id: str
+    epoch: int
+    base: int
+    last_seq: int
+    batch_id: str
+    time: float
+    data: bytes
+    inputs: bytes
+    state: int
+    ended: bool = False
+    state_changed: bool = True
+    """Whether `state` differs from the state before the step: only then the run's row is written."""
+
+    new: NewRun | None = None
+    """Set for the first step, which creates the run."""
+
+    records: tuple[RecordRow, ...] = ()
+    publications: tuple[Publication, ...] = ()
+    commands: tuple[int, ...] = ()
+    """Rows of the commands that this step executes; they are deleted with it."""
+
+    turns: tuple[Turn, ...] = ()
+    """Turns that its results add to conversations, at most one for each conversation."""
 
 
 class Outcome(Enum):
-    """What became of an append."""
+    """What became of a step."""
 
     DONE = "done"
-    STALE = "stale"  # my epoch, another last_seq: fold again
-    DEPOSED = "deposed"  # another epoch: the run is somebody else's
-    CONFLICT = "conflict"  # a conversation has gone on: nothing was stored
+    STALE = "stale"  # same epoch, another last event: load the run again
+    DEPOSED = "deposed"  # another epoch: another replica has taken over the run
+    CONFLICT = "conflict"  # another turn of a conversation was stored first; nothing was written
+
+
+@dataclass(frozen=True, slots=True)
+class SameRequest:
+    """A run was not created, since the same request created `run_id` before."""
+
+    run_id: str
+
+
+StepResult = Outcome | SameRequest | ArchonError
+"""An ArchonError if it is not known whether the step was stored (Unavailable), or if the store refused it."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredStep:
+    """A step as it is read back. `data` as in Step."""
+
+    base: int
+    last_seq: int
+    data: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class RunRow:
-    """The row of a run. Times in wall seconds; `ended_at` 0 before the end. `compacted`: its events are gone."""
+    """The row of a run. Times are in wall seconds; `ended_at` is 0 before the end. If `compacted`, its steps are
+    gone."""
 
     run_id: str
     tenant: str
@@ -90,14 +122,17 @@ class RunRow:
     summary: bytes = b""
     revision: int = 1
     stalled: int = 0
-    """So many times it was claimed without an event since the time before."""
+    """Number of claims since the last event was stored."""
 
 
 @dataclass(frozen=True, slots=True)
 class OutboxRow:
-    """A publication that hasn't been confirmed."""
+    """A publication that is not confirmed. `content` is set only in rows of earlier versions, which stored the text;
+    else `data` is that of the step that holds the result, empty if the step is gone."""
 
     row_id: int
     run_id: str
     epoch: int
     publication: Publication
+    data: bytes
+    content: str | None = None

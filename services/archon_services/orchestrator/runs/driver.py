@@ -1,7 +1,7 @@
-"""Drives one run: feeds the engine, appends what it decides, and only then does what that makes necessary.
+"""The driver of one run: decides its inputs, and finishes each step once it is durable.
 
-At most one append of a run is in flight; what comes meanwhile is decided together next. A step that can't be appended
-leaves nothing behind: the state is folded again from the journal, and the inputs are decided anew.
+At most one step of a run is being stored; inputs that arrive in the meantime are decided together next. A step that
+can't be stored leaves nothing behind: the state is loaded again from the journal, and its inputs are decided anew.
 """
 
 from __future__ import annotations
@@ -10,289 +10,571 @@ import asyncio
 import logging
 import secrets
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
+from dataclasses import dataclass, field
 from itertools import count
+from typing import Any, Final, Protocol
 
-from archon.api.orchestrator.v1 import run_pb2
-from archon.errors import ArchonError, ResourceExhausted, Unavailable
-from archon_mesh.core.run import Effect, RunState, decide, open_effects, places
+from archon.errors import ArchonError, Internal, ResourceExhausted, Unavailable
+from archon_mesh.core.run import (
+    Effect,
+    Place,
+    RunState,
+    Task,
+    Timer,
+    decide,
+    effects_of,
+    is_local,
+    open_effects,
+    place_of,
+)
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run import inputs as inp
-from archon_mesh.core.run.codec import encode_inputs
-from archon_services.orchestrator.convert import event_to_proto
-from archon_services.orchestrator.convert.write import timestamp
-from archon_services.orchestrator.dispatch.assign_task import publications, record_rows
-from archon_services.orchestrator.journal import Append, Journal, NewRun, Outcome
+from archon_mesh.core.run.types import TaskState
+from archon_services.orchestrator.journal import Journal, NewRun, Outcome, SameRequest, Step, StepResult
 from archon_services.orchestrator.ports import Clock, Delivery, Transport
-from archon_services.orchestrator.runs.effects import execute_effects
-from archon_services.orchestrator.runs.load import load_run
+from archon_services.orchestrator.runs.effects import EffectExecutor
+from archon_services.orchestrator.runs.load import load_run, load_run_since
 from archon_services.orchestrator.runs.placement import Placement
 from archon_services.orchestrator.runs.receipts import acknowledge, acknowledge_late
+from archon_services.orchestrator.runs.scheduler import Scheduler
 from archon_services.orchestrator.runs.session_history import SessionHistory, TurnQueue
+from archon_services.orchestrator.runs.step import build_step
 from archon_services.orchestrator.runs.timer import RunTimer
 
 _log = logging.getLogger(__name__)
 
-MAX_INBOX = 1_000
-_ASKING = (inp.DelegateIn, inp.CancelDelegationIn, inp.BudgetRequestIn, inp.WorkingIn)
-RETRY_DELAY = 0.2
-MAX_RETRY_DELAY = 5.0
+MAX_INBOX: Final = 1_000
+RETRY_DELAY: Final = 0.2
+MAX_RETRY_DELAY: Final = 5.0
 
-Publish = Callable[[str, list[run_pb2.RunEvent]], None]
+_REQUESTS: Final = (inp.DelegateIn, inp.CancelDelegationIn, inp.BudgetRequestIn, inp.WorkingIn)
+"""Inputs whose sender waits for a reply, or is still at work."""
+
+
+class Observer(Protocol):
+    """The manager, as a driver sees it."""
+
+    def stored(self, step: Step, events: Sequence[ev.Event]) -> None:
+        """A step with these events is durable."""
+        ...
+
+    def finished(self, driver: RunDriver) -> None:
+        """The run has ended, another replica has taken it over, or its driver failed."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Drive:
+    """What all drivers of a process share. `publishes`: whether answers are published in a shared memory."""
+
+    journal: Journal
+    transport: Transport
+    scheduler: Scheduler
+    observer: Observer
+    turns: TurnQueue
+    publishes: bool = True
+
+
+@dataclass(slots=True)
+class _Decision:
+    """What was decided in a turn, and what it leads to once its step is durable."""
+
+    batch: Sequence[Delivery]
+    now: float
+    events: list[ev.Event] = field(default_factory=list)
+    inputs: list[inp.Input] = field(default_factory=list)
+    discarded: dict[int, str] = field(default_factory=dict)
+    """Reasons, by position in the batch."""
+
+    placed: dict[tuple[str, int], str] = field(default_factory=dict)
+    """Reserved instances, by (task, attempt)."""
+
+    before: set[Effect] | None = None
+    """Effects that were open before the first input whose events are not local; None if all are."""
+
+    early: Sequence[Effect] = ()
+    """Effects of the events before that input."""
+
+    step: Step | None = None
 
 
 class RunDriver:
-    """Owns a run from its first event, or from a claim, to its last event or until it is deposed."""
+    """Drives a run from its first event, or from a claim, until it has ended or another replica has taken it over.
+
+    `state` is loaded from the journal, `epoch` is the one under which this replica owns the run. With `new` the run is
+    not in the journal yet: its first step creates it.
+    """
+
+    __slots__ = (
+        "_batch_prefix",
+        "_batches",
+        "_candidates",
+        "_clock",
+        "_created",
+        "_decision",
+        "_delay",
+        "_drive",
+        "_effects",
+        "_executed_seq",
+        "_finished",
+        "_history",
+        "_inbox",
+        "_new",
+        "_placement",
+        "_posted",
+        "_successors",
+        "_task",
+        "_timer",
+        "_until_end",
+        "_waiters",
+        "deposed",
+        "doubtful",
+        "durable_seq",
+        "epoch",
+        "failed",
+        "in_flight",
+        "queued",
+        "run_id",
+        "same_as",
+        "state",
+        "woken",
+    )  # fmt: skip
 
     def __init__(
         self,
         run_id: str,
+        drive: Drive,
         *,
         clock: Clock,
-        journal: Journal,
-        transport: Transport,
-        publish: Publish,
         state: RunState,
         epoch: int,
-        first: Sequence[Delivery] = (),
+        first: Iterable[Delivery] = (),
         new: NewRun | None = None,
-        turns: TurnQueue | None = None,
     ) -> None:
-        """`state` is folded from the journal, `epoch` is the one that owns the run. With `new` the run isn't in the
-        journal yet: its first step creates it."""
         self.run_id = run_id
         self.state = state
         self.epoch = epoch
         self.same_as = ""
-        self._new = new
+        """The run that the same request created before, if this one was not created for that reason."""
+
         self.deposed = False
         self.doubtful = False
-        """True while `state` holds what was decided and isn't known to be durable: it is folded anew first."""
+        """True while `state` holds events that may not be durable: it is loaded again before the next decision."""
+
+        self.durable_seq = state.last_seq
+        """The last event that is known to be durable."""
+
+        self.queued = self.in_flight = self.woken = False
+        self._drive = drive
         self._clock = clock
-        self._journal = journal
-        self._transport = transport
-        self._publish = publish
+        self._new = new
+        self._created: asyncio.Future[None] | None = None
+        self._decision: _Decision | None = None
+        self._delay = RETRY_DELAY
+        self._executed_seq = -1
+        """Effects of events up to this one have been executed by this driver; -1: none."""
+
+        self._until_end = False
+        self._finished = False
+        self.failed = False
+        """Whether the driver gave up after an unexpected exception."""
+
+        self._waiters: list[asyncio.Future[None]] = []
+        self._task: asyncio.Task[None] | None = None
         self._batch_prefix = secrets.token_hex(8)
         self._batches = count(1)
         self._inbox: deque[Delivery] = deque(first)
-        self._posted = {delivery.posted for delivery in first if delivery.posted}
-        """Commands that have come already: they are brought again until they are taken."""
-        self._wake = asyncio.Event()
-        self._done: set[Effect] = set()
-        self._placing = Placement(transport, self.wake)
-        self._conversing = SessionHistory(journal, turns or TurnQueue(), transport.stateful, self.wake)
-        self._alarm = RunTimer(clock, lambda: self.offer(Delivery(inp.Tick())))
-        self.finished = asyncio.Event()
+        self._posted = {delivery.posted for delivery in self._inbox if delivery.posted}
+        """Commands that have arrived already: they are delivered again until a step executes them."""
+
+        self._candidates: dict[str, None] | None = None
+        """Tasks that may have become ready since the last look; None: look at all."""
+
+        self._successors: dict[str, list[str]] = {}
+        self._placement = Placement(drive.transport, self.wake)
+        self._history = SessionHistory(drive.journal, drive.turns, drive.transport.stateful, self.wake)
+        self._effects = EffectExecutor(run_id, drive.transport, self._history.turns)
+        self._timer = RunTimer(clock, self._tick)
+
+    # Inputs -----------------------------------------------------------------------------------------------------
 
     def offer(self, delivery: Delivery) -> None:
-        """Takes an input in. What agents say is bounded by the attempts that are live; of what callers ask, so much
-        waits at most: above it ResourceExhausted."""
-        if len(self._inbox) >= MAX_INBOX and isinstance(delivery.given, inp.Command):
-            raise ResourceExhausted(f"too much is asked of run {self.run_id} at once", retry_delay=1.0)
-        if delivery.posted in self._posted:
+        """Queues an input. Frames of agents are bounded by the live attempts; raises ResourceExhausted if too many
+        commands of callers are queued."""
+        if self._finished:
+            acknowledge_late([delivery], self.epoch, deposed=self.deposed)
             return
+        if len(self._inbox) >= MAX_INBOX and isinstance(delivery.given, inp.Command):
+            raise ResourceExhausted(f"too many requests for run {self.run_id} are queued", retry_delay=1.0)
         if delivery.posted:
+            if delivery.posted in self._posted:
+                return
             self._posted.add(delivery.posted)
         self._inbox.append(delivery)
         if not delivery.quiet:
-            self._wake.set()
-
-    def depose(self) -> None:
-        """The run is somebody else's now."""
-        self.deposed = True
-        self._wake.set()
+            self.wake()
 
     def wake(self) -> None:
-        """Something outside may have changed: look again."""
-        self._wake.set()
+        """Has the scheduler look at this run."""
+        if not self._finished:
+            self._drive.scheduler.wake(self)
 
-    async def run(self) -> None:
-        """Until the run has ended, or is somebody else's."""
-        delay = RETRY_DELAY
-        if self._inbox or self.state.submission is not None:
-            self._wake.set()
+    def depose(self) -> None:
+        """Another replica has taken over the run."""
+        self.deposed = True
+        self.wake()
+
+    def idle(self) -> bool:
+        """Whether no input is queued."""
+        return not self._inbox
+
+    def created(self, *, until_end: bool = False) -> asyncio.Future[None]:
+        """Returns a future that ends when the run's first step is durable, or with the error that refused it. With
+        `until_end` it ends when the run has, or when `stop_waiting` is called after the first step."""
+        self._created = asyncio.get_running_loop().create_future()
+        self._until_end = until_end
+        return self._created
+
+    def stop_waiting(self) -> None:
+        """The caller of `created(until_end=True)` has waited long enough."""
+        self._until_end = False
+        if self._new is None:
+            self._resolve_created(None)
+
+    def finished(self) -> asyncio.Future[None]:
+        """Returns a future that ends when the run has ended or is not driven here any more."""
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if self._finished:
+            waiter.set_result(None)
+        else:
+            self._waiters.append(waiter)
+        return waiter
+
+    def _tick(self) -> None:
+        self._candidates = None
+        self.offer(Delivery(inp.Tick()))
+
+    # A turn of the scheduler ------------------------------------------------------------------------------------
+
+    def decide(self) -> Step | None:
+        """Decides what is queued, and places tasks that are ready."""
+        if self._finished or self._over():
+            self._finish()
+            return None
+        if self._task is not None:
+            return None  # it wakes the run at its end
+        if self.doubtful:
+            self._slowly(self._reload())
+            return None
+        if self._history.unread():
+            self._slowly(self._history.read())
+            return None
+        run, base, state_before = self.state, self.state.last_seq, int(self.state.state)
+        decision = _Decision(list(self._inbox), self._clock.now())
+        self._inbox.clear()
         try:
-            while not self._over():
-                await self._wake.wait()
-                self._wake.clear()
-                if self._over():  # deposed meanwhile
-                    break
-                try:
-                    await self.step()
-                    delay = RETRY_DELAY
-                except (ResourceExhausted, Unavailable) as error:
-                    _log.warning("run %s: %s; trying again in %.1f s", self.run_id, error, delay)
-                    await asyncio.sleep(delay)
-                    delay = min(MAX_RETRY_DELAY, delay * 2)
-                    self._wake.set()
-        finally:
-            self.call_off()
-            self._leave()
-            self.finished.set()
+            self._decide_inputs(decision)
+            self._place(decision)
+        except BaseException:
+            self._release(decision)
+            self.doubtful |= bool(decision.events)
+            raise
+        if not decision.events:
+            self._nothing_decided(decision)
+            return None
+        decision.step = build_step(
+            run,
+            run_id=self.run_id,
+            epoch=self.epoch,
+            base=base,
+            batch_id=f"{self._batch_prefix}{next(self._batches)}",
+            now=decision.now,
+            events=decision.events,
+            inputs=decision.inputs,
+            batch=decision.batch,
+            new=self._new,
+            state_before=state_before,
+            publishes=self._drive.publishes,
+        )
+        self._decision = decision
+        self.doubtful = True
+        return decision.step
+
+    def _decide_inputs(self, decision: _Decision) -> None:
+        inputs = [self._history.marked(delivery.given) for delivery in decision.batch]
+        if self._timer.at and decision.now >= self._timer.at and not (inputs and isinstance(inputs[-1], inp.Tick)):
+            inputs.append(inp.Tick())
+        for number, given in enumerate(inputs):
+            decision.inputs.append(given)
+            for event in self._apply(decide(self.state, given, decision.now), decision):
+                if isinstance(event, ev.Discarded):
+                    decision.discarded[number] = event.reason
+            if isinstance(given, _REQUESTS) and self._is_over(given.task_id, given.attempt):
+                decision.discarded[number] = "ABORTED"  # there will be no reply: the sender is to stop
+
+    def _apply(self, events: Sequence[ev.Event], decision: _Decision) -> Sequence[ev.Event]:
+        run = self.state
+        known = self._executed_seq >= 0 or self._new is not None
+        if decision.before is None and events and not (known and is_local(run, events)):
+            decision.before = open_effects(run) if known else set()
+            decision.early = effects_of(run, decision.events)
+            self._candidates = None
+        for event in events:
+            run.apply(event, decision.now)
+            if self._candidates is not None:
+                self._note_candidates(event)
+        decision.events += events
+        return events
+
+    def _note_candidates(self, event: ev.Event) -> None:
+        """Remembers which tasks may have become ready through a local event."""
+        assert self._candidates is not None
+        if isinstance(event, ev.TaskCreated):
+            self._candidates[event.task_id] = None
+        elif isinstance(event, ev.ResultReceived):
+            self._candidates |= dict.fromkeys(self._successors.get(event.task_id, ()))
+
+    def _place(self, decision: _Decision) -> None:
+        """Finds instances for the tasks that are ready, within the same step: one step holds a result and the
+        dispatches that it makes possible."""
+        run, placement = self.state, self._placement
+        tasks = self._unplaced()
+        self._candidates = {}
+        for task in tasks:
+            if not run.ready(task):
+                continue
+            place = place_of(run, task)
+            if place.not_before > decision.now:
+                self._timer.advance(place.not_before)
+            elif self._history.waits(run, place):
+                self._retain(task)
+            elif (instance_id := placement.find(place)) is not None:
+                self._dispatch(place, instance_id, decision)
+        placement.pass_on()
+
+    def _unplaced(self) -> list[Task]:
+        """Returns the tasks that may be ready and have no place yet."""
+        run = self.state
+        if self._candidates is not None:
+            return [run.tasks[name] for name in (*self._candidates, *self._placement.woken)]
+        tasks = list(run.tasks.values())
+        self._successors = {}
+        for task in tasks:
+            for predecessor in task.predecessors:
+                self._successors.setdefault(predecessor, []).append(task.task_id)
+        return tasks
+
+    def _retain(self, task: Task) -> None:
+        if self._candidates is not None:
+            self._candidates[task.task_id] = None
+
+    def _dispatch(self, place: Place, instance_id: str, decision: _Decision) -> None:
+        key = place.task_id, place.attempt
+        decision.placed[key] = instance_id
+        given = inp.SlotFound(place.task_id, instance_id, self._history.version(place))
+        events = self._apply(decide(self.state, given, decision.now), decision)
+        if not any(type(event) is ev.Dispatched for event in events):
+            self._drive.transport.release(decision.placed.pop(key))
+        if events:
+            decision.inputs.append(given)
+
+    def _is_over(self, task_id: str, attempt: int) -> bool:
+        """Returns False for an unknown attempt: another owner may have dispatched it."""
+        task = self.state.tasks.get(task_id)
+        return task is not None and (attempt < task.attempt or (attempt == task.attempt and not task.live))
+
+    def _nothing_decided(self, decision: _Decision) -> None:
+        self._delay = RETRY_DELAY
+        if posted := [delivery.posted for delivery in decision.batch if delivery.posted]:
+            self._slowly(self._drive.journal.drop(posted))
+        acknowledge(decision.batch, decision.discarded, self.epoch)
+        self._history.release(self.state)
+        if not self._timer.at or self._timer.at <= decision.now:
+            self._timer.set(open_effects(self.state), decision.now)
+
+    def done(self, result: StepResult) -> None:
+        """Finishes the step that `decide` returned."""
+        decision, self._decision = self._decision, None
+        assert decision is not None
+        if self._finished and result is not Outcome.DONE:
+            self._release(decision)
+            return
+        if self._new is not None:
+            self._creation_done(decision, result)
+            return
+        if result is Outcome.DONE:
+            self._stored(decision)
+            return
+        self._release(decision)
+        self._inbox.extendleft(reversed(decision.batch))
+        if result is Outcome.DEPOSED:
+            _log.warning("another replica has taken over run %s", self.run_id)
+            self.deposed = True
+        if self.deposed:
+            self._finish()
+        elif isinstance(result, ArchonError):
+            self._slowly(self._recover(result))
+        else:
+            self._slowly(self._reconsider(decision.events, conflict=result is Outcome.CONFLICT))
+
+    def _creation_done(self, decision: _Decision, result: StepResult) -> None:
+        self._new = None
+        if result is Outcome.DONE:
+            self._stored(decision)
+            if not self._until_end:
+                self._resolve_created(None)
+            return
+        self._release(decision)
+        if isinstance(result, SameRequest):
+            self.same_as = result.run_id
+            self._resolve_created(None)
+        else:
+            error = (
+                result if isinstance(result, ArchonError) else Internal(f"run {self.run_id} was not created: {result}")
+            )
+            self._resolve_created(error)
+        self._inbox.clear()
+        self._finish()
+
+    def _stored(self, decision: _Decision) -> None:
+        assert decision.step is not None
+        self.doubtful, self.durable_seq, self._delay = False, decision.step.last_seq, RETRY_DELAY
+        self._drive.observer.stored(decision.step, decision.events)
+        acknowledge(decision.batch, decision.discarded, self.epoch)
+        if self.deposed:  # in the meantime: the effects are the new owner's, which may be this same process
+            self._release(decision)
+        else:
+            self._execute(decision)
+        if self._over():
+            self._finish()
+
+    def _execute(self, decision: _Decision) -> None:
+        run, effects = self.state, effects_of(self.state, decision.events) if decision.before is None else None
+        if effects is not None:
+            for effect in effects:
+                if isinstance(effect, Timer):
+                    self._timer.advance(effect.at)
+            self._effects.execute(effects, run, self._clock.now())
+        else:
+            after = open_effects(run)
+            assert decision.before is not None
+            opened = (after - decision.before) | (after & set(decision.early))
+            self._effects.execute(opened, run, self._clock.now())
+            self._timer.set(after, decision.now)
+        self._executed_seq = run.last_seq
+        self._history.release(run)
+
+    def _release(self, decision: _Decision) -> None:
+        for instance_id in decision.placed.values():
+            self._drive.transport.release(instance_id)
+        decision.placed.clear()
+
+    # What must wait ---------------------------------------------------------------------------------------------
+
+    def _slowly(self, work: Coroutine[Any, Any, object]) -> None:
+        """Runs a coroutine outside the turns; the run decides nothing until it ends."""
+        self._task = asyncio.create_task(self._guarded(work), name=f"run-{self.run_id}")
+
+    async def _guarded(self, work: Coroutine[Any, Any, object]) -> None:
+        try:
+            await work
+        except (ResourceExhausted, Unavailable) as error:
+            await self._pause(error)
+        except Exception as error:  # noqa: BLE001 - an error in one run harms no other
+            self._task = None
+            self.fail(error)
+            return
+        self._task = None
+        self.wake()
+
+    async def _pause(self, error: ArchonError) -> None:
+        delay, self._delay = self._delay, min(MAX_RETRY_DELAY, self._delay * 2)
+        _log.warning("run %s: %s; retry in %.1f s", self.run_id, error, delay)
+        await asyncio.sleep(delay)
+
+    async def _recover(self, error: ArchonError) -> None:
+        """After a step whose result is unknown or that was refused: it may be stored, and its effects are due then."""
+        await self._reload()
+        if not self._over():
+            await self._pause(error)
+
+    async def _reconsider(self, events: Sequence[ev.Event], *, conflict: bool) -> None:
+        """After a step whose condition did not hold."""
+        if conflict:
+            await self._history.find_outdated(self.state, events)
+        await self._reload()
+
+    async def _reload(self) -> None:
+        if self._executed_seq < 0:
+            state, opened = await load_run(self._drive.journal, self.run_id), None
+        else:
+            state, opened = await load_run_since(self._drive.journal, self.run_id, self._executed_seq)
+        self.state, self.doubtful, self._candidates = state, False, None
+        self.durable_seq = state.last_seq
+        if state.epoch > self.epoch:
+            self.deposed = True
+        elif state.epoch == self.epoch and not self.deposed:
+            now = self._clock.now()
+            effects = open_effects(state)
+            self._effects.execute(effects if opened is None else opened, state, now)
+            self._executed_seq = state.last_seq
+            self._history.release(state)
+            self._timer.set(effects, now)
+
+    # The end ----------------------------------------------------------------------------------------------------
 
     def _over(self) -> bool:
         return (self.state.ended and not self.doubtful) or self.deposed
 
-    def _leave(self) -> None:
-        """What came too late is answered; what can't be judged here isn't."""
-        if self._over():
+    def fail(self, error: Exception) -> None:
+        """Gives the run up after an unexpected exception; ownership looks for it again later."""
+        _log.error("the driver of run %s failed", self.run_id, exc_info=error)
+        self._resolve_created(Internal("an unexpected error; the run may have been created"))
+        self.failed = True
+        self._finish()
+
+    def _finish(self) -> None:
+        if self._finished:
+            return
+        self._finished = True
+        self._timer.cancel()
+        self._placement.cancel()
+        self._history.cancel()
+        if self._over() and not self.failed:
             acknowledge_late(self._inbox, self.epoch, deposed=self.deposed)
         self._inbox.clear()
+        self._resolve_created(None)
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+        self._waiters.clear()
+        self._drive.observer.finished(self)
 
-    async def step(self) -> None:
-        """Decides what waits, appends, does. Raises ResourceExhausted or Unavailable; then nothing has happened."""
-        if self.doubtful:
-            await self._fold_again()
-        if self.deposed:
+    def _resolve_created(self, error: ArchonError | None) -> None:
+        created, self._created = self._created, None
+        if created is None or created.done():
             return
-        await self._conversing.read()
-        batch = list(self._inbox)
-        self._inbox.clear()
-        now = self._clock.now()
-        base = self.state.last_seq
-        decided: list[ev.Event] = []
-        discarded: dict[int, str] = {}
-        inputs = [self._conversing.marked(delivery.given) for delivery in batch] or [inp.Tick()]
-        if batch and self._alarm.at and now >= self._alarm.at:
-            inputs.append(inp.Tick())
-        for number, given in enumerate(inputs):
-            for event in self._decide(given, now):
-                decided.append(event)
-                if isinstance(event, ev.Discarded):
-                    discarded[number] = event.reason
-            if isinstance(given, _ASKING) and self._is_over(given.task_id, given.attempt):
-                discarded[number] = "ABORTED"  # nobody will answer: whoever asked is to stop
-        placed: dict[tuple[str, int], str] = {}
-        written: list[run_pb2.RunEvent] | None = []
-        try:
-            self._place(now, inputs, decided, placed)
-            if decided:
-                written = await self._append(base, decided, inputs, now, batch)
-        except BaseException as error:  # a caller that doesn't wait for its submit any more cancels it
-            self._release(placed)
-            self.doubtful |= bool(decided)
-            if isinstance(error, ArchonError):
-                await self._undo(batch)
-            raise
-        if written is None or self.deposed:
-            self._release(placed)
-        if written is None:
-            await self._undo(batch)
-            return
-        if written:
-            self._publish(self.run_id, written)
-        elif posted := [delivery.posted for delivery in batch if delivery.posted]:
-            await self._journal.drop(posted)
-        acknowledge(batch, discarded, self.epoch)
-        if not self.deposed:  # meanwhile: what is open is its new owner's to do, which may be this same process
-            self._do(now)
+        if error is None:
+            created.set_result(None)
+        else:
+            created.set_exception(error)
 
-    def _is_over(self, task_id: str, attempt: int) -> bool:
-        """False for one that isn't known here: another owner, of whom this one hasn't heard, may have dispatched it."""
-        task = self.state.tasks.get(task_id)
-        return task is not None and (attempt < task.attempt or (attempt == task.attempt and not task.live))
+    @property
+    def ended(self) -> bool:
+        """Whether this driver saw the run end."""
+        return self.state.ended and not self.deposed and not self.doubtful and self.state.epoch == self.epoch
 
-    def _decide(self, given: inp.Input, now: float) -> list[ev.Event]:
-        events = decide(self.state, given, now)
-        for event in events:
-            self.state.apply(event, now)
-        return events
+    @property
+    def completed(self) -> bool:
+        """Whether this driver saw the run complete."""
+        return self.ended and self.state.state is TaskState.COMPLETED
 
-    def _place(
-        self, now: float, inputs: list[inp.Input], decided: list[ev.Event], placed: dict[tuple[str, int], str]
-    ) -> None:
-        """Finds instances for the tasks that are ready, within the same step: one append holds a result and what it
-        made possible. `placed` gets the instance per (task, attempt), whose slot is reserved."""
-        for place in places(self.state):
-            if place.not_before > now or self._conversing.waits(self.state, place):
-                continue
-            instance_id = self._placing.find(place)
-            if instance_id is None:
-                continue
-            placed[place.task_id, place.attempt] = instance_id
-            given = inp.SlotFound(place.task_id, instance_id, self._conversing.version(place))
-            events = self._decide(given, now)
-            if not any(type(event) is ev.Dispatched for event in events):
-                self._transport.release(placed.pop((place.task_id, place.attempt)))
-            if events:
-                inputs.append(given)
-                decided += events
-        self._placing.pass_on()
-
-    async def _append(
-        self,
-        base: int,
-        decided: Sequence[ev.Event],
-        inputs: Sequence[inp.Input],
-        now: float,
-        batch: Sequence[Delivery],
-    ) -> list[run_pb2.RunEvent] | None:
-        """The written events; None where the state was stale or the run is somebody else's."""
-        at = timestamp(now)
-        protos = [
-            event_to_proto(event, run_id=self.run_id, seq=seq, time=at, epoch=self.epoch)
-            for seq, event in enumerate(decided, base + 1)
-        ]
-        append = Append(
-            run_id=self.run_id,
-            epoch=self.epoch,
-            last_seq=base,
-            batch_id=f"{self._batch_prefix}{next(self._batches)}",
-            time=now,
-            events=tuple(proto.SerializeToString() for proto in protos),
-            inputs=encode_inputs(inputs, now),
-            state=int(self.state.state),
-            ended=self.state.ended,
-            records=record_rows(self.run_id, batch, self.state, decided),
-            publications=publications(self.state, decided, base),
-            taken=tuple(delivery.posted for delivery in batch if delivery.posted),
-            turns=self._conversing.added(self.state, decided),
-        )
-        if self._new is not None:
-            existing, created = await self._journal.create(self._new, append)
-            self.same_as = "" if created else existing
-            self._new = None
-            return protos if created else None
-        outcome = await self._journal.append(append)
-        if outcome is Outcome.DEPOSED:
-            _log.warning("run %s is somebody else's now", self.run_id)
-            self.deposed = True
-        if outcome is Outcome.CONFLICT:
-            await self._conversing.look_again(self.state, decided)
-        return protos if outcome is Outcome.DONE else None
-
-    def _release(self, placed: dict[tuple[str, int], str]) -> None:
-        for instance_id in placed.values():
-            self._transport.release(instance_id)
-
-    async def _undo(self, batch: Sequence[Delivery]) -> None:
-        """Nothing happened: the state is what the journal says, inputs wait again."""
-        self._inbox.extendleft(reversed(batch))
-        if self.deposed or self._new is not None or self.same_as:
-            return
-        self.doubtful = True
-        self._wake.set()
-        await self._fold_again()
-
-    async def _fold_again(self) -> None:
-        self.state = await load_run(self._journal, self.run_id)
-        self.doubtful = False
-        if self.state.epoch > self.epoch:  # what is open is its new owner's to do
-            self.deposed = True
-        elif self.state.epoch == self.epoch:  # an append that nobody answered may be stored; a next may be long to come
-            self._do(self._clock.now())
-
-    def _do(self, looked_at: float) -> None:
-        """Carries out what is open now and wasn't before."""
-        effects = open_effects(self.state)
-        told = self._conversing.history
-        execute_effects(effects - self._done, self.state, self.run_id, self._clock.now(), self._transport, told)
-        self._conversing.keep(self.state)
-        self._done = effects
-        self._alarm.set(effects, looked_at)
-
-    def call_off(self) -> None:
-        """It waits for nothing any more."""
-        self._alarm.call_off()
-        self._placing.call_off()
-        self._conversing.call_off()
+    async def cancel(self) -> None:
+        """Stops driving; nothing of the run changes by that. Idempotent."""
+        if self._new is not None and not self.deposed:
+            self._resolve_created(Unavailable("the orchestrator is stopping", retry_delay=1.0))
+        self._finish()
+        if self._task is not None and self._task is not asyncio.current_task():
+            self._task.cancel()
+            await asyncio.wait([self._task])

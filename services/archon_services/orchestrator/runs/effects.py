@@ -1,4 +1,4 @@
-"""Carries out the effects of one run towards its agents: what is open now and wasn't before."""
+"""Executes the effects of a run on its agents."""
 
 from __future__ import annotations
 
@@ -11,58 +11,59 @@ from archon_services.orchestrator.dispatch.replies import budget_grant, delegate
 from archon_services.orchestrator.ports import Transport
 
 
-def execute_effects(
-    effects: Iterable[Effect],
-    run: RunState,
-    run_id: str,
-    now: float,
-    transport: Transport,
-    history: Callable[[str], Sequence[bytes]] = lambda task_id: (),
-) -> None:
-    """In a fixed order. `now` is in wall seconds, `history` what a task is told of its conversation, turn by turn."""
-    for effect in in_order(effects):
-        match effect:
-            case Assign():
-                task = run.tasks[effect.task_id]
-                transport.assign(
-                    effect.instance_id,
-                    _ref(effect, run_id),
-                    task.role,
-                    assign_task(run, task, now, history(task.task_id)),
-                )
-            case Adopt():
-                task = run.tasks[effect.task_id]
-                transport.adopt(effect.instance_id, _ref(effect, run_id), task.role, standing(run, task, now))
-            case CancelAttempt():
-                transport.cancel(effect.instance_id, _ref(effect, run_id), _why(effect, run))
-            case Answer():
-                told = delegate_result(run, run.tasks[effect.task_id], effect.delegation_id)
-                transport.tell(effect.instance_id, _ref(effect, run_id), told)
-            case Grant():
-                told = budget_grant(run.tasks[effect.task_id], effect.request_id)
-                transport.tell(effect.instance_id, _ref(effect, run_id), told)
-            case _:
-                pass
+class EffectExecutor:
+    """Executes effects through a transport. `history` gives the turns of its conversation that a task is sent."""
+
+    __slots__ = ("_history", "_run_id", "_transport")
+
+    def __init__(self, run_id: str, transport: Transport, history: Callable[[str], Sequence[bytes]]) -> None:
+        self._run_id = run_id
+        self._transport = transport
+        self._history = history
+
+    def execute(self, effects: Iterable[Effect], run: RunState, now: float) -> None:
+        """Executes effects in a fixed order; `now` is in wall seconds. Places and timers are not executed here."""
+        transport = self._transport
+        for effect in in_order(effects):
+            match effect:
+                case Assign():
+                    task = run.tasks[effect.task_id]
+                    assignment = assign_task(run, task, now, self._history(task.task_id))
+                    transport.assign(effect.instance_id, self._ref(effect), task.role, assignment)
+                case Adopt():
+                    task = run.tasks[effect.task_id]
+                    transport.adopt(effect.instance_id, self._ref(effect), task.role, standing(run, task, now))
+                case CancelAttempt():
+                    transport.cancel(effect.instance_id, self._ref(effect), _cancel_reason(effect, run))
+                case Answer():
+                    result = delegate_result(run, run.tasks[effect.task_id], effect.delegation_id)
+                    transport.tell(effect.instance_id, self._ref(effect), result)
+                case Grant():
+                    grant = budget_grant(run.tasks[effect.task_id], effect.request_id)
+                    transport.tell(effect.instance_id, self._ref(effect), grant)
+                case _:
+                    pass
+
+    def _ref(self, effect: Assign | Adopt | CancelAttempt | Answer | Grant) -> common_pb2.TaskRef:
+        return common_pb2.TaskRef(
+            task_id=effect.task_id, run_id=self._run_id, attempt=effect.attempt, epoch=effect.epoch
+        )
 
 
-def _why(effect: CancelAttempt, run: RunState) -> str:
+def in_order(effects: Iterable[Effect]) -> list[Effect]:
+    """Sorts effects by task and attempt: sets have no order, and the simulation must repeat exactly. Frames about an
+    attempt come after its assignment or adoption."""
+    unordered = list(effects)
+    return sorted(unordered, key=_order) if len(unordered) > 1 else unordered
+
+
+def _order(effect: Effect) -> tuple[str, int, str]:
+    reply = getattr(effect, "delegation_id", "") or getattr(effect, "request_id", "")
+    return getattr(effect, "task_id", ""), getattr(effect, "attempt", 0), reply
+
+
+def _cancel_reason(effect: CancelAttempt, run: RunState) -> str:
     if run.current(effect.task_id, effect.attempt) is None:
         return "superseded"
     failure = run.tasks[effect.task_id].failure or run.failure
     return failure.message if failure else "the run ends"
-
-
-def in_order(effects: Iterable[Effect]) -> list[Effect]:
-    """By task: sets have no order, and the same course must be the same every time. What an attempt is told comes after
-    it was assigned or adopted."""
-    found = list(effects)
-    return sorted(found, key=_place) if len(found) > 1 else found
-
-
-def _place(effect: Effect) -> tuple[str, int, str]:
-    told = getattr(effect, "delegation_id", "") or getattr(effect, "request_id", "")
-    return getattr(effect, "task_id", ""), getattr(effect, "attempt", 0), told
-
-
-def _ref(effect: Assign | Adopt | CancelAttempt | Answer | Grant, run_id: str) -> common_pb2.TaskRef:
-    return common_pb2.TaskRef(task_id=effect.task_id, run_id=run_id, attempt=effect.attempt, epoch=effect.epoch)

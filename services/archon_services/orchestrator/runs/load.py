@@ -1,16 +1,48 @@
-"""From a journal to the state of a run."""
+"""Loads the state of a run from its journal."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from archon.api.orchestrator.v1 import run_pb2
-from archon_mesh.core.run import RunState
-from archon_services.orchestrator.convert import fold_journal, from_journal
+from archon.errors import DataLoss
+from archon_mesh.core.run import Effect, RunState, open_effects
+from archon_services.orchestrator.convert import event_from_proto, events_of, seconds
 from archon_services.orchestrator.journal import Journal
 
 
 async def load_run(journal: Journal, run_id: str) -> RunState:
-    """The state of a run as its journal has it. Raises DataLoss where that can't be read."""
+    """Returns the state of a run, empty if the journal has no such run. Raises DataLoss if its events can't be read."""
+    return fold_journal(await _events(journal, run_id), run_id)
+
+
+async def load_run_since(journal: Journal, run_id: str, seq: int) -> tuple[RunState, set[Effect]]:
+    """Returns the state of a run, and the effects that its events after `seq` opened."""
+    events = await _events(journal, run_id)
+    before = open_effects(fold_journal(events[:seq], run_id))
+    state = fold_journal(events, run_id)
+    return state, open_effects(state) - before
+
+
+async def _events(journal: Journal, run_id: str) -> list[run_pb2.RunEvent]:
     events: list[run_pb2.RunEvent] = []
-    while page := await journal.events(run_id, len(events)):
-        events += [from_journal(run_pb2.RunEvent, data, run_id) for data in page]
-    return fold_journal(events, run_id)
+    while steps := await journal.steps(run_id, events[-1].seq if events else 0):
+        for step in steps:
+            events += events_of(step.data, run_id)
+    return events
+
+
+def fold_journal(events: Iterable[run_pb2.RunEvent], run_id: str = "") -> RunState:
+    """Returns the state after these events, from the first one on. Raises DataLoss if one is missing, can't be read or
+    contradicts those before it."""
+    run = RunState()
+    for event in events:
+        try:
+            if event.seq != run.last_seq + 1:
+                raise DataLoss(f"event {run.last_seq + 1} is missing: got {event.seq}")
+            run.apply(event_from_proto(event), seconds(event))
+        except Exception as error:
+            reason = error.message if isinstance(error, DataLoss) else f"{type(error).__name__} in event {event.seq}"
+            metadata = {"run_id": run_id or event.run_id}
+            raise DataLoss(f"run {run_id or event.run_id}: {reason}", metadata=metadata) from error
+    return run

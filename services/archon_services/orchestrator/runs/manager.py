@@ -1,4 +1,4 @@
-"""All runs of this orchestrator: takes them on, goes on with those it has claimed, brings them what arrives."""
+"""All runs of this orchestrator: submits new ones, takes over claimed ones, and routes inputs to their drivers."""
 
 from __future__ import annotations
 
@@ -13,17 +13,19 @@ from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.errors import ArchonError, DataLoss, ResourceExhausted, Unavailable, UnknownRun
 from archon_mesh.core.run import RunState
+from archon_mesh.core.run import events as ev
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.decide.budget import limits
-from archon_mesh.core.run.types import Submission, TaskState
+from archon_mesh.core.run.types import Submission
 from archon_services.orchestrator.convert.command import decode_command
 from archon_services.orchestrator.convert.read import amount_from_usage
 from archon_services.orchestrator.convert.write import stamp
-from archon_services.orchestrator.journal import CommandRow, Journal, NewRun, RunRow
+from archon_services.orchestrator.journal import CommandRow, Journal, NewRun, RunRow, Step
 from archon_services.orchestrator.ports import Clock, Delivery, Receipt, Transport
-from archon_services.orchestrator.runs.driver import RunDriver
+from archon_services.orchestrator.runs.driver import Drive, RunDriver
 from archon_services.orchestrator.runs.load import load_run
 from archon_services.orchestrator.runs.quarantine import quarantine
+from archon_services.orchestrator.runs.scheduler import Scheduler
 from archon_services.orchestrator.runs.session_history import TurnQueue
 from archon_services.orchestrator.watch.hub import WatchHub
 
@@ -31,57 +33,77 @@ _log = logging.getLogger(__name__)
 
 MAX_RUNS: Final = 5_000
 MAX_ENDED: Final = 256
+"""Ended runs whose state is kept in memory, for callers that ask right after the end."""
+
 MAX_STALLED: Final = 3
-"""So many claims without an event since end a run as QUARANTINED."""
+"""Claims without a new event after which a run ends as QUARANTINED."""
 
 
 class Runs:
-    """`owner` is this process's incarnation: new with every start."""
+    """`owner` is the incarnation of this process, new at every start. `publishes`: whether answers go to a shared
+    memory."""
 
     def __init__(
-        self, *, owner: str, clock: Clock, journal: Journal, new_id: Callable[[], str], max_runs: int = MAX_RUNS
+        self,
+        *,
+        owner: str,
+        clock: Clock,
+        journal: Journal,
+        new_id: Callable[[], str],
+        max_runs: int = MAX_RUNS,
+        publishes: bool = True,
     ) -> None:
         self.owner = owner
         self.watchers = WatchHub(journal)
+        self.new_id = new_id
+        """Makes the id of a run."""
+
+        self.on_publications: Callable[[], None] = lambda: None
+        """Called when a durable step has publications."""
+
         self._clock = clock
         self._journal = journal
-        self._new_id = new_id
         self._max_runs = max_runs
+        self._publishes = publishes
         self._transport: Transport | None = None
+        self._drive: Drive | None = None
         self._drivers: dict[str, RunDriver] = {}
-        self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._asking: set[asyncio.Task[None]] = set()
+        self._lookups: set[asyncio.Task[None]] = set()
         self._ended: OrderedDict[str, RunState] = OrderedDict()
-        self._turns = TurnQueue()
         self._started = False
         self._awaited: set[str] = set()
+        """Runs that this process has claimed and does not drive yet, or could not take over."""
+
         self._closing = False
 
     def start(self, transport: Transport) -> None:
-        """From now on runs are taken on and taken up."""
+        """Accepts runs from here on. Turns of the scheduler run in the context of this call."""
         self._transport = transport
+        scheduler = Scheduler(self._journal)
+        self._drive = Drive(self._journal, transport, scheduler, self, TurnQueue(), self._publishes)
+
+    # What ownership needs ---------------------------------------------------------------------------------------
 
     @property
     def room(self) -> int:
-        """See ownership.Held."""
+        """How many more runs this process can drive."""
         return 0 if self._closing else self._max_runs - len(self._drivers)
 
     def holds(self, run_id: str) -> bool:
-        """See ownership.Held."""
+        """Whether a driver of this process drives the run."""
         return run_id in self._drivers
 
     async def take_over(self, row: RunRow, commands: Sequence[CommandRow], clock: Clock) -> None:
-        """See ownership.Held. A run that was taken up again and again in vain is ended without being looked into."""
+        """Goes on with a run that was just claimed, its waiting commands first; its deadlines follow `clock`. A run
+        that was claimed again and again in vain is quarantined."""
         run_id = row.run_id
         earlier = self._drivers.get(run_id)
-        if earlier is not None and earlier.epoch > row.epoch:  # claimed again since, and taken up before this one
+        if earlier is not None and earlier.epoch > row.epoch:  # claimed again since, and taken over before this one
             return
         self._awaited.add(run_id)
-        if earlier is not None:  # its creation may not be answered yet
+        if earlier is not None:  # its creation, or a step, may be unanswered
             earlier.depose()
-        if (before := self._tasks.get(run_id)) is not None:  # of an earlier epoch, and stuck in the journal
-            before.cancel()
-            await asyncio.wait([before])
+            await earlier.cancel()
         if row.stalled >= MAX_STALLED:
             await quarantine(self._journal, row, clock.now())
             self._awaited.discard(run_id)
@@ -89,133 +111,92 @@ class Runs:
         try:
             state = await load_run(self._journal, run_id)
         except DataLoss as error:
-            _log.error("run %s can't be folded: %s", run_id, error)
+            _log.error("run %s can't be loaded: %s", run_id, error)
             return
-        # Claimed again by another meanwhile, or claimed in a name that has been buried since: it is anybody's.
-        if state.epoch > row.epoch or row.owner != self.owner:
+        # Another replica has claimed it since, or the owner in whose name it was claimed has expired: any replica may.
+        if state.epoch > row.epoch or row.owner != self.owner or self._closing:
             self._awaited.discard(run_id)
             return
         first = [Delivery(inp.Claim(self.owner, row.epoch)), *(_delivery(command) for command in commands)]
-        driver = self._driver(run_id, state, row.epoch, first, clock)
-        self._drivers[run_id] = driver
+        self._drivers[run_id] = driver = RunDriver(
+            run_id, self._running(), clock=clock, state=state, epoch=row.epoch, first=first
+        )
         self._awaited.discard(run_id)
-        self._run(run_id, driver)
+        driver.wake()
 
     def command(self, row: CommandRow) -> None:
-        """See ownership.Held."""
+        """Routes a command to its run; the same command may come again."""
         driver = self._drivers.get(row.run_id)
         if driver is not None:
             driver.offer(_delivery(row))
 
     def release_all(self) -> None:
-        """See ownership.Held."""
-        for driver in self._drivers.values():
+        """Stops driving every run, and tells no agent: this incarnation has expired."""
+        for driver in list(self._drivers.values()):
             driver.depose()
 
     def claimed(self) -> None:
-        """Everything that was left to this process has been taken up: what concerns other runs doesn't concern it."""
+        """Every run that was left to this process has been taken over: input for any other run is not for it."""
         self._started = True
 
-    async def stop(self) -> None:
-        """Stops driving; nothing of any run changes by that. Idempotent."""
-        self._closing = True
-        self.watchers.close()
-        tasks = [*self._tasks.values(), *self._asking]
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
+    # Submitting -------------------------------------------------------------------------------------------------
 
-    async def submit(self, submission: Submission, payload_hash: bytes) -> tuple[str, bool]:
-        """Takes a run on: durable when this returns. (run_id, True), or (the run of the same request id, False).
-        Raises ResourceExhausted above the bound of runs, and what the journal raises."""
-        assert self._transport is not None, "not started"
+    async def submit(self, submission: Submission, payload_hash: bytes, wait: float = 0.0) -> tuple[str, bool]:
+        """Creates a run, durable on return. Returns (run_id, True), or (the run of the same request, False). With
+        `wait` it returns when the run has ended, at the latest after so many seconds.
+
+        Raises ResourceExhausted if too many runs are under way, and what the journal raises.
+        """
         if self._closing:
             raise Unavailable("the orchestrator is stopping", retry_delay=1.0)
         if len(self._drivers) >= self._max_runs:
             raise ResourceExhausted(f"{self._max_runs} runs are under way", retry_delay=1.0)
-        new = NewRun(
-            submission.run_id, submission.tenant, submission.request_id, payload_hash, submission.session_id, self.owner
-        )
+        run_id = submission.run_id
+        new = NewRun(run_id, submission.tenant, submission.request_id, payload_hash, submission.session_id, self.owner)
         first = [Delivery(inp.Submit(submission, self.owner, 1))]
-        driver = self._driver(submission.run_id, RunState(), 1, first, self._clock, new)
-        self._drivers[submission.run_id] = driver
+        driver = RunDriver(run_id, self._running(), clock=self._clock, state=RunState(), epoch=1, first=first, new=new)
+        self._drivers[run_id] = driver
+        done = driver.created(until_end=wait > 0)
+        driver.wake()
+        timer = asyncio.get_running_loop().call_later(wait, driver.stop_waiting) if wait > 0 else None
         try:
-            await driver.step()
-        except BaseException:
-            self._forget(driver)
-            raise
-        if driver.same_as:
-            self._forget(driver)
-            return driver.same_as, False
-        if self._drivers.get(submission.run_id) is driver:
-            self._run(submission.run_id, driver)
-        else:  # claimed in another name before its creation was answered, and taken up again here
-            driver.depose()
-            await driver.run()
-        return submission.run_id, True
-
-    def _forget(self, driver: RunDriver) -> None:
-        driver.call_off()
-        if self._drivers.get(driver.run_id) is driver:
-            del self._drivers[driver.run_id]
-
-    def new_id(self) -> str:
-        """An id for a run."""
-        return self._new_id()
-
-    def _driver(
-        self,
-        run_id: str,
-        state: RunState,
-        epoch: int,
-        first: list[Delivery],
-        clock: Clock,
-        new: NewRun | None = None,
-    ) -> RunDriver:
-        assert self._transport is not None, "not started"
-        return RunDriver(
-            run_id,
-            clock=clock,
-            journal=self._journal,
-            transport=self._transport,
-            publish=self.watchers.publish,
-            state=state,
-            epoch=epoch,
-            first=first,
-            new=new,
-            turns=self._turns,
-        )
-
-    def _run(self, run_id: str, driver: RunDriver) -> None:
-        task = asyncio.create_task(self._guarded(run_id, driver), name=f"run-{run_id}")
-        self._tasks[run_id] = task
-
-    async def _guarded(self, run_id: str, driver: RunDriver) -> None:
-        try:
-            await driver.run()
-        except Exception:  # noqa: BLE001 - an error of one run hurts no other
-            _log.exception("the driver of run %s failed", run_id)
-            self._awaited.add(run_id)
+            await done
         finally:
-            if self._drivers.get(run_id) is driver:  # and not one that has taken the run up again since
-                del self._drivers[run_id]
-                self._tasks.pop(run_id, None)
-                self._let_go(driver)
-            if driver.state.ended:
-                self._ended[run_id] = driver.state  # whoever waited for the end asks for it at once
-                if len(self._ended) > MAX_ENDED:
-                    self._ended.popitem(last=False)
+            if timer is not None:
+                timer.cancel()
+        return (driver.same_as, False) if driver.same_as else (run_id, True)
 
-    def _let_go(self, driver: RunDriver) -> None:
-        """Nothing is to be counted any more of what wasn't heard to the end."""
-        over = driver.state.ended and not driver.deposed and driver.state.epoch == driver.epoch
-        if self._transport is not None and not (over and driver.state.state is TaskState.COMPLETED):
-            self._transport.release_run(driver.run_id, over=over)
+    def _running(self) -> Drive:
+        assert self._drive is not None, "not started"
+        return self._drive
+
+    # What drivers report ----------------------------------------------------------------------------------------
+
+    def stored(self, step: Step, events: Sequence[ev.Event]) -> None:
+        """A step with these events is durable."""
+        self.watchers.publish_step(step, events)
+        if step.publications:
+            self.on_publications()
+
+    def finished(self, driver: RunDriver) -> None:
+        """A driver has finished: the run has ended, another replica has taken it over, or the driver failed."""
+        run_id = driver.run_id
+        if self._drivers.get(run_id) is driver:  # and not one that has taken the run over since
+            del self._drivers[run_id]
+            if self._transport is not None and not driver.completed and not driver.same_as:
+                self._transport.release_run(run_id, over=driver.ended)
+        if driver.failed:
+            self._awaited.add(run_id)
+        if driver.ended:
+            self._ended[run_id] = driver.state
+            if len(self._ended) > MAX_ENDED:
+                self._ended.popitem(last=False)
+
+    # What sessions report ---------------------------------------------------------------------------------------
 
     def deliver(self, run_id: str, delivery: Delivery) -> None:
-        """See ports.Inbox. What concerns no run of ours doesn't count; a run that is still to be taken up says nothing
-        yet: its agents keep what they have and are asked for it."""
+        """Routes an input to its run. Input for a run of another replica is discarded, once the journal says so; for a
+        run that is still to be taken over there is no receipt: its agents keep what they have and are asked for it."""
         driver = self._drivers.get(run_id)
         if driver is not None:
             driver.offer(delivery)
@@ -226,27 +207,27 @@ class Runs:
                 delivery.receipt.discard("UNKNOWN_RUN")
 
     def _ask(self, run_id: str, receipt: Receipt) -> None:
-        """Another replica's run, or one that is over: the journal knows. Its owner asks the agent for what it has."""
+        """Asks the journal about a run that is not driven here: another replica's, or one that has ended."""
 
         async def ask() -> None:
             assert self._transport is not None
             try:
                 row = await self._journal.run(run_id)
                 if row is None or row.ended_at:
-                    self._awaited.discard(run_id)  # another one ended it
+                    self._awaited.discard(run_id)  # another replica ended it
                     receipt.discard("UNKNOWN_RUN", row.epoch if row is not None else 0)
                     return
             except ArchonError as error:
-                _log.info("whose run %s is can't be asked now: %s", run_id, error)
-            if run_id not in self._drivers:  # taken up meanwhile: what is bound by now is ours
+                _log.info("the owner of run %s is unknown: %s", run_id, error)
+            if run_id not in self._drivers:  # if it was taken over in the meantime, its attempts belong here
                 self._transport.release_run(run_id)
 
         task = asyncio.create_task(ask(), name=f"ask-{run_id}")
-        self._asking.add(task)
-        task.add_done_callback(self._asking.discard)
+        self._lookups.add(task)
+        task.add_done_callback(self._lookups.discard)
 
     def progress(self, ref: common_pb2.TaskRef, progress: agent_pb2.Progress) -> None:
-        """See ports.Inbox. Passing events go to watchers and nowhere else; none of an attempt that is over."""
+        """Passes an attempt's progress to watchers, unless the attempt has ended. Progress is not stored."""
         driver = self._drivers.get(ref.run_id)
         task = driver.state.tasks.get(ref.task_id) if driver is not None else None
         if driver is None or task is None or not task.live or task.attempt != ref.attempt:
@@ -262,35 +243,51 @@ class Runs:
                 event.text_delta.role, event.text_delta.text = task.role, progress.text
                 event.text_delta.offset = progress.offset
             case "tool_event":
-                told = progress.tool_event
-                event.tool_event.role, event.tool_event.call_id = task.role, told.call_id
-                event.tool_event.tool_name, event.tool_event.failed = told.tool_name, told.failed
-                event.tool_event.arguments_json, event.tool_event.result_json = told.arguments_json, told.result_json
+                source = progress.tool_event
+                event.tool_event.role, event.tool_event.call_id = task.role, source.call_id
+                event.tool_event.tool_name, event.tool_event.failed = source.tool_name, source.failed
+                event.tool_event.arguments_json = source.arguments_json
+                event.tool_event.result_json = source.result_json
             case _:
                 return
-        self.watchers.publish(ref.run_id, [event], driver.state.last_seq)
+        self.watchers.publish_passing(event, driver.durable_seq)
 
-    async def finished(self, run_id: str) -> None:
-        """Returns when the run has ended, or isn't ours."""
+    # Queries ----------------------------------------------------------------------------------------------------
+
+    async def wait_until_finished(self, run_id: str) -> None:
+        """Returns when the run has ended, or is not driven here."""
         driver = self._drivers.get(run_id)
         if driver is not None:
-            await driver.finished.wait()
+            await driver.finished()
 
     def held(self, run_id: str) -> RunState | None:
-        """The state of a run that is under way or has just ended; None: the journal has it."""
+        """Returns the durable state of a run that is driven here or has just ended, None if only the journal has it."""
         driver = self._drivers.get(run_id)
         if driver is None:
             return self._ended.get(run_id)
         return driver.state if driver.state.submission is not None and not driver.doubtful else None
 
     async def state(self, run_id: str) -> RunState:
-        """A run as it stands: held, or folded. Raises UnknownRun."""
+        """Returns the durable state of a run. Raises UnknownRun."""
         if (held := self.held(run_id)) is not None:
             return held
         state = await load_run(self._journal, run_id)
         if state.submission is None:
-            raise UnknownRun(f"no run has the id {run_id!r}", metadata={"run_id": run_id})
+            raise UnknownRun(f"there is no run {run_id!r}", metadata={"run_id": run_id})
         return state
+
+    async def stop(self) -> None:
+        """Stops driving; nothing of any run changes by that. Idempotent."""
+        self._closing = True
+        self.watchers.close()
+        if self._drive is not None:
+            self._drive.scheduler.stop()
+        for driver in list(self._drivers.values()):
+            await driver.cancel()
+        for task in self._lookups:
+            task.cancel()
+        if self._lookups:
+            await asyncio.wait(self._lookups)
 
 
 def _delivery(row: CommandRow) -> Delivery:

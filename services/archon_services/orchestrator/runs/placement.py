@@ -1,4 +1,4 @@
-"""Finds instances for the tasks of one run, and waits for room where there is none."""
+"""Placement: finds an instance with free capacity for each ready task of a run, or waits for one."""
 
 from __future__ import annotations
 
@@ -10,25 +10,33 @@ from archon_services.orchestrator.ports import Transport
 
 
 class Placement:
-    """`wake` is called when somebody may have room for a task that found none."""
+    """`wake` is called when an instance may have capacity for a task that found none."""
+
+    __slots__ = ("_transport", "_waiting", "_wake", "_woken")
 
     def __init__(self, transport: Transport, wake: Callable[[], None]) -> None:
         self._transport = transport
         self._wake = wake
         self._waiting: dict[str, Callable[[], None]] = {}
         self._woken: dict[str, Requirement] = {}
-        """Who was told that there is room, and hasn't looked since."""
+        """Tasks that were told of free capacity and have not looked since."""
+
+    @property
+    def woken(self) -> tuple[str, ...]:
+        """Tasks for which there may be capacity now."""
+        return tuple(self._woken)
 
     def find(self, place: Place) -> str | None:
-        """An instance whose slot is reserved for the task; None: it waits for one."""
-        self._woken.pop(place.task_id, None)
+        """Returns an instance with a slot reserved for the task, or None: then the task waits for one."""
+        if self._woken:
+            self._woken.pop(place.task_id, None)
         instance_id = self._transport.reserve(place.want)
         if instance_id is None:
             if place.task_id not in self._waiting:
                 self._waiting[place.task_id] = self._transport.when_free(place.want, self._freed(place))
             return None
-        if call_off := self._waiting.pop(place.task_id, None):
-            call_off()
+        if self._waiting and (cancel := self._waiting.pop(place.task_id, None)):
+            cancel()
         return instance_id
 
     def _freed(self, place: Place) -> Callable[[], None]:
@@ -40,15 +48,18 @@ class Placement:
         return wake
 
     def pass_on(self) -> None:
-        """Room that was found for tasks which need none now, paused or over, is the next one's in the line."""
+        """Passes capacity that was offered to tasks which no longer need it, paused or ended, to the next waiting
+        task."""
+        if not self._woken:
+            return
         woken, self._woken = self._woken, {}
         for want in woken.values():
             if (instance_id := self._transport.reserve(want)) is not None:
                 self._transport.release(instance_id)
 
-    def call_off(self) -> None:
-        """Nobody waits any more."""
+    def cancel(self) -> None:
+        """Stops waiting for capacity."""
         self.pass_on()
-        for call_off in self._waiting.values():
-            call_off()
+        for cancel in self._waiting.values():
+            cancel()
         self._waiting.clear()

@@ -1,4 +1,4 @@
-"""What senders hear of what they sent: that it happened, or that it didn't count."""
+"""Receipts: senders hear whether their input counted (ack) or was discarded (nack)."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from archon_mesh.core.run import inputs as inp
 from archon_services.orchestrator.ports import Delivery
 
 DEPOSED: Final = "DEPOSED"
-"""A receipt is discarded so where the run has become somebody else's."""
+"""Reason of a discarded command whose run another replica has taken over."""
 
 
 def acknowledge(batch: Sequence[Delivery], discarded: Mapping[int, str], epoch: int) -> None:
-    """What was decided is durable. `discarded` says which of the batch didn't count, and why."""
+    """Sends the receipts of a batch whose events are durable. `discarded` maps positions in the batch to reasons."""
     for number, delivery in enumerate(batch):
         if delivery.receipt is None:
             continue
@@ -24,12 +24,12 @@ def acknowledge(batch: Sequence[Delivery], discarded: Mapping[int, str], epoch: 
 
 
 def acknowledge_late(inbox: Iterable[Delivery], epoch: int, *, deposed: bool) -> None:
-    """What came after the end: whoever waits hears that it changes nothing any more, or to ask the run's new owner."""
+    """Sends the receipts of inputs that arrived after the run's end, or after another replica took over the run."""
     for delivery in inbox:
-        asked = isinstance(delivery.given, inp.Command)
-        if delivery.receipt is None or (deposed and not asked):
+        is_command = isinstance(delivery.given, inp.Command)
+        if delivery.receipt is None or (deposed and not is_command):
             continue
-        if asked and not deposed:
+        if is_command and not deposed:
             delivery.receipt.accept(epoch)
         else:
-            delivery.receipt.discard(DEPOSED if asked else "ABORTED", epoch)
+            delivery.receipt.discard(DEPOSED if is_command else "ABORTED", epoch)

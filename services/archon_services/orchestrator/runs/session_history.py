@@ -1,7 +1,7 @@
-"""What the stateful roles of one run remember of its session: read before a dispatch, and added to with the result.
+"""Conversations of the stateful roles in one run: read before a dispatch, extended by the step of the result.
 
-The journal decides whose turn counts. That tasks of one conversation wait for each other here is a courtesy: it spares
-attempts that would come second.
+The journal decides whose turn counts. Tasks of one conversation also wait for each other within this process, which
+only spares attempts that would come second.
 """
 
 from __future__ import annotations
@@ -12,160 +12,161 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from archon.api.agent.v1 import agent_pb2
 from archon_mesh.core.run import Place, RunState
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run import inputs as inp
-from archon_services.orchestrator.journal import Conversation, Journal, Turn
+from archon_services.orchestrator.journal import Conversation, Journal
+from archon_services.orchestrator.runs.step import turn_of
 
 PATIENCE: Final = 30.0
-"""Seconds that a task waits for another's turn; then it goes ahead. Coordinators that wait for each other's roles in
-one session would wait for ever."""
+"""Seconds that a task waits for another one's turn; then it goes ahead. Coordinators that wait for each other's roles
+in one session would wait for ever otherwise."""
 
 Key = tuple[str, str, str]
 """Tenant, session, role."""
 
 
 class TurnQueue:
-    """Whose turn it is in the conversations that this process has a part in: first come, first served."""
+    """Tasks that wait for their turn in the conversations that this process serves, first come, first served."""
 
     def __init__(self) -> None:
-        self._lines: dict[Key, OrderedDict[str, Callable[[], None]]] = {}
+        self._queues: dict[Key, OrderedDict[str, Callable[[], None]]] = {}
 
     def take(self, key: Key, task_id: str, wake: Callable[[], None]) -> bool:
-        """True where the turn is the task's; else it stands in line, and `wake` is called when it may be."""
-        line = self._lines.setdefault(key, OrderedDict())
-        line.setdefault(task_id, wake)
-        return next(iter(line)) == task_id
+        """Returns whether it is the task's turn; if not, queues it, and `wake` is called when it may be."""
+        queue = self._queues.setdefault(key, OrderedDict())
+        queue.setdefault(task_id, wake)
+        return next(iter(queue)) == task_id
 
     def leave(self, key: Key, task_id: str) -> None:
-        """It stands in line no more, at its head or behind."""
-        line = self._lines.get(key)
-        if line is None or line.pop(task_id, None) is None:
+        """Removes a task from the queue, wherever it stands."""
+        queue = self._queues.get(key)
+        if queue is None or queue.pop(task_id, None) is None:
             return
-        if not line:
-            del self._lines[key]
+        if not queue:
+            del self._queues[key]
         else:
-            next(iter(line.values()))()
+            next(iter(queue.values()))()
 
 
 @dataclass(slots=True)
-class _Told:
-    """What an attempt is given of its conversation; `known` None: it isn't read yet. `since` on the loop's clock."""
+class _Entry:
+    """The conversation of an attempt, None until it is read. `since` on the loop's clock."""
 
     attempt: int
     key: Key
     since: float
-    known: Conversation | None = None
+    conversation: Conversation | None = None
     patience: asyncio.TimerHandle | None = None
+
+    def cancel(self) -> None:
+        if self.patience is not None:
+            self.patience.cancel()
 
 
 class SessionHistory:
-    """Of one run. `stateful` says whether a role remembers; `wake` is called when the run is to look again."""
+    """The conversations of one run. `stateful` tells whether a role is stateful; `wake` is called when the run should
+    decide again."""
+
+    __slots__ = ("_behind", "_entries", "_journal", "_queue", "_stateful", "_wake")
 
     def __init__(
-        self, journal: Journal, turns: TurnQueue, stateful: Callable[[str], bool], wake: Callable[[], None]
+        self, journal: Journal, queue: TurnQueue, stateful: Callable[[str], bool], wake: Callable[[], None]
     ) -> None:
         self._journal = journal
-        self._turns = turns
+        self._queue = queue
         self._stateful = stateful
         self._wake = wake
-        self._told: dict[str, _Told] = {}
+        self._entries: dict[str, _Entry] = {}
         self._behind: set[tuple[str, int]] = set()
         """Attempts whose turn came second."""
 
     def waits(self, run: RunState, place: Place) -> bool:
-        """True where the task can't be given out yet: it isn't its turn, or what it is to be told isn't read yet."""
+        """Returns whether the task can't be dispatched yet: it is not its turn, or its conversation is not read."""
         assert run.submission is not None
-        role, session = run.tasks[place.task_id].role, run.submission.session_id
-        if not session or not self._stateful(role):
+        session = run.submission.session_id
+        if not session:
             return False
-        told = self._told.get(place.task_id)
-        if told is None or told.attempt != place.attempt:
-            if told is not None:
-                _call_off(told)
+        role = run.tasks[place.task_id].role
+        if not self._stateful(role):
+            return False
+        entry = self._entries.get(place.task_id)
+        if entry is None or entry.attempt != place.attempt:
+            if entry is not None:
+                entry.cancel()
             key = run.submission.tenant, session, role
-            told = self._told[place.task_id] = _Told(place.attempt, key, asyncio.get_running_loop().time())
-        if told.known is not None:
+            entry = self._entries[place.task_id] = _Entry(place.attempt, key, asyncio.get_running_loop().time())
+        if entry.conversation is not None:
             return False
-        if self._may_go(told, place.task_id):
+        if self._may_go(entry, place.task_id):
             self._wake()
         return True
 
-    async def read(self) -> None:
-        """What is to be told to the tasks whose turn it is. Raises what the journal raises."""
-        for task_id, told in list(self._told.items()):
-            if told.known is None and self._may_go(told, task_id):
-                told.known = await self._journal.conversation(*told.key)
+    def unread(self) -> bool:
+        """Returns whether `read` has something to read."""
+        return bool(self._entries) and any(
+            entry.conversation is None and self._may_go(entry, task_id) for task_id, entry in self._entries.items()
+        )
 
-    def _may_go(self, told: _Told, task_id: str) -> bool:
+    async def read(self) -> None:
+        """Reads the conversations of the tasks whose turn it is. Raises what the journal raises."""
+        for task_id, entry in list(self._entries.items()):
+            if entry.conversation is None and self._may_go(entry, task_id):
+                entry.conversation = await self._journal.conversation(*entry.key)
+
+    def _may_go(self, entry: _Entry, task_id: str) -> bool:
         loop = asyncio.get_running_loop()
-        if self._turns.take(told.key, task_id, self._wake) or loop.time() >= told.since + PATIENCE:
+        if self._queue.take(entry.key, task_id, self._wake) or loop.time() >= entry.since + PATIENCE:
             return True
-        if told.patience is None:
-            told.patience = loop.call_at(told.since + PATIENCE, self._wake)
+        if entry.patience is None:
+            entry.patience = loop.call_at(entry.since + PATIENCE, self._wake)
         return False
 
     def version(self, place: Place) -> int | None:
-        """Of what the attempt is told; None where its role remembers nothing of this."""
-        told = self._told.get(place.task_id)
-        return told.known.version if told is not None and told.attempt == place.attempt and told.known else None
+        """Returns the version of the conversation that the attempt is given, None if its role is stateless."""
+        entry = self._entries.get(place.task_id) if self._entries else None
+        if entry is None or entry.attempt != place.attempt or entry.conversation is None:
+            return None
+        return entry.conversation.version
 
-    def history(self, task_id: str) -> Sequence[bytes]:
-        """What its attempt is told, turn by turn."""
-        told = self._told.get(task_id)
-        return told.known.turns if told is not None and told.known is not None else ()
+    def turns(self, task_id: str) -> Sequence[bytes]:
+        """Returns the turns that the task's attempt is given, oldest first."""
+        entry = self._entries.get(task_id) if self._entries else None
+        return entry.conversation.turns if entry is not None and entry.conversation is not None else ()
 
     def marked(self, given: inp.Input) -> inp.Input:
-        """A result whose turn came second says so."""
-        if isinstance(given, inp.ResultIn) and (given.task_id, given.attempt) in self._behind:
+        """Marks a result whose turn came second as outdated."""
+        if self._behind and isinstance(given, inp.ResultIn) and (given.task_id, given.attempt) in self._behind:
             return replace(given, outdated=True)
         return given
 
-    def added(self, run: RunState, decided: Iterable[ev.Event]) -> tuple[Turn, ...]:
-        """The turns that these events store."""
-        return tuple(
-            _turn(run, event) for event in decided if isinstance(event, ev.ResultReceived) and event.remembered
-        )
-
-    async def look_again(self, run: RunState, decided: Iterable[ev.Event]) -> None:
-        """Their append was refused: which of them came second? Raises what the journal raises."""
-        for event in decided:
+    async def find_outdated(self, run: RunState, events: Iterable[ev.Event]) -> None:
+        """Finds out which of these results came second, after their step was refused. Raises what the journal
+        raises."""
+        for event in events:
             if isinstance(event, ev.ResultReceived) and event.remembered:
-                turn = _turn(run, event)
-                known = await self._journal.conversation(turn.tenant, turn.session_id, turn.role)
-                if known.version >= turn.version:
+                turn = turn_of(run, event)
+                conversation = await self._journal.conversation(turn.tenant, turn.session_id, turn.role)
+                if conversation.version >= turn.version:
                     self._behind.add((event.task_id, event.attempt))
 
-    def keep(self, run: RunState) -> None:
-        """After a step: whoever has had its turn leaves it to the next, and what was handed over isn't kept."""
-        for task_id, told in list(self._told.items()):
+    def release(self, run: RunState) -> None:
+        """Ends the turns of tasks that have had theirs, and drops histories that were sent. Called after each step."""
+        if not self._entries:
+            return
+        for task_id, entry in list(self._entries.items()):
             task = run.tasks[task_id]
             if not task.live and not run.ready(task):
-                self._leave(task_id, told)
-            elif task.live and told.attempt == task.attempt and told.known is not None and told.known.turns:
-                told.known = Conversation(told.known.version, ())
+                self._leave(task_id, entry)
+            elif task.live and entry.attempt == task.attempt and entry.conversation and entry.conversation.turns:
+                entry.conversation = Conversation(entry.conversation.version, ())
 
-    def call_off(self) -> None:
-        """The run needs nothing more here."""
-        for task_id, told in list(self._told.items()):
-            self._leave(task_id, told)
+    def cancel(self) -> None:
+        """Ends all turns of the run."""
+        for task_id, entry in list(self._entries.items()):
+            self._leave(task_id, entry)
 
-    def _leave(self, task_id: str, told: _Told) -> None:
-        _call_off(told)
-        del self._told[task_id]
-        self._turns.leave(told.key, task_id)
-
-
-def _call_off(told: _Told) -> None:
-    if told.patience is not None:
-        told.patience.cancel()
-
-
-def _turn(run: RunState, event: ev.ResultReceived) -> Turn:
-    assert run.submission is not None
-    said, read = event.payload, run.tasks[event.task_id].conversation
-    assert isinstance(said, agent_pb2.TaskResult)
-    assert read is not None
-    data = agent_pb2.AssignTask(history=said.new_history).SerializeToString()
-    return Turn(run.submission.tenant, run.submission.session_id, event.role, read + 1, data)
+    def _leave(self, task_id: str, entry: _Entry) -> None:
+        entry.cancel()
+        del self._entries[task_id]
+        self._queue.leave(entry.key, task_id)

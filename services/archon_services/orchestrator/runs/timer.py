@@ -1,43 +1,54 @@
-"""Wakes a run when something of it is due."""
+"""The timer of a run: wakes it when something is due."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from archon_mesh.core.run import Effect, Place, Timer
 from archon_services.orchestrator.ports import Clock
 
 
 class RunTimer:
-    """One timer, for the earliest of what is open. `at` in wall seconds; 0: nothing is due."""
+    """One timer for the earliest of a run's deadlines. `at` is in wall seconds, 0 if none is set."""
 
-    def __init__(self, clock: Clock, rings: Callable[[], None]) -> None:
+    __slots__ = ("_clock", "_handle", "_ring", "at")
+
+    def __init__(self, clock: Clock, ring: Callable[[], None]) -> None:
         self.at = 0.0
         self._clock = clock
-        self._rings = rings
-        self._timer: asyncio.TimerHandle | None = None
+        self._ring = ring
+        self._handle: asyncio.TimerHandle | None = None
 
-    def set(self, effects: set[Effect], looked_at: float) -> None:
-        """For what is open now. What wasn't due when the step was decided, at `looked_at` (wall seconds), may be due by
-        now: a journal may be slow."""
-        now = self._clock.now()
-        times = [e.at for e in effects if isinstance(e, Timer)]
-        times += [e.not_before for e in effects if isinstance(e, Place) and e.not_before > looked_at]
-        at = min(times, default=0.0)
-        if at == self.at and self._timer is not None and not self._timer.cancelled():
+    def set(self, effects: Iterable[Effect], decided_at: float) -> None:
+        """Sets the timer for these effects, in place of what was set. What was not due at `decided_at` (wall seconds),
+        when the step was decided, may be due by now."""
+        times = [effect.at for effect in effects if isinstance(effect, Timer)]
+        times += [
+            effect.not_before for effect in effects if isinstance(effect, Place) and effect.not_before > decided_at
+        ]
+        self._set(min(times, default=0.0))
+
+    def advance(self, at: float) -> None:
+        """Rings no later than `at` (wall seconds)."""
+        if not self.at or at < self.at:
+            self._set(at)
+
+    def cancel(self) -> None:
+        """Idempotent."""
+        if self._handle is not None:
+            self._handle.cancel()
+            self._handle = None
+
+    def _set(self, at: float) -> None:
+        if at == self.at and self._handle is not None:
             return
-        self.call_off()
+        self.cancel()
         self.at = at
         if at:
-            self._timer = asyncio.get_running_loop().call_later(max(0.0, at - now) + 0.001, self._ring)
+            delay = max(0.0, at - self._clock.now()) + 0.001
+            self._handle = asyncio.get_running_loop().call_later(delay, self._rang)
 
-    def call_off(self) -> None:
-        """Idempotent."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
-    def _ring(self) -> None:
-        self._timer = None
-        self._rings()
+    def _rang(self) -> None:
+        self._handle = None
+        self._ring()

@@ -10,9 +10,11 @@ from archon.api.memory.v1 import memory_pb2
 from archon.errors import ArchonError, DeadlineExceeded, Internal, ResourceExhausted, Unavailable
 from archon.memory import MemoryGraphClient
 from archon_mesh.core.run import inputs as inp
+from archon_services.orchestrator.convert import events_of
 from archon_services.orchestrator.journal import Journal, OutboxRow
 from archon_services.orchestrator.ports import Delivery
 from archon_services.orchestrator.runs.manager import Runs
+from archon_services.orchestrator.runs.step import text_of
 
 _log = logging.getLogger(__name__)
 
@@ -66,19 +68,29 @@ class OutboxPublisher:
                 self._wake.set()
 
     async def _publish(self, row: OutboxRow) -> None:
-        one = row.publication
+        publication = row.publication
         item = memory_pb2.PublishItem(
-            role=one.role, content=one.content, run_id=row.run_id, epoch=row.epoch, seq=one.seq
+            role=publication.role, content=_text(row), run_id=row.run_id, epoch=row.epoch, seq=publication.seq
         )
-        if one.scope == row.run_id:
+        if publication.scope == row.run_id:
             item.ttl.seconds = self._keep
         try:
-            published = await self._client.publish_items([item], scope=one.scope, timeout=PUBLISH_TIMEOUT)
+            published = await self._client.publish_items([item], scope=publication.scope, timeout=PUBLISH_TIMEOUT)
         except (Unavailable, DeadlineExceeded, ResourceExhausted, Internal):
             raise
         except ArchonError as error:
-            _log.error("the shared memory refuses event %d of run %s for good: %s", one.seq, row.run_id, error)
+            _log.error("the shared memory refuses event %d of run %s: %s", publication.seq, row.run_id, error)
         else:
-            given = inp.PublishedIn(one.task_id, one.seq, published[0].version)
+            given = inp.PublishedIn(publication.task_id, publication.seq, published[0].version)
             self._runs.deliver(row.run_id, Delivery(given, quiet=True))
         await self._journal.published([row.row_id])
+
+
+def _text(row: OutboxRow) -> str:
+    """Returns the text of the result event that the row names. Raises DataLoss if the step can't be decoded."""
+    if row.content is not None:
+        return row.content
+    for event in events_of(row.data, row.run_id):
+        if event.seq == row.publication.seq:
+            return text_of(event.result.output)
+    return ""

@@ -1,196 +1,300 @@
-"""Who follows runs. Durable events come from the journal where a watcher has fallen behind; deltas are dropped then."""
+"""The hub that hands a run's events to those who watch it, each once and in order.
+
+Durable events are handed on as the stored bytes of their step (see `Step.data`). A watcher that has fallen behind reads
+them from the journal; passing events (text deltas, tool events) are dropped then.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
+from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.api.orchestrator.v1 import run_pb2
 from archon.errors import ResourceExhausted, Unavailable
-from archon_services.orchestrator.convert import from_journal
-from archon_services.orchestrator.journal import Journal
+from archon_mesh.core.run import events as ev
+from archon_services.orchestrator.convert import events_of
+from archon_services.orchestrator.journal import Journal, Step
+from archon_services.orchestrator.journal.framing import frame
 
 MAX_WATCHERS: Final = 10_000
 MAX_QUEUED: Final = 2_000
 MAX_QUEUED_BYTES: Final = 8 * 1024 * 1024
-MAX_BATCH: Final = 200
 BATCH_BYTES: Final = 1024 * 1024
-"""A batch ends above it: what is larger than a peer takes would end its watch. One event is at most about 4 MiB."""
+"""A batch ends above this size: a peer that takes less would lose its watch. A single event has at most about 4 MiB."""
 
 FIRST_PAGE: Final = 25
+"""Steps that are read from the journal first; pages grow to MAX_PAGE while they are small."""
+
+MAX_PAGE: Final = 200
 KEEPALIVE: Final = 15.0
-_ENDS: Final = ("result", "input_requested", "lost", "rejected", "retry", "discarded")
+
+_END_EVENTS: Final = (ev.ResultReceived, ev.InputRequested, ev.Lost, ev.Rejected, ev.Retried, ev.Discarded)
+_END_ARMS: Final = frozenset({"result", "input_requested", "lost", "rejected", "retry", "discarded"})
+
+Attempt = tuple[str, int]
+"""Task id and attempt."""
 
 
-class _Watcher:
-    def __init__(self, after: int) -> None:
-        """`after`: the last event that was seen before."""
-        self._after = after
-        self.queue: deque[tuple[run_pb2.RunEvent, int, int]] = deque()
-        """Each with its size, and the last event that its source knew."""
-        self.bytes = 0
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Some events of a run, framed as a WatchRunResponse. `first` and `last` are the numbers of its durable events;
+    both are 0 for a passing event."""
+
+    data: bytes
+    first: int = 0
+    last: int = 0
+    ends: tuple[Attempt, ...] = ()
+    """Attempts that end with these events."""
+
+    final: bool = False
+    """Whether the run's last event is among them."""
+
+    passing: Attempt | None = None
+    """The attempt of a passing event."""
+
+    known: int = 0
+    """Of a passing event: the last durable event that its source knew."""
+
+
+def batch_of(event: run_pb2.RunEvent, known: int = 0) -> Batch:
+    """Makes a batch of one event."""
+    data, attempt = frame(event.SerializeToString()), (event.task.task_id, event.task.attempt)
+    if not event.seq:
+        return Batch(data, passing=attempt, known=known)
+    arm = event.WhichOneof("event")
+    return Batch(data, event.seq, event.seq, (attempt,) if arm in _END_ARMS else (), arm == "run_state")
+
+
+class Tail:
+    """The newest events of one run, for one watcher. Not behind, it holds every event after `cursor`."""
+
+    __slots__ = ("_ended", "_on_news", "_start", "behind", "cursor", "queue", "run_id", "size")
+
+    def __init__(self, run_id: str, after: int, on_news: Callable[[Tail], None]) -> None:
+        """`after` is the last event that the watcher has seen before; `on_news` is called when there is something to
+        take."""
+        self.run_id = run_id
+        self.cursor = after
+        self.queue: deque[Batch] = deque()
+        self.size = 0
         self.behind = False
-        self.ready = asyncio.Event()
-        self._over: dict[str, int] = {}
+        self._start = after
+        self._on_news = on_news
+        self._ended: dict[str, int] = {}
 
-    def seen(self, event: run_pb2.RunEvent) -> None:
-        """A durable event goes out: nothing passing of an attempt comes after its end."""
-        if event.WhichOneof("event") in _ENDS:
-            task = event.task  # an earlier attempt's result may be thrown away after a later one's end
-            self._over[task.task_id] = max(task.attempt, self._over.get(task.task_id, 0))
-
-    def late(self, event: run_pb2.RunEvent, known: int) -> bool:
-        """Whether that passing event's attempt is known to be over; or may be, where its source knew less than was seen
-        before this watch."""
-        return known < self._after or event.task.attempt <= self._over.get(event.task.task_id, -1)
-
-    def put(self, event: run_pb2.RunEvent, known: int) -> None:
-        size = event.ByteSize()
-        if len(self.queue) >= MAX_QUEUED or self.bytes + size > MAX_QUEUED_BYTES:
-            if event.seq == 0:
+    def put(self, batch: Batch) -> None:
+        """Queues a batch. Above the bounds passing events are dropped, and durable ones make the tail fall behind."""
+        if self.behind:
+            self._on_news(self)
+            return
+        size = len(batch.data)
+        if len(self.queue) >= MAX_QUEUED or self.size + size > MAX_QUEUED_BYTES:
+            if batch.passing is not None:
                 return
             self.fall_behind()
-        if not self.behind:
-            self.queue.append((event, size, known))
-            self.bytes += size
-        self.ready.set()
-
-    def take(self) -> tuple[run_pb2.RunEvent, int, int]:
-        """The next event, its size, and what its source knew."""
-        taken = self.queue.popleft()
-        self.bytes -= taken[1]
-        return taken
+            return
+        self.queue.append(batch)
+        self.size += size
+        self._on_news(self)
 
     def fall_behind(self) -> None:
-        """What is durable is read from the journal; deltas that waited are lost."""
+        """Durable events are to be read from the journal; queued passing events are lost."""
         self.queue.clear()
-        self.bytes = 0
+        self.size = 0
         self.behind = True
-        self.ready.set()
+        self._on_news(self)
+
+    def take(self, *, durable_only: bool = False) -> Batch | None:
+        """Returns the next batch to show; None if there is none, or if the tail has fallen behind."""
+        while self.queue:
+            batch = self.queue.popleft()
+            self.size -= len(batch.data)
+            if batch.passing is not None:
+                if not durable_only and not self._late(batch.passing, batch.known):
+                    return batch
+            elif batch.last > self.cursor:
+                if batch.first > self.cursor + 1:  # a step whose result was unknown lies in between
+                    self.fall_behind()
+                    return None
+                batch = batch if batch.first == self.cursor + 1 else after(batch, self.cursor)
+                self.seen(batch)
+                return batch
+        return None
+
+    def seen(self, batch: Batch) -> None:
+        """Durable events are shown: a passing event of an attempt that they end comes too late from here on."""
+        self.cursor = batch.last
+        for task_id, attempt in batch.ends:  # an earlier attempt's result may be discarded after a later one's end
+            self._ended[task_id] = max(attempt, self._ended.get(task_id, 0))
+
+    def _late(self, attempt: Attempt, known: int) -> bool:
+        """Whether the attempt has ended; or may have, since the source knew less than the watcher saw before its
+        watch."""
+        return known < self._start or attempt[1] <= self._ended.get(attempt[0], -1)
+
+
+def parted(batch: Batch) -> Sequence[Batch]:
+    """Splits a batch of durable events that is too large for one message."""
+    if len(batch.data) <= BATCH_BYTES or batch.first == batch.last:
+        return (batch,)
+    return [batch_of(event) for event in pb.WatchRunResponse.FromString(batch.data).events]
+
+
+def after(batch: Batch, seq: int) -> Batch:
+    """Returns the part of a batch of durable events after event `seq`."""
+    events = [event for event in pb.WatchRunResponse.FromString(batch.data).events if event.seq > seq]
+    data = pb.WatchRunResponse(events=events).SerializeToString()
+    return Batch(data, seq + 1, batch.last, batch.ends, batch.final)
 
 
 class WatchHub:
-    """Hands a run's events to those who follow it, each once and in order."""
+    """All watchers of this process, by run."""
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
-        self._watchers: dict[str, list[_Watcher]] = {}
+        self._tails: dict[str, list[Tail]] = {}
         self._count = 0
-        self._closed = False
-        self._tap: Callable[[list[run_pb2.RunEvent]], None] | None = None
+        self.closed = False
 
-    def tap(self, told: Callable[[list[run_pb2.RunEvent]], None]) -> None:
-        """`told` gets all events of all runs, as they become durable."""
-        self._tap = told
+    def publish_step(self, step: Step, events: Sequence[ev.Event]) -> None:
+        """Shows a durable step. Never waits for a watcher."""
+        tails = self._tails.get(step.run_id)
+        if tails is None:
+            return
+        ends = tuple((event.task_id, event.attempt) for event in events if isinstance(event, _END_EVENTS))
+        batch = Batch(step.data, step.base + 1, step.last_seq, ends, step.ended)
+        for part in parted(batch):
+            for tail in tuple(tails):
+                tail.put(part)
 
-    def publish(self, run_id: str, events: list[run_pb2.RunEvent], known: int = 0) -> None:
-        """Never waits for a watcher. `known` is the last durable event that whoever says this knows of: who had seen a
-        later one before its watch isn't told what passes, since the other may have been deposed, and not know that an
-        attempt is over.
-        """
-        if self._tap is not None:
-            self._tap(events)
-        for watcher in self._watchers.get(run_id, ()):
-            last = known
-            for event in events:
-                last = max(last, event.seq)
-                watcher.put(event, last)
+    def publish_passing(self, event: run_pb2.RunEvent, known: int) -> None:
+        """Shows a passing event. `known` is the last durable event that its source knows: a watcher that has seen a
+        later one before its watch is not shown it, since the source may be deposed and not know that the attempt has
+        ended."""
+        self.publish(event.run_id, [event], known)
+
+    def publish(self, run_id: str, events: Iterable[run_pb2.RunEvent], known: int = 0) -> None:
+        """Shows events that another replica sent."""
+        for event in events:
+            known = max(known, event.seq)
+            batch = batch_of(event, known)
+            for tail in tuple(self._tails.get(run_id, ())):
+                tail.put(batch)
 
     def refresh(self, run_id: str) -> None:
-        """There may be more in the journal than was said here."""
-        for watcher in self._watchers.get(run_id, ()):
-            watcher.fall_behind()
+        """Has the run's watchers look into the journal."""
+        for tail in tuple(self._tails.get(run_id, ())):
+            tail.fall_behind()
 
     def close(self) -> None:
-        """Ends every watch with Unavailable: they resume elsewhere, or here after a restart."""
-        self._closed = True
-        for watchers in self._watchers.values():
-            for watcher in watchers:
-                watcher.ready.set()
+        """Ends every watch with Unavailable: watchers resume elsewhere, or here after a restart."""
+        self.closed = True
+        for tails in tuple(self._tails.values()):
+            for tail in tuple(tails):
+                tail.fall_behind()
 
     def watched(self, run_id: str) -> bool:
-        """True where somebody follows the run."""
-        return run_id in self._watchers
+        """Whether the run has a watcher here."""
+        return run_id in self._tails
 
-    async def follow(
-        self, run_id: str, after_seq: int, *, durable_only: bool = False
-    ) -> AsyncGenerator[list[run_pb2.RunEvent], None]:
-        """Batches of events after `after_seq`, an empty one where nothing happens for KEEPALIVE seconds; ends after the
-        run's last event. Raises ResourceExhausted above the bound of watchers."""
+    def attach(self, run_id: str, after_seq: int, on_news: Callable[[Tail], None]) -> Tail:
+        """Adds a watcher, which gets what is published from here on. Raises ResourceExhausted if there are too many."""
         if self._count >= MAX_WATCHERS:
-            raise ResourceExhausted(f"{MAX_WATCHERS:,} runs are watched here", retry_delay=1.0)
-        watcher = _Watcher(after_seq)
+            raise ResourceExhausted(f"{MAX_WATCHERS:,} watches are open here", retry_delay=1.0)
+        tail = Tail(run_id, after_seq, on_news)
         self._count += 1
-        self._watchers.setdefault(run_id, []).append(watcher)
+        self._tails.setdefault(run_id, []).append(tail)
+        return tail
+
+    def detach(self, tail: Tail) -> None:
+        """Removes a watcher. Idempotent."""
+        tails = self._tails.get(tail.run_id, [])
+        if tail in tails:
+            tails.remove(tail)
+            self._count -= 1
+            if not tails:
+                del self._tails[tail.run_id]
+
+    async def follow(self, run_id: str, after_seq: int, *, durable_only: bool = False) -> AsyncGenerator[bytes, None]:
+        """Yields batches of events after `after_seq`, each framed as a WatchRunResponse, and an empty one if nothing
+        happens for KEEPALIVE seconds; ends after the run's last event. Raises ResourceExhausted if there are too many
+        watchers, Unavailable if the orchestrator stops."""
+        news = asyncio.Event()
+        tail = self.attach(run_id, after_seq, lambda _: news.set())
+        tail.behind = True
+        news.set()
         try:
-            cursor = after_seq
-            watcher.behind = True
-            watcher.ready.set()
             while True:
-                if not watcher.ready.is_set():  # a timer costs more than all the rest
+                if not news.is_set():  # a timer costs more than all the rest
                     try:
                         async with asyncio.timeout(KEEPALIVE):
-                            await watcher.ready.wait()
+                            await news.wait()
                     except TimeoutError:
-                        yield []
+                        yield b""
                         continue
-                watcher.ready.clear()
-                if self._closed:
+                news.clear()
+                if self.closed:
                     raise Unavailable("the orchestrator is stopping; watch again from the last event seen")
-                if watcher.behind:
-                    # From here on new events are queued again; what was read meanwhile is skipped by its seq.
-                    watcher.behind = False
-                    async for batch in self._stored(run_id, cursor):
-                        cursor = batch[-1].seq
-                        for event in batch:
-                            watcher.seen(event)
-                        yield batch
-                        if _last(batch[-1]):
+                if tail.behind:
+                    # From here on new events are queued again; what is read in the meantime is skipped by its number.
+                    tail.behind = False
+                    async for batch in self._stored(run_id, tail.cursor):
+                        tail.seen(batch)
+                        yield batch.data
+                        if batch.final:
                             return
-                while watcher.queue:
-                    batch, total = [], 0
-                    while watcher.queue and len(batch) < MAX_BATCH and total < BATCH_BYTES:
-                        event, size, known = watcher.take()
-                        if event.seq == 0 and (durable_only or watcher.late(event, known)):
-                            continue
-                        if event.seq and event.seq <= cursor:
-                            continue
-                        if event.seq > cursor + 1:
-                            watcher.fall_behind()  # an append whose outcome wasn't known: the journal has it
-                            break
-                        if event.seq:
-                            cursor = event.seq
-                            watcher.seen(event)
-                        batch.append(event)
-                        total += size
-                    if batch:
-                        yield batch
-                        if _last(batch[-1]):
-                            return
+                async for data, final in _drained(tail, durable_only=durable_only):
+                    yield data
+                    if final:
+                        return
         finally:
-            self._count -= 1
-            self._watchers[run_id].remove(watcher)
-            if not self._watchers[run_id]:
-                del self._watchers[run_id]
+            self.detach(tail)
 
-    async def _stored(self, run_id: str, after: int) -> AsyncGenerator[list[run_pb2.RunEvent], None]:
-        """Small pages where events are large, so that a watcher holds little of its run at a time."""
-        limit = FIRST_PAGE
-        while page := await self._journal.events(run_id, after, limit):
-            batch: list[run_pb2.RunEvent] = []
+    async def _stored(self, run_id: str, after_seq: int) -> AsyncGenerator[Batch, None]:
+        """Reads small pages if steps are large, so that a watcher holds little of its run at a time."""
+        limit, cursor = FIRST_PAGE, after_seq
+        while page := await self._journal.steps(run_id, cursor, limit):
             total = 0
-            for data in page:
-                if total >= BATCH_BYTES:
-                    yield batch
-                    batch, total = [], 0
-                batch.append(from_journal(run_pb2.RunEvent, data, run_id))
-                total += len(data)
-            after = batch[-1].seq
-            limit = FIRST_PAGE if total >= BATCH_BYTES else min(MAX_BATCH, limit * 2)
-            yield batch
+            gathered: list[Batch] = []
+            for step in page:
+                for batch in parted(_read(step.data, run_id, cursor)):
+                    gathered.append(batch)
+                    total += len(batch.data)
+                    if total >= BATCH_BYTES:
+                        yield _joined(gathered)
+                        gathered, total = [], 0
+                cursor = step.last_seq
+            limit = FIRST_PAGE if total >= BATCH_BYTES or not gathered else min(MAX_PAGE, limit * 2)
+            if gathered:
+                yield _joined(gathered)
 
 
-def _last(event: run_pb2.RunEvent) -> bool:
-    return event.WhichOneof("event") == "run_state"
+async def _drained(tail: Tail, *, durable_only: bool) -> AsyncGenerator[tuple[bytes, bool], None]:
+    """Takes everything that is queued, in messages of about BATCH_BYTES."""
+    while tail.queue:
+        parts: list[bytes] = []
+        size, final = 0, False
+        while size < BATCH_BYTES and not final and (batch := tail.take(durable_only=durable_only)) is not None:
+            parts.append(batch.data)
+            size, final = size + len(batch.data), batch.final
+        if parts:
+            yield b"".join(parts), final
+
+
+def _read(data: bytes, run_id: str, after_seq: int) -> Batch:
+    """Makes a batch of a stored step. Raises DataLoss."""
+    events = events_of(data, run_id)
+    ends = tuple((event.task.task_id, event.task.attempt) for event in events if event.WhichOneof("event") in _END_ARMS)
+    final = events[-1].WhichOneof("event") == "run_state"
+    batch = Batch(data, events[0].seq, events[-1].seq, ends, final)
+    return batch if batch.first > after_seq else after(batch, after_seq)
+
+
+def _joined(batches: Sequence[Batch]) -> Batch:
+    ends = tuple(end for batch in batches for end in batch.ends)
+    data = b"".join(batch.data for batch in batches)
+    return Batch(data, batches[0].first, batches[-1].last, ends, batches[-1].final)

@@ -11,32 +11,32 @@ from archon_services.orchestrator.journal.rows import RunRow
 
 
 class MemoryOwners:
-    """See Owners."""
+    """The Owners part of MemoryJournal."""
 
     def __init__(self, *, shared: bool = False) -> None:
         self.shared = shared
         self._rows: dict[str, RunRow] = {}
+        self._open: dict[str, None] = {}
+        """Runs that have not ended, oldest first: loops look through these, however many runs have ended."""
+
         self._living: dict[str, OwnerRow] = {}
         self._commands: dict[int, CommandRow] = {}
         self._next_command = 1
         self._claimed_at: dict[str, int] = {}
-        """The last event of a run when it was claimed last."""
+        """The last event of each run at its last claim."""
 
-    def listen(self, heard: Callable[[str], None]) -> None:
-        """See Owners. Nobody else posts here."""
+    def listen(self, on_command: Callable[[str], None]) -> None:
+        pass
 
     async def now(self) -> float:
-        """See Owners."""
         return time.time()
 
-    async def enter(self, one: OwnerRow) -> None:
-        """See Owners."""
+    async def enter(self, owner: OwnerRow) -> None:
         if not self.shared:
             self._living.clear()
-        self._living[one.owner] = one
+        self._living[owner.owner] = owner
 
     async def beat(self, owner: str, address: str) -> bool:
-        """See Owners."""
         row = self._living.get(owner)
         if row is None:
             return False
@@ -44,11 +44,9 @@ class MemoryOwners:
         return True
 
     async def living(self) -> list[OwnerRow]:
-        """See Owners."""
         return list(self._living.values())
 
     async def expire(self, owner: str, beat: int) -> bool:
-        """See Owners."""
         row = self._living.get(owner)
         if row is not None and row.beat != beat:
             return False
@@ -56,11 +54,9 @@ class MemoryOwners:
         return True
 
     async def leave(self, owner: str) -> None:
-        """See Owners."""
         self._living.pop(owner, None)
 
     async def claim(self, run_id: str, owner: str) -> RunRow | None:
-        """See Owners."""
         row = self._rows.get(run_id)
         if row is None or row.ended_at or (row.owner != owner and row.owner in self._living):
             return None
@@ -70,30 +66,25 @@ class MemoryOwners:
         return claimed
 
     async def claim_some(self, owner: str, limit: int, revision: int) -> list[RunRow]:
-        """See Owners."""
         free = [
             row.run_id
-            for row in self._rows.values()
-            if not row.ended_at and row.owner not in self._living and row.revision <= revision
+            for row in map(self._rows.__getitem__, self._open)
+            if row.owner not in self._living and row.revision <= revision
         ]
         return [row for run_id in free[:limit] if (row := await self.claim(run_id, owner)) is not None]
 
     async def open_runs(self, owner: str = "") -> list[str]:
-        """See Owners."""
-        return [row.run_id for row in self._rows.values() if not row.ended_at and owner in ("", row.owner)]
+        return [run_id for run_id in self._open if owner in ("", self._rows[run_id].owner)]
 
     async def post(self, run_id: str, data: bytes) -> None:
-        """See Owners."""
         self._commands[self._next_command] = CommandRow(self._next_command, run_id, data)
         self._next_command += 1
 
     async def posted(self, owner: str, limit: int = 1000) -> list[CommandRow]:
-        """See Owners."""
-        found = (row for row in self._commands.values() if self._owner_of(row.run_id) == owner)
-        return [row for row, _ in zip(found, range(limit), strict=False)]
+        rows = (row for row in self._commands.values() if self._owner_of(row.run_id) == owner)
+        return [row for row, _ in zip(rows, range(limit), strict=False)]
 
     async def drop(self, row_ids: Sequence[int]) -> None:
-        """See Owners."""
         for row_id in row_ids:
             self._commands.pop(row_id, None)
 

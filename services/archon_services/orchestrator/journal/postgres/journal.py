@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
 from archon_services.orchestrator.journal.postgres import statements as sql
-from archon_services.orchestrator.journal.postgres.append import send_appends
-from archon_services.orchestrator.journal.postgres.create import Creation, send_creations
+from archon_services.orchestrator.journal.postgres.commit import send_steps
 from archon_services.orchestrator.journal.postgres.owners import COMMANDS, PostgresOwners
 from archon_services.orchestrator.journal.postgres.schema import SCHEMA
-from archon_services.orchestrator.journal.rows import Append, NewRun, OutboxRow, Outcome, RunRow
+from archon_services.orchestrator.journal.rows import (
+    OutboxRow,
+    Outcome,
+    RunRow,
+    SameRequest,
+    Step,
+    StepResult,
+    StoredStep,
+)
 from archon_services.orchestrator.journal.session_history import Conversation, conversation_of
 from archon_services.postgres.compile import rendered
 from archon_services.postgres.connections import Connections, dial
@@ -24,17 +32,21 @@ from archon_services.postgres.migrations import migrate
 _log = logging.getLogger(__name__)
 
 APPLICATION: Final = "archon-orchestrator"
-"""What the database's own views call us."""
+"""The application name that the database shows."""
+
+Result = Outcome | SameRequest
 
 
 class PostgresJournal(PostgresOwners):
-    """Appends and new runs each go through a lane of their own, in groups; the rest through a small pool; one
-    listens: eight connections at most. Every call ends within some 20 seconds, and every error is one of our tree.
+    """Steps and new runs are each committed in groups over a connection of their own, the rest goes through a small
+    pool, one connection listens: eight connections at most. Every call ends within about 20 seconds, and every error is
+    an ArchonError.
 
-    Raises InvalidArgument where the address can't be read.
+    Raises InvalidArgument if the address can't be parsed.
     """
 
     durability: str = "full"
+    inline = False
 
     def __init__(self, dsn: str) -> None:
         self._dsn = parse_dsn(dsn)
@@ -43,29 +55,26 @@ class PostgresJournal(PostgresOwners):
         where = self._dsn.shown
         self._connect = connect
         self._listener: Listener | None = None
-        self._appends = Lane[Append, Outcome](connect, send_appends, lambda one: one.run_id, where=where)
-        self._creations = Lane[Creation, tuple[str, bool]](
-            connect, send_creations, lambda one: one.new.run_id, where=where
-        )
+        self._creations = Lane[Step, Result](connect, send_steps, lambda step: step.run_id, where=where)
+        self._appends = Lane[Step, Result](connect, send_steps, lambda step: step.run_id, where=where)
 
     async def open(self) -> None:
-        """Brings the schema to its newest revision; several may at once. Raises FailedPrecondition where a newer
-        version of Archon wrote it or the database refuses us, Unavailable where it isn't there."""
+        """Migrates the schema to its newest revision, which several replicas may do at once. Raises FailedPrecondition
+        if a newer version of Archon wrote it or the database refuses access, Unavailable if it can't be reached."""
         await migrate(self._dsn, SCHEMA, APPLICATION)
         await self._connections.open()
         await self._beats.open()
         if (await self._connections.fetch("SELECT current_setting('fsync')"))[0][0] != "on":
             _log.warning("the database at %s has fsync off: a power cut loses what was acknowledged", self._dsn.shown)
-        self._appends.start()
         self._creations.start()
+        self._appends.start()
 
-    def listen(self, heard: Callable[[str], None]) -> None:
-        """See the port."""
-        self._listener = Listener(self._connect, COMMANDS, heard, where=self._dsn.shown)
+    def listen(self, on_command: Callable[[str], None]) -> None:
+        self._listener = Listener(self._connect, COMMANDS, on_command, where=self._dsn.shown)
         self._listener.start()
 
     async def close(self) -> None:
-        """Sends what waits, then lets go of the database. Idempotent."""
+        """Commits what is queued, then closes all connections. Idempotent."""
         if self._listener is not None:
             await self._listener.close()
         await self._creations.close()
@@ -73,37 +82,28 @@ class PostgresJournal(PostgresOwners):
         await self._beats.close()
         await self._connections.close()
 
-    async def create(self, new: NewRun, first: Append) -> tuple[str, bool]:
-        """See the port. Raises AlreadyExists where the run's id is taken."""
-        return await self._creations.do(Creation(new, first))
+    def commit(self, steps: Sequence[Step]) -> asyncio.Future[list[StepResult]]:
+        lane = self._creations if all(step.new is not None for step in steps) else self._appends
+        return lane.group(steps)
 
     async def request(self, tenant: str, request_id: str) -> tuple[bytes, str] | None:
-        """See the port."""
         rows = await self._connections.fetch(sql.REQUEST, tenant, request_id)
         return (rows[0][0], rows[0][1]) if rows else None
 
-    async def append(self, append: Append) -> Outcome:
-        """See the port."""
-        return await self._appends.do(append)
-
     async def conversation(self, tenant: str, session_id: str, role: str) -> Conversation:
-        """See the port."""
         return conversation_of(
             [(row[0], row[1]) for row in await self._connections.fetch(sql.CONVERSATION, tenant, session_id, role)]
         )
 
-    async def events(self, run_id: str, after_seq: int, limit: int = 500) -> list[bytes]:
-        """See the port."""
-        return [row[0] for row in await self._connections.fetch(sql.EVENTS, run_id, after_seq, limit)]
+    async def steps(self, run_id: str, after_seq: int = 0, limit: int = 500) -> list[StoredStep]:
+        return [StoredStep(*row) for row in await self._connections.fetch(sql.STEPS, run_id, after_seq, limit)]
 
     async def inputs(self, run_id: str) -> list[tuple[int, bytes]]:
-        """See the port."""
         return [(row[0], row[1]) for row in await self._connections.fetch(sql.INPUTS, run_id)]
 
     async def run(self, run_id: str) -> RunRow | None:
-        """See the port."""
         rows = await self._connections.fetch(sql.RUN, run_id)
-        return sql.run_row(rows[0]) if rows else None
+        return RunRow(*rows[0]) if rows else None
 
     async def runs(
         self,
@@ -114,39 +114,31 @@ class PostgresJournal(PostgresOwners):
         before: tuple[float, str] | None = None,
         limit: int = 100,
     ) -> list[RunRow]:
-        """See the port."""
         text, values = rendered(sql.list_runs(tenant, session_id, states, before, limit))
-        return [sql.run_row(row) for row in await self._connections.fetch(text, *values)]
+        return [RunRow(*row) for row in await self._connections.fetch(text, *values)]
 
     async def records(
         self, run_id: str, *, role: str = "", after: int = 0, limit: int = 100
     ) -> list[tuple[int, bytes]]:
-        """See the port."""
         text, values = rendered(sql.list_records(run_id, role, after, limit))
         return [(row[0], row[1]) for row in await self._connections.fetch(text, *values)]
 
     async def outbox(self, owner: str, limit: int = 100) -> list[OutboxRow]:
-        """See the port."""
         return [sql.outbox_row(row) for row in await self._connections.fetch(sql.OUTBOX, owner, limit)]
 
     async def unpublished(self, scope: str) -> bool:
-        """See the port."""
         return bool(await self._connections.fetch(sql.UNPUBLISHED, scope))
 
     async def published(self, row_ids: Sequence[int]) -> None:
-        """See the port."""
         await self._connections.fetch(sql.PUBLISHED, list(row_ids))
 
     async def compactable(self, ended_before: float, limit: int = 100) -> list[str]:
-        """See the port."""
         return [row[0] for row in await self._connections.fetch(sql.COMPACTABLE, ended_before, limit)]
 
     async def compact(self, run_id: str, summary: bytes) -> None:
-        """See the port."""
         await self._connections.fetch(sql.COMPACT, run_id, summary)
 
     async def delete(self, ended_before: float, now: float, request_ttl: float) -> int:
-        """See the port. A few runs a statement, so that none takes long."""
         await self._connections.fetch(sql.FORGET_REQUESTS, now)
         await self._connections.fetch(sql.FORGET_TURNS, ended_before)
         deleted = 0

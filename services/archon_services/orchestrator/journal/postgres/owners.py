@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from archon_services.orchestrator.journal.owners import CommandRow, OwnerRow
-from archon_services.orchestrator.journal.postgres.statements import run_row
+from archon_services.orchestrator.journal.postgres.statements import LAST_SEQ, RUN_COLUMNS
 from archon_services.orchestrator.journal.rows import RunRow
-from archon_services.orchestrator.journal.sqlite.schema import RUN_COLUMNS
 from archon_services.postgres.connections import Connections
 
 NOW: Final = "SELECT extract(epoch FROM clock_timestamp())::float8"
@@ -16,33 +15,32 @@ ENTER: Final = "INSERT INTO archon_journal.owners VALUES ($1, $2, $3, $4) ON CON
 BEAT: Final = "UPDATE archon_journal.owners SET beat = beat + 1, address = $2 WHERE owner = $1 RETURNING beat"
 LIVING: Final = "SELECT owner, address, revision, beat FROM archon_journal.owners ORDER BY owner"
 EXPIRE: Final = "DELETE FROM archon_journal.owners WHERE owner = $1 AND beat = $2"
-"""Waits for a beat that is just being written, and then finds another one."""
+"""If a beat is being written, this waits for it and then finds another counter."""
 
 LIVES: Final = "SELECT 1 FROM archon_journal.owners WHERE owner = $1"
 LEAVE: Final = "DELETE FROM archon_journal.owners WHERE owner = $1"
 
-_NOBODYS: Final = "r.owner NOT IN (SELECT owner FROM archon_journal.owners)"
-_SET: Final = """
-SET owner = $1, epoch = r.epoch + 1, claimed_seq = r.last_seq,
-    stalled = CASE WHEN r.claimed_seq = r.last_seq THEN r.stalled + 1 ELSE 0 END
+_UNOWNED: Final = "r.owner NOT IN (SELECT owner FROM archon_journal.owners)"
+_SET: Final = f"""
+SET owner = $1, epoch = r.epoch + 1, claimed_seq = {LAST_SEQ},
+    stalled = CASE WHEN r.claimed_seq = {LAST_SEQ} THEN r.stalled + 1 ELSE 0 END
 """
-_RETURNED: Final = ", ".join(f"r.{name}" for name in RUN_COLUMNS.split(", "))
 
-# `was` is the run as this statement saw it at first. Where another claim got in between, the row that is locked has
-# another epoch, and is left: who lives must not be judged by what was so before its owner entered.
+# `was` is the run as this statement saw it at first. If another claim came in between, the locked row has another epoch
+# and is left alone: the list of live owners may be older than its owner's entry.
 CLAIM: Final = f"""
 UPDATE archon_journal.runs AS r {_SET} FROM archon_journal.runs AS was
-WHERE r.run_id = $2 AND was.run_id = $2 AND was.epoch = r.epoch AND r.ended_at = 0 AND (r.owner = $1 OR {_NOBODYS})
-RETURNING {_RETURNED}
+WHERE r.run_id = $2 AND was.run_id = $2 AND was.epoch = r.epoch AND r.ended_at = 0 AND (r.owner = $1 OR {_UNOWNED})
+RETURNING {RUN_COLUMNS}
 """
 CLAIM_SOME: Final = f"""
 WITH free AS (
   SELECT r.run_id FROM archon_journal.runs AS r
   JOIN archon_journal.runs AS was ON was.run_id = r.run_id AND was.epoch = r.epoch
-  WHERE r.ended_at = 0 AND r.revision <= $2 AND {_NOBODYS}
+  WHERE r.ended_at = 0 AND r.revision <= $2 AND {_UNOWNED}
   ORDER BY r.created_at, r.run_id LIMIT $3 FOR UPDATE OF r SKIP LOCKED
 )
-UPDATE archon_journal.runs AS r {_SET} WHERE r.run_id = ANY(ARRAY(SELECT run_id FROM free)) RETURNING {_RETURNED}
+UPDATE archon_journal.runs AS r {_SET} WHERE r.run_id = ANY(ARRAY(SELECT run_id FROM free)) RETURNING {RUN_COLUMNS}
 """
 OPEN_RUNS: Final = "SELECT run_id FROM archon_journal.runs WHERE ended_at = 0 ORDER BY created_at, run_id"
 OPEN_RUNS_OF: Final = (
@@ -53,7 +51,7 @@ POST: Final = f"""
 WITH posted AS (INSERT INTO archon_journal.commands (run_id, data) VALUES ($1, $2))
 SELECT pg_notify('{COMMANDS}', owner) FROM archon_journal.runs WHERE run_id = $1
 """
-"""A NOTIFY takes a lock of the whole server at commit, which a command here and there may; no append does."""
+"""A NOTIFY takes a lock of the whole server at commit. Commands are rare enough for that; steps are not."""
 
 POSTED: Final = """
 SELECT c.row_id, c.run_id, c.data FROM archon_journal.commands AS c JOIN archon_journal.runs AS r USING (run_id)
@@ -63,7 +61,7 @@ DROP: Final = "DELETE FROM archon_journal.commands WHERE row_id = ANY($1::bigint
 
 
 class PostgresOwners:
-    """See Owners. Beats go over a connection of their own: a lease must not lapse because a list is long."""
+    """The Owners part of PostgresJournal. Beats use a connection of their own: a long query must not delay a lease."""
 
     shared = True
 
@@ -72,54 +70,45 @@ class PostgresOwners:
         self._beats = beats
 
     async def now(self) -> float:
-        """See Owners."""
         return float((await self._connections.fetch(NOW))[0][0])
 
-    async def enter(self, one: OwnerRow) -> None:
-        """See Owners."""
-        await self._beats.fetch(ENTER, one.owner, one.address, one.revision, one.beat)
+    async def enter(self, owner: OwnerRow) -> None:
+        await self._beats.fetch(ENTER, owner.owner, owner.address, owner.revision, owner.beat)
 
     async def beat(self, owner: str, address: str) -> bool:
-        """See Owners."""
         return bool(await self._beats.fetch(BEAT, owner, address))
 
     async def living(self) -> list[OwnerRow]:
-        """See Owners."""
         return [OwnerRow(*row) for row in await self._connections.fetch(LIVING)]
 
     async def expire(self, owner: str, beat: int) -> bool:
-        """See Owners."""
         await self._connections.fetch(EXPIRE, owner, beat)
         return not await self._connections.fetch(LIVES, owner)
 
     async def leave(self, owner: str) -> None:
-        """See Owners."""
         await self._beats.fetch(LEAVE, owner)
 
     async def claim(self, run_id: str, owner: str) -> RunRow | None:
-        """See Owners. None, too, where another claims it at the same moment. Repeated after a lost connection it may
-        take two epochs, which does no harm."""
+        # None as well if another replica claims it at the same moment. Sent again after a lost connection it may take
+        # two epochs, which does no harm.
         rows = await self._connections.fetch(CLAIM, owner, run_id)
-        return run_row(rows[0]) if rows else None
+        return RunRow(*rows[0]) if rows else None
 
     async def claim_some(self, owner: str, limit: int, revision: int) -> list[RunRow]:
-        """See Owners. What was claimed while the connection died is found by `open_runs`."""
+        # Runs that were claimed while the connection died are found through `open_runs`.
         rows = await self._connections.fetch(CLAIM_SOME, owner, revision, limit)
-        return sorted(map(run_row, rows), key=lambda row: (row.created_at, row.run_id))
+        return sorted((RunRow(*row) for row in rows), key=lambda row: (row.created_at, row.run_id))
 
     async def open_runs(self, owner: str = "") -> list[str]:
-        """See Owners."""
-        asked = (OPEN_RUNS_OF, owner) if owner else (OPEN_RUNS,)
-        return [row[0] for row in await self._connections.fetch(*asked)]
+        query = (OPEN_RUNS_OF, owner) if owner else (OPEN_RUNS,)
+        return [row[0] for row in await self._connections.fetch(*query)]
 
     async def post(self, run_id: str, data: bytes) -> None:
-        """See Owners. Repeated after a lost connection it may wait twice, as a command of two callers would."""
+        # Sent again after a lost connection it may be stored twice, like a command of two callers.
         await self._connections.fetch(POST, run_id, data)
 
     async def posted(self, owner: str, limit: int = 1000) -> list[CommandRow]:
-        """See Owners."""
         return [CommandRow(*row) for row in await self._connections.fetch(POSTED, owner, limit)]
 
     async def drop(self, row_ids: Sequence[int]) -> None:
-        """See Owners."""
         await self._connections.fetch(DROP, list(row_ids))

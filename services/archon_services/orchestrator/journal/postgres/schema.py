@@ -1,4 +1,4 @@
-"""The tables as the newest revision leaves them; a test holds the migrations to it."""
+"""The tables after the newest migration; a test compares the migrations with them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sqlalchemy import text as sql_text
 from archon_services.postgres.migrations import Schema
 
 SCHEMA: Final = Schema(
-    "archon_journal", folder=Path(__file__).parent / "migrations", head="0003", lock=0x6172_6368_6A6F_7572
+    "archon_journal", folder=Path(__file__).parent / "migrations", head="0004", lock=0x6172_6368_6A6F_7572
 )
 
 metadata: Final = MetaData(schema=SCHEMA.name)
@@ -40,8 +40,6 @@ runs: Final = Table(
     _number("epoch"),
     _number("last_seq"),
     Column("state", Integer, nullable=False),
-    _text("batch_id"),
-    _number("records"),  # how many the run has
     Column("created_at", Double, nullable=False),
     Column("ended_at", Double, nullable=False),
     Column("compacted", Boolean, nullable=False, server_default=sql_false()),
@@ -62,8 +60,16 @@ Index("runs_open_of_owner", runs.c.owner, runs.c.created_at, runs.c.run_id, post
 Index("runs_ended", runs.c.ended_at, postgresql_where=_ended)
 Index("runs_to_compact", runs.c.ended_at, postgresql_where=_ended & ~runs.c.compacted)
 
-events: Final = Table("events", metadata, _text("run_id", key=True), _number("seq", key=True), _bytes("data"))
-inputs: Final = Table("inputs", metadata, _text("run_id", key=True), _number("last_seq", key=True), _bytes("data"))
+steps: Final = Table(
+    "steps",
+    metadata,
+    _text("run_id", key=True),
+    _number("base", key=True),
+    _number("last_seq"),
+    _text("batch_id"),
+    _bytes("data"),
+    _bytes("inputs"),
+)
 records: Final = Table(
     "records", metadata, _text("run_id", key=True), _number("ordinal", key=True), _text("role"), _bytes("data")
 )
@@ -74,7 +80,7 @@ requests: Final = Table(
     _text("request_id", key=True),
     _bytes("payload_hash"),
     _text("run_id"),
-    Column("expires_at", Double, nullable=False, server_default=sql_text("0")),  # 0: while its run is there
+    Column("expires_at", Double, nullable=False, server_default=sql_text("0")),  # 0 while its run exists
 )
 Index("requests_of_run", requests.c.run_id)
 Index("requests_expiring", requests.c.expires_at, postgresql_where=requests.c.expires_at > 0)
@@ -89,8 +95,9 @@ outbox: Final = Table(
     _text("role"),
     _text("task_id"),
     _number("seq"),
-    _bytes("content"),  # UTF-8; as text PostgreSQL would refuse U+0000, which a model may well answer
+    Column("content", LargeBinary),  # UTF-8, in rows of earlier versions only
 )
+Index("outbox_of_run", outbox.c.run_id)
 
 owners: Final = Table(
     "owners",

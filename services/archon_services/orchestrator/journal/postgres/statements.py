@@ -1,24 +1,38 @@
-"""What isn't an append: plain text where it is always the same, SQLAlchemy's language where parts of it come and go."""
+"""Statements other than commits: plain text if they never vary, SQLAlchemy expressions if they do."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, Final
 
-from sqlalchemy import BigInteger, Select, any_, bindparam, select, tuple_
+from sqlalchemy import BigInteger, Select, any_, bindparam, literal_column, select, tuple_
 from sqlalchemy.dialects.postgresql import ARRAY
 
 from archon_services.orchestrator.journal.postgres.schema import records, runs
-from archon_services.orchestrator.journal.rows import OutboxRow, Publication, RunRow
+from archon_services.orchestrator.journal.rows import OutboxRow, Publication
 from archon_services.orchestrator.journal.session_history import HISTORY_BYTES, HISTORY_TURNS
-from archon_services.orchestrator.journal.sqlite.schema import RUN_COLUMNS
 
 REQUEST: Final = "SELECT payload_hash, run_id FROM archon_journal.requests WHERE tenant = $1 AND request_id = $2"
-EVENTS: Final = "SELECT data FROM archon_journal.events WHERE run_id = $1 AND seq > $2 ORDER BY seq LIMIT $3"
-INPUTS: Final = "SELECT last_seq, data FROM archon_journal.inputs WHERE run_id = $1 ORDER BY last_seq"
-RUN: Final = f"SELECT {RUN_COLUMNS} FROM archon_journal.runs WHERE run_id = $1"
+STEPS: Final = """
+SELECT base, last_seq, data FROM archon_journal.steps WHERE run_id = $1 AND last_seq > $2 AND base >= coalesce(
+  (SELECT max(base) FROM archon_journal.steps WHERE run_id = $1 AND base <= $2), 0
+) ORDER BY base LIMIT $3
+"""
+INPUTS: Final = "SELECT base, inputs FROM archon_journal.steps WHERE run_id = $1 ORDER BY base"
+LAST_SEQ: Final = """greatest(r.last_seq, coalesce((
+  SELECT s.last_seq FROM archon_journal.steps AS s WHERE s.run_id = r.run_id ORDER BY s.base DESC LIMIT 1
+), 0))"""
+"""The last event of a row `r` of runs, which holds that of its last change of state."""
+
+RUN_COLUMNS: Final = (
+    f"r.run_id, r.tenant, r.session_id, r.owner, r.epoch, {LAST_SEQ}, r.state, r.created_at, r.ended_at, r.compacted, "
+    "r.summary, r.revision, r.stalled"
+)
+RUN: Final = f"SELECT {RUN_COLUMNS} FROM archon_journal.runs AS r WHERE r.run_id = $1"
 OUTBOX: Final = """
-SELECT o.row_id, o.run_id, o.epoch, o.scope, o.role, o.task_id, o.seq, o.content
+SELECT o.row_id, o.run_id, o.epoch, o.scope, o.role, o.task_id, o.seq, o.content, (
+  SELECT s.data FROM archon_journal.steps AS s WHERE s.run_id = o.run_id AND s.base < o.seq ORDER BY s.base DESC LIMIT 1
+)
 FROM archon_journal.outbox AS o LEFT JOIN archon_journal.runs AS r ON r.run_id = o.run_id
 WHERE coalesce(r.owner, '') = $1 OR coalesce(r.owner, '') NOT IN (SELECT owner FROM archon_journal.owners)
 ORDER BY o.row_id LIMIT $2
@@ -26,13 +40,14 @@ ORDER BY o.row_id LIMIT $2
 UNPUBLISHED: Final = "SELECT 1 FROM archon_journal.outbox WHERE scope = $1 LIMIT 1"
 PUBLISHED: Final = "DELETE FROM archon_journal.outbox WHERE row_id = ANY($1::bigint[])"
 COMPACTABLE: Final = """
-SELECT run_id FROM archon_journal.runs WHERE ended_at > 0 AND NOT compacted AND ended_at < $1 ORDER BY ended_at LIMIT $2
+SELECT run_id FROM archon_journal.runs AS r WHERE ended_at > 0 AND NOT compacted AND ended_at < $1
+  AND NOT EXISTS (SELECT 1 FROM archon_journal.outbox AS o WHERE o.run_id = r.run_id)
+ORDER BY ended_at LIMIT $2
 """
 COMPACT: Final = """
 WITH gone AS (
   UPDATE archon_journal.runs SET compacted = true, summary = $2 WHERE run_id = $1
-), e AS (DELETE FROM archon_journal.events WHERE run_id = $1
-), i AS (DELETE FROM archon_journal.inputs WHERE run_id = $1)
+), s AS (DELETE FROM archon_journal.steps WHERE run_id = $1)
 DELETE FROM archon_journal.records WHERE run_id = $1
 """
 CONVERSATION: Final = f"""
@@ -53,45 +68,41 @@ WITH gone AS MATERIALIZED (
   ORDER BY ended_at LIMIT {DELETED_AT_ONCE} FOR UPDATE SKIP LOCKED
 ), q AS (
   UPDATE archon_journal.requests SET expires_at = $2 WHERE run_id = ANY(ARRAY(SELECT run_id FROM gone))
-), e AS (DELETE FROM archon_journal.events WHERE run_id = ANY(ARRAY(SELECT run_id FROM gone))
-), i AS (DELETE FROM archon_journal.inputs WHERE run_id = ANY(ARRAY(SELECT run_id FROM gone))
+), s AS (DELETE FROM archon_journal.steps WHERE run_id = ANY(ARRAY(SELECT run_id FROM gone))
+), o AS (DELETE FROM archon_journal.outbox WHERE run_id = ANY(ARRAY(SELECT run_id FROM gone))
 ), r AS (DELETE FROM archon_journal.records WHERE run_id = ANY(ARRAY(SELECT run_id FROM gone))
 ), c AS (DELETE FROM archon_journal.commands WHERE run_id = ANY(ARRAY(SELECT run_id FROM gone)))
 DELETE FROM archon_journal.runs WHERE run_id = ANY(ARRAY(SELECT run_id FROM gone)) RETURNING run_id
 """
-"""SKIP LOCKED: two replicas that sweep at once share the work."""
+"""SKIP LOCKED: two replicas that delete at the same time share the work."""
 
-_RUN: Final = [runs.c[name] for name in RUN_COLUMNS.split(", ")]
+_run = runs.alias("r")
 
 
 def list_runs(
     tenant: str, session_id: str, states: Sequence[int], before: tuple[float, str] | None, limit: int
 ) -> Select[Any]:
     """Newest first, along an index that has the order."""
-    found = select(*_RUN).where(runs.c.tenant == tenant)
+    query: Select[Any] = select(literal_column(RUN_COLUMNS)).select_from(_run).where(_run.c.tenant == tenant)
     if session_id:
-        found = found.where(runs.c.session_id == session_id, runs.c.session_id != "")
+        query = query.where(_run.c.session_id == session_id, _run.c.session_id != "")
     if states:
-        found = found.where(runs.c.state == any_(bindparam("states", list(states), ARRAY(BigInteger))))
+        query = query.where(_run.c.state == any_(bindparam("states", list(states), ARRAY(BigInteger))))
     if before is not None:
-        found = found.where(tuple_(runs.c.created_at, runs.c.run_id) < tuple_(*before))
-    return found.order_by(runs.c.created_at.desc(), runs.c.run_id.desc()).limit(limit)
+        query = query.where(tuple_(_run.c.created_at, _run.c.run_id) < tuple_(*before))
+    return query.order_by(_run.c.created_at.desc(), _run.c.run_id.desc()).limit(limit)
 
 
 def list_records(run_id: str, role: str, after: int, limit: int) -> Select[Any]:
     """Along the primary key."""
-    found = select(records.c.ordinal, records.c.data).where(records.c.run_id == run_id, records.c.ordinal > after)
+    query = select(records.c.ordinal, records.c.data).where(records.c.run_id == run_id, records.c.ordinal > after)
     if role:
-        found = found.where(records.c.role == role)
-    return found.order_by(records.c.ordinal).limit(limit)
-
-
-def run_row(row: Any) -> RunRow:
-    """A row of RUN_COLUMNS."""
-    return RunRow(*row)
+        query = query.where(records.c.role == role)
+    return query.order_by(records.c.ordinal).limit(limit)
 
 
 def outbox_row(row: Any) -> OutboxRow:
-    """A row of OUTBOX."""
-    row_id, run_id, epoch, scope, role, task_id, seq, content = row
-    return OutboxRow(row_id, run_id, epoch, Publication(scope, role, task_id, seq, content.decode()))
+    """Decodes a row of OUTBOX."""
+    row_id, run_id, epoch, scope, role, task_id, seq, content, data = row
+    text = content.decode() if content is not None else None
+    return OutboxRow(row_id, run_id, epoch, Publication(scope, role, task_id, seq), data or b"", text)

@@ -1,4 +1,4 @@
-"""The journal in a SQLite file (WAL), for one orchestrator at a time: an OS lock on the file says whose it is."""
+"""The journal in a SQLite file (WAL), for one orchestrator at a time: an OS lock on the file excludes others."""
 
 from __future__ import annotations
 
@@ -8,38 +8,61 @@ import os
 import sqlite3
 import threading
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
-from archon.errors import DataLoss, FailedPrecondition
-from archon_services.common.sqlite_writer import Writer
-from archon_services.orchestrator.journal import session_history as turns
-from archon_services.orchestrator.journal.memory.journal import same_request
-from archon_services.orchestrator.journal.rows import Append, NewRun, OutboxRow, Outcome, Publication, RunRow
-from archon_services.orchestrator.journal.session_history import Conversation, conversation_of
-from archon_services.orchestrator.journal.sqlite.append import run_row, store_append
+from archon.errors import ArchonError, DataLoss, FailedPrecondition
+from archon_services.common.sqlite_writer import Busy, Writer
+from archon_services.orchestrator.journal.rows import OutboxRow, Publication, RunRow, Step, StepResult, StoredStep
+from archon_services.orchestrator.journal.session_history import (
+    HISTORY_BYTES,
+    HISTORY_TURNS,
+    Conversation,
+    conversation_of,
+)
+from archon_services.orchestrator.journal.sqlite.commit import commit_steps
 from archon_services.orchestrator.journal.sqlite.owners import SqliteOwners
-from archon_services.orchestrator.journal.sqlite.schema import RUN_COLUMNS, TABLES, UPGRADES, VERSION
+from archon_services.orchestrator.journal.sqlite.schema import RUN_COLUMNS, TABLES, VERSION, upgrade
 
-CHECKPOINT_BYTES = 8 * 1024 * 1024
+CHECKPOINT_BYTES: Final = 8 * 1024 * 1024
+
+_CONVERSATION: Final = f"""
+SELECT version, data FROM (
+  SELECT version, data, sum(length(data)) OVER (ORDER BY version DESC) AS size
+  FROM (
+    SELECT version, data FROM turns WHERE tenant = ? AND session_id = ? AND role = ?
+    ORDER BY version DESC LIMIT {HISTORY_TURNS}
+  )
+) WHERE size <= {HISTORY_BYTES} ORDER BY version
+"""
+_OUTBOX: Final = """
+SELECT o.row_id, o.run_id, o.epoch, o.scope, o.role, o.task_id, o.seq, o.content,
+  (SELECT s.data FROM steps AS s WHERE s.run_id = o.run_id AND s.base < o.seq ORDER BY s.base DESC LIMIT 1)
+FROM outbox AS o ORDER BY o.row_id LIMIT ?
+"""
 
 
 class SqliteJournal(SqliteOwners):
     """`sync` is `full` (an fsync per commit: survives a power cut) or `normal` (survives kill -9; a power cut may take
-    the last commits, though never half of one)."""
+    the
+    last commits, but never half of one)."""
 
     def __init__(self, path: Path, *, sync: Literal["full", "normal"] = "full") -> None:
         self._path = path
         self.durability: str = sync
+        self.inline = sync == "normal"
         self._lock_file: int | None = None
         self._writer: Writer | None = None
         self._connection: sqlite3.Connection | None = None
         self._reader: sqlite3.Connection | None = None
         self._reading = threading.Lock()
         self._checkpoints: asyncio.Task[None] | None = None
+        self._retries: set[asyncio.Task[None]] = set()
 
     async def open(self) -> None:
-        """Raises FailedPrecondition where another process holds the file or a newer version wrote it."""
+        """Opens the file and upgrades it in place. Raises FailedPrecondition if another process holds it or a newer
+        version wrote it, DataLoss if it is no database."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
         self._lock_file = os.open(f"{self._path}.lock", os.O_RDWR | os.O_CREAT, 0o600)
         try:
@@ -49,17 +72,19 @@ class SqliteJournal(SqliteOwners):
             self._lock_file = None
             raise FailedPrecondition(f"the journal {self._path} is in use by another orchestrator") from None
         self._connection = self._connect()
-        self._connection.executescript(TABLES)
+        self._connection.execute(
+            "CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID"
+        )
         self._connection.execute("INSERT OR IGNORE INTO meta VALUES ('version', ?)", (str(VERSION),))
         (version,) = self._connection.execute("SELECT value FROM meta WHERE key = 'version'").fetchone()
         if int(version) > VERSION:
             raise FailedPrecondition(f"the journal {self._path} was written by a newer version of Archon")
-        for older in range(int(version), VERSION):
-            upgrade = f"{UPGRADES[older]} UPDATE meta SET value = '{older + 1}' WHERE key = 'version';"
-            self._connection.executescript(f"BEGIN IMMEDIATE; {upgrade} COMMIT;")
+        self._connection.executescript(TABLES)
+        if int(version) < VERSION:
+            await asyncio.to_thread(upgrade, self._connection, int(version))
         self._reader = self._connect()
-        self._writer = Writer(self._connection, inline=self.durability == "normal")
-        self._checkpoints = asyncio.create_task(self._checkpoint_now_and_then(), name="journal-checkpoints")
+        self._writer = Writer(self._connection, inline=self.inline)
+        self._checkpoints = asyncio.create_task(self._checkpoint_loop(), name="journal-checkpoints")
 
     def _connect(self) -> sqlite3.Connection:
         try:
@@ -73,7 +98,7 @@ class SqliteJournal(SqliteOwners):
         return db
 
     async def close(self) -> None:
-        """Commits what waits, then lets go of the file. Idempotent."""
+        """Commits what is queued, then releases the file. Idempotent."""
         if self._checkpoints is not None:
             self._checkpoints.cancel()
             await asyncio.gather(self._checkpoints, return_exceptions=True)
@@ -86,7 +111,7 @@ class SqliteJournal(SqliteOwners):
             os.close(self._lock_file)
         self._writer = self._reader = self._connection = self._lock_file = None
 
-    async def _checkpoint_now_and_then(self) -> None:
+    async def _checkpoint_loop(self) -> None:
         wal = Path(f"{self._path}-wal")
         while True:
             await asyncio.sleep(1.0)
@@ -106,7 +131,7 @@ class SqliteJournal(SqliteOwners):
         return await self._writer.do(work, full=full)
 
     async def _read(self, sql: str, parameters: Sequence[object] = ()) -> list[Any]:
-        """All rows at once: no cursor stays open while somebody else waits for the network."""
+        """Returns all rows at once: no cursor stays open during a network write."""
 
         def fetch() -> list[Any]:
             assert self._reader is not None, "the journal isn't open"
@@ -115,72 +140,82 @@ class SqliteJournal(SqliteOwners):
 
         return await asyncio.to_thread(fetch)
 
-    async def create(self, new: NewRun, first: Append) -> tuple[str, bool]:
-        """See the port."""
+    def commit(self, steps: Sequence[Step]) -> list[StepResult] | asyncio.Future[list[StepResult]]:
+        assert self._writer is not None, "the journal isn't open"
+        if self.inline:
+            try:
+                return self._commit_now(self._writer, steps)
+            except Busy:
+                pass
+        results: asyncio.Future[list[StepResult]] = asyncio.get_running_loop().create_future()
+        try:
+            written = self._writer.later(partial(commit_steps, steps=steps))
+        except ArchonError as error:
+            results.set_result([error] * len(steps))
+            return results
+        written.add_done_callback(partial(self._committed, steps, results))
+        return results
 
-        def work(db: sqlite3.Connection) -> tuple[str, bool]:
-            if new.request_id:
-                known = db.execute(
-                    "SELECT payload_hash, run_id FROM requests WHERE tenant = ? AND request_id = ?",
-                    (new.tenant, new.request_id),
-                ).fetchone()
-                if known is not None:
-                    return same_request(known[0], new, known[1])
-                db.execute(
-                    "INSERT INTO requests (tenant, request_id, payload_hash, run_id) VALUES (?, ?, ?, ?)",
-                    (new.tenant, new.request_id, new.payload_hash, new.run_id),
-                )
-            db.execute(
-                f"INSERT INTO runs ({RUN_COLUMNS}, batch_id) VALUES (?, ?, ?, ?, ?, 0, ?, ?, 0, 0, x'', ?, 0, '')",
-                (
-                    new.run_id,
-                    new.tenant,
-                    new.session_id,
-                    new.owner,
-                    first.epoch,
-                    first.state,
-                    first.time,
-                    new.revision,
-                ),
-            )
-            store_append(db, first)
-            return new.run_id, True
+    def _commit_now(self, writer: Writer, steps: Sequence[Step]) -> list[StepResult]:
+        """Raises Busy if other work is under way."""
+        try:
+            return writer.now(partial(commit_steps, steps=steps))
+        except ArchonError as error:
+            if len(steps) == 1:
+                return [error]
+        return [self._commit_now(writer, [step])[0] for step in steps]
 
-        result: tuple[str, bool] = await self._write(work)
-        return result
+    def _committed(
+        self,
+        steps: Sequence[Step],
+        results: asyncio.Future[list[StepResult]],
+        written: asyncio.Future[list[StepResult]],
+    ) -> None:
+        if results.cancelled():
+            return
+        error = written.exception()
+        if error is None:
+            results.set_result(written.result())
+        elif len(steps) > 1 and isinstance(error, ArchonError):
+            task = asyncio.create_task(self._one_by_one(steps, results), name="journal-retry")
+            self._retries.add(task)
+            task.add_done_callback(self._retries.discard)
+        elif isinstance(error, ArchonError):
+            results.set_result([error])
+        else:
+            results.set_exception(error)
+
+    async def _one_by_one(self, steps: Sequence[Step], results: asyncio.Future[list[StepResult]]) -> None:
+        outcomes: list[StepResult] = []
+        for step in steps:
+            try:
+                outcomes += await self._write(partial(commit_steps, steps=[step]))
+            except ArchonError as error:
+                outcomes.append(error)
+        if not results.done():
+            results.set_result(outcomes)
 
     async def request(self, tenant: str, request_id: str) -> tuple[bytes, str] | None:
-        """See the port."""
         sql = "SELECT payload_hash, run_id FROM requests WHERE tenant = ? AND request_id = ?"
         rows = await self._read(sql, (tenant, request_id))
         return (rows[0][0], rows[0][1]) if rows else None
 
-    async def append(self, append: Append) -> Outcome:
-        """See the port."""
-
-        def work(db: sqlite3.Connection) -> Outcome:
-            return store_append(db, append)
-
-        outcome: Outcome = await self._write(work)
-        return outcome
-
     async def conversation(self, tenant: str, session_id: str, role: str) -> Conversation:
-        """See the port."""
-        return conversation_of(await self._read(turns.READ, (tenant, session_id, role)))
+        return conversation_of(await self._read(_CONVERSATION, (tenant, session_id, role)))
 
-    async def events(self, run_id: str, after_seq: int, limit: int = 500) -> list[bytes]:
-        """See the port."""
-        sql = "SELECT data FROM events WHERE run_id = ? AND seq > ? ORDER BY seq LIMIT ?"
-        return [row[0] for row in await self._read(sql, (run_id, after_seq, limit))]
+    async def steps(self, run_id: str, after_seq: int = 0, limit: int = 500) -> list[StoredStep]:
+        sql = (
+            "SELECT base, last_seq, data FROM steps WHERE run_id = ?1 AND last_seq > ?2 AND base >= coalesce("
+            "(SELECT max(base) FROM steps WHERE run_id = ?1 AND base <= ?2), 0) ORDER BY base LIMIT ?3"
+        )
+        return [StoredStep(*row) for row in await self._read(sql, (run_id, after_seq, limit))]
 
     async def inputs(self, run_id: str) -> list[tuple[int, bytes]]:
-        """See the port."""
-        return await self._read("SELECT last_seq, data FROM inputs WHERE run_id = ? ORDER BY last_seq", (run_id,))
+        return await self._read("SELECT base, inputs FROM steps WHERE run_id = ? ORDER BY base", (run_id,))
 
     async def run(self, run_id: str) -> RunRow | None:
-        """See the port."""
         rows = await self._read(f"SELECT {RUN_COLUMNS} FROM runs WHERE run_id = ?", (run_id,))
-        return run_row(rows[0]) if rows else None
+        return RunRow(*rows[0]) if rows else None
 
     async def runs(
         self,
@@ -191,9 +226,8 @@ class SqliteJournal(SqliteOwners):
         before: tuple[float, str] | None = None,
         limit: int = 100,
     ) -> list[RunRow]:
-        """See the port."""
-        where, values = ["tenant = ?"], [tenant]
-        parameters: list[object] = list(values)
+        where = ["tenant = ?"]
+        parameters: list[object] = [tenant]
         if session_id:
             where.append("session_id = ?")
             parameters.append(session_id)
@@ -206,12 +240,11 @@ class SqliteJournal(SqliteOwners):
         sql = (
             f"SELECT {RUN_COLUMNS} FROM runs WHERE {' AND '.join(where)} ORDER BY created_at DESC, run_id DESC LIMIT ?"
         )
-        return [run_row(row) for row in await self._read(sql, [*parameters, limit])]
+        return [RunRow(*row) for row in await self._read(sql, [*parameters, limit])]
 
     async def records(
         self, run_id: str, *, role: str = "", after: int = 0, limit: int = 100
     ) -> list[tuple[int, bytes]]:
-        """See the port."""
         sql = """
             SELECT n, data FROM (
               SELECT row_number() OVER (ORDER BY ordinal) AS n, role, data FROM records WHERE run_id = ?
@@ -220,46 +253,43 @@ class SqliteJournal(SqliteOwners):
         return [(row[0], row[1]) for row in await self._read(sql, (run_id, after, role, role, limit))]
 
     async def outbox(self, owner: str, limit: int = 100) -> list[OutboxRow]:
-        """See the port. Nobody else lives."""
-        sql = "SELECT row_id, run_id, epoch, scope, role, task_id, seq, content FROM outbox ORDER BY row_id LIMIT ?"
-        return [OutboxRow(row[0], row[1], row[2], Publication(*row[3:])) for row in await self._read(sql, (limit,))]
+        return [
+            OutboxRow(row_id, run_id, epoch, Publication(scope, role, task_id, seq), data or b"", content)
+            for row_id, run_id, epoch, scope, role, task_id, seq, content, data in await self._read(_OUTBOX, (limit,))
+        ]
 
     async def unpublished(self, scope: str) -> bool:
-        """See the port."""
         return bool(await self._read("SELECT 1 FROM outbox WHERE scope = ? LIMIT 1", (scope,)))
 
     async def published(self, row_ids: Sequence[int]) -> None:
-        """See the port."""
         marks = ", ".join("?" * len(row_ids))
         await self._write(lambda db: db.execute(f"DELETE FROM outbox WHERE row_id IN ({marks})", list(row_ids)))
 
     async def compactable(self, ended_before: float, limit: int = 100) -> list[str]:
-        """See the port."""
-        sql = "SELECT run_id FROM runs WHERE ended_at > 0 AND ended_at < ? AND compacted = 0 LIMIT ?"
+        sql = (
+            "SELECT run_id FROM runs WHERE ended_at > 0 AND ended_at < ? AND compacted = 0 "
+            "AND NOT EXISTS (SELECT 1 FROM outbox AS o WHERE o.run_id = runs.run_id) LIMIT ?"
+        )
         return [row[0] for row in await self._read(sql, (ended_before, limit))]
 
     async def compact(self, run_id: str, summary: bytes) -> None:
-        """See the port."""
-
         def work(db: sqlite3.Connection) -> None:
             db.execute("UPDATE runs SET compacted = 1, summary = ? WHERE run_id = ?", (summary, run_id))
-            for table in ("events", "inputs", "records"):
+            for table in ("steps", "records"):
                 db.execute(f"DELETE FROM {table} WHERE run_id = ?", (run_id,))
 
         await self._write(work)
 
     async def delete(self, ended_before: float, now: float, request_ttl: float) -> int:
-        """See the port."""
-
         def work(db: sqlite3.Connection) -> int:
-            gone = "SELECT run_id FROM runs WHERE ended_at > 0 AND ended_at < ?"
+            ended = "SELECT run_id FROM runs WHERE ended_at > 0 AND ended_at < ?"
             db.execute("DELETE FROM requests WHERE expires_at > 0 AND expires_at < ?", (now,))
             db.execute("DELETE FROM turns WHERE time < ?", (ended_before,))
             db.execute(
-                f"UPDATE requests SET expires_at = ? WHERE run_id IN ({gone})", (now + request_ttl, ended_before)
+                f"UPDATE requests SET expires_at = ? WHERE run_id IN ({ended})", (now + request_ttl, ended_before)
             )
-            for table in ("events", "inputs", "records"):
-                db.execute(f"DELETE FROM {table} WHERE run_id IN ({gone})", (ended_before,))
+            for table in ("steps", "records", "outbox"):
+                db.execute(f"DELETE FROM {table} WHERE run_id IN ({ended})", (ended_before,))
             return db.execute("DELETE FROM runs WHERE ended_at > 0 AND ended_at < ?", (ended_before,)).rowcount
 
         deleted: int = await self._write(work)

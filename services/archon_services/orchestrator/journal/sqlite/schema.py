@@ -1,13 +1,20 @@
-"""The tables of the SQLite journal."""
+"""Tables of the SQLite journal, and upgrades from earlier versions of the file.
+
+A run's row holds `last_seq` as of its last change of state; the last step knows better. Steps are keyed by (run, base):
+the insert of a step is its own fence.
+"""
 
 from __future__ import annotations
 
-from archon_services.orchestrator.journal import session_history as turns
+import sqlite3
+from collections.abc import Callable
+from typing import Final
 
-VERSION = 3
+from archon_services.orchestrator.journal.framing import frame
 
-TABLES = (
-    """
+VERSION: Final = 4
+
+TABLES: Final = """
 CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS runs (
   run_id TEXT PRIMARY KEY,
@@ -29,11 +36,9 @@ CREATE TABLE IF NOT EXISTS runs (
 CREATE INDEX IF NOT EXISTS runs_newest ON runs (tenant, created_at DESC, run_id DESC);
 CREATE INDEX IF NOT EXISTS runs_open ON runs (run_id) WHERE ended_at = 0;
 CREATE INDEX IF NOT EXISTS runs_ended ON runs (ended_at) WHERE ended_at > 0;
-CREATE TABLE IF NOT EXISTS events (
-  run_id TEXT NOT NULL, seq INTEGER NOT NULL, data BLOB NOT NULL, PRIMARY KEY (run_id, seq)
-) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS inputs (
-  run_id TEXT NOT NULL, last_seq INTEGER NOT NULL, data BLOB NOT NULL, PRIMARY KEY (run_id, last_seq)
+CREATE TABLE IF NOT EXISTS steps (
+  run_id TEXT NOT NULL, base INTEGER NOT NULL, last_seq INTEGER NOT NULL, batch_id TEXT NOT NULL,
+  data BLOB NOT NULL, inputs BLOB NOT NULL, PRIMARY KEY (run_id, base)
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS records (
   ordinal INTEGER PRIMARY KEY, run_id TEXT NOT NULL, role TEXT NOT NULL, data BLOB NOT NULL
@@ -46,29 +51,87 @@ CREATE TABLE IF NOT EXISTS requests (
 CREATE INDEX IF NOT EXISTS requests_run ON requests (run_id);
 CREATE TABLE IF NOT EXISTS outbox (
   row_id INTEGER PRIMARY KEY AUTOINCREMENT, run_id TEXT NOT NULL, epoch INTEGER NOT NULL, scope TEXT NOT NULL,
-  role TEXT NOT NULL, task_id TEXT NOT NULL, seq INTEGER NOT NULL, content TEXT NOT NULL
+  role TEXT NOT NULL, task_id TEXT NOT NULL, seq INTEGER NOT NULL, content TEXT
 );
+CREATE INDEX IF NOT EXISTS outbox_of_run ON outbox (run_id);
 CREATE TABLE IF NOT EXISTS owners (
   owner TEXT PRIMARY KEY, address TEXT NOT NULL, revision INTEGER NOT NULL, beat INTEGER NOT NULL
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS commands (
   row_id INTEGER PRIMARY KEY AUTOINCREMENT, run_id TEXT NOT NULL, data BLOB NOT NULL
 );
+CREATE TABLE IF NOT EXISTS turns (
+  tenant TEXT NOT NULL, session_id TEXT NOT NULL, role TEXT NOT NULL, version INTEGER NOT NULL, time REAL NOT NULL,
+  data BLOB NOT NULL, PRIMARY KEY (tenant, session_id, role, version)
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS turns_time ON turns (time);
 """
-    + turns.TABLE
+
+LAST_SEQ: Final = (
+    "max(last_seq, coalesce((SELECT s.last_seq FROM steps AS s WHERE s.run_id = runs.run_id "
+    "ORDER BY s.base DESC LIMIT 1), 0))"
 )
+"""The last event of a row of `runs`."""
 
-UPGRADES = {
-    1: """
-ALTER TABLE runs ADD COLUMN revision INTEGER NOT NULL DEFAULT 1;
-ALTER TABLE runs ADD COLUMN stalled INTEGER NOT NULL DEFAULT 0;
-ALTER TABLE runs ADD COLUMN claimed_seq INTEGER NOT NULL DEFAULT -1;
-""",
-    2: "",
-}
-"""What a file of that version lacks, beside tables."""
-
-RUN_COLUMNS = (
-    "run_id, tenant, session_id, owner, epoch, last_seq, state, created_at, ended_at, compacted, summary, "
+RUN_COLUMNS: Final = (
+    f"run_id, tenant, session_id, owner, epoch, {LAST_SEQ}, state, created_at, ended_at, compacted, summary, "
     "revision, stalled"
 )
+
+
+def upgrade(db: sqlite3.Connection, version: int) -> None:
+    """Brings a file of an earlier version to the present one, each step in its own transaction."""
+    for earlier in range(version, VERSION):
+        db.execute("BEGIN IMMEDIATE")
+        try:
+            _UPGRADES[earlier](db)
+            db.execute("UPDATE meta SET value = ? WHERE key = 'version'", (str(earlier + 1),))
+            db.execute("COMMIT")
+        except BaseException:
+            db.execute("ROLLBACK")
+            raise
+
+
+def _add_ownership(db: sqlite3.Connection) -> None:
+    """Version 1: a single owner."""
+    for column in ("revision INTEGER NOT NULL DEFAULT 1", "stalled INTEGER NOT NULL DEFAULT 0",
+                   "claimed_seq INTEGER NOT NULL DEFAULT -1"):  # fmt: skip
+        db.execute(f"ALTER TABLE runs ADD COLUMN {column}")
+
+
+def _add_turns(db: sqlite3.Connection) -> None:
+    """Version 2: no table of turns, which TABLES has created."""
+
+
+def _gather_steps(db: sqlite3.Connection) -> None:
+    """Version 3: a row for each event and one for the inputs of each step; outbox rows with their text."""
+    db.execute("ALTER TABLE outbox RENAME TO outbox_3")
+    db.execute("DROP INDEX IF EXISTS outbox_of_run")
+    db.execute(
+        "CREATE TABLE outbox (row_id INTEGER PRIMARY KEY AUTOINCREMENT, run_id TEXT NOT NULL, epoch INTEGER NOT NULL, "
+        "scope TEXT NOT NULL, role TEXT NOT NULL, task_id TEXT NOT NULL, seq INTEGER NOT NULL, content TEXT)"
+    )
+    db.execute("CREATE INDEX outbox_of_run ON outbox (run_id)")
+    db.execute("INSERT INTO outbox SELECT row_id, run_id, epoch, scope, role, task_id, seq, content FROM outbox_3")
+    db.execute("DROP TABLE outbox_3")
+    bounds = db.execute(
+        "SELECT run_id, last_seq, lead(last_seq) OVER (PARTITION BY run_id ORDER BY last_seq), data FROM inputs "
+        "ORDER BY run_id, last_seq"
+    )
+    for run_id, base, end, inputs in bounds:
+        events = db.execute(
+            "SELECT seq, data FROM events WHERE run_id = ? AND seq > ? AND seq <= ? ORDER BY seq",
+            (run_id, base, end if end is not None else 1 << 62),
+        ).fetchall()
+        if not events:
+            continue
+        batch_id = ""
+        if end is None:
+            (batch_id,) = db.execute("SELECT batch_id FROM runs WHERE run_id = ?", (run_id,)).fetchone() or ("",)
+        data = b"".join(frame(event) for _, event in events)
+        db.execute("INSERT INTO steps VALUES (?, ?, ?, ?, ?, ?)", (run_id, base, events[-1][0], batch_id, data, inputs))
+    db.execute("DROP TABLE events")
+    db.execute("DROP TABLE inputs")
+
+
+_UPGRADES: Final[dict[int, Callable[[sqlite3.Connection], None]]] = {1: _add_ownership, 2: _add_turns, 3: _gather_steps}

@@ -92,7 +92,7 @@ async def world() -> AsyncIterator[World]:
     world = World()
     await world.start()
     run_id = (await world.submit()).run.run_id
-    await world.commands.orders.cancel(await world.commands.row(run_id), "enough")
+    await world.commands.control.cancel(await world.commands.row(run_id), "enough")
     await world.commands.wait(run_id, 5.0)
     yield world
     await world.stop()

@@ -1,0 +1,163 @@
+"""The scheduler: in each turn it decides all runs that are ready, stores their steps in one commit, and then executes
+what was decided.
+
+A run is ready if `wake` was called for it and none of its steps is being stored. A turn has four parts:
+
+1. each ready run decides (`Driver.decide`): inputs to events to a Step, synchronously;
+2. the journal commits all steps of the turn as one group, at once or behind one future;
+3. each run finishes its step (`Driver.done`): publishes it to watchers, sends receipts, executes effects;
+4. a run that was woken in the meantime is ready again.
+
+Nothing leaves the process before part 3. What must wait (loading a run again, reading a conversation, a retry) runs
+outside the turns, in one coroutine of the run, and wakes it at its end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from contextvars import copy_context
+from typing import Final, Protocol
+
+from archon_services.orchestrator.journal import Journal, Step, StepResult
+
+_log = logging.getLogger(__name__)
+
+COMPANY: Final = 0.003
+"""Seconds that a busy scheduler waits between turns, if the journal commits at once: a commit costs about as much for
+many steps as for one."""
+
+BUSY: Final = 2
+"""Runs in a turn above which the scheduler is busy."""
+
+MAX_TURN: Final = 256
+"""Runs decided in one turn; heartbeats and frames get their share of the loop between turns."""
+
+
+class Driver(Protocol):
+    """A run, as the scheduler sees it. The three flags belong to the scheduler."""
+
+    queued: bool
+    in_flight: bool
+    woken: bool
+
+    def decide(self) -> Step | None:
+        """Decides what is queued. Returns the step to store, or None if there is none."""
+        ...
+
+    def done(self, result: StepResult) -> None:
+        """Finishes the step that `decide` returned."""
+        ...
+
+    def fail(self, error: Exception) -> None:
+        """Gives the run up after an unexpected exception."""
+        ...
+
+
+class Scheduler:
+    """Belongs to one event loop. Turns run in the context in which the scheduler was made, not in that of a caller."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._context = copy_context()
+        self._ready: list[Driver] = []
+        self._armed = False
+        self._busy = False
+        self._stopped = False
+
+    def wake(self, driver: Driver) -> None:
+        """Makes a run ready, or marks it if one of its steps is being stored."""
+        if driver.queued:
+            return
+        if driver.in_flight:
+            driver.woken = True
+            return
+        driver.queued = True
+        self._ready.append(driver)
+        if not self._armed and not self._stopped:
+            self._arm()
+
+    def stop(self) -> None:
+        """Ends all turns. Steps that are being stored stay unfinished."""
+        self._stopped = True
+        self._ready.clear()
+
+    def _arm(self) -> None:
+        self._armed = True
+        loop = asyncio.get_running_loop()
+        if self._busy:
+            loop.call_later(COMPANY, self._turn, context=self._context)
+        else:
+            loop.call_soon(self._turn, context=self._context)
+
+    def _turn(self) -> None:
+        self._armed = False
+        if self._stopped:
+            return
+        ready, self._ready = self._ready[:MAX_TURN], self._ready[MAX_TURN:]
+        self._busy = self._journal.inline and len(ready) > BUSY
+        drivers: list[Driver] = []
+        steps: list[Step] = []
+        for driver in ready:
+            driver.queued = False
+            if driver.in_flight:  # it was woken while it decided its last step
+                driver.woken = True
+                continue
+            try:
+                step = driver.decide()
+            except Exception as error:  # noqa: BLE001 - an error in one run harms no other
+                driver.fail(error)
+                continue
+            if step is not None:
+                driver.in_flight = True
+                drivers.append(driver)
+                steps.append(step)
+        if steps:
+            self._commit(drivers, steps)
+        if self._ready and not self._armed:
+            self._arm()
+
+    def _commit(self, drivers: Sequence[Driver], steps: Sequence[Step]) -> None:
+        if self._journal.inline or all(step.new is None for step in steps):
+            self._commit_group(drivers, steps)
+            return
+        for creates in (True, False):  # a store may create runs and append to others at the same time
+            group = [number for number, step in enumerate(steps) if (step.new is not None) is creates]
+            if group:
+                self._commit_group([drivers[number] for number in group], [steps[number] for number in group])
+
+    def _commit_group(self, drivers: Sequence[Driver], steps: Sequence[Step]) -> None:
+        try:
+            results = self._journal.commit(steps)
+        except Exception as error:  # noqa: BLE001 - the runs are loaded again; the scheduler goes on
+            self._failed(drivers, error)
+            return
+        if isinstance(results, list):
+            self._done(drivers, results)
+        else:
+            results.add_done_callback(lambda future: self._committed(drivers, future), context=self._context)
+
+    def _committed(self, drivers: Sequence[Driver], future: asyncio.Future[list[StepResult]]) -> None:
+        if self._stopped or future.cancelled():
+            return
+        if (error := future.exception()) is not None:
+            self._failed(drivers, error)
+            return
+        self._done(drivers, future.result())
+
+    def _failed(self, drivers: Sequence[Driver], error: BaseException) -> None:
+        for driver in drivers:
+            driver.in_flight = False
+            driver.fail(error if isinstance(error, Exception) else RuntimeError(repr(error)))
+
+    def _done(self, drivers: Sequence[Driver], results: Sequence[StepResult]) -> None:
+        for driver, result in zip(drivers, results, strict=True):
+            driver.in_flight = False
+            try:
+                driver.done(result)
+            except Exception as error:  # noqa: BLE001 - an error in one run harms no other
+                driver.fail(error)
+            if driver.woken:
+                driver.woken = False
+                self.wake(driver)

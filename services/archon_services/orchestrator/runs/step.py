@@ -1,0 +1,135 @@
+"""Builds the step that a decision stores: events, inputs, recorded calls, publications, turns."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from archon.api.agent.v1 import agent_pb2
+from archon.api.common.v1 import common_pb2
+from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
+from archon.api.orchestrator.v1 import run_pb2
+from archon_mesh.core.run import RunState
+from archon_mesh.core.run import events as ev
+from archon_mesh.core.run import inputs as inp
+from archon_mesh.core.run.codec import encode_inputs
+from archon_services.orchestrator.convert import write_event
+from archon_services.orchestrator.convert.write import timestamp
+from archon_services.orchestrator.journal import NewRun, Publication, RecordRow, Step, Turn
+from archon_services.orchestrator.ports import Delivery
+
+_KINDS: Final = {agent_pb2.RECORD_KIND_MODEL: "model", agent_pb2.RECORD_KIND_TOOL: "tool"}
+
+
+def build_step(
+    run: RunState,
+    *,
+    run_id: str,
+    epoch: int,
+    base: int,
+    batch_id: str,
+    now: float,
+    events: Sequence[ev.Event],
+    inputs: Sequence[inp.Input],
+    batch: Sequence[Delivery],
+    new: NewRun | None,
+    state_before: int,
+    publishes: bool,
+) -> Step:
+    """Returns the step after event `base`. `run` is the state after `events`, `now` the time of the decision in wall
+    seconds, `publishes` whether there is a shared memory to publish answers in."""
+    response, at = pb.WatchRunResponse(), timestamp(now)
+    add = response.events.add
+    for seq, event in enumerate(events, base + 1):
+        write_event(add(), event, run_id=run_id, seq=seq, time=at, epoch=epoch)
+    state = int(run.state)
+    return Step(
+        run_id,
+        epoch,
+        base,
+        base + len(events),
+        batch_id,
+        now,
+        response.SerializeToString(),
+        encode_inputs(inputs, now),
+        state,
+        run.ended,
+        state != state_before,
+        new,
+        _records(run_id, batch, run, events),
+        _publications(run, events, base) if publishes else (),
+        tuple(delivery.posted for delivery in batch if delivery.posted),
+        _turns(run, events),
+    )
+
+
+def _publications(run: RunState, events: Sequence[ev.Event], base: int) -> tuple[Publication, ...]:
+    """The completed answers among these events that have a text to publish."""
+    assert run.submission is not None
+    return tuple(
+        Publication(run.submission.scope, event.role, event.task_id, seq)
+        for seq, event in enumerate(events, base + 1)
+        if isinstance(event, ev.ResultReceived)
+        and event.publish
+        and isinstance(event.payload, agent_pb2.TaskResult)
+        and any(part.text.strip() for part in event.payload.output)
+    )
+
+
+def text_of(parts: Iterable[common_pb2.Part]) -> str:
+    """Returns the text parts of an answer, joined by empty lines."""
+    return "\n\n".join(part.text for part in parts if part.WhichOneof("content") == "text")
+
+
+def _records(
+    run_id: str, batch: Sequence[Delivery], run: RunState, events: Sequence[ev.Event]
+) -> tuple[RecordRow, ...]:
+    """The recorded calls that came with these deliveries and that an event counts. After a takeover an agent sends its
+    records again; they are counted once."""
+    if not any(delivery.records for delivery in batch):
+        return ()
+    counted = Counter((event.task_id, event.attempt, event.count) for event in events if type(event) is ev.Recorded)
+    rows = []
+    for delivery in batch if counted else ():
+        source = delivery.given
+        if not isinstance(source, (inp.ResultIn, inp.DelegateIn, inp.CheckpointIn, inp.RecordsIn)):
+            continue
+        key = source.task_id, source.attempt, len(delivery.records)
+        if not counted[key]:
+            continue
+        counted[key] -= 1
+        task = run.tasks.get(source.task_id)
+        role = task.role if task is not None else ""
+        ref = common_pb2.TaskRef(task_id=source.task_id, run_id=run_id, attempt=source.attempt)
+        rows += [RecordRow(role, _record(ref, role, record).SerializeToString()) for record in delivery.records]
+    return tuple(rows)
+
+
+def _record(ref: common_pb2.TaskRef, role: str, record: agent_pb2.CallRecord) -> run_pb2.RunRecord:
+    return run_pb2.RunRecord(
+        task=ref,
+        role=role,
+        kind=_KINDS.get(record.kind, ""),
+        start_time=record.start_time,
+        duration=record.duration,
+        usage=record.usage,
+        request_json=record.request_json,
+        response_json=record.response_json,
+        target=record.target,
+    )
+
+
+def _turns(run: RunState, events: Sequence[ev.Event]) -> tuple[Turn, ...]:
+    """The turns that these results add to conversations."""
+    return tuple(turn_of(run, event) for event in events if isinstance(event, ev.ResultReceived) and event.remembered)
+
+
+def turn_of(run: RunState, result: ev.ResultReceived) -> Turn:
+    """Returns the turn that a result adds: it follows the version of the conversation that its attempt was given."""
+    payload, version = result.payload, run.tasks[result.task_id].conversation
+    assert run.submission is not None
+    assert isinstance(payload, agent_pb2.TaskResult)
+    assert version is not None
+    data = agent_pb2.AssignTask(history=payload.new_history).SerializeToString()
+    return Turn(run.submission.tenant, run.submission.session_id, result.role, version + 1, data)
