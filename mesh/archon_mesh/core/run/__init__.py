@@ -1,4 +1,4 @@
-"""What a run is: events, state, and the two functions that decide."""
+"""The event-sourced core of a run: inputs, events, state, `decide` (input to events) and `apply` (event to state)."""
 
 from archon_mesh.core.run.decide.engine import decide
 from archon_mesh.core.run.effects import (
@@ -14,8 +14,9 @@ from archon_mesh.core.run.effects import (
     places,
 )
 from archon_mesh.core.run.events import Event
+from archon_mesh.core.run.fold.apply import apply, fold
 from archon_mesh.core.run.inputs import Input
-from archon_mesh.core.run.state import RunState, fold
+from archon_mesh.core.run.state import RunState
 from archon_mesh.core.run.task import Delegation, Task
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "RunState",
     "Task",
     "Timer",
+    "apply",
     "decide",
     "fold",
     "open_effects",

@@ -106,24 +106,24 @@ def open_effects(run: RunState) -> set[Effect]:
         return set()
     effects: set[Effect] = set(places(run))
     for task in run.tasks.values():
-        for attempt, instance_id in task.strays:  # whoever told them before may have died with it
+        for attempt, instance_id in task.abandoned:  # whoever told them before may have died with it
             effects.add(CancelAttempt(task.task_id, attempt, run.epoch, instance_id))
         if task.state.final:
             continue
         if task.live:
             _of_attempt(run, task, effects)
-        if task.deadline and not task.answered and run.ending is None and not run.standing_since:
+        if task.deadline and not task.answered and run.ending is None and not run.clock_stopped_since:
             effects.add(Timer(task.deadline))
     if run.ending is not None:
         effects.add(Timer(run.ending_since + CANCEL_GRACE))
-    elif not run.standing_since:
+    elif not run.clock_stopped_since:
         effects.add(Timer(run.deadline))
     return effects
 
 
 def want_of(submission: Submission, task: Task) -> Requirement:
     """Who may take the task: what the run wants of the role, and what was delegated to a capability who has that."""
-    want = submission.want(task.role)
+    want = submission.requirement(task.role)
     return Requirement(task.role, task.capability, want.version) if task.capability else want
 
 

@@ -93,11 +93,11 @@ class Commands:
             edges=chosen.edges,
             timeout=time_of(request),
             goal=said,
-            wants=chosen.wants,
+            requirements=chosen.requirements,
             all_ancestors=chosen.all_ancestors,
             targets=chosen.targets,
             budget=budget_from_proto(request.budget),
-            outside=outside_from_proto(said.session_context),
+            session_context=outside_from_proto(said.session_context),
         )
 
     async def wait(self, run_id: str, seconds: float) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from archon.api.orchestrator.v1 import run_pb2
 from archon.errors import DataLoss
-from archon_mesh.core.run.state import RunState
+from archon_mesh.core.run import RunState, apply
 from archon_services.orchestrator.convert.read import event_from_proto, seconds
 
 
@@ -18,7 +18,7 @@ def fold_journal(events: Iterable[run_pb2.RunEvent], run_id: str = "") -> RunSta
         try:
             if event.seq != run.last_seq + 1:
                 raise DataLoss(f"event {run.last_seq + 1} is missing, {event.seq} stands in its place")
-            run.apply(event_from_proto(event), seconds(event))
+            apply(run, event_from_proto(event), seconds(event))
         except Exception as error:
             why = error.message if isinstance(error, DataLoss) else f"{type(error).__name__} in event {event.seq}"
             raise DataLoss(

@@ -15,7 +15,7 @@ from itertools import count
 
 from archon.api.orchestrator.v1 import run_pb2
 from archon.errors import ArchonError, ResourceExhausted, Unavailable
-from archon_mesh.core.run import Effect, RunState, decide, open_effects, places
+from archon_mesh.core.run import Effect, RunState, apply, decide, open_effects, places
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.codec import encode_inputs
@@ -195,7 +195,7 @@ class RunDriver:
     def _decide(self, given: inp.Input, now: float) -> list[ev.Event]:
         events = decide(self.state, given, now)
         for event in events:
-            self.state.apply(event, now)
+            apply(self.state, event, now)
         return events
 
     def _place(

@@ -119,19 +119,19 @@ class SessionHistory:
     def marked(self, given: inp.Input) -> inp.Input:
         """A result whose turn came second says so."""
         if isinstance(given, inp.ResultIn) and (given.task_id, given.attempt) in self._behind:
-            return replace(given, outdated=True)
+            return replace(given, version_conflict=True)
         return given
 
     def added(self, run: RunState, decided: Iterable[ev.Event]) -> tuple[Turn, ...]:
         """The turns that these events store."""
         return tuple(
-            _turn(run, event) for event in decided if isinstance(event, ev.ResultReceived) and event.remembered
+            _turn(run, event) for event in decided if isinstance(event, ev.ResultReceived) and event.stores_turn
         )
 
     async def look_again(self, run: RunState, decided: Iterable[ev.Event]) -> None:
         """Their append was refused: which of them came second? Raises what the journal raises."""
         for event in decided:
-            if isinstance(event, ev.ResultReceived) and event.remembered:
+            if isinstance(event, ev.ResultReceived) and event.stores_turn:
                 turn = _turn(run, event)
                 known = await self._journal.conversation(turn.tenant, turn.session_id, turn.role)
                 if known.version >= turn.version:
@@ -164,7 +164,7 @@ def _call_off(told: _Told) -> None:
 
 def _turn(run: RunState, event: ev.ResultReceived) -> Turn:
     assert run.submission is not None
-    said, read = event.payload, run.tasks[event.task_id].conversation
+    said, read = event.payload, run.tasks[event.task_id].conversation_version
     assert isinstance(said, agent_pb2.TaskResult)
     assert read is not None
     data = agent_pb2.AssignTask(history=said.new_history).SerializeToString()
