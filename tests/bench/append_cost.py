@@ -14,7 +14,6 @@ from archon.api.agent.v1 import agent_pb2, session_pb2
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon_mesh.core.run import inputs as inp
-from archon_mesh.core.run.state import RunState
 from archon_mesh.core.run.types import Edge, Requirement, Submission, TaskState
 from archon_services.orchestrator.journal import MemoryJournal
 from archon_services.orchestrator.ports import AttemptStatus, Delivery, SystemClock
@@ -82,6 +81,7 @@ async def print_append_cost() -> None:
     spent: dict[str, float] = defaultdict(float)
     parts: tuple[tuple[Any, str, str], ...] = (
         (driver, "decide", "engine"),
+        (driver, "apply", "engine"),
         (driver, "places", "engine"),
         (driver, "open_effects", "engine"),
         (driver, "encode_inputs", "driver: inputs"),
@@ -92,7 +92,6 @@ async def print_append_cost() -> None:
     )
     for module, name, part in parts:
         setattr(module, name, timed(spent, part, getattr(module, name)))
-    RunState.apply = timed(spent, "engine", RunState.apply)  # type: ignore[method-assign]
     WatchHub.publish = timed(spent, "watch", WatchHub.publish)  # type: ignore[method-assign]
     journal, ids = MemoryJournal(), iter(range(1_000_000))
     runs = Runs(owner="bench", clock=SystemClock(), journal=journal, new_id=lambda: f"r{next(ids)}")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from archon.api.orchestrator.v1 import run_pb2
-from archon_mesh.core.run import RunState, decide
+from archon_mesh.core.run import RunState, apply, decide
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.codec import encode_inputs
 from archon_mesh.core.run.types import Edge, Failure, Submission, TaskState
@@ -35,7 +35,7 @@ class Case:
         for given in (submit, *inputs):
             stored.append((state.last_seq, encode_inputs([given], T0)))
             for event in decide(state, given, T0):
-                state.apply(event, T0)
+                apply(state, event, T0)
                 proto = event_to_proto(event, run_id="r", seq=state.last_seq, time=timestamp(T0), epoch=state.epoch)
                 events.append(proto)
         self.stored = Stored("r", ("q",), state.ended, state.epoch, events, stored)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from archon.api.orchestrator.v1 import run_pb2
-from archon_mesh.core.run import RunState
+from archon_mesh.core.run import RunState, apply
 from archon_mesh.core.run import events as ev
 from archon_services.orchestrator.convert import event_from_proto, seconds
 from archon_services.orchestrator.journal import Append, NewRun, RunRow
@@ -119,7 +119,7 @@ class Check:
         elif isinstance(event, _ENDS):
             book.closed.setdefault((event.task_id, event.attempt), proto.seq)
         try:
-            book.state.apply(event, time)
+            apply(book.state, event, time)
         except Exception as error:  # noqa: BLE001 - whatever it is, nobody can read that run
             self.must("V6", False, f"event {proto.seq} of {proto.run_id} can't be folded: {error!r}")
         if book.ending_at is None and (book.state.ending is not None or book.state.ended):

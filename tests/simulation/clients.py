@@ -169,4 +169,4 @@ def _in_a_session(wanted: Submission, goal: run_pb2.Submitted, number: int) -> S
     known.item.ref.scope, known.item.ref.role, known.item.ref.version = f"s{number}", "elder", number + 1
     known.item.parts.add(text=f"what the elder said, {number}")
     outside = (SessionContextRef("elder", number + 1, (wanted.roles[-1],)),)
-    return replace(wanted, session_id=f"s{number}", outside=outside)
+    return replace(wanted, session_id=f"s{number}", session_context=outside)

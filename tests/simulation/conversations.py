@@ -27,8 +27,8 @@ def validate_conversations(world: World) -> None:
     remembered: dict[str, int] = {}
     for book in world.check.books.values():
         for event in book.facts:
-            if isinstance(event, ev.ResultReceived) and event.remembered:
-                version = book.dispatched[event.task_id, event.attempt].conversation
+            if isinstance(event, ev.ResultReceived) and event.stores_turn:
+                version = book.dispatched[event.task_id, event.attempt].conversation_version
                 assert version is not None
                 remembered[f"{event.task_id}/{event.attempt}"] = version + 1
             if isinstance(event, ev.Retried) and event.failure.reason == "CONVERSATION_MOVED":

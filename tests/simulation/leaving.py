@@ -58,7 +58,7 @@ class Leaving:
         if known is None:
             return
         given = tuple(part.text for item in frame.assign_task.context for part in item.parts)
-        recorded = tuple(_recorded(book, one) for one in known.given)
+        recorded = tuple(_recorded(book, one) for one in known.context)
         self._check.must("V11", given == recorded, f"{ref.task_id} was given {given}, its dispatch says {recorded}")
 
     def _answered(self, book: Book, frame: session_pb2.OrchestratorFrame) -> None:

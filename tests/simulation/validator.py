@@ -7,12 +7,13 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from archon.api.orchestrator.v1 import run_pb2
-from archon_mesh.core.run import RunState, decide, open_effects
+from archon_mesh.core.run import RunState, apply, decide, open_effects
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run.codec import decode_inputs
 from archon_mesh.core.run.inputs import Input
 from archon_mesh.core.run.types import TaskState
-from archon_services.orchestrator.convert import event_from_proto, fold_journal, seconds
+from archon_services.orchestrator.convert import event_from_proto, seconds
+from archon_services.orchestrator.runs.load import fold_journal
 from archon_services.orchestrator.journal import MemoryJournal
 from tests.simulation.check import Check, Execution, Violation, must
 
@@ -92,7 +93,7 @@ def _attempts(events: Sequence[Any]) -> None:
             must("V3", ended[event.task_id], f"attempt {event.attempt} of {event.task_id} beside a live one")
             must("V3", event.task_id not in results, f"{event.task_id} was dispatched after its result")
             must("V3", event.task_id not in asking, f"{event.task_id} was dispatched before its question was answered")
-            for given in event.given:
+            for given in event.context:
                 must("V11", not given.seq or given.role in done, f"{event.role} began before {given.role} was done")
             current[event.task_id], ended[event.task_id] = event.attempt, False
         elif isinstance(event, ev.TaskStopping):
@@ -139,7 +140,7 @@ def _decided_again(inputs: Iterable[Decided], events: Sequence[ev.Event], times:
                 if run.last_seq >= len(events) or event != events[run.last_seq]:
                     must("V6", False, f"decided {event}, stored {events[run.last_seq : run.last_seq + 1]}")
                 must("V6", now == times[run.last_seq], "another time")
-                run.apply(events[run.last_seq], now)
+                apply(run, events[run.last_seq], now)
     return run
 
 

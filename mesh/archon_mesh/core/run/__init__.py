@@ -1,4 +1,4 @@
-"""What a run is: events, state, and the two functions that decide."""
+"""The event-sourced core of a run: inputs, events, state, `decide` (input to events) and `apply` (event to state)."""
 
 from archon_mesh.core.run.decide.engine import decide
 from archon_mesh.core.run.effects import (
@@ -17,8 +17,9 @@ from archon_mesh.core.run.effects import (
     places,
 )
 from archon_mesh.core.run.events import Event
+from archon_mesh.core.run.fold.apply import apply, fold
 from archon_mesh.core.run.inputs import Input
-from archon_mesh.core.run.state import RunState, fold
+from archon_mesh.core.run.state import RunState
 from archon_mesh.core.run.task import Delegation, Task
 
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
     "RunState",
     "Task",
     "Timer",
+    "apply",
     "decide",
     "effects_of",
     "fold",

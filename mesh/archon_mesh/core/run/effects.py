@@ -109,17 +109,17 @@ def open_effects(run: RunState) -> set[Effect]:
         return set()
     effects: set[Effect] = set(places(run))
     for task in run.tasks.values():
-        for attempt, instance_id in task.strays:  # the owner that stopped them may have died before they heard it
+        for attempt, instance_id in task.abandoned:  # the owner that stopped them may have died before they heard it
             effects.add(CancelAttempt(task.task_id, attempt, run.epoch, instance_id))
         if task.state.final:
             continue
         if task.live:
             _of_attempt(run, task, effects)
-        if task.deadline and not task.answered and run.ending is None and not run.standing_since:
+        if task.deadline and not task.answered and run.ending is None and not run.clock_stopped_since:
             effects.add(Timer(task.deadline))
     if run.ending is not None:
         effects.add(Timer(run.ending_since + CANCEL_GRACE))
-    elif not run.standing_since:
+    elif not run.clock_stopped_since:
         effects.add(Timer(run.deadline))
     return effects
 
@@ -127,7 +127,7 @@ def open_effects(run: RunState) -> set[Effect]:
 def want_of(submission: Submission, task: Task) -> Requirement:
     """Returns what an instance must offer for the task: what the run requires of the role, and the capability it was
     delegated to."""
-    want = submission.want(task.role)
+    want = submission.requirement(task.role)
     return Requirement(task.role, task.capability, want.version) if task.capability else want
 
 
@@ -221,7 +221,7 @@ def _answers(run: RunState, parent: Task, child: str, effects: list[Effect]) -> 
 def _delegated(run: RunState, event: ev.Delegated, effects: list[Effect]) -> None:
     task, child = run.current(event.task_id, event.attempt), run.tasks.get(event.child)
     answered = event.failure is not None or (child is not None and child.answered)
-    if child is not None and child.deadline and not answered and not run.standing_since:
+    if child is not None and child.deadline and not answered and not run.clock_stopped_since:
         effects.append(Timer(child.deadline))
     if answered and task is not None and not task.stopping and not task.delegations[event.delegation_id].cancelled:
         key = task.task_id, task.attempt, run.epoch, task.instance_id

@@ -1,4 +1,4 @@
-"""What happened in a run. Events are facts: folding them gives the state, and never decides anew."""
+"""The events of a run. They are facts: the fold derives the state from them and makes no decision of its own."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from archon_mesh.core.run.types import (
 
 @dataclass(frozen=True, slots=True)
 class Submitted:
-    """The run was taken on. The first event."""
+    """The run was created. The first event of every run."""
 
     submission: Submission
     owner: str
@@ -28,7 +28,7 @@ class Submitted:
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """A new epoch: another owner, or the same after a restart."""
+    """A new epoch began: with another owner, or with the same one after a restart."""
 
     owner: str
     epoch: int
@@ -36,7 +36,7 @@ class Claimed:
 
 @dataclass(frozen=True, slots=True)
 class TaskCreated:
-    """A task was made, for one role: by the run, or by the task `parent` that delegated it."""
+    """A task of one role was created: by the run, or by the delegation of the task `parent`."""
 
     task_id: str
     role: str
@@ -45,24 +45,30 @@ class TaskCreated:
 
 @dataclass(frozen=True, slots=True)
 class Dispatched:
-    """A task was given to an instance. The attempt is the fence between dispatches; `reserved` is its slice of the
-    budget, None where the run has none; `conversation` the version of what the role was told that it remembers."""
+    """A task was assigned to an instance. The attempt number fences off earlier dispatches.
+
+    `context` lists the answers that the attempt receives, `reserved` is its slice of the budget (None if no budget
+    applies), `conversation_version` the version of the role's conversation that it receives (None: it is stateless).
+    """
 
     task_id: str
     attempt: int
     epoch: int
     role: str
     instance_id: str
-    given: tuple[ContextRef, ...]
+    context: tuple[ContextRef, ...]
     reserved: Amount | None = None
-    conversation: int | None = None
+    conversation_version: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Delegated:
-    """A task handed a part of itself on: to the task `child`, new or remembered under `memo_key`; empty where it was
-    refused, for `failure`. `payload` is what is asked, `sequence` the place of the frame that asked it; `checkpointed`
-    where the payload brings a checkpoint along."""
+    """A task delegated to the task `child`, which is new or was memoized under `memo_key`; `child` is empty if the
+    delegation was refused with `failure`.
+
+    `payload` is the request, `sequence` the sequence number of its frame; `checkpointed` is true if the payload carries
+    a checkpoint.
+    """
 
     task_id: str
     attempt: int
@@ -81,7 +87,7 @@ class Delegated:
 
 @dataclass(frozen=True, slots=True)
 class DelegationCancelled:
-    """The task needs no answer any more."""
+    """The task no longer needs the answer to this delegation."""
 
     task_id: str
     attempt: int
@@ -91,7 +97,7 @@ class DelegationCancelled:
 
 @dataclass(frozen=True, slots=True)
 class BudgetReserved:
-    """More of the budget for an attempt; `reserved` is None where there is not so much left."""
+    """An attempt's request for more budget was decided; `reserved` is None if too little is left."""
 
     task_id: str
     attempt: int
@@ -102,8 +108,8 @@ class BudgetReserved:
 
 @dataclass(frozen=True, slots=True)
 class ResultReceived:
-    """The current attempt ended a task, with a final state. `remembered`: what it adds to its role's conversation is
-    stored with it."""
+    """The current attempt ended its task with a final state. `stores_turn` is true if its turn of the role's
+    conversation is stored in the same append."""
 
     task_id: str
     attempt: int
@@ -113,13 +119,15 @@ class ResultReceived:
     failure: Failure | None = None
     publish: bool = False
     spent: Amount = NOTHING
-    remembered: bool = False
+    stores_turn: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class InputRequested:
-    """The attempt is over: a person is asked, and the run's clock stands until the answer. `input_id` is unique in the
-    run; `checkpointed` where the payload brings a checkpoint along."""
+    """The attempt ended with a question to a person; the run's clock is stopped until the answer.
+
+    `input_id` is unique in the run; `checkpointed` is true if the payload carries a checkpoint.
+    """
 
     task_id: str
     attempt: int
@@ -132,7 +140,7 @@ class InputRequested:
 
 @dataclass(frozen=True, slots=True)
 class InputGiven:
-    """A person has answered: the task that asked may be given out again. `digest` stands for what was said."""
+    """A person answered, and the task can be dispatched again. `digest` identifies the answer."""
 
     task_id: str
     input_id: str
@@ -144,7 +152,7 @@ class InputGiven:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointTaken:
-    """The next attempt goes on from `payload`. `sequence` is the place of the frame that brought it."""
+    """An attempt stored a checkpoint for the next attempt. `sequence` is the sequence number of its frame."""
 
     task_id: str
     attempt: int
@@ -154,21 +162,21 @@ class CheckpointTaken:
 
 @dataclass(frozen=True, slots=True)
 class Paused:
-    """Nothing more is given out; what is under way goes on, and the run's clock stands."""
+    """No more tasks are dispatched and the run's clock is stopped; live attempts continue."""
 
     identity: str
 
 
 @dataclass(frozen=True, slots=True)
 class Resumed:
-    """The run goes on."""
+    """The pause ended."""
 
     identity: str
 
 
 @dataclass(frozen=True, slots=True)
 class Discarded:
-    """A result came that doesn't count: of a superseded attempt, or too late."""
+    """A result was discarded: its attempt is superseded, or it came too late."""
 
     task_id: str
     attempt: int
@@ -177,7 +185,7 @@ class Discarded:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """The attempt's instance is gone."""
+    """The attempt was lost with its instance."""
 
     task_id: str
     attempt: int
@@ -187,7 +195,7 @@ class Lost:
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """The instance didn't take the attempt. Not to be given out again before `not_before` (seconds, wall)."""
+    """The instance rejected the attempt. The task is not dispatched again before `not_before` (wall seconds)."""
 
     task_id: str
     attempt: int
@@ -198,8 +206,7 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True)
 class Retried:
-    """The attempt failed in a way that may pass. The task isn't to be given out again before `not_before` (seconds,
-    wall)."""
+    """The attempt failed and is retried. The task is not dispatched again before `not_before` (wall seconds)."""
 
     task_id: str
     attempt: int
@@ -212,7 +219,7 @@ class Retried:
 
 @dataclass(frozen=True, slots=True)
 class TaskStopping:
-    """An attempt is under way that nobody needs any more, or whose time is over: it is to stop."""
+    """A live attempt was ordered to stop: its answer is no longer needed, or its time is over."""
 
     task_id: str
     role: str
@@ -222,7 +229,7 @@ class TaskStopping:
 
 @dataclass(frozen=True, slots=True)
 class TaskEnded:
-    """A task ended without a result: cancelled, or given up."""
+    """A task ended without a result: it was cancelled, or it failed for good."""
 
     task_id: str
     role: str
@@ -233,7 +240,7 @@ class TaskEnded:
 
 @dataclass(frozen=True, slots=True)
 class CancelRequested:
-    """The run shall end: somebody asked, or (`cause`) its time is over, or its budget is spent."""
+    """The run is to end, for `cause`: on request, because it timed out, or because a limit was exceeded."""
 
     identity: str
     reason: str
@@ -242,7 +249,7 @@ class CancelRequested:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """An answer reached the shared memory and got a version there."""
+    """The shared memory stored an answer under `version`."""
 
     task_id: str
     role: str
@@ -252,7 +259,7 @@ class Published:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """So many model and tool calls of an attempt were stored beside the journal."""
+    """`count` records of an attempt's model and tool calls were stored in the same append."""
 
     task_id: str
     attempt: int
@@ -261,7 +268,7 @@ class Recorded:
 
 @dataclass(frozen=True, slots=True)
 class RunEnded:
-    """The last event of every run. `answer_seqs` are the events that hold the final answers."""
+    """The run ended. The last event of every run; `answer_seqs` are the events with its final answers."""
 
     state: TaskState
     failure: Failure | None

@@ -1,4 +1,4 @@
-"""What may reach a run from outside. The driver feeds these to `decide`, one at a time."""
+"""The inputs of a run: submissions, frames of agents, commands of callers, time. The driver passes them to `decide`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from archon_mesh.core.run.types import NO_LIMIT, NOTHING, Amount, Budget, Failur
 
 @dataclass(frozen=True, slots=True)
 class Submit:
-    """A run is asked for; `owner` takes it on under `epoch`."""
+    """Create the run; `owner` drives it under `epoch`."""
 
     submission: Submission
     owner: str
@@ -18,7 +18,7 @@ class Submit:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """`owner` goes on with the run under a new epoch."""
+    """Continue the run under a new epoch; `owner` has claimed it."""
 
     owner: str
     epoch: int
@@ -26,17 +26,17 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class SlotFound:
-    """An instance has room for a task and keeps it free. `conversation` is the version of what its role remembers of
-    the session, None where it remembers nothing."""
+    """A slot of an instance is reserved for a task. `conversation_version` is the version of the role's conversation in
+    the session, None if the role is stateless."""
 
     task_id: str
     instance_id: str
-    conversation: int | None = None
+    conversation_version: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ResultIn:
-    """An agent sent a result. `payload` is its content, `records` how many calls were recorded with it."""
+    """An agent sent the result of an attempt. `records` is the number of call records that came with it."""
 
     task_id: str
     attempt: int
@@ -47,25 +47,21 @@ class ResultIn:
     records: int = 0
     spent: Amount = NOTHING
     input_id: str = ""
-    """Of the question, where a person is asked."""
-
+    """The agent's id of its question, if the result asks a person."""
     checkpointed: bool = False
-    remembers: bool = False
-    """True where it adds to its role's conversation."""
-
-    read: int = 0
-    """The version of the conversation that the agent says it has read; 0: it doesn't say."""
-
-    overlong: bool = False
-    """True where what it adds is more than is kept of one turn."""
-
-    outdated: bool = False
-    """True where that conversation has gone on since: another turn was stored."""
+    has_turn: bool = False
+    """True if the result adds a turn to the role's conversation."""
+    read_version: int = 0
+    """The version of the conversation that the agent reports as its base; 0 if it reports none."""
+    turn_too_large: bool = False
+    """True if the turn is larger than a stored turn may be."""
+    version_conflict: bool = False
+    """True if the journal refused the turn: another one was stored first."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckpointIn:
-    """An attempt hands over what the next one is to go on from. `sequence` is the frame's place among its own."""
+    """An attempt sent a checkpoint for the next attempt. `sequence` is the frame's sequence number in the attempt."""
 
     task_id: str
     attempt: int
@@ -76,9 +72,12 @@ class CheckpointIn:
 
 @dataclass(frozen=True, slots=True)
 class DelegateIn:
-    """A task wants a part of itself done by `role`, or by whoever has `capability` (then `role` is who that is; empty:
-    nobody; `others` have it too). `known` is false where nobody plays the role now. `digest` stands for target and
-    input, `timeout` is in seconds, `sequence` the frame's place among those of its attempt."""
+    """An attempt delegates to `role`, or to a role that offers `capability`.
+
+    For a capability, `role` is the first role that offers it (empty: none) and `others` are the further ones. `known`
+    is false if the role has no instance now. `digest` identifies target and input, `timeout` is in seconds, `sequence`
+    is the frame's sequence number in the attempt.
+    """
 
     task_id: str
     attempt: int
@@ -99,7 +98,7 @@ class DelegateIn:
 
 @dataclass(frozen=True, slots=True)
 class CancelDelegationIn:
-    """A task needs the answer to a delegation no more."""
+    """An attempt no longer needs the answer to a delegation."""
 
     task_id: str
     attempt: int
@@ -109,7 +108,7 @@ class CancelDelegationIn:
 
 @dataclass(frozen=True, slots=True)
 class BudgetRequestIn:
-    """An attempt is about to spend more than it was given."""
+    """An attempt asks to reserve more of the budget."""
 
     task_id: str
     attempt: int
@@ -120,7 +119,7 @@ class BudgetRequestIn:
 
 @dataclass(frozen=True, slots=True)
 class UsageIn:
-    """An attempt says what it has spent so far."""
+    """An attempt reports what it has spent so far."""
 
     task_id: str
     attempt: int
@@ -129,7 +128,7 @@ class UsageIn:
 
 @dataclass(frozen=True, slots=True)
 class RejectIn:
-    """An instance didn't take an attempt. `delay` is how long it wants to be left alone, in seconds."""
+    """An instance rejected an attempt. `delay` is the pause in seconds that it asks for before the next one."""
 
     task_id: str
     attempt: int
@@ -139,7 +138,7 @@ class RejectIn:
 
 @dataclass(frozen=True, slots=True)
 class LostIn:
-    """The instance that held an attempt is gone, or doesn't hold it any more."""
+    """The instance of an attempt is gone, or no longer holds the attempt."""
 
     task_id: str
     attempt: int
@@ -148,7 +147,10 @@ class LostIn:
 
 @dataclass(frozen=True, slots=True)
 class WorkingIn:
-    """An attempt that nobody asked for is still worked on. It changes nothing: where it is over, it is to stop."""
+    """An instance reports a running attempt that this process did not assign.
+
+    The input changes nothing; if the attempt no longer counts, the driver orders it to stop.
+    """
 
     task_id: str
     attempt: int
@@ -156,7 +158,7 @@ class WorkingIn:
 
 @dataclass(frozen=True, slots=True)
 class RecordsIn:
-    """Calls were recorded ahead of the result."""
+    """An attempt sent call records ahead of its result."""
 
     task_id: str
     attempt: int
@@ -165,7 +167,7 @@ class RecordsIn:
 
 @dataclass(frozen=True, slots=True)
 class PublishedIn:
-    """The shared memory took an answer of this run."""
+    """The shared memory has stored an answer of this run."""
 
     task_id: str
     seq: int
@@ -174,7 +176,7 @@ class PublishedIn:
 
 @dataclass(frozen=True, slots=True)
 class Cancel:
-    """Somebody asks for the run to end."""
+    """Cancel the run."""
 
     identity: str
     reason: str
@@ -182,7 +184,7 @@ class Cancel:
 
 @dataclass(frozen=True, slots=True)
 class Respond:
-    """A person answers a question. `digest` stands for the answer, `payload` is it."""
+    """Answer a question to a person. `digest` identifies the answer, `payload` carries it."""
 
     input_id: str
     identity: str
@@ -193,25 +195,25 @@ class Respond:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Somebody asks that nothing more be given out."""
+    """Pause the run: dispatch no more tasks."""
 
     identity: str
 
 
 @dataclass(frozen=True, slots=True)
 class Resume:
-    """Somebody asks for a paused run to go on."""
+    """Resume a paused run."""
 
     identity: str
 
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """Time has passed."""
+    """Check deadlines: time has passed."""
 
 
 Command = Cancel | Respond | Pause | Resume
-"""What callers ask of a run."""
+"""The inputs that callers send."""
 
 Input = (
     Submit

@@ -1,4 +1,4 @@
-"""One task of a run, and what it has handed on."""
+"""One task of a run, and the delegations of its current attempt."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from archon_mesh.core.run.types import NO_LIMIT, NOTHING, Amount, Budget, Contex
 
 @dataclass(slots=True)
 class Delegation:
-    """What the current attempt of a task has delegated. `child` is empty where it was refused, for `failure`."""
+    """A delegation of a task's current attempt. `child` is empty if the delegation was refused with `failure`."""
 
     child: str
     memo_key: str
@@ -20,11 +20,12 @@ class Delegation:
 
 @dataclass(slots=True)
 class Task:
-    """One role's part. `attempt` counts dispatches, `losses` those that ended with the loss of their process.
+    """The work of one role in a run. `attempt` counts dispatches, `losses` the attempts whose instance was lost.
 
-    A task with a `parent` was delegated by it: `payload_in` is what it was asked, `timeout` (seconds) and `deadline`
-    (wall seconds; 0: the run's) until when. `children` are its own, by the key under which they are remembered;
-    `delegations`, `requests` and `applied` (the last frame of the agent's that is journaled) are the current attempt's.
+    A task with a `parent` was delegated by it: `payload_in` is its input, `timeout` its time in seconds and `deadline`
+    its end in wall seconds (0: the end of the run). `children` maps memo keys to the tasks that this one delegated.
+    `delegations`, `requests` and `applied` (the sequence number of the agent's last frame that is journaled) belong to
+    the current attempt; `children` belong to the task.
     """
 
     task_id: str
@@ -42,17 +43,17 @@ class Task:
     stopping: bool = False
     instance_id: str = ""
     dispatch_epoch: int = 0
-    strays: tuple[tuple[int, str], ...] = ()
-    """Attempts that were given up and may be worked on still, with their instances."""
-    conversation: int | None = None
-    """The version of its role's conversation that the attempt was given; None: it was given none."""
-    outdated: int = 0
-    """So many attempts came to nothing because another turn of the conversation was stored first."""
-    given: tuple[ContextRef, ...] = ()
+    abandoned: tuple[tuple[int, str], ...] = ()
+    """Attempts that no longer count but may still be running, with their instances."""
+    conversation_version: int | None = None
+    """The version of the role's conversation that the attempt received; None if it received none."""
+    version_conflicts: int = 0
+    """How many attempts were dropped because another turn of the conversation had been stored first."""
+    context: tuple[ContextRef, ...] = ()
     losses: int = 0
     rejects: int = 0
     failures: tuple[Payload, ...] = field(default=(), compare=False)
-    """What attempts said that failed and were tried again, in order; `retries` of them."""
+    """The results of failed attempts that were retried, in order: `retries` and `version_conflicts` of them."""
     retries: int = 0
     not_before: float = 0.0
     children: dict[str, str] = field(default_factory=dict)
@@ -60,13 +61,13 @@ class Task:
     requests: dict[str, Amount | None] = field(default_factory=dict)
     applied: int = 0
     checkpoint: Payload = field(default=None, compare=False)
-    """What brought the last checkpoint."""
+    """The payload that carried the last checkpoint."""
     question: str = ""
-    """The id of what a person is asked now; empty: nothing."""
+    """The id of the open question to a person; empty if there is none."""
     questions: tuple[Payload, ...] = field(default=(), compare=False)
-    """All that people were asked, in order."""
+    """All questions to people, in order."""
     inputs: tuple[Payload, ...] = field(default=(), compare=False)
-    """What people have answered, in order."""
+    """All answers of people, in order."""
     reserved: Amount = NOTHING
     spent: Amount = NOTHING
     result_seq: int = 0
@@ -78,20 +79,20 @@ class Task:
 
     @property
     def ended(self) -> bool:
-        """True where the task needs nothing more."""
+        """True if the task is in a final state."""
         return self.state.final
 
     @property
     def answered(self) -> bool:
-        """True where whoever delegated it can be told what came of it."""
+        """True if the parent can receive an answer: the task has ended, or its attempt was ordered to stop."""
         return self.stopping or self.state.final
 
-    def give_up(self) -> None:
-        """Nothing is expected of the attempt any more, whatever its instance does."""
-        self.live, self.strays = False, (*self.strays, (self.attempt, self.instance_id))
+    def abandon(self) -> None:
+        """Marks the current attempt as abandoned: its outcome no longer counts."""
+        self.live, self.abandoned = False, (*self.abandoned, (self.attempt, self.instance_id))
 
-    def new_attempt(self) -> None:
-        """What an attempt has delegated and asked for is its own; the children stay the task's."""
+    def begin_attempt(self) -> None:
+        """Drops what the previous attempt delegated and requested; the children stay."""
         self.applied = 0
         if self.delegations or self.requests:
             self.delegations, self.requests = {}, {}

@@ -1,4 +1,4 @@
-"""Words that events, inputs and state share."""
+"""Value types that events, inputs and state share."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 
 Payload = object
-"""Content that the core carries and never reads: the border gives it a meaning."""
+"""Content that the core passes through without reading it; only the adapters at the edge know its type."""
 
 
 def quantize(seconds: float) -> float:
-    """A time as the journal keeps it, in whole microseconds: so that what is folded equals what was decided."""
+    """Rounds to whole microseconds, the precision of the journal, so that a folded state equals the decided one."""
     whole = int(seconds)
     return whole + round((seconds - whole) * 1e6) / 1e6
 
 
 class TaskState(IntEnum):
-    """The states of A2A's TaskState, by its numbers."""
+    """The states of A2A's TaskState, with its numbers."""
 
     UNSPECIFIED = 0
     SUBMITTED = 1
@@ -30,7 +30,7 @@ class TaskState(IntEnum):
 
     @property
     def final(self) -> bool:
-        """True where nothing comes after it."""
+        """True if no other state can follow."""
         return self._value_ in _FINAL
 
 
@@ -41,7 +41,10 @@ _FINAL = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why something went wrong: a gRPC code's name, a reason for programs, a sentence for people."""
+    """Why something failed: the name of a gRPC status code, a machine-readable reason, a message for people.
+
+    `retry_delay` is in seconds; None if a retry is not advised.
+    """
 
     code: str
     reason: str
@@ -52,7 +55,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """Downstream gets upstream's final answers. `policy` is the number of a PropagationPolicy."""
+    """`downstream` receives the final answers of `upstream`. `policy` is the number of a PropagationPolicy."""
 
     upstream: str
     downstream: str
@@ -61,8 +64,8 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """Who may take a task: instances of the role that have the capability (empty: any) and the version (empty: any; one
-    that ends in `.*` is a prefix)."""
+    """Which instances can take a task: those of the role with the capability (empty: any) and the version (empty: any;
+    a version that ends in `.*` matches by prefix)."""
 
     role: str
     capability: str = ""
@@ -71,8 +74,8 @@ class Requirement:
 
 @dataclass(frozen=True, slots=True)
 class ContextRef:
-    """One upstream answer that a dispatch hands over: the event of this run that holds it; or, where `seq` is 0, the
-    version in `scope` that the run was taken on with."""
+    """One upstream answer that a dispatch passes on: the event `seq` of this run; or, if `seq` is 0, the version in the
+    shared memory's `scope` that was recorded when the run was submitted."""
 
     role: str
     seq: int
@@ -82,7 +85,7 @@ class ContextRef:
 
 @dataclass(frozen=True, slots=True)
 class SessionContextRef:
-    """An answer from before the run, in its session's scope; `readers` are the roles that are handed it."""
+    """An answer from the session's scope that is older than the run; `readers` are the roles that receive it."""
 
     role: str
     version: int
@@ -91,7 +94,7 @@ class SessionContextRef:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A role that can be delegated to; a coordinator is told of the others."""
+    """A role that tasks can be delegated to. A coordinator receives the list of the other targets."""
 
     role: str
     description: str = ""
@@ -100,7 +103,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """So much of a budget: tokens, and millionths of a US dollar."""
+    """An amount of budget: tokens, and cost in millionths of a US dollar."""
 
     tokens: int = 0
     cost: int = 0
@@ -114,7 +117,7 @@ class Amount:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What may be spent, and how deep delegations may nest. 0: no limit of that kind (of depth: the default)."""
+    """The limits of tokens, cost and delegation depth. 0 means no limit (for depth: the default)."""
 
     tokens: int = 0
     cost: int = 0
@@ -124,10 +127,13 @@ class Budget:
 NOTHING = Amount()
 NO_LIMIT = Budget()
 
+CONVERSATION_MOVED = "CONVERSATION_MOVED"
+"""The failure reason of an attempt whose turn of a conversation conflicts with one that was stored first."""
+
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """What was asked for, as it is journaled: the graph as it stood included. Times are in seconds."""
+    """A run as it was submitted, with the edges of the graph at that time. `timeout` is in seconds."""
 
     run_id: str
     tenant: str
@@ -138,21 +144,21 @@ class Submission:
     edges: tuple[Edge, ...]
     timeout: float
     goal: Payload = field(compare=False)
-    wants: tuple[Requirement, ...] = ()
-    """Where more is wanted of a role's instances than the role."""
+    requirements: tuple[Requirement, ...] = ()
+    """For the roles whose instances need a capability or a version."""
     all_ancestors: tuple[str, ...] = ()
-    """The roles that are handed the answers of all their ancestors."""
+    """The roles that receive the answers of all their ancestors."""
     targets: tuple[Target, ...] = ()
-    """The roles that can be delegated to, in topological order; empty where nobody who takes part coordinates."""
+    """The roles that can be delegated to, in topological order; empty if no role of the run is a coordinator."""
     budget: Budget = NO_LIMIT
-    outside: tuple[SessionContextRef, ...] = ()
-    """What the session knew as the run was taken on, each role's upstream in dependency order."""
+    session_context: tuple[SessionContextRef, ...] = ()
+    """Earlier answers of the session at the time of the submission, each role's upstream in dependency order."""
 
-    def want(self, role: str) -> Requirement:
-        """Who may take the role's task."""
-        return next((want for want in self.wants if want.role == role), Requirement(role))
+    def requirement(self, role: str) -> Requirement:
+        """Which instances can take the role's task."""
+        return next((entry for entry in self.requirements if entry.role == role), Requirement(role))
 
     @property
     def scope(self) -> str:
-        """The memory scope: the session where one is named, else the run."""
+        """The scope in the shared memory: the session if the run has one, else the run."""
         return self.session_id or self.run_id

@@ -118,11 +118,11 @@ class Commands:
             edges=chosen.edges,
             timeout=time_of(request),
             goal=goal,
-            wants=chosen.wants,
+            requirements=chosen.requirements,
             all_ancestors=chosen.all_ancestors,
             targets=chosen.targets,
             budget=budget_from_proto(request.budget),
-            outside=outside_from_proto(goal.session_context),
+            session_context=outside_from_proto(goal.session_context),
         )
 
     def drives(self, run_id: str, tail: Tail) -> bool:

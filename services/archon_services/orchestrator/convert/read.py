@@ -102,11 +102,11 @@ def _submitted(event: run_pb2.RunEvent) -> ev.Event:
         edges=tuple(Edge(edge.upstream, edge.downstream, int(edge.policy)) for edge in said.edges),
         timeout=seconds_of(said.timeout),
         goal=said,
-        wants=tuple(Requirement(want.role, want.capability, want.version) for want in said.wants),
+        requirements=tuple(Requirement(want.role, want.capability, want.version) for want in said.wants),
         all_ancestors=tuple(said.all_ancestors),
         targets=tuple(Target(target.role, target.description, target.coordinator) for target in said.targets),
         budget=budget_from_proto(said.budget),
-        outside=outside_from_proto(said.session_context),
+        session_context=outside_from_proto(said.session_context),
     )
     return ev.Submitted(submission, said.owner, said.epoch)
 

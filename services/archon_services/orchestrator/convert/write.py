@@ -69,7 +69,7 @@ def _submitted(out: run_pb2.RunEvent, event: ev.Submitted) -> None:
     for edge in said.edges:
         to.edges.add(upstream=edge.upstream, downstream=edge.downstream, policy=edge.policy)
     del to.wants[:]
-    for want in said.wants:
+    for want in said.requirements:
         to.wants.add(role=want.role, capability=want.capability, version=want.version)
     to.all_ancestors[:] = said.all_ancestors
     del to.targets[:]
@@ -94,15 +94,15 @@ def _task_created(out: run_pb2.RunEvent, event: ev.TaskCreated) -> None:
 def _dispatched(out: run_pb2.RunEvent, event: ev.Dispatched) -> None:
     out.task.epoch = event.epoch
     out.dispatched.role, out.dispatched.instance_id = event.role, event.instance_id
-    for given in event.given:
+    for given in event.context:
         if given.seq:
             out.dispatched.given.add(run_id=out.run_id, role=given.role, seq=given.seq)
         else:
             out.dispatched.given.add(scope=given.scope, role=given.role, version=given.version)
     if event.reserved is not None:
         amount_to_proto(event.reserved, out.dispatched.budget)
-    if event.conversation is not None:
-        out.dispatched.conversation_version = event.conversation
+    if event.conversation_version is not None:
+        out.dispatched.conversation_version = event.conversation_version
 
 
 def amount_to_proto(amount: Amount, to: common_pb2.Budget) -> None:
@@ -135,7 +135,7 @@ def _budget_reserved(out: run_pb2.RunEvent, event: ev.BudgetReserved) -> None:
 def _result(out: run_pb2.RunEvent, event: ev.ResultReceived) -> None:
     to = out.result
     to.role, to.state, to.no_publish = event.role, state_to_proto(event.state), not event.publish
-    to.remembered = event.remembered
+    to.remembered = event.stores_turn
     said = event.payload
     if isinstance(said, agent_pb2.TaskResult):
         to.output.MergeFrom(said.output)

@@ -37,12 +37,12 @@ def assign_task(run: RunState, task: Task, now: float, history: Sequence[bytes] 
         amount_to_proto(task.reserved, assigned.budget)
     if run.submission.session_id:
         assigned.conversation_id = f"{run.submission.session_id}/{task.role}"
-    if task.conversation is not None:
-        assigned.conversation_version = task.conversation
+    if task.conversation_version is not None:
+        assigned.conversation_version = task.conversation_version
         for turn in history:
             assigned.MergeFromString(turn)
     stamp(assigned.remaining, remaining(run, task, now))
-    if task.given:
+    if task.context:
         assigned.context.extend(_context(run, run.submission, task))
     if task.parent:
         assigned.delegation_chain.extend(above.role for above in run.lineage(task)[:-1])
@@ -55,7 +55,7 @@ def assign_task(run: RunState, task: Task, now: float, history: Sequence[bytes] 
 
 def _context(run: RunState, submission: Submission, task: Task) -> Iterator[common_pb2.ContextItem]:
     policies = {edge.upstream: edge.policy for edge in submission.edges if edge.downstream == task.role}
-    for given in task.given:
+    for given in task.context:
         if not given.seq:
             yield _from_session(submission, given)
             continue

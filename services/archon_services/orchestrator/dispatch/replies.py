@@ -65,7 +65,7 @@ def standing(run: RunState, task: Task, now: float) -> AttemptStatus:
 
 def remaining(run: RunState, task: Task, now: float) -> float:
     """Seconds left for a task: its own, and of all that wait for it."""
-    now = run.standing_since or now
+    now = run.clock_stopped_since or now
     if not task.parent:
         return max(0.0, run.deadline - now)
     ends = [run.deadline, *(above.deadline for above in run.lineage(task) if above.deadline)]

@@ -29,7 +29,7 @@ class Chosen:
 
     roles: tuple[str, ...]
     edges: tuple[Edge, ...]
-    wants: tuple[Requirement, ...]
+    requirements: tuple[Requirement, ...]
     all_ancestors: tuple[str, ...]
     targets: tuple[Target, ...] = ()
     readers: tuple[str, ...] = ()

@@ -22,6 +22,7 @@ from archon_mesh.core.run import (
     RunState,
     Task,
     Timer,
+    apply,
     decide,
     effects_of,
     is_local,
@@ -321,7 +322,7 @@ class RunDriver:
             decision.early = effects_of(run, decision.events)
             self._candidates = None
         for event in events:
-            run.apply(event, decision.now)
+            apply(run, event, decision.now)
             if self._candidates is not None:
                 self._note_candidates(event)
         decision.events += events

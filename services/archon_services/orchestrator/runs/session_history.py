@@ -137,14 +137,14 @@ class SessionHistory:
     def marked(self, given: inp.Input) -> inp.Input:
         """Marks a result whose turn came second as outdated."""
         if self._behind and isinstance(given, inp.ResultIn) and (given.task_id, given.attempt) in self._behind:
-            return replace(given, outdated=True)
+            return replace(given, version_conflict=True)
         return given
 
     async def find_outdated(self, run: RunState, events: Iterable[ev.Event]) -> None:
         """Finds out which of these results came second, after their step was refused. Raises what the journal
         raises."""
         for event in events:
-            if isinstance(event, ev.ResultReceived) and event.remembered:
+            if isinstance(event, ev.ResultReceived) and event.stores_turn:
                 turn = turn_of(run, event)
                 conversation = await self._journal.conversation(turn.tenant, turn.session_id, turn.role)
                 if conversation.version >= turn.version:

@@ -122,12 +122,12 @@ def _record(ref: common_pb2.TaskRef, role: str, record: agent_pb2.CallRecord) ->
 
 def _turns(run: RunState, events: Sequence[ev.Event]) -> tuple[Turn, ...]:
     """The turns that these results add to conversations."""
-    return tuple(turn_of(run, event) for event in events if isinstance(event, ev.ResultReceived) and event.remembered)
+    return tuple(turn_of(run, event) for event in events if isinstance(event, ev.ResultReceived) and event.stores_turn)
 
 
 def turn_of(run: RunState, result: ev.ResultReceived) -> Turn:
     """Returns the turn that a result adds: it follows the version of the conversation that its attempt was given."""
-    payload, version = result.payload, run.tasks[result.task_id].conversation
+    payload, version = result.payload, run.tasks[result.task_id].conversation_version
     assert run.submission is not None
     assert isinstance(payload, agent_pb2.TaskResult)
     assert version is not None

@@ -42,7 +42,7 @@ def result_input(ref: common_pb2.TaskRef, said: agent_pb2.TaskResult, records: i
         bool(said.checkpoint),
         bool(said.new_history),
         said.conversation_version,
-        overlong=sum(one.ByteSize() for one in said.new_history) > MAX_TURN,
+        turn_too_large=sum(one.ByteSize() for one in said.new_history) > MAX_TURN,
     )
 
 

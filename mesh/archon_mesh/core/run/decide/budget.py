@@ -1,23 +1,25 @@
-"""A run's budget: reserved before it is spent, settled after; one for all tasks of the run."""
+"""The budget of a run, shared by all its tasks: reserved before it is spent, settled afterwards."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+from archon_mesh.core.run import events as ev
+from archon_mesh.core.run.decide.termination import stop, then_end
 from archon_mesh.core.run.state import RunState
 from archon_mesh.core.run.task import Task
-from archon_mesh.core.run.types import NO_LIMIT, NOTHING, Amount, Budget, Failure
+from archon_mesh.core.run.types import NO_LIMIT, NOTHING, Amount, Budget, Failure, TaskState
 
 SLICES = 8
-"""An attempt is given this part of its budget to begin with, and never more than half of what is left: so that however
-many begin at once, all do. For more it asks."""
+"""An attempt starts with 1/SLICES of its budget, but at most half of what is left, so that any number of attempts can
+start together. It requests more when it needs more."""
 
 MAX_DEPTH = 8
-"""How deep delegations may nest where the run says nothing."""
+"""The default limit of how deep delegations nest."""
 
 
 def limits(run: RunState, task: Task) -> tuple[bool, bool]:
-    """Whether tokens are limited, whether cost is."""
+    """Whether the task's tokens are limited, and whether its cost is."""
     assert run.submission is not None
     if not task.parent and run.submission.budget == NO_LIMIT:
         return False, False
@@ -26,15 +28,15 @@ def limits(run: RunState, task: Task) -> tuple[bool, bool]:
 
 
 def left(run: RunState, task: Task) -> Amount:
-    """What the task may still reserve, of the run's budget and of its parts that were set aside for it and for those
-    that delegated it. A kind without a limit reads as 0."""
+    """What the task can still reserve within the budgets of the run, of its ancestors and its own. A kind without a
+    limit reads as 0."""
     assert run.submission is not None
     bounds = [(run.submission.budget, run.spent + _sum(other.reserved for other in run.tasks.values()))]
-    for above in run.lineage(task):
-        used = _sum(one.spent + one.reserved for one in [above, *run.descendants(above)])
-        bounds.append((above.budget, used))
-    tokens = min((most.tokens - used.tokens for most, used in bounds if most.tokens), default=0)
-    cost = min((most.cost - used.cost for most, used in bounds if most.cost), default=0)
+    for ancestor in run.lineage(task):
+        family = [ancestor, *run.descendants(ancestor)]
+        bounds.append((ancestor.budget, _sum(member.spent + member.reserved for member in family)))
+    tokens = min((budget.tokens - used.tokens for budget, used in bounds if budget.tokens), default=0)
+    cost = min((budget.cost - used.cost for budget, used in bounds if budget.cost), default=0)
     return Amount(max(0, tokens), max(0, cost))
 
 
@@ -43,7 +45,7 @@ def _sum(amounts: Iterable[Amount]) -> Amount:
 
 
 def first_slice(run: RunState, task: Task) -> Amount | Failure | None:
-    """What an attempt is given to begin with; None where the run has no budget, a Failure where nothing is left."""
+    """What an attempt reserves when it starts; None if no budget applies, a Failure if nothing is left."""
     tokens, cost = limits(run, task)
     if not tokens and not cost:
         return None
@@ -62,13 +64,13 @@ def _slice(free: int, limits: Iterable[int]) -> int:
 
 
 def _budgets(run: RunState, task: Task) -> list[Budget]:
-    """All that bound a task: the run's, and the parts of those that delegated it and its own."""
+    """All budgets that limit a task: the run's, its ancestors' and its own."""
     assert run.submission is not None
-    return [run.submission.budget, *(above.budget for above in run.lineage(task))]
+    return [run.submission.budget, *(ancestor.budget for ancestor in run.lineage(task))]
 
 
 def grant(run: RunState, task: Task, wanted: Amount) -> Amount | None:
-    """What is wanted, of the kinds that are limited; None where there is not so much left."""
+    """The wanted amount, of the kinds that are limited; None if too little is left."""
     tokens, cost = limits(run, task)
     free = left(run, task)
     if (tokens and wanted.tokens > free.tokens) or (cost and wanted.cost > free.cost):
@@ -76,35 +78,46 @@ def grant(run: RunState, task: Task, wanted: Amount) -> Amount | None:
     return Amount(wanted.tokens if tokens else 0, wanted.cost if cost else 0)
 
 
-def overspent(run: RunState, task: Task, spent: Amount) -> bool:
-    """Whether an attempt that has spent so much takes the run above its budget."""
+def usage(run: RunState, task: Task, spent: Amount) -> list[ev.Event]:
+    """Ends the run if the reported usage of a live attempt exceeds its budget; stops a delegated task if it exceeds
+    only that task's budget."""
+    if not _overspent(run, task, spent):
+        overspent_task = _overspent_task(run, task, spent)
+        return stop(run, overspent_task, exhausted(overspent_task)) if overspent_task is not None else []
+    failure = exhausted(task)
+    cancel = ev.CancelRequested("", failure.message, "BUDGET_EXHAUSTED")
+    return then_end(run, [cancel], set(), TaskState.FAILED, failure)
+
+
+def _overspent(run: RunState, task: Task, spent: Amount) -> bool:
+    """Whether the run exceeds its budget if the task's attempt has spent this amount."""
     assert run.submission is not None
-    limit = run.submission.budget
     reserved = _sum(other.reserved for other in run.tasks.values() if other is not task)
-    return _above(limit, run.spent + reserved + spent)
+    return _exceeds(run.submission.budget, run.spent + reserved + spent)
 
 
-def overspent_part(run: RunState, task: Task, spent: Amount) -> Task | None:
-    """The outermost delegated task whose part of the budget an attempt that has spent so much goes above."""
-    for above in run.lineage(task):
-        if above.budget == NO_LIMIT:
+def _overspent_task(run: RunState, task: Task, spent: Amount) -> Task | None:
+    """The outermost delegated task that exceeds its own budget if the task's attempt has spent this amount."""
+    for ancestor in run.lineage(task):
+        if ancestor.budget == NO_LIMIT:
             continue
-        others = [one.reserved for one in [above, *run.descendants(above)] if one is not task]
-        settled = [one.spent for one in [above, *run.descendants(above)]]
-        if _above(above.budget, _sum([*others, *settled, spent])):
-            return above
+        family = [ancestor, *run.descendants(ancestor)]
+        reserved = [member.reserved for member in family if member is not task]
+        settled = [member.spent for member in family]
+        if _exceeds(ancestor.budget, _sum([*reserved, *settled, spent])):
+            return ancestor
     return None
 
 
-def _above(limit: Budget, total: Amount) -> bool:
+def _exceeds(limit: Budget, total: Amount) -> bool:
     return bool((limit.tokens and total.tokens > limit.tokens) or (limit.cost and total.cost > limit.cost))
 
 
 def exhausted(task: Task) -> Failure:
-    """Why nothing more is begun."""
+    """The failure of a task for which no budget is left."""
     return Failure(
         "RESOURCE_EXHAUSTED",
         "BUDGET_EXHAUSTED",
-        f"the budget has nothing left for {task.role}",
+        f"insufficient budget: nothing left for {task.role}",
         (("role", task.role),),
     )

@@ -1,4 +1,4 @@
-"""What a delegation means: whether it is allowed, which task it becomes, what is remembered (rule C8)."""
+"""Decides about delegations: whether one is allowed, which task it becomes, which answer is memoized (rule C8)."""
 
 from __future__ import annotations
 
@@ -11,69 +11,53 @@ from archon_mesh.core.run.task import Task
 from archon_mesh.core.run.types import Budget, Failure, quantize
 
 MAX_DELEGATIONS = 1_000
-"""So many children a task may have."""
+"""The most children of one task."""
 
 MAX_TIMEOUT = 24 * 3600.0
-"""Seconds; no run takes longer."""
+"""The longest timeout of a delegation, in seconds: that of a run."""
 
 
-def delegate(run: RunState, task: Task, given: inp.DelegateIn) -> list[ev.Event]:
-    """The events of a delegation by the task's current attempt."""
-    if given.delegation_id in task.delegations:
-        return []  # sent again
-    key = given.memo_key or _key(task, given.digest)
-    known = task.children.get(key, "")
-    role = run.tasks[known].role if known else _role(run, task, given)
-    failure = None if known else _refusal(run, task, given, role)
-    child = known or ("" if failure else f"{_run_id(run)}.{len(run.tasks) + 1}")
+def delegate(run: RunState, task: Task, request: inp.DelegateIn) -> list[ev.Event]:
+    """The events of a delegation by the task's current attempt; none if the same frame came before."""
+    if request.delegation_id in task.delegations:
+        return []
+    key = request.memo_key or _memo_key(task, request.digest)
+    memoized = task.children.get(key, "")
+    role = run.tasks[memoized].role if memoized else _role(run, task, request)
+    failure = None if memoized else _refusal(run, task, request, role)
+    child = memoized or ("" if failure else f"{_run_id(run)}.{len(run.tasks) + 1}")
     delegated = ev.Delegated(
         task.task_id,
         task.attempt,
-        given.delegation_id,
+        request.delegation_id,
         child,
         role,
         key,
-        given.sequence,
-        given.capability,
-        quantize(min(given.timeout, MAX_TIMEOUT)),
-        given.budget,
-        given.checkpointed,
-        given.payload,
+        request.sequence,
+        request.capability,
+        quantize(min(request.timeout, MAX_TIMEOUT)),
+        request.budget,
+        request.checkpointed,
+        request.payload,
         failure,
     )
-    return [delegated] if known or failure else [delegated, ev.TaskCreated(child, role, task.task_id)]
+    return [delegated] if memoized or failure else [delegated, ev.TaskCreated(child, role, task.task_id)]
 
 
-def cancel_delegation(run: RunState, task: Task, given: inp.CancelDelegationIn) -> list[ev.Event]:
-    """The events of an answer that is needed no more: its task stops, unless it is awaited under another name too."""
-    known = task.delegations.get(given.delegation_id)
-    if known is None or known.cancelled:
+def cancel_delegation(run: RunState, task: Task, request: inp.CancelDelegationIn) -> list[ev.Event]:
+    """Cancels a delegation. Its task stops, unless another open delegation of the attempt waits for the same task."""
+    delegation = task.delegations.get(request.delegation_id)
+    if delegation is None or delegation.cancelled:
         return []
-    cancelled = ev.DelegationCancelled(task.task_id, task.attempt, given.delegation_id, given.sequence)
-    awaited = any(
-        other is not known and other.child == known.child and not other.cancelled for other in task.delegations.values()
+    cancelled = ev.DelegationCancelled(task.task_id, task.attempt, request.delegation_id, request.sequence)
+    shared = any(
+        other is not delegation and other.child == delegation.child and not other.cancelled
+        for other in task.delegations.values()
     )
-    if not known.child or awaited:
+    if not delegation.child or shared:
         return [cancelled]
-    failure = Failure("CANCELLED", "CANCELLED", "whoever delegated it needs it no more")
-    return [cancelled, *stop(run, run.tasks[known.child], failure)]
-
-
-def expired(run: RunState, now: float) -> list[ev.Event]:
-    """Stops the delegated tasks whose time is over."""
-    events: list[ev.Event] = []
-    stopped: set[str] = set()
-    for task in run.tasks.values():
-        if not task.deadline or now < task.deadline or task.answered or task.task_id in stopped:
-            continue
-        failure = Failure(
-            "DEADLINE_EXCEEDED",
-            "DELEGATION_TIMEOUT",
-            f"{task.role} did not answer within {task.timeout:g} s",
-            (("role", task.role),),
-        )
-        events += stop(run, task, failure, stopped)
-    return events
+    failure = Failure("CANCELLED", "CANCELLED", "the delegating task no longer needs the answer")
+    return [cancelled, *stop(run, run.tasks[delegation.child], failure)]
 
 
 def _run_id(run: RunState) -> str:
@@ -81,65 +65,93 @@ def _run_id(run: RunState) -> str:
     return run.submission.run_id
 
 
-def _key(task: Task, digest: str) -> str:
-    """The same thing asked for the n-th time in an attempt is the same delegation in every attempt."""
-    before = sum(one.memo_key.startswith(digest + ".") for one in task.delegations.values())
-    return f"{digest}.{before + 1}"
+def _memo_key(task: Task, digest: str) -> str:
+    """The default memo key: the n-th delegation with the same digest in one attempt matches the n-th in another."""
+    earlier = sum(delegation.memo_key.startswith(digest + ".") for delegation in task.delegations.values())
+    return f"{digest}.{earlier + 1}"
 
 
-def _role(run: RunState, task: Task, given: inp.DelegateIn) -> str:
-    """Of those who have a capability the first that doesn't wait for this very task."""
-    if not given.others:
-        return given.role
-    waiting = {above.role for above in run.lineage(task)}
-    return next((role for role in (given.role, *given.others) if role not in waiting), given.role)
+def _role(run: RunState, task: Task, request: inp.DelegateIn) -> str:
+    """Of the roles that offer the capability, the first that is not waiting for this task."""
+    if not request.others:
+        return request.role
+    waiting = {ancestor.role for ancestor in run.lineage(task)}
+    return next((role for role in (request.role, *request.others) if role not in waiting), request.role)
 
 
-def _negative(budget: Budget) -> Failure | None:
-    """Names the part by the contract's name for it: the agent knows no other."""
-    parts = {"max_tokens": budget.tokens, "max_cost_micro_usd": budget.cost, "max_depth": budget.depth}
-    for name, value in parts.items():
-        if value < 0:
+def _refusal(run: RunState, task: Task, request: inp.DelegateIn, role: str) -> Failure | None:
+    """Why the delegation is refused; None if it is allowed."""
+    return (
+        _missing_target(request, role)
+        or _negative_budget(request.budget)
+        or _loop_or_depth(run, task, role)
+        or _too_many(task)
+        or _unknown_role(run, request, role)
+        or _no_budget_left(run, task)
+    )
+
+
+def _missing_target(request: inp.DelegateIn, role: str) -> Failure | None:
+    if role:
+        return None
+    if not request.capability:
+        return Failure("INVALID_ARGUMENT", "INVALID_ARGUMENT", "a delegation needs a role or a capability")
+    return Failure(
+        "NOT_FOUND",
+        "UNKNOWN_CAPABILITY",
+        f"no instance offers {request.capability!r}",
+        (("capability", request.capability),),
+    )
+
+
+def _negative_budget(budget: Budget) -> Failure | None:
+    """Names the field as the wire format does, since that is the name that the agent knows."""
+    amounts = {"max_tokens": budget.tokens, "max_cost_micro_usd": budget.cost, "max_depth": budget.depth}
+    for name, amount in amounts.items():
+        if amount < 0:
             field = (("field", f"budget.{name}"),)
             return Failure("INVALID_ARGUMENT", "INVALID_ARGUMENT", f"budget.{name} must not be negative", field)
     return None
 
 
-def _refusal(run: RunState, task: Task, given: inp.DelegateIn, role: str) -> Failure | None:
+def _loop_or_depth(run: RunState, task: Task, role: str) -> Failure | None:
     assert run.submission is not None
-    if not role and not given.capability:
-        return Failure("INVALID_ARGUMENT", "INVALID_ARGUMENT", "a delegation names a role or a capability")
-    if not role:
-        return Failure(
-            "NOT_FOUND",
-            "UNKNOWN_CAPABILITY",
-            f"no instance offers {given.capability!r}",
-            (("capability", given.capability),),
-        )
-    if (negative := _negative(given.budget)) is not None:
-        return negative
     lineage = run.lineage(task)
-    chain = [above.role for above in lineage]
+    chain = [ancestor.role for ancestor in lineage]
     if role in chain:
-        way = " -> ".join([*chain, role])
+        path = " -> ".join([*chain, role])
         return Failure(
-            "FAILED_PRECONDITION", "DELEGATION_LOOP", f"{role} waits for this very task: {way}", (("chain", way),)
+            "FAILED_PRECONDITION",
+            "DELEGATION_LOOP",
+            f"delegation loop: {role} is already waiting for this task: {path}",
+            (("chain", path),),
         )
-    depths = [depth + one.budget.depth for depth, one in enumerate(lineage) if one.budget.depth]
-    deepest = min([run.submission.budget.depth or MAX_DEPTH, *depths])
-    if len(chain) > deepest:
+    depths = [depth + ancestor.budget.depth for depth, ancestor in enumerate(lineage) if ancestor.budget.depth]
+    max_depth = min([run.submission.budget.depth or MAX_DEPTH, *depths])
+    if len(chain) > max_depth:
         return Failure(
             "FAILED_PRECONDITION",
             "DELEGATION_TOO_DEEP",
-            f"delegations of this run nest at most {deepest} deep",
-            (("max_depth", str(deepest)),),
+            f"delegations of this run can nest at most {max_depth} deep",
+            (("max_depth", str(max_depth)),),
         )
-    if len(task.children) >= MAX_DELEGATIONS:
-        return Failure(
-            "RESOURCE_EXHAUSTED", "TOO_MANY_DELEGATIONS", f"a task may make {MAX_DELEGATIONS} delegations at most"
-        )
-    if not given.known and role not in {*run.submission.roles, *(target.role for target in run.submission.targets)}:
-        return Failure("NOT_FOUND", "UNKNOWN_ROLE", f"no instance plays the role {role!r}", (("role", role),))
-    if isinstance(first_slice(run, task), Failure):
-        return exhausted(task)
     return None
+
+
+def _too_many(task: Task) -> Failure | None:
+    if len(task.children) < MAX_DELEGATIONS:
+        return None
+    return Failure(
+        "RESOURCE_EXHAUSTED", "TOO_MANY_DELEGATIONS", f"a task can make at most {MAX_DELEGATIONS} delegations"
+    )
+
+
+def _unknown_role(run: RunState, request: inp.DelegateIn, role: str) -> Failure | None:
+    assert run.submission is not None
+    if request.known or role in {*run.submission.roles, *(target.role for target in run.submission.targets)}:
+        return None
+    return Failure("NOT_FOUND", "UNKNOWN_ROLE", f"no instance of the role {role!r}", (("role", role),))
+
+
+def _no_budget_left(run: RunState, task: Task) -> Failure | None:
+    return exhausted(task) if isinstance(first_slice(run, task), Failure) else None

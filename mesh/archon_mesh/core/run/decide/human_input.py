@@ -1,90 +1,46 @@
-"""What makes a run stand still: people who are asked, and pauses. All its clocks stand meanwhile."""
+"""Decides about what stops a run's clock: questions to people, and pauses."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run import inputs as inp
-from archon_mesh.core.run.types import TaskState, quantize
-
-if TYPE_CHECKING:
-    from archon_mesh.core.run.state import RunState
-    from archon_mesh.core.run.task import Task
+from archon_mesh.core.run.state import RunState
+from archon_mesh.core.run.task import Task
 
 MAX_QUESTIONS = 100
-"""So many times a task may ask people."""
+"""The most questions that one task can ask people."""
 
 
 def question_id(task: Task, input_id: str) -> str:
-    """An agent's id is unique in its task, and callers know no tasks."""
+    """The id of a question in the run: the agent's id is unique only within its task."""
     return f"{task.task_id}/{input_id}"
 
 
-def respond(run: RunState, given: inp.Respond, now: float) -> list[ev.Event]:
-    """The events of an answer; none where nobody asks that, or no more."""
-    task = next((one for one in run.tasks.values() if one.question and one.question == given.input_id), None)
+def respond(run: RunState, response: inp.Respond, now: float) -> list[ev.Event]:
+    """Accepts the answer to an open question; none if the question is not open."""
+    open_questions = (task for task in run.tasks.values() if task.question and task.question == response.input_id)
+    task = next(open_questions, None)
     if task is None or run.ending is not None:
         return []
     return [
         ev.InputGiven(
-            task.task_id, given.input_id, given.identity, given.request_id, given.digest, payload=given.payload
+            task.task_id,
+            response.input_id,
+            response.identity,
+            response.request_id,
+            response.digest,
+            payload=response.payload,
         )
     ]
 
 
-def pause(run: RunState, given: inp.Pause, now: float) -> list[ev.Event]:
-    """A paused run stays as it is."""
+def pause(run: RunState, request: inp.Pause, now: float) -> list[ev.Event]:
+    """Pauses the run; no event if it is paused already, or ending."""
     if run.submission is None or run.paused or run.ending is not None:
         return []
-    return [ev.Paused(given.identity)]
+    return [ev.Paused(request.identity)]
 
 
-def resume(run: RunState, given: inp.Resume, now: float) -> list[ev.Event]:
-    """A run that isn't paused stays as it is."""
-    return [ev.Resumed(given.identity)] if run.paused and run.ending is None else []
-
-
-def input_requested(run: RunState, event: ev.InputRequested, time: float) -> None:
-    """The fold."""
-    task = run.tasks[event.task_id]
-    task.live, task.state = False, TaskState.INPUT_REQUIRED
-    task.question, task.questions = event.input_id, (*task.questions, event.payload)
-    run.responses.pop(event.input_id, None)  # asked again: what was said before answers it no more
-    if event.checkpointed:
-        task.checkpoint = event.payload
-    _clock(run, time)
-
-
-def input_given(run: RunState, event: ev.InputGiven, time: float) -> None:
-    """The fold."""
-    task = run.tasks[event.task_id]
-    task.state, task.question = TaskState.SUBMITTED, ""
-    task.inputs = (*task.inputs, event.payload)
-    run.responses[event.request_id or event.input_id] = event.digest
-    _clock(run, time)
-
-
-def paused(run: RunState, event: ev.Paused, time: float) -> None:
-    """The fold."""
-    run.paused = True
-    _clock(run, time)
-
-
-def resumed(run: RunState, event: ev.Resumed, time: float) -> None:
-    """The fold."""
-    run.paused = False
-    _clock(run, time)
-
-
-def _clock(run: RunState, time: float) -> None:
-    asking = any(task.question for task in run.tasks.values())
-    run.state = TaskState.INPUT_REQUIRED if asking else TaskState.WORKING
-    if asking or run.paused:
-        run.standing_since = run.standing_since or time
-        return
-    stood = quantize(time - run.standing_since)
-    run.standing_since, run.stood = 0.0, quantize(run.stood + stood)
-    for task in run.tasks.values():
-        if task.deadline and not task.answered:
-            task.deadline = quantize(task.deadline + stood)
+def resume(run: RunState, request: inp.Resume, now: float) -> list[ev.Event]:
+    """Resumes the run; no event if it is not paused, or ending."""
+    return [ev.Resumed(request.identity)] if run.paused and run.ending is None else []

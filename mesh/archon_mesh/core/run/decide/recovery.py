@@ -1,4 +1,4 @@
-"""What is done about a failure: first recovery, fallback, escalation, by its kind. Nothing else decides it."""
+"""The recovery table: what follows a failed attempt, by the kind of its failure. Nothing else decides about retries."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from archon_mesh.core.run.types import Failure, quantize
 
 
 class Kind(Enum):
-    """How an attempt came to nothing."""
+    """How an attempt failed."""
 
-    LOST = "its process, or the way to it, is gone"
-    REFUSED = "its instance didn't take it"
-    TRANSIENT = "it failed, and says that trying again may help"
-    OUTDATED = "another turn of the conversation that it goes on from was stored first"
-    PERMANENT = "it failed, or the role refuses"
+    LOST = "its process, or the connection to it, is gone"
+    REFUSED = "its instance rejected it"
+    TRANSIENT = "it failed and advises a retry"
+    CONFLICT = "another turn of its conversation was stored first"
+    PERMANENT = "it failed without advising a retry, or the role rejected the task"
 
 
 class Escalation(Enum):
-    """What a task's failure becomes when recovery has come to its end; a delegated task's is its parent's to judge."""
+    """How a task's failure is reported when its retries are exhausted. A delegated task reports it to its parent."""
 
     POISONED = "the run fails: the task takes its process with it"
     AS_IT_IS = "the run fails with the last failure"
@@ -28,9 +28,8 @@ class Escalation(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """`tries` in all; between two of them at least `least` seconds, doubled each time up to `most`, or as long as the
-    failure asks for within `most`. The first recovery is another attempt, wherever there is room; the fallback is
-    another instance, since the one that failed is lost, full, or no better than the others."""
+    """At most `tries` attempts. The pause between two starts at `least` seconds and doubles up to `most`, or is the one
+    that the failure asks for, up to `most`. The next attempt goes to any instance with a free slot."""
 
     tries: int
     least: float
@@ -42,25 +41,25 @@ RECOVERY: Final = {
     Kind.LOST: Recovery(3, 0.0, 0.0, Escalation.POISONED),
     Kind.REFUSED: Recovery(50, 0.05, 5.0, Escalation.AS_IT_IS),
     Kind.TRANSIENT: Recovery(3, 0.5, 30.0, Escalation.AS_IT_IS),
-    Kind.OUTDATED: Recovery(20, 0.0, 0.0, Escalation.AS_IT_IS),
+    Kind.CONFLICT: Recovery(20, 0.0, 0.0, Escalation.AS_IT_IS),
     Kind.PERMANENT: Recovery(1, 0.0, 0.0, Escalation.AS_IT_IS),
 }
 
-CONVERSATION_MOVED: Final = "CONVERSATION_MOVED"
-"""The reason of a failure of the kind OUTDATED."""
-
 ERROR_BUDGET: Final = 100
-"""So many lost and failed attempts a run recovers from, over all its tasks; refusals, and turns that
-came second, cost it nothing."""
+"""How many lost and failed attempts a run recovers from, over all its tasks. Rejections and conversation conflicts do
+not count."""
 
 
 def kind_of(failure: Failure | None) -> Kind:
-    """Of a result that is no success. A retry delay advises to try again (google.rpc.RetryInfo); nothing else does."""
+    """The kind of a result that is no success. Only a retry delay (google.rpc.RetryInfo) advises a retry."""
     return Kind.TRANSIENT if failure is not None and failure.retry_delay is not None else Kind.PERMANENT
 
 
 def next_try(kind: Kind, tried: int, asked: float | None, now: float) -> float | None:
-    """Not before when (wall seconds) the next attempt is due, after so many of this kind; None: there is none."""
+    """The earliest time of the next attempt (wall seconds) after `tried` failures of this kind; None if there is none.
+
+    `asked` is the pause that the failure asks for, in seconds.
+    """
     recovery = RECOVERY[kind]
     if tried >= recovery.tries:
         return None
@@ -68,12 +67,12 @@ def next_try(kind: Kind, tried: int, asked: float | None, now: float) -> float |
     return quantize(now + min(recovery.most, pause))
 
 
-def over_budget(recovered: int) -> Failure | None:
-    """Why a run that has recovered so often does so no more."""
+def recovery_exhausted(recovered: int) -> Failure | None:
+    """The failure of a run that has used up its error budget; None if it has not."""
     if recovered < ERROR_BUDGET:
         return None
     return Failure(
         "RESOURCE_EXHAUSTED",
         "ERROR_BUDGET_EXHAUSTED",
-        f"the run has recovered from {ERROR_BUDGET} lost and failed attempts, which is all that one may",
+        f"the run has recovered from {ERROR_BUDGET} lost and failed attempts, the most that a run may have",
     )

@@ -1,127 +1,154 @@
-"""What an attempt's result means."""
+"""Decides about the result of an attempt."""
 
 from __future__ import annotations
 
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.decide.human_input import MAX_QUESTIONS, question_id
-from archon_mesh.core.run.decide.recovery import CONVERSATION_MOVED, Kind, kind_of, next_try, over_budget
+from archon_mesh.core.run.decide.recovery import Kind, kind_of, next_try, recovery_exhausted
 from archon_mesh.core.run.decide.termination import orphans, then_end
 from archon_mesh.core.run.state import RunState
 from archon_mesh.core.run.task import Task
-from archon_mesh.core.run.types import Failure, TaskState
+from archon_mesh.core.run.types import CONVERSATION_MOVED, Failure, TaskState
 
 
-def result(run: RunState, given: inp.ResultIn, now: float) -> list[ev.Event]:
-    """An attempt has ended: its task, and perhaps the run with it; or a person is asked."""
-    if run.ended or run.submission is None:
+def result(run: RunState, result: inp.ResultIn, now: float) -> list[ev.Event]:
+    """The attempt has ended: its task and possibly the run end with it, it is retried, or a person is asked."""
+    if run.ended or run.submission is None or _repeated(run, result):
         return []
-    known = run.tasks.get(given.task_id)
-    if known is not None and known.result_seq and known.attempt == given.attempt:
-        return []  # sent again: it counted the first time
-    asked_or_failed = known is not None and (known.questions or known.retries or known.outdated)
-    if known is not None and asked_or_failed and not known.live and known.attempt == given.attempt:
-        return []  # so did a question, or what is tried again
-    task = run.current(given.task_id, given.attempt)
-    recorded: list[ev.Event] = [ev.Recorded(given.task_id, given.attempt, given.records)] if given.records else []
+    recorded: list[ev.Event] = [ev.Recorded(result.task_id, result.attempt, result.records)] if result.records else []
+    task = run.current(result.task_id, result.attempt)
     if task is None:
-        return [*recorded, ev.Discarded(given.task_id, given.attempt, "ABORTED")]
+        return [*recorded, ev.Discarded(result.task_id, result.attempt, "ABORTED")]
     if run.ending is not None:
-        return then_end(run, [*recorded, _after_stop(run, task, given)], {task.task_id})
+        return then_end(run, [*recorded, _stopped(run, task, result)], {task.task_id})
     if task.stopping:
-        return [*recorded, _after_stop(run, task, given)]
-    if given.state is TaskState.INPUT_REQUIRED and given.input_id and len(task.questions) < MAX_QUESTIONS:
-        asked = ev.InputRequested(
-            task.task_id,
-            task.attempt,
-            task.role,
-            question_id(task, given.input_id),
-            given.payload,
-            given.spent,
-            given.checkpointed,
-        )
-        return [*recorded, asked]
-    state, failure = _final_state(given)
-    if state is TaskState.FAILED and failure is not None and (due := _again(run, task, failure, now)) is not None:
-        retried = ev.Retried(task.task_id, task.attempt, task.role, failure, due, given.spent, given.payload)
-        return [*recorded, retried]
-    remembers = given.remembers and state is TaskState.COMPLETED and task.conversation is not None
-    if remembers and given.overlong:
-        failure = Failure("RESOURCE_EXHAUSTED", "MESSAGE_TOO_LARGE", f"{task.role} adds too much to its conversation")
-        state, remembers = TaskState.FAILED, False
-    if remembers and _outdated(run, task, given):
-        failure = _moved(run, task)
-        if (due := next_try(Kind.OUTDATED, task.outdated + 1, None, now)) is not None:
-            retried = ev.Retried(task.task_id, task.attempt, task.role, failure, due, given.spent, given.payload)
-            return [*recorded, retried]
-        state, remembers = TaskState.FAILED, False
-    publish = given.publish and state is TaskState.COMPLETED
-    result = ev.ResultReceived(
-        task.task_id, task.attempt, task.role, state, given.payload, failure, publish, given.spent, remembers
+        return [*recorded, _stopped(run, task, result)]
+    event = _question(task, result) or _outcome(run, task, result, now)
+    if not isinstance(event, ev.ResultReceived):
+        return [*recorded, event]
+    return _end_task(run, task, [*recorded, event], event)
+
+
+def _repeated(run: RunState, result: inp.ResultIn) -> bool:
+    """Whether this result was decided before and is sent again."""
+    task = run.tasks.get(result.task_id)
+    if task is None or task.attempt != result.attempt:
+        return False
+    was_question_or_retry = bool(task.questions or task.retries or task.version_conflicts)
+    return bool(task.result_seq) or (was_question_or_retry and not task.live)
+
+
+def _question(task: Task, result: inp.ResultIn) -> ev.InputRequested | None:
+    if result.state is not TaskState.INPUT_REQUIRED or not result.input_id or len(task.questions) >= MAX_QUESTIONS:
+        return None
+    return ev.InputRequested(
+        task.task_id,
+        task.attempt,
+        task.role,
+        question_id(task, result.input_id),
+        result.payload,
+        result.spent,
+        result.checkpointed,
     )
+
+
+def _outcome(run: RunState, task: Task, result: inp.ResultIn, now: float) -> ev.ResultReceived | ev.Retried:
+    """The task's result, or a retry after a transient failure or a conflict of its conversation."""
+    state, failure = _final_state(result)
+    due: float | None = None
+    if state is TaskState.FAILED and failure is not None:
+        due = _retry_time(run, task, failure, now)
+    stores_turn = result.has_turn and state is TaskState.COMPLETED and task.conversation_version is not None
+    if stores_turn and result.turn_too_large:
+        message = f"the turn of {task.role} is too large for its conversation"
+        state, failure = TaskState.FAILED, Failure("RESOURCE_EXHAUSTED", "MESSAGE_TOO_LARGE", message)
+    elif stores_turn and _conflicts(run, task, result):
+        state, failure = TaskState.FAILED, _conflict(run, task)
+        due = next_try(Kind.CONFLICT, task.version_conflicts + 1, None, now)
+    if due is not None and failure is not None:
+        return ev.Retried(task.task_id, task.attempt, task.role, failure, due, result.spent, result.payload)
+    completed = state is TaskState.COMPLETED
+    return ev.ResultReceived(
+        task.task_id,
+        task.attempt,
+        task.role,
+        state,
+        result.payload,
+        failure,
+        result.publish and completed,
+        result.spent,
+        stores_turn and completed,
+    )
+
+
+def _end_task(run: RunState, task: Task, decided: list[ev.Event], result: ev.ResultReceived) -> list[ev.Event]:
+    """Ends the run if the task has failed or was the last one; otherwise stops what the task had delegated."""
     if task.parent:
-        return [*recorded, result, *orphans(run, task)]
-    if state is not TaskState.COMPLETED:
-        return then_end(run, [*recorded, result], {task.task_id}, TaskState.FAILED, failure)
+        return [*decided, *orphans(run, task)]
+    if result.state is not TaskState.COMPLETED:
+        return then_end(run, decided, {task.task_id}, TaskState.FAILED, result.failure)
     if any(other.state is not TaskState.COMPLETED for other in run.roots() if other is not task):
-        return [*recorded, result, *orphans(run, task)]
-    return then_end(run, [*recorded, result], {task.task_id}, TaskState.COMPLETED)
+        return [*decided, *orphans(run, task)]
+    return then_end(run, decided, {task.task_id}, TaskState.COMPLETED)
 
 
-def _outdated(run: RunState, task: Task, given: inp.ResultIn) -> bool:
-    """Whether its conversation has gone on since the attempt was given it; or it read another version than that."""
-    told = task.conversation or 0
-    return given.outdated or run.remembered.get(task.role, told) > told or (given.read > 0 and given.read != told)
+def _conflicts(run: RunState, task: Task, result: inp.ResultIn) -> bool:
+    """Whether the conversation has moved on since the dispatch, or the agent based its turn on another version."""
+    base = task.conversation_version or 0
+    moved = result.version_conflict or run.conversation_versions.get(task.role, base) > base
+    return moved or (result.read_version > 0 and result.read_version != base)
 
 
-def _moved(run: RunState, task: Task) -> Failure:
+def _conflict(run: RunState, task: Task) -> Failure:
     assert run.submission is not None
-    session = run.submission.session_id
-    reason = f"another turn of {task.role} in session {session} was stored before this one, {task.outdated + 1} times"
-    return Failure("ABORTED", CONVERSATION_MOVED, reason, (("role", task.role), ("session_id", session)))
+    session_id = run.submission.session_id
+    return Failure(
+        "ABORTED",
+        CONVERSATION_MOVED,
+        f"conflict {task.version_conflicts + 1} in the conversation of {task.role} in session {session_id}: "
+        "another turn was stored first",
+        (("role", task.role), ("session_id", session_id)),
+    )
 
 
-def _again(run: RunState, task: Task, failure: Failure, now: float) -> float | None:
-    """Not before when the task is to be tried again; None where it isn't."""
-    if over_budget(run.recovered) is not None:
+def _retry_time(run: RunState, task: Task, failure: Failure, now: float) -> float | None:
+    """The earliest time of a retry (wall seconds); None if the failure is permanent or the retries are used up."""
+    if recovery_exhausted(run.recovered) is not None:
         return None
     return next_try(kind_of(failure), task.retries + 1, failure.retry_delay, now)
 
 
-def _after_stop(run: RunState, task: Task, given: inp.ResultIn) -> ev.Event:
-    """What an attempt that is to stop says last. That it stopped is its task's end, with what it had spent; an answer
-    came too late, and nobody gets it."""
-    if given.state is not TaskState.COMPLETED:
+def _stopped(run: RunState, task: Task, result: inp.ResultIn) -> ev.Event:
+    """The last event of an attempt that was ordered to stop. A failure ends its task, with what it has spent; an answer
+    came too late and is discarded."""
+    if result.state is not TaskState.COMPLETED:
         return ev.ResultReceived(
             task.task_id,
             task.attempt,
             task.role,
             TaskState.CANCELED,
-            given.payload,
+            result.payload,
             task.failure,
-            spent=given.spent,
+            spent=result.spent,
         )
-    why = run.failure if run.ending is not None else task.failure
-    return ev.Discarded(task.task_id, task.attempt, why.reason if why else "CANCELLED")
+    failure = run.failure if run.ending is not None else task.failure
+    return ev.Discarded(task.task_id, task.attempt, failure.reason if failure else "CANCELLED")
 
 
-def _final_state(given: inp.ResultIn) -> tuple[TaskState, Failure | None]:
-    """A result's state as this engine takes it: what it can't go on from is a failure that says so."""
-    if given.state is TaskState.COMPLETED:
-        return given.state, None
-    if given.state in (TaskState.FAILED, TaskState.REJECTED):
-        silent = Failure("UNKNOWN", "UNKNOWN", "the agent gave no reason")
-        return given.state, given.failure or silent
-    if given.state is TaskState.CANCELED:
-        return TaskState.FAILED, given.failure or Failure(
-            "CANCELLED", "CANCELLED", "the agent cancelled the task itself"
-        )
-    if given.state is TaskState.INPUT_REQUIRED:
-        return TaskState.FAILED, Failure(
-            "FAILED_PRECONDITION",
-            "INVALID_ARGUMENT",
-            f"{MAX_QUESTIONS} questions are enough" if given.input_id else "a question to a person needs an input_id",
-        )
-    return TaskState.FAILED, Failure(
-        "UNIMPLEMENTED", "NOT_SERVED", f"a result with state {given.state.name} is not served by this orchestrator"
-    )
+def _final_state(result: inp.ResultIn) -> tuple[TaskState, Failure | None]:
+    """The final state of a result; a state that cannot be served becomes a failure."""
+    match result.state:
+        case TaskState.COMPLETED:
+            return result.state, None
+        case TaskState.FAILED | TaskState.REJECTED:
+            return result.state, result.failure or Failure("UNKNOWN", "UNKNOWN", "the agent gave no reason")
+        case TaskState.CANCELED:
+            failure = Failure("CANCELLED", "CANCELLED", "the agent cancelled the task itself")
+            return TaskState.FAILED, result.failure or failure
+        case TaskState.INPUT_REQUIRED:
+            too_many = f"a task can ask people at most {MAX_QUESTIONS} questions"
+            message = too_many if result.input_id else "a question to a person needs an input_id"
+            return TaskState.FAILED, Failure("FAILED_PRECONDITION", "INVALID_ARGUMENT", message)
+    message = f"a result with state {result.state.name} is not served by this orchestrator"
+    return TaskState.FAILED, Failure("UNIMPLEMENTED", "NOT_SERVED", message)

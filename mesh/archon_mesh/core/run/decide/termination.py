@@ -1,4 +1,4 @@
-"""How tasks and runs come to their end: nobody's work goes on, and the last event is the last."""
+"""How tasks and runs end: no attempt continues for nothing, and no event follows the last one."""
 
 from __future__ import annotations
 
@@ -9,59 +9,61 @@ from archon_mesh.core.run.types import Failure, TaskState
 
 
 def stop(run: RunState, task: Task, failure: Failure, stopped: set[str] | None = None) -> list[ev.Event]:
-    """Ends a delegated task and whatever came of it before its own answer is there: what is under way is told to stop,
-    the rest is over at once. `stopped` gets their ids."""
+    """Ends a delegated task and its descendants before they have answered: live attempts are ordered to stop, the
+    other tasks end at once. Adds the ids to `stopped` and skips those that it contains."""
     events: list[ev.Event] = []
     stopped = set() if stopped is None else stopped
-    for one in [task, *run.descendants(task)]:
-        if one.answered or one.task_id in stopped:
+    for member in [task, *run.descendants(task)]:
+        if member.answered or member.task_id in stopped:
             continue
-        stopped.add(one.task_id)
-        if one.live:
-            events.append(ev.TaskStopping(one.task_id, one.role, one.attempt, failure))
+        stopped.add(member.task_id)
+        if member.live:
+            events.append(ev.TaskStopping(member.task_id, member.role, member.attempt, failure))
         else:
-            events.append(ev.TaskEnded(one.task_id, one.role, one.attempt, TaskState.CANCELED, failure))
+            events.append(ev.TaskEnded(member.task_id, member.role, member.attempt, TaskState.CANCELED, failure))
     return events
 
 
 def orphans(run: RunState, task: Task) -> list[ev.Event]:
-    """The task has ended: nobody needs what it still had others do."""
+    """Stops what an ended task had delegated."""
     if not task.children:
         return []
-    failure = Failure("CANCELLED", "CANCELLED", f"the task of {task.role} that delegated it has ended")
+    failure = Failure("CANCELLED", "CANCELLED", f"the delegating task of {task.role} has ended")
     stopped: set[str] = set()
     return [event for child in task.children.values() for event in stop(run, run.tasks[child], failure, stopped)]
 
 
 def then_end(
     run: RunState,
-    happened: list[ev.Event],
+    decided: list[ev.Event],
     closed: set[str],
     state: TaskState | None = None,
     failure: Failure | None = None,
 ) -> list[ev.Event]:
-    """`happened`, and where no attempt but those of `closed` is live any more, the run's end after it: every task
-    that has no end yet is cancelled first. What the run was ending as already goes before `state`."""
+    """The decided events and, if no attempt is live any more except those of the tasks in `closed`, the end of the run.
+
+    Tasks that have not ended are cancelled before it. A state that the run is ending with already overrides `state`.
+    """
     if any(task.task_id not in closed for task in run.live_tasks()):
-        return happened
+        return decided
     if run.ending is not None:
         state, failure = run.ending, run.failure
     assert state is not None
-    said = {event.task_id for event in happened if isinstance(event, (ev.ResultReceived, ev.TaskEnded, ev.Discarded))}
+    ended = {event.task_id for event in decided if isinstance(event, (ev.ResultReceived, ev.TaskEnded, ev.Discarded))}
     cancelled = [
         ev.TaskEnded(task.task_id, task.role, task.attempt, TaskState.CANCELED, None)
         for task in run.tasks.values()
-        if not task.ended and task.task_id not in said
+        if not task.ended and task.task_id not in ended
     ]
-    answers = _answers(run, happened) if state is TaskState.COMPLETED else ()
-    return [*happened, *cancelled, ev.RunEnded(state, failure, answers)]
+    answers = _answers(run, decided) if state is TaskState.COMPLETED else ()
+    return [*decided, *cancelled, ev.RunEnded(state, failure, answers)]
 
 
-def _answers(run: RunState, happened: list[ev.Event]) -> tuple[int, ...]:
-    """The events that hold the answers of the roles that nobody depends on."""
-    fresh = {
+def _answers(run: RunState, decided: list[ev.Event]) -> tuple[int, ...]:
+    """The events with the answers of the sinks, those among `decided` included."""
+    new = {
         event.task_id: seq
-        for seq, event in enumerate(happened, run.last_seq + 1)
+        for seq, event in enumerate(decided, run.last_seq + 1)
         if isinstance(event, ev.ResultReceived)
     }
-    return tuple(fresh.get(sink.task_id, sink.result_seq) for sink in run.sinks())
+    return tuple(new.get(sink.task_id, sink.result_seq) for sink in run.sinks())

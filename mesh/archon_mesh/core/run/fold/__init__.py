@@ -1,1 +1,1 @@
-"""Folding: from an event to the next state of a run."""
+"""The fold: from an event and the state before it to the state after it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from archon_mesh.core.run import RunState, decide, open_effects
+from archon_mesh.core.run import RunState, apply, decide, open_effects
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.effects import Effect
@@ -64,7 +64,7 @@ class Lead:
     def feed(self, given: inp.Input) -> list[ev.Event]:
         events = decide(self.state, given, self.now)
         for event in events:
-            self.state.apply(event, self.now)
+            apply(self.state, event, self.now)
         self.log += events
         return events
 

@@ -109,7 +109,7 @@ def test_what_an_earlier_revision_wrote_ends_earlier_and_has_the_defaults_of_wha
     stored = json.loads(encode_inputs([inp.Submit(WHOLE, "o", 1)], 1.0))
     submission = stored[2][0]["Submit"][0]["Submission"]
     del submission[-1]
-    assert decode_inputs(json.dumps(stored).encode())[0] == [inp.Submit(replace(WHOLE, outside=()), "o", 1)]
+    assert decode_inputs(json.dumps(stored).encode())[0] == [inp.Submit(replace(WHOLE, session_context=()), "o", 1)]
     submission += [[], "what a later one knows"]
     with pytest.raises(ValueError, match="Submission"):
         decode_inputs(json.dumps(stored).encode())

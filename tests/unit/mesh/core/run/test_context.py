@@ -36,7 +36,7 @@ def test_what_is_handed_over_is_the_event_that_holds_the_answer() -> None:
     run = Lead(("a", "b"), edges=(("a", "b"),))
     answered(run, 1)
     run.place(2)
-    assert run.state.tasks["r.2"].given == (ContextRef("a", run.state.tasks["r.1"].result_seq),)
+    assert run.state.tasks["r.2"].context == (ContextRef("a", run.state.tasks["r.1"].result_seq),)
 
 
 def test_a_delegated_task_is_handed_answers_of_the_pipeline_that_it_was_delegated_from() -> None:
@@ -87,8 +87,8 @@ def test_durability_16_before_the_runs_own_answers_stands_what_the_session_knew_
     run = Lead(("a", "b"), edges=(("a", "b"),), outside=outside)
     answered(run, 1)
     run.place(2)
-    assert run.state.tasks["r.1"].given == (ContextRef("x", 0, 3, "s"),)
-    assert run.state.tasks["r.2"].given == (
+    assert run.state.tasks["r.1"].context == (ContextRef("x", 0, 3, "s"),)
+    assert run.state.tasks["r.2"].context == (
         ContextRef("x", 0, 3, "s"),
         ContextRef("y", 0, 1, "s"),
         ContextRef("a", run.state.tasks["r.1"].result_seq),
@@ -100,7 +100,9 @@ def test_durability_16_every_attempt_is_given_the_same_of_the_session() -> None:
     run.place(1)
     run.lose(1)
     run.place(1)
-    assert [event.given for event in run.log if isinstance(event, ev.Dispatched)] == [(ContextRef("x", 0, 3, "s"),)] * 2
+    assert [event.context for event in run.log if isinstance(event, ev.Dispatched)] == [
+        (ContextRef("x", 0, 3, "s"),)
+    ] * 2
 
 
 def test_an_answer_of_this_run_takes_the_place_of_the_sessions() -> None:

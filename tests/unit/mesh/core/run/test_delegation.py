@@ -246,7 +246,7 @@ def test_a_delegated_task_is_given_the_newest_answers_of_those_that_its_role_dep
             if role != "c":
                 run.result(number)
                 seqs[role] = run.state.tasks[f"r.{number}"].result_seq
-        assert list(run.state.tasks["r.5"].given) == [ContextRef(role, seqs[role]) for role in roles]
+        assert list(run.state.tasks["r.5"].context) == [ContextRef(role, seqs[role]) for role in roles]
 
 
 def test_a_failed_or_missing_answer_is_no_context() -> None:
@@ -257,4 +257,4 @@ def test_a_failed_or_missing_answer_is_no_context() -> None:
     run.result(2, TaskState.FAILED)
     run.delegate(role="b")
     run.place(3)
-    assert run.state.tasks["r.3"].given == ()
+    assert run.state.tasks["r.3"].context == ()

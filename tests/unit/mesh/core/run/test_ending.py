@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from archon_mesh.core.run import apply
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run.decide.termination import orphans, stop, then_end
 from archon_mesh.core.run.types import Failure, TaskState
@@ -51,7 +52,7 @@ def test_nothing_is_stopped_twice() -> None:
     assert once == {"r.2", "r.5"}
     assert stop(run.state, run.state.tasks["r.5"], WHY, once) == []
     for event in stop(run.state, run.state.tasks["r.2"], WHY):
-        run.state.apply(event, run.now)
+        apply(run.state, event, run.now)
     assert stop(run.state, run.state.tasks["r.2"], WHY) == [], "they are stopping already"
 
 
@@ -60,7 +61,7 @@ def test_orphans_are_all_that_came_of_a_task_and_never_the_task() -> None:
     events = orphans(run.state, run.state.tasks["r.1"])
     assert [name for _, name in said(events)] == ["r.2", "r.5", "r.3"]
     failures = {event.failure for event in events if isinstance(event, (ev.TaskStopping, ev.TaskEnded))}
-    assert {failure and failure.message for failure in failures} == {"the task of lead that delegated it has ended"}, (
+    assert {failure and failure.message for failure in failures} == {"the delegating task of lead has ended"}, (
         "whoever reads it learns why"
     )
     assert orphans(run.state, run.state.tasks["r.5"]) == []
@@ -105,7 +106,7 @@ def test_a_task_whose_end_has_just_been_said_is_not_cancelled_too() -> None:
 def test_what_a_run_is_ending_as_already_goes_before_what_comes_later() -> None:
     run = Lead()
     run.place(1)
-    run.state.apply(ASKED, run.now)
+    apply(run.state, ASKED, run.now)
     late = ev.Lost("r.1", 1, "i", WHY)
     events = then_end(run.state, [late], {"r.1"}, TaskState.COMPLETED)
     ended = events[-1]

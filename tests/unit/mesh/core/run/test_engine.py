@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from archon_mesh.core.run import Adopt, Assign, CancelAttempt, Place, RunState, Timer, decide, open_effects
+from archon_mesh.core.run import Adopt, Assign, CancelAttempt, Place, RunState, Timer, apply, decide, open_effects
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run import inputs as inp
-from archon_mesh.core.run.decide.engine import MAX_EVENTS
+from archon_mesh.core.run.decide.event_limit import MAX_EVENTS
 from archon_mesh.core.run.decide.recovery import RECOVERY, Kind
 from archon_mesh.core.run.effects import CANCEL_GRACE
 from archon_mesh.core.run.types import Edge, Failure, Submission, TaskState
@@ -31,7 +31,7 @@ class Run:
     def feed(self, given: inp.Input) -> list[ev.Event]:
         events = decide(self.state, given, self.now)
         for event in events:
-            self.state.apply(event, self.now)
+            apply(self.state, event, self.now)
         self.log += events
         return events
 
@@ -76,8 +76,8 @@ def test_a_dispatch_records_the_upstream_answers_that_it_hands_over_in_dependenc
         run.result(role)
     (dispatched,) = run.place("c")
     assert isinstance(dispatched, ev.Dispatched)
-    assert [given.role for given in dispatched.given] == ["a", "b"]
-    assert [type(run.log[given.seq - 1]) for given in dispatched.given] == [ev.ResultReceived] * 2
+    assert [given.role for given in dispatched.context] == ["a", "b"]
+    assert [type(run.log[given.seq - 1]) for given in dispatched.context] == [ev.ResultReceived] * 2
 
 
 def test_a_role_that_asks_for_all_ancestors_is_handed_their_answers_in_dependency_order() -> None:
@@ -91,7 +91,7 @@ def test_a_role_that_asks_for_all_ancestors_is_handed_their_answers_in_dependenc
             run.result(role)
         (dispatched,) = run.place("d")
         assert isinstance(dispatched, ev.Dispatched)
-        assert [one.role for one in dispatched.given] == given
+        assert [one.role for one in dispatched.context] == given
 
 
 def test_durability_1_what_a_step_opens_and_what_a_restart_opens_come_from_the_same_function() -> None:

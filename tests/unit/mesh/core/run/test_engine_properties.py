@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from archon.api.agent.v1 import agent_pb2
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
-from archon_mesh.core.run import RunState, Timer, decide, fold, open_effects
+from archon_mesh.core.run import RunState, Timer, apply, decide, fold, open_effects
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.codec import decode_inputs, encode_inputs
@@ -26,7 +26,8 @@ from archon_mesh.core.run.types import (
     TaskState,
     quantize,
 )
-from archon_services.orchestrator.convert import event_to_proto, fold_journal
+from archon_services.orchestrator.convert import event_to_proto
+from archon_services.orchestrator.runs.load import fold_journal
 from archon_services.orchestrator.convert.write import timestamp
 
 FAILURES = st.builds(
@@ -135,7 +136,7 @@ def test_durability_1_and_v6_whatever_comes_the_folded_journal_is_the_live_state
         assert repr(run) == before, "decide changed the state"
         for event in events:
             assert not run.ended, "an event after the last"
-            run.apply(event, now)
+            apply(run, event, now)
             log.append((event, now))
             journal.append(
                 event_to_proto(_carried(event), run_id="r", seq=run.last_seq, time=timestamp(now), epoch=run.epoch)
@@ -169,13 +170,13 @@ def test_v7_a_run_always_ends_when_time_goes_on_and_people_answer(steps: list[tu
 
     def feed(one: inp.Input) -> None:
         for event in decide(run, one, now):
-            run.apply(event, now)
+            apply(run, event, now)
 
     feed(inp.Submit(submission, "o1", 1))
     for wait, one in steps:
         now += wait
         feed(one)
-    assert run.ended or run.standing_since or run.ending or Timer(run.deadline) in open_effects(run)
+    assert run.ended or run.clock_stopped_since or run.ending or Timer(run.deadline) in open_effects(run)
     feed(inp.Resume("me"))
     for question in [task.question for task in run.tasks.values() if task.question]:
         feed(inp.Respond(question, "me", "", "00"))

@@ -12,39 +12,39 @@ from tests.unit.mesh.core.run.delegating import Lead
 
 def given(run: Lead, number: int = 1, **more: object) -> inp.ResultIn:
     task = run.state.tasks[f"r.{number}"]
-    return inp.ResultIn(task.task_id, task.attempt, TaskState.COMPLETED, None, remembers=True, **more)  # type: ignore[arg-type]
+    return inp.ResultIn(task.task_id, task.attempt, TaskState.COMPLETED, None, has_turn=True, **more)  # type: ignore[arg-type]
 
 
 def test_a_turn_is_remembered_as_the_version_after_the_one_that_was_told() -> None:
     run = Lead()
     (dispatched,) = run.feed(inp.SlotFound("r.1", "i", 4))
-    assert isinstance(dispatched, ev.Dispatched) and dispatched.conversation == 4
-    result, *_ = run.feed(given(run, read=4))
-    assert isinstance(result, ev.ResultReceived) and result.remembered
-    assert run.state.remembered == {"lead": 5}
+    assert isinstance(dispatched, ev.Dispatched) and dispatched.conversation_version == 4
+    result, *_ = run.feed(given(run, read_version=4))
+    assert isinstance(result, ev.ResultReceived) and result.stores_turn
+    assert run.state.conversation_versions == {"lead": 5}
     assert run.state.state is TaskState.COMPLETED
 
 
 def test_what_comes_second_is_tried_again_at_once_with_what_is_known_by_then_and_costs_no_try_of_another_kind() -> None:
     run = Lead()
     run.feed(inp.SlotFound("r.1", "i", 4))
-    (retried,) = run.feed(given(run, outdated=True))
+    (retried,) = run.feed(given(run, version_conflict=True))
     assert isinstance(retried, ev.Retried) and retried.failure.reason == "CONVERSATION_MOVED"
     assert retried.not_before == run.now
     task = run.state.tasks["r.1"]
-    assert (task.retries, task.outdated, run.state.recovered) == (0, 1, 0)
-    assert run.feed(inp.ResultIn("r.1", 1, TaskState.COMPLETED, None, remembers=True)) == [], "sent again"
+    assert (task.retries, task.version_conflicts, run.state.recovered) == (0, 1, 0)
+    assert run.feed(inp.ResultIn("r.1", 1, TaskState.COMPLETED, None, has_turn=True)) == [], "sent again"
     run.feed(inp.SlotFound("r.1", "i", 5))
     result, *_ = run.feed(given(run))
     assert isinstance(result, ev.ResultReceived) and result.attempt == 2
-    assert run.state.remembered == {"lead": 6}
+    assert run.state.conversation_versions == {"lead": 6}
 
 
 def test_what_comes_second_begins_anew_and_not_from_what_it_left_before_it_knew() -> None:
     run = Lead()
     run.feed(inp.SlotFound("r.1", "i", 4))
     run.feed(inp.CheckpointIn("r.1", 1, 1, payload="half done"))
-    run.feed(given(run, outdated=True))
+    run.feed(given(run, version_conflict=True))
     assert run.state.tasks["r.1"].checkpoint is None
 
 
@@ -55,7 +55,7 @@ def test_but_it_goes_on_from_where_it_asked_a_person() -> None:
     run.feed(asked)
     run.feed(inp.Respond(run.state.tasks["r.1"].question, "me", "", "digest", "this"))
     run.feed(inp.SlotFound("r.1", "i", 5))
-    (retried,) = run.feed(given(run, outdated=True))
+    (retried,) = run.feed(given(run, version_conflict=True))
     assert isinstance(retried, ev.Retried)
     assert run.state.tasks["r.1"].checkpoint == "which?"
 
@@ -63,7 +63,7 @@ def test_but_it_goes_on_from_where_it_asked_a_person() -> None:
 def test_an_attempt_that_read_another_version_than_it_was_told_comes_second() -> None:
     run = Lead()
     run.feed(inp.SlotFound("r.1", "i", 4))
-    (retried,) = run.feed(given(run, read=3))
+    (retried,) = run.feed(given(run, read_version=3))
     assert isinstance(retried, ev.Retried)
 
 
@@ -75,7 +75,7 @@ def test_of_two_tasks_of_a_role_in_one_run_the_second_to_end_was_told_too_little
     for number in (2, 3):
         run.feed(inp.SlotFound(f"r.{number}", "i", 7))
     first, *_ = run.feed(given(run, 2))
-    assert isinstance(first, ev.ResultReceived) and first.remembered
+    assert isinstance(first, ev.ResultReceived) and first.stores_turn
     (second,) = run.feed(given(run, 3))
     assert isinstance(second, ev.Retried)
 
@@ -84,26 +84,26 @@ def test_whoever_was_told_nothing_is_remembered_nothing_of() -> None:
     run = Lead()
     run.place(1)
     result, *_ = run.feed(given(run))
-    assert isinstance(result, ev.ResultReceived) and not result.remembered
-    assert run.state.remembered == {}
+    assert isinstance(result, ev.ResultReceived) and not result.stores_turn
+    assert run.state.conversation_versions == {}
 
 
 def test_a_failure_adds_nothing() -> None:
     run = Lead()
     run.feed(inp.SlotFound("r.1", "i", 0))
-    result, *_ = run.feed(inp.ResultIn("r.1", 1, TaskState.REJECTED, None, remembers=True, outdated=True))
-    assert isinstance(result, ev.ResultReceived) and not result.remembered
+    result, *_ = run.feed(inp.ResultIn("r.1", 1, TaskState.REJECTED, None, has_turn=True, version_conflict=True))
+    assert isinstance(result, ev.ResultReceived) and not result.stores_turn
 
 
 def test_a_task_that_always_comes_second_ends_with_a_reason() -> None:
     run = Lead()
-    for number in range(RECOVERY[Kind.OUTDATED].tries):
+    for number in range(RECOVERY[Kind.CONFLICT].tries):
         assert run.state.state is not TaskState.FAILED
         run.feed(inp.SlotFound("r.1", "i", number))
-        run.feed(given(run, outdated=True))
+        run.feed(given(run, version_conflict=True))
     assert run.state.state is TaskState.FAILED
     assert run.state.failure is not None and run.state.failure.reason == "CONVERSATION_MOVED"
-    assert run.state.remembered == {}
+    assert run.state.conversation_versions == {}
 
 
 def test_what_was_told_stands_beside_the_events_as_an_input() -> None:
@@ -114,9 +114,9 @@ def test_what_was_told_stands_beside_the_events_as_an_input() -> None:
 def test_what_adds_too_much_fails_and_where_nothing_is_remembered_it_does_not_matter() -> None:
     run, forgetful = Lead(), Lead()
     run.feed(inp.SlotFound("r.1", "i", 4))
-    run.feed(given(run, overlong=True))
+    run.feed(given(run, turn_too_large=True))
     assert run.state.failure is not None and run.state.failure.reason == "MESSAGE_TOO_LARGE"
-    assert run.state.remembered == {}
+    assert run.state.conversation_versions == {}
     forgetful.place(1)
-    forgetful.feed(given(forgetful, overlong=True))
+    forgetful.feed(given(forgetful, turn_too_large=True))
     assert forgetful.state.state is TaskState.COMPLETED

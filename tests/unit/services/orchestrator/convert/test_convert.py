@@ -177,7 +177,9 @@ def test_durability_16_what_the_session_knew_is_kept_with_its_content_and_who_is
     ref = common_pb2.MemoryRef(scope="s", role="x", version=3, run_id="earlier", seq=9)
     item = common_pb2.ContextItem(ref=ref, parts=[common_pb2.Part(text="known")])
     goal = run_pb2.Submitted(session_context=[run_pb2.SessionContext(item=item, readers=["a", "b"])])
-    event = ev.Submitted(replace(SUBMISSION, goal=goal, outside=(SessionContextRef("x", 3, ("a", "b")),)), "o", 1)
+    event = ev.Submitted(
+        replace(SUBMISSION, goal=goal, session_context=(SessionContextRef("x", 3, ("a", "b")),)), "o", 1
+    )
     stored = event_to_proto(event, run_id="r", seq=1, time=timestamp(1_000.5), epoch=1)
     assert stored.submitted.session_context == goal.session_context
     assert event_from_proto(stored) == event

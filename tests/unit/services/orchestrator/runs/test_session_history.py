@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from archon.errors import Unavailable
-from archon_mesh.core.run import Place, RunState, decide
+from archon_mesh.core.run import Place, RunState, apply, decide
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.types import Failure, Requirement, Submission
 from archon_services.orchestrator.journal import Conversation, MemoryJournal
@@ -23,7 +23,7 @@ def run_of(session: str = "s") -> RunState:
     run = RunState()
     said = Submission("r", "default", "", session, "agent", ("clerk",), (), 60.0, None)
     for event in decide(run, inp.Submit(said, "owner", 1), 1.0):
-        run.apply(event, 1.0)
+        apply(run, event, 1.0)
     return run
 
 
@@ -88,7 +88,7 @@ async def test_the_turn_is_left_when_the_task_needs_it_no_more() -> None:
     await second.read()
     assert second.version(other) is None, "the first is ready still"
     for event in decide(run, inp.Cancel("me", "enough"), 2.0):
-        run.apply(event, 2.0)
+        apply(run, event, 2.0)
     first.keep(run)
     await second.read()
     assert second.version(other) == 0
@@ -102,7 +102,7 @@ async def test_what_a_next_attempt_is_to_be_told_is_kept_while_the_one_before_it
 
     run = run_of()
     for event in decide(run, inp.SlotFound("r.1", "i", 1), 2.0):
-        run.apply(event, 2.0)
+        apply(run, event, 2.0)
     assert run.tasks["r.1"].live and run.tasks["r.1"].attempt == 1
     one = SessionHistory(Told(), TurnQueue(), lambda role: True, lambda: None)
     one.waits(
@@ -112,9 +112,9 @@ async def test_what_a_next_attempt_is_to_be_told_is_kept_while_the_one_before_it
     one.keep(run)
     assert one.history("r.1") == (b"said",)
     for event in decide(run, inp.LostIn("r.1", 1, Failure("UNAVAILABLE", "INSTANCE_LOST", "gone")), 3.0):
-        run.apply(event, 3.0)
+        apply(run, event, 3.0)
     for event in decide(run, inp.SlotFound("r.1", "i", 1), 9.0):
-        run.apply(event, 9.0)
+        apply(run, event, 9.0)
     assert run.tasks["r.1"].attempt == 2
     one.keep(run)
     assert one.history("r.1") == (), "it was handed over"

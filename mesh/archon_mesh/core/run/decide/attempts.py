@@ -1,0 +1,89 @@
+"""Decides about attempts: dispatch to a reserved slot, rejection, loss."""
+
+from __future__ import annotations
+
+from archon_mesh.core.run import events as ev
+from archon_mesh.core.run import inputs as inp
+from archon_mesh.core.run.decide.budget import first_slice
+from archon_mesh.core.run.decide.context import context_of
+from archon_mesh.core.run.decide.recovery import Kind, next_try, recovery_exhausted
+from archon_mesh.core.run.decide.termination import orphans, then_end
+from archon_mesh.core.run.state import RunState
+from archon_mesh.core.run.task import Task
+from archon_mesh.core.run.types import Failure, TaskState, quantize
+
+
+def slot_found(run: RunState, slot: inp.SlotFound, now: float) -> list[ev.Event]:
+    """Dispatches the task, unless it is no longer ready; fails it if no budget is left."""
+    task = run.tasks.get(slot.task_id)
+    if task is None or run.ended or not run.ready(task) or now < task.not_before:
+        return []
+    reserved = first_slice(run, task)
+    if isinstance(reserved, Failure):
+        return _fail(run, task, [], reserved)
+    context = context_of(run, task)
+    return [
+        ev.Dispatched(
+            task.task_id,
+            task.attempt + 1,
+            run.epoch,
+            task.role,
+            slot.instance_id,
+            context,
+            reserved,
+            slot.conversation_version,
+        )
+    ]
+
+
+def reject(run: RunState, rejection: inp.RejectIn, now: float) -> list[ev.Event]:
+    """Schedules another attempt after a rejection, or fails the task after too many."""
+    task = run.current(rejection.task_id, rejection.attempt)
+    if run.ended or task is None:
+        return []
+    due = next_try(Kind.REFUSED, task.rejects + 1, rejection.delay, now)
+    rejected = ev.Rejected(
+        task.task_id, task.attempt, task.instance_id, rejection.failure, quantize(now) if due is None else due
+    )
+    if run.ending is not None:
+        return then_end(run, [rejected], {task.task_id})
+    if task.stopping:
+        return [rejected, _cancelled(task)]
+    if due is None:
+        return _fail(run, task, [rejected], rejection.failure)
+    return [rejected]
+
+
+def lost(run: RunState, loss: inp.LostIn, now: float) -> list[ev.Event]:
+    """Allows another attempt after a loss, or fails the task or the run after too many."""
+    task = run.current(loss.task_id, loss.attempt)
+    if run.ended or task is None:
+        return []
+    lost = ev.Lost(task.task_id, task.attempt, task.instance_id, loss.failure)
+    if run.ending is not None:
+        return then_end(run, [lost], {task.task_id})
+    if task.stopping:
+        return [lost, _cancelled(task)]
+    if (exhausted := recovery_exhausted(run.recovered)) is not None:
+        return _fail(run, task, [lost], exhausted)
+    if next_try(Kind.LOST, task.losses + 1, None, now) is not None:
+        return [lost]
+    poisoned = Failure(
+        "ABORTED",
+        "POISONED",
+        f"{task.losses + 1} attempts of {task.role} ended with the loss of their process",
+        (("role", task.role), ("task_id", task.task_id)),
+    )
+    return _fail(run, task, [lost], poisoned)
+
+
+def _cancelled(task: Task) -> ev.Event:
+    return ev.TaskEnded(task.task_id, task.role, task.attempt, TaskState.CANCELED, task.failure)
+
+
+def _fail(run: RunState, task: Task, before: list[ev.Event], failure: Failure) -> list[ev.Event]:
+    """Fails the task for good. A delegated task leaves the failure to its parent; any other fails the run."""
+    ended = ev.TaskEnded(task.task_id, task.role, task.attempt, TaskState.FAILED, failure)
+    if task.parent:
+        return [*before, ended, *orphans(run, task)]
+    return then_end(run, [*before, ended], {task.task_id}, TaskState.FAILED, failure)

@@ -1,0 +1,44 @@
+"""Decides what is due: timeouts of runs and of delegated tasks, and the end of the grace after a cancel."""
+
+from __future__ import annotations
+
+from archon_mesh.core.run import events as ev
+from archon_mesh.core.run import inputs as inp
+from archon_mesh.core.run.decide.termination import stop, then_end
+from archon_mesh.core.run.effects import CANCEL_GRACE
+from archon_mesh.core.run.state import RunState
+from archon_mesh.core.run.types import Failure, TaskState
+
+
+def tick(run: RunState, tick: inp.Tick, now: float) -> list[ev.Event]:
+    """The events of everything that is due at `now` (wall seconds); none while the run's clock is stopped."""
+    if run.ended or run.submission is None:
+        return []
+    if run.ending is not None:
+        if now < run.ending_since + CANCEL_GRACE:
+            return []
+        return then_end(run, [], {task.task_id for task in run.live_tasks()})
+    if run.clock_stopped_since:
+        return []
+    if now < run.deadline:
+        return _stop_expired(run, now)
+    reason = f"the run did not end within {run.submission.timeout:g} s"
+    failure = Failure("DEADLINE_EXCEEDED", "RUN_TIMEOUT", reason)
+    return then_end(run, [ev.CancelRequested("", reason, "RUN_TIMEOUT")], set(), TaskState.FAILED, failure)
+
+
+def _stop_expired(run: RunState, now: float) -> list[ev.Event]:
+    """Stops the delegated tasks whose deadline has passed."""
+    events: list[ev.Event] = []
+    stopped: set[str] = set()
+    for task in run.tasks.values():
+        if not task.deadline or now < task.deadline or task.answered or task.task_id in stopped:
+            continue
+        failure = Failure(
+            "DEADLINE_EXCEEDED",
+            "DELEGATION_TIMEOUT",
+            f"{task.role} did not answer within {task.timeout:g} s",
+            (("role", task.role),),
+        )
+        events += stop(run, task, failure, stopped)
+    return events

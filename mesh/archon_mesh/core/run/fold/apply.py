@@ -1,0 +1,51 @@
+"""Applies events to a run's state: the table of fold functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from archon_mesh.core.run import events as ev
+from archon_mesh.core.run.fold import attempts, budget, creation, delegation, ending, human_input
+from archon_mesh.core.run.state import RunState
+
+
+def apply(run: RunState, event: ev.Event, time: float) -> None:
+    """Changes `run` in place by one event that was decided at `time` (wall seconds)."""
+    run.last_seq += 1
+    _FOLD[type(event)](run, event, time)
+
+
+def fold(events: Iterable[tuple[ev.Event, float]]) -> RunState:
+    """The state after these (event, time) pairs, from the first event on. Times are in wall seconds."""
+    run = RunState()
+    for event, time in events:
+        apply(run, event, time)
+    return run
+
+
+_FOLD: dict[type, Callable[[RunState, Any, float], None]] = {
+    ev.Submitted: creation.submitted,
+    ev.Claimed: creation.claimed,
+    ev.TaskCreated: creation.task_created,
+    ev.Dispatched: attempts.dispatched,
+    ev.Delegated: delegation.delegated,
+    ev.DelegationCancelled: delegation.delegation_cancelled,
+    ev.BudgetReserved: budget.budget_reserved,
+    ev.ResultReceived: ending.result_received,
+    ev.InputRequested: human_input.input_requested,
+    ev.InputGiven: human_input.input_given,
+    ev.CheckpointTaken: attempts.checkpoint_taken,
+    ev.Paused: human_input.paused,
+    ev.Resumed: human_input.resumed,
+    ev.Discarded: ending.discarded,
+    ev.Lost: attempts.lost,
+    ev.Rejected: attempts.rejected,
+    ev.Retried: attempts.retried,
+    ev.TaskStopping: ending.task_stopping,
+    ev.TaskEnded: ending.task_ended,
+    ev.CancelRequested: ending.cancel_requested,
+    ev.Published: creation.published,
+    ev.Recorded: creation.recorded,
+    ev.RunEnded: ending.run_ended,
+}

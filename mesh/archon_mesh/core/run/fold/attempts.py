@@ -1,0 +1,54 @@
+"""Folds the events of attempts that do not end their task: dispatch, checkpoint, loss, rejection, retry."""
+
+from __future__ import annotations
+
+from archon_mesh.core.run import events as ev
+from archon_mesh.core.run.fold.budget import settle
+from archon_mesh.core.run.state import RunState
+from archon_mesh.core.run.types import CONVERSATION_MOVED, NOTHING, TaskState
+
+
+def dispatched(run: RunState, event: ev.Dispatched, time: float) -> None:
+    task = run.tasks[event.task_id]
+    task.attempt, task.live, task.state = event.attempt, True, TaskState.WORKING
+    task.instance_id, task.dispatch_epoch, task.context = event.instance_id, event.epoch, event.context
+    task.start_time, task.conversation_version = time, event.conversation_version
+    if event.reserved is not None:
+        task.reserved = event.reserved
+    task.begin_attempt()
+
+
+def checkpoint_taken(run: RunState, event: ev.CheckpointTaken, time: float) -> None:
+    task = run.tasks[event.task_id]
+    task.checkpoint, task.applied = event.payload, max(task.applied, event.sequence)
+
+
+def lost(run: RunState, event: ev.Lost, time: float) -> None:
+    task = run.tasks[event.task_id]
+    task.abandon()
+    task.state = TaskState.SUBMITTED
+    task.losses += 1
+    run.recovered += 1
+    settle(run, task, task.reserved)  # the amount really spent is unknown
+
+
+def retried(run: RunState, event: ev.Retried, time: float) -> None:
+    task = run.tasks[event.task_id]
+    task.live, task.state, task.not_before = False, TaskState.SUBMITTED, event.not_before
+    settle(run, task, event.spent)
+    task.failures = (*task.failures, event.payload)
+    if event.failure.reason == CONVERSATION_MOVED:
+        task.version_conflicts += 1
+        if not task.questions:  # starts over with the new conversation, unless people would be asked again
+            task.checkpoint = None
+        return
+    task.retries += 1
+    run.recovered += 1
+
+
+def rejected(run: RunState, event: ev.Rejected, time: float) -> None:
+    task = run.tasks[event.task_id]
+    task.live, task.state = False, TaskState.SUBMITTED
+    task.rejects += 1
+    task.reserved = NOTHING
+    task.not_before = event.not_before

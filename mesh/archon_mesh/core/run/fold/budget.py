@@ -1,0 +1,24 @@
+"""Folds budget events: reservation and settlement."""
+
+from __future__ import annotations
+
+from archon_mesh.core.run import events as ev
+from archon_mesh.core.run.state import RunState
+from archon_mesh.core.run.task import Task
+from archon_mesh.core.run.types import NO_LIMIT, NOTHING, Amount
+
+
+def budget_reserved(run: RunState, event: ev.BudgetReserved, time: float) -> None:
+    task = run.tasks[event.task_id]
+    task.requests[event.request_id] = event.reserved
+    task.applied = max(task.applied, event.sequence)
+    if event.reserved is not None:
+        task.reserved += event.reserved
+
+
+def settle(run: RunState, task: Task, spent: Amount) -> None:
+    """Replaces the reservation of the current attempt by what it spent. Does nothing if no budget limits the task."""
+    assert run.submission is not None
+    if run.submission.budget == NO_LIMIT and all(ancestor.budget == NO_LIMIT for ancestor in run.lineage(task)):
+        return
+    task.reserved, task.spent, run.spent = NOTHING, task.spent + spent, run.spent + spent

@@ -1,0 +1,35 @@
+"""Folds the events that create a run and its tasks, and those that add facts about them."""
+
+from __future__ import annotations
+
+from archon_mesh.core.run import events as ev
+from archon_mesh.core.run.state import RunState
+from archon_mesh.core.run.task import Task
+from archon_mesh.core.run.types import TaskState
+
+
+def submitted(run: RunState, event: ev.Submitted, time: float) -> None:
+    run.submission, run.owner, run.epoch = event.submission, event.owner, event.epoch
+    run.state, run.create_time = TaskState.WORKING, time
+
+
+def claimed(run: RunState, event: ev.Claimed, time: float) -> None:
+    run.owner, run.epoch = event.owner, event.epoch
+
+
+def task_created(run: RunState, event: ev.TaskCreated, time: float) -> None:
+    assert run.submission is not None
+    if event.parent:
+        return  # the Delegated event before has created it
+    upstream = [edge.upstream for edge in run.submission.edges if edge.downstream == event.role]
+    predecessors = tuple(run.by_role[role] for role in run.submission.roles if role in upstream)
+    run.tasks[event.task_id] = Task(event.task_id, event.role, predecessors)
+    run.by_role[event.role] = event.task_id
+
+
+def published(run: RunState, event: ev.Published, time: float) -> None:
+    run.tasks[event.task_id].memory_version = event.version
+
+
+def recorded(run: RunState, event: ev.Recorded, time: float) -> None:
+    """Changes nothing: call records are stored outside of the events."""

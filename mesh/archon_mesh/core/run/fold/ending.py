@@ -1,0 +1,73 @@
+"""Folds the events that end tasks and runs."""
+
+from __future__ import annotations
+
+from archon_mesh.core.run import events as ev
+from archon_mesh.core.run.fold.budget import settle
+from archon_mesh.core.run.state import RunState
+from archon_mesh.core.run.task import Task
+from archon_mesh.core.run.types import Failure, TaskState
+
+_CODES = {
+    "RUN_TIMEOUT": "DEADLINE_EXCEEDED",
+    "TOO_MANY_EVENTS": "RESOURCE_EXHAUSTED",
+    "BUDGET_EXHAUSTED": "RESOURCE_EXHAUSTED",
+}
+
+
+def result_received(run: RunState, event: ev.ResultReceived, time: float) -> None:
+    task = run.tasks[event.task_id]
+    _end_task(task, event.state, event.failure, time)
+    task.result_seq, task.payload = run.last_seq, event.payload
+    settle(run, task, event.spent)
+    if event.stores_turn and task.conversation_version is not None:
+        run.conversation_versions[task.role] = task.conversation_version + 1
+    if task.parent:
+        return
+    if event.state is not TaskState.COMPLETED:
+        _begin_ending(run, TaskState.FAILED, event.failure, time)
+    elif all(root.state is TaskState.COMPLETED for root in run.roots()):
+        _begin_ending(run, TaskState.COMPLETED, None, time)
+
+
+def discarded(run: RunState, event: ev.Discarded, time: float) -> None:
+    task = run.current(event.task_id, event.attempt)
+    if task is not None:
+        settle(run, task, task.reserved)
+        _end_task(task, TaskState.CANCELED, None, time)
+
+
+def task_stopping(run: RunState, event: ev.TaskStopping, time: float) -> None:
+    task = run.tasks[event.task_id]
+    task.stopping, task.failure = True, event.failure
+
+
+def task_ended(run: RunState, event: ev.TaskEnded, time: float) -> None:
+    task = run.tasks[event.task_id]
+    if task.live:
+        task.abandon()
+        settle(run, task, task.reserved)
+    _end_task(task, event.state, event.failure, time)
+    if event.state is TaskState.FAILED and not task.parent:
+        _begin_ending(run, TaskState.FAILED, event.failure, time)
+
+
+def cancel_requested(run: RunState, event: ev.CancelRequested, time: float) -> None:
+    code = _CODES.get(event.cause, "CANCELLED")
+    state = TaskState.CANCELED if code == "CANCELLED" else TaskState.FAILED
+    _begin_ending(run, state, Failure(code, event.cause, event.reason), time)
+
+
+def run_ended(run: RunState, event: ev.RunEnded, time: float) -> None:
+    run.state, run.failure, run.answer_seqs, run.end_time = event.state, event.failure, event.answer_seqs, time
+
+
+def _end_task(task: Task, state: TaskState, failure: Failure | None, time: float) -> None:
+    """Moves the task to its final state; without a `failure` it keeps the one it has."""
+    task.live, task.stopping, task.state, task.end_time = False, False, state, time
+    task.failure = failure or task.failure
+
+
+def _begin_ending(run: RunState, state: TaskState, failure: Failure | None, time: float) -> None:
+    if run.ending is None:
+        run.ending, run.failure, run.ending_since = state, failure, time
