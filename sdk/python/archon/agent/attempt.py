@@ -20,7 +20,7 @@ from archon.agent.values import TaskRejected
 from archon.api.agent.v1 import agent_pb2, session_pb2
 from archon.api.common.v1 import common_pb2
 from archon.errors import ArchonError, DeadlineExceeded, FrameTooLarge, Internal, OperationCancelled
-from archon.frames import Channel, FrameQueue, check_size
+from archon.frames import Channel, FrameQueue, agent_content
 from archon.threads import on_thread
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ MAX_UNACKED: Final = 8 * 1024 * 1024
 class Outlet(Protocol):
     """Where the frames of a task go: the stream of a session, or the one call that it is for."""
 
-    queue: FrameQueue[session_pb2.AgentFrame]
+    queue: FrameQueue
 
     @property
     def agreed(self) -> frozenset[str]: ...
@@ -68,7 +68,7 @@ class HeldTask:
         self._thread: asyncio.Future[Any] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._halted: ArchonError | None = None
-        self._checkpoint: session_pb2.AgentFrame | None = None
+        self._checkpoint: bytes | None = None
 
     @property
     def waiting(self) -> bool:
@@ -143,19 +143,19 @@ class HeldTask:
         else:
             self._finish(work.result())
 
-    def send(self, frame: session_pb2.AgentFrame, sequenced: bool = True) -> None:
+    def send(self, content: session_pb2.AgentFrame | bytes, sequenced: bool = True) -> None:
         """Sends on the stream that the task belongs to now; a sequenced frame waits where there is none."""
         if not sequenced and (not self.working or not self.agreed("progress")):
             return  # nothing of a task comes after its result
-        self.channel.stamp(frame, sequenced=sequenced)
+        frame = self.channel.stamp(content, sequenced=sequenced)
         if self.session is not None:
             self.session.queue.put(frame, droppable=not sequenced)
 
-    def save(self, frame: session_pb2.AgentFrame) -> None:
+    def save(self, checkpoint: bytes) -> None:
         """Sends a checkpoint, the calls that it rests on before it; not before there is room."""
         if self.working and self.agreed("checkpoint"):
             self.send_records()
-            self._checkpoint = frame
+            self._checkpoint = checkpoint
             self._send_checkpoint()
 
     def acked(self, sequence: int) -> None:
@@ -170,14 +170,13 @@ class HeldTask:
 
     def _send_checkpoint(self, *, room: bool = False) -> None:
         if self._checkpoint is not None and (room or self.channel.pending_bytes < MAX_UNACKED):
-            frame, self._checkpoint = self._checkpoint, None
-            self.send(frame)
+            checkpoint, self._checkpoint = self._checkpoint, None
+            self.send(checkpoint)
 
-    def check_checkpoint(self, frame: session_pb2.AgentFrame) -> None:
+    def check_checkpoint(self, content: bytes) -> None:
         """Raises FrameTooLarge where the other side wouldn't take it: it would break the stream, and the one after."""
         if self.agreed("checkpoint"):
-            frame.task.CopyFrom(self.ref)
-            check_size(frame, self.limit)
+            self.channel.check_size(content, self.limit)
 
     def agreed(self, feature: str) -> bool:
         """Whether frames of this kind may be sent; they may wait where there is no stream."""
@@ -212,14 +211,14 @@ class HeldTask:
         if self._timer is not None:
             self._timer.cancel()
         self.settle()
-        result = self._result(outcome)
+        content = agent_content("result", self._result(outcome))
         try:
-            check_size(session_pb2.AgentFrame(task=self.ref, result=result), self.limit)
+            self.channel.check_size(content, self.limit)
         except FrameTooLarge as error:
-            result = self._failed(error)
+            content = agent_content("result", self._failed(error))
         self.finished_at = time.monotonic()
         self.questions.close()
-        self.send(session_pb2.AgentFrame(result=result))
+        self.send(content)
         self._table.changed()
 
     def send_records(self) -> None:
@@ -229,11 +228,12 @@ class HeldTask:
             self._send_record(record)
 
     def _send_record(self, record: agent_pb2.CallRecord) -> None:
+        content = agent_content("record", record)
         try:
-            check_size(session_pb2.AgentFrame(task=self.ref, record=record), self.limit)
+            self.channel.check_size(content, self.limit)
         except FrameTooLarge:
-            record = without_payload(record)
-        self.send(session_pb2.AgentFrame(record=record))
+            content = agent_content("record", without_payload(record))
+        self.send(content)
 
     def _result(self, outcome: object) -> agent_pb2.TaskResult:
         try:
@@ -268,11 +268,12 @@ class _Link:
             self._loop.call_soon_threadsafe(self._held.send, frame, False)
 
     def save(self, frame: session_pb2.AgentFrame) -> None:
-        self._held.check_checkpoint(frame)  # here, so that a thread hears of it
+        content = agent_content("checkpoint", frame.checkpoint)
+        self._held.check_checkpoint(content)  # here, so that a thread hears of it
         if threading.get_ident() == self._thread:
-            self._held.save(frame)
+            self._held.save(content)
         elif not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._held.save, frame)
+            self._loop.call_soon_threadsafe(self._held.save, content)
 
     async def delegate(self, asked: session_pb2.Delegate) -> session_pb2.DelegateResult:
         return await self._held.questions.delegate(asked)
