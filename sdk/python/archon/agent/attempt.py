@@ -148,6 +148,8 @@ class HeldTask:
         if not sequenced and (not self.working or not self.agreed("progress")):
             return  # nothing of a task comes after its result
         frame = self.channel.stamp(content, sequenced=sequenced)
+        if sequenced:
+            self._table.recount(self)
         if self.session is not None:
             self.session.queue.put(frame, droppable=not sequenced)
 
@@ -161,6 +163,7 @@ class HeldTask:
     def acked(self, sequence: int) -> None:
         """The other side is done with everything up to here, which may have made room."""
         self.channel.acked(sequence)
+        self._table.recount(self)
         self._send_checkpoint()
 
     def settle(self) -> None:
@@ -185,6 +188,7 @@ class HeldTask:
     def send_again(self, after: int) -> None:
         """Everything that isn't acked, from the one after `after`."""
         self.channel.acked(after)
+        self._table.recount(self)
         if self.session is not None:
             for frame in self.channel.unacked():
                 self.session.queue.put(frame)
@@ -217,6 +221,8 @@ class HeldTask:
         except FrameTooLarge as error:
             content = agent_content("result", self._failed(error))
         self.finished_at = time.monotonic()
+        if self in self._table.running:
+            self._table.abandoned.add(self)
         self.questions.close()
         self.send(content)
         self._table.changed()
