@@ -96,12 +96,15 @@ class HeldTask:
         self._work.add_done_callback(self._ended)
         remaining = self._task.remaining()
         if remaining is not None:
-            over = DeadlineExceeded("the task's time was over")
-            self._timer = asyncio.get_running_loop().call_later(remaining, self._halt, over)
+            self._timer = asyncio.get_running_loop().call_later(remaining, self._time_over)
 
     def cancel(self) -> None:
         """Stops the handler; the result will be CANCELED, or what it had."""
-        self._halt(OperationCancelled("the task was cancelled"))
+        if self.working:
+            self._halt(OperationCancelled("the task was cancelled"))
+
+    def _time_over(self) -> None:
+        self._halt(DeadlineExceeded("the task's time was over"))
 
     def _halt(self, why: ArchonError) -> None:
         if self._work is None or self._halted is not None or not self.working:

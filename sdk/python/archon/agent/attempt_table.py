@@ -116,7 +116,7 @@ class TaskTable:
         return self._parked_bytes > MAX_PARKED_BYTES
 
     def recount(self, held: HeldTask) -> None:
-        """Counts the unacked bytes of a task anew; a sum over all tasks, at each change, would cost more than the task."""
+        """Counts the unacked bytes of a task anew; a sum over all tasks at each change would cost too much."""
         kept = held.channel.pending_bytes if self._held.get(held.ref.task_id) is held else 0
         self._parked_bytes += kept - self._kept_bytes.pop(held, 0)
         if kept:
