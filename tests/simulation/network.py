@@ -103,10 +103,10 @@ class SimStream(Stream):
         raise self._ended or Unavailable(f"{self._instance_id} ended the session")
 
     async def _write(self, wire: Wire) -> None:
-        async for request in self._requests():
-            for frame in request.frames:
+        async for message in self._requests():
+            for frame in agent_service_pb2.SessionRequest.FromString(message).frames:
                 self._network.leaving.left(self._replica.view.lease_end, self._replica, self._instance_id, frame)
-            wire.to_agent(request.SerializeToString())
+            wire.to_agent(message)
         if self._ended is not None:
             wire.broken(self._ended)
 
@@ -120,7 +120,7 @@ class SimStream(Stream):
         if mute is not None and self._network.loop.now - max(mute, since, wire.began) > SILENCE:
             wire.broken(self._silence())
             return
-        waits = self.queue._frames or any(
+        waits = len(self.queue) or any(
             held.channel.ack_owed and held.session is wire.session for held in wire.agent.server.tasks
         )
         if waits:
@@ -151,10 +151,10 @@ class Wire:
         """The agent's end, as its servicer has it."""
         session = self.session
         try:
-            while frames := await session.queue.batch():
-                for frame in frames:
+            while message := await session.queue.batch():
+                for frame in agent_service_pb2.SessionResponse.FromString(message).frames:
                     self._network.leaving.said(frame)
-                self.to_replica(agent_service_pb2.SessionResponse(frames=frames).SerializeToString())
+                self.to_replica(message)
             error: ArchonError | None = session.error
             if session.queue.overflowed:
                 error = ResourceExhausted("the orchestrator doesn't read what it is sent", retry_delay=1.0)

@@ -1,7 +1,8 @@
-"""Frames that must not get lost: sequences and acks per (task, attempt, direction), batches, and raw decoding.
+"""Frames of a session: reliable delivery per (task, attempt, direction), batches, and raw decoding.
 
-Both ends of a session use these. A sequenced frame is kept by its sender until the other side acks it, which an
-orchestrator does after its append and an agent when it has taken the frame in.
+Both ends of a session use these. A frame is serialised once, when it is stamped or queued; a message is the joined
+bytes of its frames. A sequenced frame is kept by its sender until the peer acks it: an orchestrator acks after its
+append, an agent as soon as it has taken the frame in.
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from enum import Enum
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError, Message
 
 from archon.api.agent.v1 import session_pb2
 from archon.api.common.v1 import common_pb2
@@ -35,11 +36,48 @@ FEATURES: Final = (
 
 SOFT_BATCH_BYTES: Final = 256 * 1024
 MAX_FRAME_OVERHEAD: Final = 64
-FRAME_HEADER: Final = 6
+"""Bytes that a frame may take beside its task and its content: sequence, ack and framing."""
 HOLD: Final = 0.005
-"""Seconds between two messages of a stream that is busy."""
+"""Seconds between two messages of a busy stream."""
 
 F = TypeVar("F", session_pb2.OrchestratorFrame, session_pb2.AgentFrame)
+
+
+class OutgoingFrame(NamedTuple):
+    """A serialised frame. `head + content` is the field `frames` (1, repeated) of a SessionRequest or SessionResponse.
+
+    `head` holds the field's key and length and, for a stamped frame, task, sequence and ack. `task_id` is None for a
+    frame about the session itself.
+    """
+
+    task_id: str | None
+    head: bytes
+    content: bytes
+
+    @property
+    def size(self) -> int:
+        """Bytes that the frame takes in a message."""
+        return len(self.head) + len(self.content)
+
+
+def encode(frame: session_pb2.OrchestratorFrame | session_pb2.AgentFrame) -> OutgoingFrame:
+    """Serialises a frame that no channel stamps: about the session, or about a task without a sequence of its own."""
+    data = frame.SerializeToString()
+    return OutgoingFrame(
+        frame.task.task_id if frame.HasField("task") else None, b"\x0a" + _encode_varint(len(data)), data
+    )
+
+
+def agent_content(arm: str, message: Message) -> bytes:
+    """The content of an AgentFrame whose oneof is `arm`, serialised without a copy of `message`."""
+    data = message.SerializeToString()
+    return _AGENT_KEYS[arm] + _encode_varint(len(data)) + data
+
+
+def orchestrator_content(arm: str, message: Message) -> bytes:
+    """The content of an OrchestratorFrame whose oneof is `arm`, serialised without a copy of `message`."""
+    data = message.SerializeToString()
+    return _ORCHESTRATOR_KEYS[arm] + _encode_varint(len(data)) + data
 
 
 class Verdict(Enum):
@@ -54,7 +92,7 @@ class Channel(Generic[F]):
     """Both directions of one (task, attempt), seen from one end."""
 
     def __init__(self, ref: common_pb2.TaskRef, *, ack_at_once: bool = True) -> None:
-        """`ack_at_once`: what is taken is applied; else the owner calls `apply` when it is durable."""
+        """With `ack_at_once` a frame counts as applied when it is taken; otherwise when `apply` is called."""
         self.ref = common_pb2.TaskRef()
         self.ref.CopyFrom(ref)
         self.received = 0
@@ -62,25 +100,45 @@ class Channel(Generic[F]):
         self.ack_owed = False
         self._ack_at_once = ack_at_once
         self._sent = 0
-        self._unacked: deque[tuple[F, int]] = deque()
+        self._unacked: deque[tuple[int, bytes]] = deque()
         self.pending_bytes = 0
-        """How much is kept because it isn't acked."""
+        """Bytes of content that are kept until they are acked."""
+        self._ref_bytes = b""
+        self._ref_epoch = -1
 
-    def stamp(self, frame: F, *, sequenced: bool = True) -> F:
-        """Fills in task, sequence and ack; a sequenced frame is kept until it is acked."""
-        frame.task.CopyFrom(self.ref)
-        frame.ack = self.applied
-        self.ack_owed = False
+    def stamp(self, content: F | bytes, *, sequenced: bool = True, limit: int | None = None) -> OutgoingFrame:
+        """Serialises a frame under the current task reference and ack. A sequenced frame gets the next sequence and is
+        kept until it is acked. `content` is a frame without sequence and ack, or the bytes of its oneof.
+
+        Raises FrameTooLarge, before the frame counts, if the frame is larger than `limit` bytes.
+        """
+        if isinstance(content, bytes):
+            data = content
+        else:
+            content.ClearField("task")  # a reference in the content would override the stamped one
+            data = content.SerializeToString()
+        if limit is not None:
+            self.check_size(data, limit)
+        sequence = 0
         if sequenced:
-            self._sent += 1
-            frame.sequence = self._sent
-            size = frame.ByteSize()
-            self._unacked.append((frame, size))
-            self.pending_bytes += size
-        return frame
+            self._sent = sequence = self._sent + 1
+            self._unacked.append((sequence, data))
+            self.pending_bytes += len(data)
+        self.ack_owed = False
+        return self._frame(sequence, data)
+
+    def check_size(self, content: bytes, limit: int) -> None:
+        """Raises FrameTooLarge if the peer would not take a frame with this content."""
+        size = len(self._task_bytes()) + len(content)
+        if size + MAX_FRAME_OVERHEAD > limit:
+            raise FrameTooLarge(
+                f"a frame of {size:,} bytes is larger than the {limit:,} that the peer takes; "
+                "pass large content by URL",
+                metadata={"size": str(size), "limit": str(limit), "task_id": self.ref.task_id},
+            )
 
     def take(self, sequence: int) -> Verdict:
-        """Judges an incoming sequence; one to be applied counts as received."""
+        """Judges the sequence of an incoming frame; a frame to be applied counts as received."""
         if sequence > self.received + 1:
             return Verdict.GAP
         self.ack_owed = True
@@ -92,50 +150,64 @@ class Channel(Generic[F]):
         return Verdict.APPLY
 
     def apply(self, sequence: int) -> None:
-        """Everything up to here is durable and may be acked."""
+        """Marks all frames up to `sequence` as durable: they may be acked."""
         self.applied = max(self.applied, sequence)
         self.received = max(self.received, sequence)
 
     def acked(self, sequence: int) -> None:
-        """The other side is done with everything up to here."""
-        while self._unacked and self._unacked[0][0].sequence <= sequence:
-            _, size = self._unacked.popleft()
-            self.pending_bytes -= size
+        """Forgets the frames up to `sequence`: the peer has applied them."""
+        while self._unacked and self._unacked[0][0] <= sequence:
+            _, data = self._unacked.popleft()
+            self.pending_bytes -= len(data)
 
     def continue_after(self, sequence: int) -> None:
-        """For a new owner, once Adopted says how many frames of the former ones were applied: its own come after."""
-        again = [frame for frame, _ in self._unacked]
-        self._sent, self.pending_bytes = sequence, 0
-        self._unacked.clear()
-        for frame in again:
-            self.stamp(frame)
+        """Renumbers the unacked frames to follow `sequence`, the last frame of former owners that the agent applied."""
+        self._unacked = deque((sequence + place, data) for place, (_, data) in enumerate(self._unacked, 1))
+        self._sent = sequence + len(self._unacked)
 
-    def unacked(self, after: int = 0) -> list[F]:
-        """What to send again, in order, with the ack and the epoch as of now."""
-        again = [frame for frame, _ in self._unacked if frame.sequence > after]
-        for frame in again:
-            frame.task.CopyFrom(self.ref)
-            frame.ack = self.applied
-        return again
+    @property
+    def has_unacked(self) -> bool:
+        """True while the peer has not acked every sequenced frame."""
+        return bool(self._unacked)
+
+    def unacked(self, after: int = 0) -> list[OutgoingFrame]:
+        """The frames to send again, in order, with the ack and the epoch as of now."""
+        return [self._frame(sequence, data) for sequence, data in self._unacked if sequence > after]
+
+    def _frame(self, sequence: int, data: bytes) -> OutgoingFrame:
+        stamp = self._task_bytes()
+        if sequence:
+            stamp += b"\x10" + _encode_varint(sequence)
+        if self.applied:
+            stamp += b"\x18" + _encode_varint(self.applied)
+        return OutgoingFrame(self.ref.task_id, b"\x0a" + _encode_varint(len(stamp) + len(data)) + stamp, data)
+
+    def _task_bytes(self) -> bytes:
+        """The field `task` (1); of the reference only the epoch changes."""
+        if self.ref.epoch != self._ref_epoch:
+            ref = self.ref.SerializeToString()
+            self._ref_epoch = self.ref.epoch
+            self._ref_bytes = b"\x0a" + _encode_varint(len(ref)) + ref
+        return self._ref_bytes
 
 
-class FrameQueue(Generic[F]):
-    """What waits to leave on one stream. One writer drains it into one message: alone, a frame leaves at once; on a
-    stream that is busy with several tasks frames wait HOLD for company.
+class FrameQueue:
+    """The frames that wait to leave on one stream. One writer drains it, message by message: a frame that is alone
+    leaves at once; on a stream that is busy with several tasks frames wait HOLD seconds for company.
 
-    Of frames that may be dropped (`droppable`) only `max_droppable` wait. The others are bounded by their channels and
-    credit; a peer that lets `max_waiting` of them wait doesn't read, and loses the stream, not its tasks.
+    At most `max_droppable` droppable frames (progress) wait. All others are bounded by their channels and credit; a
+    peer that lets `max_waiting` frames wait does not read, and loses the stream, not its tasks.
     """
 
     def __init__(
         self, *, max_droppable: int = 2_000, max_waiting: int = 50_000, may_send: Callable[[], bool] = lambda: True
     ) -> None:
-        """`may_send` is asked when a batch is about to leave; where it says no, frames about tasks hold still, and it
-        is asked again with the next frame."""
+        """`may_send` is called when a batch is about to leave. While it returns False frames about tasks are held; it
+        is called again when the next frame is queued."""
         self.batch_bytes = SOFT_BATCH_BYTES
-        """About how large a message may get; lower it where the peer takes less."""
+        """The soft limit of a message's size; lower it if the peer takes less."""
         self.overflowed = False
-        self._frames: deque[tuple[F, int, bool]] = deque()
+        self._frames: deque[tuple[OutgoingFrame, bool]] = deque()
         self._ready = asyncio.Event()
         self._droppable = 0
         self._max_droppable = max_droppable
@@ -145,8 +217,16 @@ class FrameQueue(Generic[F]):
         self._dense = False
         self._left_at = 0.0
 
-    def put(self, frame: F, *, droppable: bool = False) -> bool:
-        """False where the frame was dropped: too much waits, or the stream has ended."""
+    def __len__(self) -> int:
+        return len(self._frames)
+
+    def put(
+        self,
+        frame: OutgoingFrame | session_pb2.OrchestratorFrame | session_pb2.AgentFrame,
+        *,
+        droppable: bool = False,
+    ) -> bool:
+        """Queues a frame. Returns False if it was dropped: too many frames wait, or the stream has ended."""
         if self._closed or (droppable and self._droppable >= self._max_droppable):
             return False
         if len(self._frames) >= self._max_waiting:
@@ -155,72 +235,67 @@ class FrameQueue(Generic[F]):
             self.close()
             return False
         self._droppable += droppable
-        self._frames.append((frame, frame.ByteSize(), droppable))
+        self._frames.append((frame if isinstance(frame, OutgoingFrame) else encode(frame), droppable))
         self._ready.set()
         return True
 
     @property
     def closed(self) -> bool:
-        """True once nothing more is taken."""
+        """True once no more frames are taken."""
         return self._closed
 
     def close(self) -> None:
-        """The writer ends after what waits."""
+        """Ends the queue; the writer ends after the frames that wait."""
         self._closed = True
         self._ready.set()
 
-    async def batch(self) -> list[F]:
-        """Waits for frames and takes as many as make a message of about `batch_bytes`; empty: closed.
+    async def batch(self) -> bytes:
+        """Waits for frames and returns a serialised message of about `batch_bytes`; b"" once the queue is closed and
+        empty.
 
-        What comes alone is taken at once. Where a message carried frames of several tasks the next one waits for
-        company: a message costs as much as all that is in it."""
+        A frame that comes alone is taken at once. After a message with frames of several tasks the next one waits for
+        company: a message costs as much as all frames in it."""
         while not self._frames:
             if self._closed:
-                return []
+                return b""
             self._ready.clear()
             await self._ready.wait()
         if self._dense and not self._closed:
             await asyncio.sleep(max(0.0, self._left_at + HOLD - time.monotonic()))
         while not self._may_send():  # last of all: a process may be stopped while it waits
-            if aside := self._about_no_task():
-                return aside
+            if frames := self._about_no_task():
+                return _message(frames)
             if self._closed:
-                return []
+                return b""
             self._ready.clear()
             await self._ready.wait()
-        taken: list[F] = []
+        taken: list[OutgoingFrame] = []
         size = 0
-        while self._frames and (not taken or size + self._frames[0][1] <= self.batch_bytes):
-            frame, length, droppable = self._frames.popleft()
+        while self._frames and (not taken or size + self._frames[0][0].size <= self.batch_bytes):
+            frame, droppable = self._frames.popleft()
             self._droppable -= droppable
             taken.append(frame)
-            size += length + FRAME_HEADER
-        self._dense = bool(taken) and not self._frames and taken[0].task.task_id != taken[-1].task.task_id
+            size += frame.size
+        self._dense = bool(taken) and not self._frames and taken[0].task_id != taken[-1].task_id
         self._left_at = time.monotonic()
-        return taken
+        return _message(taken)
 
-    def _about_no_task(self) -> list[F]:
-        """Takes out what may leave in any case: heartbeats, drain."""
-        aside = [frame for frame, _, _ in self._frames if not frame.HasField("task")]
-        if aside:
-            self._frames = deque(one for one in self._frames if one[0].HasField("task"))
-        return aside
+    def _about_no_task(self) -> list[OutgoingFrame]:
+        """Removes the frames that may leave in any case: heartbeats, drain."""
+        entries = [entry for entry in self._frames if entry[0].task_id is None]
+        if entries:
+            self._frames = deque(entry for entry in self._frames if entry[0].task_id is not None)
+            self._droppable -= sum(droppable for _, droppable in entries)
+        return [frame for frame, _ in entries]
 
 
-def check_size(frame: F, limit: int) -> None:
-    """Raises FrameTooLarge where the peer wouldn't take this frame."""
-    size = frame.ByteSize()
-    if size + MAX_FRAME_OVERHEAD > limit:
-        raise FrameTooLarge(
-            f"a frame of {size:,} bytes is larger than the {limit:,} that the other side takes; "
-            "pass large content by URL",
-            metadata={"size": str(size), "limit": str(limit), "task_id": frame.task.task_id},
-        )
+def _message(frames: list[OutgoingFrame]) -> bytes:
+    return b"".join(chunk for frame in frames for chunk in (frame.head, frame.content))
 
 
 def split(message: bytes) -> Iterator[bytes]:
-    """The frames of a raw SessionRequest or SessionResponse (field 1, repeated), one by one, so that one which can't
-    be decoded doesn't take its neighbours with it. Raises DecodeError where not even that can be read."""
+    """Yields the frames of a raw SessionRequest or SessionResponse (field 1, repeated), so that a frame that cannot be
+    decoded does not affect its neighbours. Raises DecodeError if the bytes are no message at all."""
     position, end = 0, len(message)
     while position < end:
         key, position = _varint(message, position)
@@ -241,11 +316,11 @@ def split(message: bytes) -> Iterator[bytes]:
             if position > end:
                 raise DecodeError("truncated message")
         else:
-            raise DecodeError(f"wire type {kind} can't be read")
+            raise DecodeError(f"unsupported wire type {kind}")
 
 
 def task_of(raw_frame: bytes) -> common_pb2.TaskRef | None:
-    """The task that a frame which can't be decoded is about, where at least that can be read."""
+    """The task of a frame that cannot be decoded, or None if not even that can be read."""
     try:
         for part in split(raw_frame):
             return common_pb2.TaskRef.FromString(part)
@@ -265,3 +340,28 @@ def _varint(data: bytes, position: int) -> tuple[int, int]:
         if not byte & 0x80:
             return value, position
         shift += 7
+
+
+def _encode_varint(value: int) -> bytes:
+    if value < 0x80:
+        return _ONE_BYTE[value]
+    encoded = bytearray()
+    while value >= 0x80:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    encoded.append(value)
+    return bytes(encoded)
+
+
+_ONE_BYTE: Final = [bytes([value]) for value in range(0x80)]
+
+
+def _keys(frame: type[Message]) -> dict[str, bytes]:
+    """The key (field number, wire type 2) of each arm of a frame's oneof."""
+    return {
+        field.name: _encode_varint(field.number << 3 | 2) for field in frame.DESCRIPTOR.oneofs_by_name["frame"].fields
+    }
+
+
+_AGENT_KEYS: Final = _keys(session_pb2.AgentFrame)
+_ORCHESTRATOR_KEYS: Final = _keys(session_pb2.OrchestratorFrame)

@@ -31,7 +31,11 @@ class TaskTable:
     def __init__(self, capacity: int, on_changed: Callable[[], None]) -> None:
         self.capacity = capacity
         self.running: set[HeldTask] = set()
+        self.abandoned: set[HeldTask] = set()
+        """Handlers that go on although their task is over: cancelled in vain."""
         self._held: dict[str, HeldTask] = {}
+        self._kept_bytes: dict[HeldTask, int] = {}
+        self._parked_bytes = 0
         self._epochs: OrderedDict[str, int] = OrderedDict()
         self._over: OrderedDict[tuple[str, int], None] = OrderedDict()
         self._changed = asyncio.Event()
@@ -59,12 +63,15 @@ class TaskTable:
             older.session = None
             older.cancel()
         self._held[held.ref.task_id] = held
+        if older is not None:
+            self.recount(older)
 
     def drop(self, held: HeldTask) -> None:
         """Forgets a task: its result was acked, or doesn't count. That it was, is remembered for a while."""
         self.done_with(held.ref)
         if self._held.get(held.ref.task_id) is held:
             del self._held[held.ref.task_id]
+            self.recount(held)
         held.session = None
         held.cancel()
         self.changed()
@@ -101,12 +108,19 @@ class TaskTable:
     @property
     def lost_capacity(self) -> int:
         """How many handlers run on though their task is over: cancelled in vain."""
-        return sum(not held.working for held in self.running)
+        return len(self.abandoned)
 
     @property
     def parked_full(self) -> bool:
         """True where so much is parked that no credit may be given."""
-        return sum(held.channel.pending_bytes for held in self._held.values()) > MAX_PARKED_BYTES
+        return self._parked_bytes > MAX_PARKED_BYTES
+
+    def recount(self, held: HeldTask) -> None:
+        """Counts the unacked bytes of a task anew; a sum over all tasks at each change would cost too much."""
+        kept = held.channel.pending_bytes if self._held.get(held.ref.task_id) is held else 0
+        self._parked_bytes += kept - self._kept_bytes.pop(held, 0)
+        if kept:
+            self._kept_bytes[held] = kept
 
     def expire(self) -> None:
         """Forgets results that nobody acked within the time that the orchestrator asked for."""
@@ -119,6 +133,7 @@ class TaskTable:
     def left(self, held: HeldTask) -> None:
         """A handler has ended."""
         self.running.discard(held)
+        self.abandoned.discard(held)
         self.changed()
 
     def changed(self) -> None:
@@ -138,6 +153,8 @@ class TaskTable:
             held.session = None
             held.cancel()
         self._held.clear()
+        self._kept_bytes.clear()
+        self._parked_bytes = 0
         try:
             async with asyncio.timeout(STOP_GRACE):
                 while self.running:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 from archon.api.agent.v1 import session_pb2
 from archon.api.common.v1 import common_pb2
 from archon.errors import ArchonError, DeadlineExceeded, OperationCancelled, Unimplemented
-from archon.frames import check_size
+from archon.frames import agent_content
 
 if TYPE_CHECKING:
     from archon.agent.attempt import HeldTask
@@ -34,36 +34,35 @@ class Questions:
     async def delegate(self, asked: session_pb2.Delegate) -> session_pb2.DelegateResult:
         """Raises FrameTooLarge, Unimplemented, DeadlineExceeded at the end of the task's time. Cancelled, it tells the
         orchestrator that nobody waits any more."""
-        frame = session_pb2.AgentFrame(delegate=asked)
-        self._check(frame, "delegate")
+        content = agent_content("delegate", asked)
+        self._check(content, "delegate")
         self._held.settle()
         try:
-            return await self._ask(self._delegations, asked.delegation_id, frame)
+            return await self._ask(self._delegations, asked.delegation_id, content)
         except (asyncio.CancelledError, DeadlineExceeded):
             if self._held.working:
                 needless = session_pb2.CancelDelegation(delegation_id=asked.delegation_id)
-                self._held.send(session_pb2.AgentFrame(cancel_delegation=needless))
+                self._held.send(agent_content("cancel_delegation", needless))
             raise
 
     async def reserve(self, wanted: common_pb2.Budget) -> session_pb2.BudgetGrant:
         """Raises as `delegate` does."""
         request = session_pb2.BudgetRequest(budget=wanted, request_id=f"b{next(self._numbers)}")
-        frame = session_pb2.AgentFrame(budget_request=request)
-        self._check(frame, "budget")
-        return await self._ask(self._requests, request.request_id, frame)
+        content = agent_content("budget_request", request)
+        self._check(content, "budget")
+        return await self._ask(self._requests, request.request_id, content)
 
-    def _check(self, frame: session_pb2.AgentFrame, feature: str) -> None:
+    def _check(self, content: bytes, feature: str) -> None:
         if not self._held.working:
             raise OperationCancelled("the task is over")
         if not self._held.agreed(feature):
-            raise Unimplemented(f"this caller of the task doesn't take the frame {frame.WhichOneof('frame')}")
-        frame.task.CopyFrom(self._held.ref)
-        check_size(frame, self._held.limit)
+            raise Unimplemented(f"the caller of this task does not support the feature {feature}")
+        self._held.channel.check_size(content, self._held.limit)
 
-    async def _ask(self, asked: dict[str, asyncio.Future[A]], name: str, frame: session_pb2.AgentFrame) -> A:
+    async def _ask(self, asked: dict[str, asyncio.Future[A]], name: str, content: bytes) -> A:
         answer: asyncio.Future[A] = asyncio.get_running_loop().create_future()
         asked[name] = answer
-        self._held.send(frame)
+        self._held.send(content)
         try:
             async with asyncio.timeout(self._held.remaining()):
                 return await answer

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from archon import context
 from archon.agent.attempt import HeldTask
-from archon.api.agent.v1 import agent_pb2, agent_service_pb2, session_pb2
+from archon.api.agent.v1 import agent_pb2, agent_service_pb2
 from archon.api.common.v1 import common_pb2
 from archon.channel import MAX_CHECKED_BYTES
 from archon.errors import FieldViolation, InvalidArgument, Unavailable
@@ -32,7 +32,7 @@ class DirectOutlet:
     agreed = frozenset({"progress"})
 
     def __init__(self) -> None:
-        self.queue: FrameQueue[session_pb2.AgentFrame] = FrameQueue()
+        self.queue = FrameQueue()
 
 
 async def run_task(
@@ -53,8 +53,8 @@ async def run_task(
     agent.tasks.add(held)
     try:
         held.start(agent.handler, _within_the_call(given), agent.role)
-        while frames := await outlet.queue.batch():
-            for frame in frames:
+        while message := await outlet.queue.batch():
+            for frame in agent_service_pb2.SessionResponse.FromString(message).frames:
                 if frame.HasField("progress"):
                     yield agent_service_pb2.RunTaskResponse(progress=frame.progress)
                 elif frame.HasField("result"):

@@ -244,7 +244,8 @@ class AgentServer:
     def _credit(self) -> None:
         share = self._share()
         for session in self._sessions:
-            session.credit(share, self.waiting_share)
+            if session.told != share:
+                session.credit(share, self.waiting_share)
 
     def _share(self) -> int:
         room = self.tasks.capacity - self.tasks.lost_capacity
@@ -261,11 +262,14 @@ class AgentServer:
         """Why a further task can't be taken, if it can't. `superseded` makes room for it."""
         if self._draining:
             return draining()
+        if self.tasks.parked_full:
+            return no_capacity(0.2)
+        slots = max(self.tasks.capacity, len(self._sessions))
+        if len(self.tasks.running) < slots:
+            return None
         running = self.tasks.running - {superseded} if superseded is not None else self.tasks.running
         busy = len(running) - min(self._max_waiting, sum(held.waiting for held in running))
-        if busy >= max(self.tasks.capacity, len(self._sessions)) or self.tasks.parked_full:
-            return no_capacity(0.2)
-        return None
+        return no_capacity(0.2) if busy >= slots else None
 
     async def _sweep(self) -> None:
         while True:

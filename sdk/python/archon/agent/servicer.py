@@ -54,13 +54,13 @@ class AgentServicer(agent_service_pb2_grpc.AgentServiceServicer):
     @raw_messages
     async def Session(  # type: ignore[override]
         self, request_iterator: AsyncIterator[bytes], context: Any
-    ) -> AsyncIterator[agent_service_pb2.SessionResponse]:
+    ) -> AsyncIterator[bytes]:
         """One reader, and this writer; whichever ends first ends the other."""
         session = self._agent.stream_began()
         reader = asyncio.create_task(session.read(request_iterator), name="session-read")
         try:
-            while frames := await session.queue.batch():
-                yield agent_service_pb2.SessionResponse(frames=frames)
+            while message := await session.queue.batch():
+                yield message
             if session.queue.overflowed:
                 raise ResourceExhausted("the orchestrator doesn't read what it is sent", retry_delay=1.0)
             if session.error is not None:

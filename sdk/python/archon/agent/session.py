@@ -52,7 +52,7 @@ class AgentSession:
     def __init__(self, agent: AgentServer, tasks: TaskTable) -> None:
         self._agent = agent
         self._tasks = tasks
-        self.queue: FrameQueue[session_pb2.AgentFrame] = FrameQueue()
+        self.queue = FrameQueue()
         self.orchestrator_id = ""
         self.error: ArchonError | None = None
         self.peer_limit = MAX_CHECKED_BYTES
@@ -231,7 +231,7 @@ class AgentSession:
                 pass  # nothing but an ack
             case _:
                 raise unknown(arm)
-        if held is not None and not held.working and not held.channel.unacked():
+        if held is not None and not held.working and not held.channel.has_unacked:
             self._tasks.drop(held)  # the result is where it should be
 
     def _out_of_order(self, held: HeldTask, sequence: int, arm: str | None) -> None:
@@ -293,4 +293,4 @@ class AgentSession:
         """Acks that nothing else has carried since the last beat."""
         for held in self._tasks:
             if held.session is self and held.channel.ack_owed:
-                self.queue.put(held.channel.stamp(session_pb2.AgentFrame(), sequenced=False))
+                self.queue.put(held.channel.stamp(b"", sequenced=False))

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from archon import context
 from archon.agent.assigned import Assigned
-from archon.agent.budget import Granted
+from archon.agent.budget import UNLIMITED, Granted
 from archon.agent.records import call_record
 from archon.agent.values import (
     Delegated,
@@ -65,9 +65,8 @@ class TaskContext(Assigned):
         self._link = link
         self._offset = 0
         self._delegations = count(1)
-        self._granted = Granted(assigned)
+        self._granted = Granted(assigned) if assigned.HasField("budget") else UNLIMITED
         self._records: list[agent_pb2.CallRecord] = []
-        self._recording = os.environ.get("ARCHON_RECORDS", "full") != "off"
         self.deadline: float | None = None
         """On the monotonic clock of this process, in seconds; None: no end."""
         self.usage = common_pb2.Usage()
@@ -169,13 +168,13 @@ class TaskContext(Assigned):
         self.usage.estimated |= usage.estimated
         self._granted.settle()
         self.tell_usage()
-        if self._recording:
+        if _recording():
             self._records.append(call_record(agent_pb2.RECORD_KIND_MODEL, model, request, response, started, seconds))
             self._records[-1].usage.CopyFrom(usage)
 
     def record_tool_call(self, tool: str, arguments: Any, result: Any, *, started: float, seconds: float) -> None:
         """Records a call of a tool; `arguments` and `result` are JSON values, `started` wall seconds."""
-        if self._recording:
+        if _recording():
             self._records.append(call_record(agent_pb2.RECORD_KIND_TOOL, tool, arguments, result, started, seconds))
 
     def tell_tool_call(self, call_id: str, tool: str, arguments_json: str) -> None:
@@ -202,3 +201,7 @@ class TaskContext(Assigned):
         """What was recorded since the last time. For the server."""
         records, self._records = self._records, []
         return records
+
+
+def _recording() -> bool:
+    return os.environ.get("ARCHON_RECORDS", "full") != "off"

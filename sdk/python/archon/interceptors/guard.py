@@ -24,7 +24,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def raw_messages(handler: F) -> F:
-    """Marks a streaming handler that decodes its messages itself, one frame at a time."""
+    """Marks a bidirectional handler that takes and yields serialised messages."""
     handler.__archon_raw__ = True  # type: ignore[attr-defined]
     return handler
 
@@ -56,6 +56,8 @@ class _Guarded:
         self._decode = handler.request_deserializer
         self._encode = handler.response_serializer
         self._raw = getattr(self._behaviour, "__archon_raw__", False)
+        if self._raw:
+            self._encode = None
         self._method = method
 
     def _request(self, incoming: Any) -> Any:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from archon.api.agent.v1 import agent_pb2, session_pb2
 from archon.api.common.v1 import common_pb2, failure_pb2
-from archon.frames import Channel
+from archon.frames import Channel, OutgoingFrame, orchestrator_content
 
 Key = tuple[str, int]
 
@@ -59,7 +59,7 @@ class FrameReceipt:
         self,
         binding: AttemptChannel,
         sequence: int,
-        send: Callable[[session_pb2.OrchestratorFrame], None],
+        send: Callable[[OutgoingFrame], None],
         done: Callable[[], None] = lambda: None,
     ) -> None:
         self._binding = binding
@@ -71,7 +71,7 @@ class FrameReceipt:
         """The event is durable: an ack."""
         self._speak_as(epoch)
         self._binding.channel.apply(self._sequence)
-        self._send(self._binding.channel.stamp(session_pb2.OrchestratorFrame(), sequenced=False))
+        self._send(self._binding.channel.stamp(b"", sequenced=False))
         self._done()
 
     def discard(self, reason: str, epoch: int = 0) -> None:
@@ -84,7 +84,7 @@ class FrameReceipt:
             reason=failure_pb2.ErrorReason.Value(name) if known else failure_pb2.ERROR_REASON_ABORTED,
             message=f"the result of attempt {self._binding.ref.attempt} came too late",
         )
-        self._send(self._binding.channel.stamp(session_pb2.OrchestratorFrame(discarded=told), sequenced=False))
+        self._send(self._binding.channel.stamp(orchestrator_content("discarded", told), sequenced=False))
         self._done()
 
     def _speak_as(self, epoch: int) -> None:

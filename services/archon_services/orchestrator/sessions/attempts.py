@@ -12,7 +12,7 @@ from archon.api.agent.v1 import agent_pb2, session_pb2
 from archon.api.common.v1 import common_pb2
 from archon.channel import MAX_CHECKED_BYTES
 from archon.errors import ArchonError, FrameTooLarge, SequenceGap, Unavailable, UnknownFrame
-from archon.frames import Verdict, check_size
+from archon.frames import OutgoingFrame, Verdict, orchestrator_content
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.types import TaskState
 from archon_services.orchestrator.convert.failures import failure_from_error, failure_from_proto
@@ -41,7 +41,7 @@ _log = logging.getLogger(__name__)
 
 MAX_STALE: Final = 1_000
 
-Send = Callable[[session_pb2.OrchestratorFrame], None]
+Send = Callable[[OutgoingFrame | session_pb2.OrchestratorFrame], None]
 
 
 class Attempts:
@@ -81,15 +81,14 @@ class Attempts:
         """Sends a task; one that is too large for a frame fails, alone."""
         binding = self._bindings.setdefault(key_of(ref), AttemptChannel(ref, role))
         self._slots.take(binding)
-        frame = session_pb2.OrchestratorFrame(task=ref, assign_task=task)
         try:
-            check_size(frame, self._peer_limit)
+            frame = binding.channel.stamp(orchestrator_content("assign_task", task), limit=self._peer_limit)
         except FrameTooLarge as error:
             self._forget(binding)
             failed = inp.ResultIn(ref.task_id, ref.attempt, TaskState.FAILED, None, failure_from_error(error))
             self._inbox.deliver(ref.run_id, Delivery(failed))
             return
-        self._send(binding.channel.stamp(frame))
+        self._send(frame)
 
     def adopt(self, ref: common_pb2.TaskRef, role: str, standing: AttemptStatus, *, connected: bool) -> None:
         """Asks for an attempt of an earlier epoch, now or as soon as there is a stream."""
@@ -118,14 +117,14 @@ class Attempts:
 
     def _pass_on(self, binding: AttemptChannel, frame: session_pb2.OrchestratorFrame) -> None:
         try:
-            check_size(frame, self._peer_limit)
+            stamped = binding.channel.stamp(frame, limit=self._peer_limit)
         except FrameTooLarge as error:
             frame.delegate_result.result.CopyFrom(
                 agent_pb2.TaskResult(state=common_pb2.TASK_STATE_FAILED, failure=status.to_failure(error))
             )
-        binding.channel.stamp(frame)
+            stamped = binding.channel.stamp(frame)
         if not binding.unknown:
-            self._send(frame)
+            self._send(stamped)
 
     def cancel(self, ref: common_pb2.TaskRef, reason: str, *, connected: bool = True) -> None:
         """Tells the instance to stop, where it knows how, now or as soon as there is a stream; its answer is discarded
@@ -209,7 +208,7 @@ class Attempts:
                 raise SequenceGap(f"frame {sequence} came where {due} was due", metadata={"expected": str(due)})
             case Verdict.DUPLICATE:
                 if sequence <= binding.channel.applied:
-                    self._send(binding.channel.stamp(session_pb2.OrchestratorFrame(), sequenced=False))
+                    self._send(binding.channel.stamp(b"", sequenced=False))
                 return False
         return True
 

@@ -14,6 +14,7 @@ from archon import status
 from archon.api.agent.v1 import agent_pb2, session_pb2
 from archon.api.common.v1 import common_pb2
 from archon.errors import ArchonError, UnknownFrame, WrongInstance
+from archon.frames import OutgoingFrame
 from archon.registry import Registration
 from archon_services.orchestrator.ports import AttemptStatus, Inbox
 from archon_services.orchestrator.sessions.attempt_channel import Key
@@ -161,7 +162,7 @@ class Session:
             await asyncio.sleep(backoff * random.uniform(0.7, 1.0))
             backoff = min(MAX_BACKOFF, backoff * 1.5)
 
-    def _send(self, frame: session_pb2.OrchestratorFrame) -> None:
+    def _send(self, frame: OutgoingFrame | session_pb2.OrchestratorFrame) -> None:
         if self.connected and self._stream is not None:
             self._stream.queue.put(frame)
 

@@ -25,7 +25,7 @@ from archon.errors import (
     SessionNotOpen,
     Unavailable,
 )
-from archon.frames import FEATURES, SOFT_BATCH_BYTES, FrameQueue, split, task_of
+from archon.frames import FEATURES, SOFT_BATCH_BYTES, FrameQueue, encode, split, task_of
 from archon_services.orchestrator.convert.write import stamp
 
 METHOD: Final = "/archon.api.agent.v1.AgentService/Session"
@@ -63,7 +63,7 @@ class Stream:
         on_frame: Callable[[session_pb2.AgentFrame], None],
         may_send: Callable[[], bool],
     ) -> None:
-        self.queue: FrameQueue[session_pb2.OrchestratorFrame] = FrameQueue(may_send=may_send)
+        self.queue = FrameQueue(may_send=may_send)
         self._orchestrator_id = orchestrator_id
         self._instance_id = instance_id
         self._limits = limits
@@ -80,9 +80,8 @@ class Stream:
         loop = asyncio.get_running_loop()
         self._heard = loop.time()
         async with grpc.aio.insecure_channel(address, options=agent_options(fresh=fresh)) as channel:
-            call: Any = channel.stream_stream(
-                METHOD, request_serializer=agent_service_pb2.SessionRequest.SerializeToString
-            )(self._requests())
+            method: Any = channel.stream_stream(METHOD)  # serialised messages, both ways
+            call = method(self._requests())
             beat = asyncio.create_task(self._beat(call), name=f"beat-{self._instance_id}")
             try:
                 async for message in call:
@@ -123,10 +122,11 @@ class Stream:
         stamp(said.park_ttl, limits.park_ttl)
         return session_pb2.OrchestratorFrame(open=said)
 
-    async def _requests(self) -> AsyncIterator[agent_service_pb2.SessionRequest]:
-        yield agent_service_pb2.SessionRequest(frames=[self._open()])
-        while frames := await self.queue.batch():
-            yield agent_service_pb2.SessionRequest(frames=frames)
+    async def _requests(self) -> AsyncIterator[bytes]:
+        opening = encode(self._open())
+        yield opening.head + opening.content
+        while message := await self.queue.batch():
+            yield message
 
     async def _beat(self, call: Any) -> None:
         loop = asyncio.get_running_loop()

@@ -12,7 +12,18 @@ from hypothesis import strategies as st
 from archon.api.agent.v1 import agent_pb2, agent_service_pb2, session_pb2
 from archon.api.common.v1 import common_pb2
 from archon.errors import FrameTooLarge
-from archon.frames import SOFT_BATCH_BYTES, Channel, FrameQueue, Verdict, check_size, split, task_of
+from archon.frames import (
+    SOFT_BATCH_BYTES,
+    Channel,
+    FrameQueue,
+    OutgoingFrame,
+    Verdict,
+    agent_content,
+    encode,
+    orchestrator_content,
+    split,
+    task_of,
+)
 
 REF = common_pb2.TaskRef(task_id="t", run_id="r", attempt=1, epoch=1)
 
@@ -23,6 +34,18 @@ def record(number: int, size: int = 0) -> session_pb2.AgentFrame:
 
 def delta(text: str = "x") -> session_pb2.AgentFrame:
     return session_pb2.AgentFrame(progress=agent_pb2.Progress(text=text))
+
+
+def up(data: OutgoingFrame | bytes) -> list[session_pb2.AgentFrame]:
+    """The frames of a message to an orchestrator."""
+    message = data if isinstance(data, bytes) else data.head + data.content
+    return list(agent_service_pb2.SessionResponse.FromString(message).frames)
+
+
+def down(data: OutgoingFrame | bytes) -> list[session_pb2.OrchestratorFrame]:
+    """The frames of a message to an agent."""
+    message = data if isinstance(data, bytes) else data.head + data.content
+    return list(agent_service_pb2.SessionRequest.FromString(message).frames)
 
 
 class Receiver:
@@ -52,12 +75,13 @@ def test_contract_rule_5_frames_survive_any_interleaving_of_loss_and_resend(step
     sent = 0
 
     def resend() -> None:
-        wire.extend(sender.unacked(receiver.channel.applied))
+        for frame in sender.unacked(receiver.channel.applied):
+            wire.extend(up(frame))
 
     for step in steps:
         if step == "send":
             sent += 1
-            wire.append(sender.stamp(record(sent)))
+            wire.extend(up(sender.stamp(record(sent))))
         elif step == "lose" and wire:
             wire.pop(0)
         elif step == "arrive" and wire:
@@ -70,7 +94,8 @@ def test_contract_rule_5_frames_survive_any_interleaving_of_loss_and_resend(step
             wire.clear()
             resend()
         assert receiver.applied == [str(number) for number in range(1, len(receiver.applied) + 1)]
-        kept = sender.unacked()
+        kept = [frame for unacked in sender.unacked() for frame in up(unacked)]
+        assert sender.has_unacked is bool(kept)
         assert sender.pending_bytes >= sum(len(frame.record.target) for frame in kept)
         assert [frame.sequence for frame in kept] == list(range(sent - len(kept) + 1, sent + 1))
     wire.clear()
@@ -85,9 +110,9 @@ def test_contract_rule_5_frames_survive_any_interleaving_of_loss_and_resend(step
 def test_durability_18_what_is_taken_is_acked_only_once_it_is_durable() -> None:
     channel: Channel[session_pb2.OrchestratorFrame] = Channel(REF, ack_at_once=False)
     assert channel.take(1) is Verdict.APPLY
-    assert channel.stamp(session_pb2.OrchestratorFrame()).ack == 0
+    assert down(channel.stamp(session_pb2.OrchestratorFrame()))[0].ack == 0
     channel.apply(1)
-    assert channel.stamp(session_pb2.OrchestratorFrame()).ack == 1
+    assert down(channel.stamp(session_pb2.OrchestratorFrame()))[0].ack == 1
     assert channel.take(1) is Verdict.DUPLICATE
     assert channel.take(3) is Verdict.GAP
 
@@ -95,11 +120,11 @@ def test_durability_18_what_is_taken_is_acked_only_once_it_is_durable() -> None:
 def test_a_channel_has_its_own_copy_of_the_reference() -> None:
     given_ref = common_pb2.TaskRef(task_id="t", epoch=1)
     channel: Channel[session_pb2.AgentFrame] = Channel(given_ref)
-    frame = channel.stamp(record(1))
+    [frame] = up(channel.stamp(record(1)))
     given_ref.epoch = 9
     assert frame.task.epoch == 1
     channel.ref.epoch = 2
-    assert channel.unacked()[0].task.epoch == 2  # sent again under the new owner
+    assert up(channel.unacked()[0])[0].task.epoch == 2  # sent again under the new owner
 
 
 def test_contract_rule_5_a_new_owners_frames_come_after_those_that_its_predecessor_got_through() -> None:
@@ -107,52 +132,52 @@ def test_contract_rule_5_a_new_owners_frames_come_after_those_that_its_predecess
     for _ in range(2):
         channel.stamp(session_pb2.OrchestratorFrame())
     channel.continue_after(5)
-    assert [frame.sequence for frame in channel.unacked()] == [6, 7]
-    assert channel.stamp(session_pb2.OrchestratorFrame()).sequence == 8
+    assert [down(frame)[0].sequence for frame in channel.unacked()] == [6, 7]
+    assert down(channel.stamp(session_pb2.OrchestratorFrame()))[0].sequence == 8
     channel.acked(8)
     assert channel.pending_bytes == 0
 
 
 @given(st.lists(st.integers(0, 80_000), max_size=12))
 async def test_contract_rule_10_batches_keep_order_and_the_soft_target(sizes: list[int]) -> None:
-    queue: FrameQueue[session_pb2.AgentFrame] = FrameQueue()
+    queue = FrameQueue()
     for number, size in enumerate(sizes):
         assert queue.put(record(number, size))
     queue.close()
     assert not queue.put(record(0))
     seen = []
     while batch := await queue.batch():
-        message = agent_service_pb2.SessionResponse(frames=batch)
-        assert len(batch) == 1 or message.ByteSize() <= SOFT_BATCH_BYTES
-        seen += [frame.record.target for frame in batch]
+        frames = up(batch)
+        assert len(frames) == 1 or len(batch) <= SOFT_BATCH_BYTES
+        seen += [frame.record.target for frame in frames]
     assert seen == [str(number) for number in range(len(sizes))]
 
 
 async def test_contract_rule_10_only_deltas_are_dropped_and_no_more_than_must_be() -> None:
-    queue: FrameQueue[session_pb2.AgentFrame] = FrameQueue(max_droppable=2)
+    queue = FrameQueue(max_droppable=2)
     assert [queue.put(delta(), droppable=True) for _ in range(3)] == [True, True, False]
     assert queue.put(record(1))
-    assert len(await queue.batch()) == 3
+    assert len(up(await queue.batch())) == 3
     assert queue.put(delta(), droppable=True)
 
 
 async def test_a_peer_that_never_reads_loses_the_stream() -> None:
-    queue: FrameQueue[session_pb2.AgentFrame] = FrameQueue(max_waiting=3)
+    queue = FrameQueue(max_waiting=3)
     assert [queue.put(record(n)) for n in range(4)] == [True, True, True, False]
     assert (queue.overflowed, queue.closed) == (True, True)
-    assert await queue.batch() == []
+    assert await queue.batch() == b""
 
 
 async def test_a_lone_frame_leaves_at_once_and_closing_wakes_the_writer() -> None:
-    queue: FrameQueue[session_pb2.AgentFrame] = FrameQueue()
+    queue = FrameQueue()
     waiting = asyncio.create_task(queue.batch())
     await asyncio.sleep(0)
     queue.put(record(1))
-    assert len(await asyncio.wait_for(waiting, 1.0)) == 1
+    assert len(up(await asyncio.wait_for(waiting, 1.0))) == 1
     waiting = asyncio.create_task(queue.batch())
     await asyncio.sleep(0)
     queue.close()
-    assert await asyncio.wait_for(waiting, 1.0) == []
+    assert await asyncio.wait_for(waiting, 1.0) == b""
 
 
 def of_task(number: int, size: int = 0) -> session_pb2.AgentFrame:
@@ -162,36 +187,59 @@ def of_task(number: int, size: int = 0) -> session_pb2.AgentFrame:
 
 
 async def test_on_a_stream_that_is_busy_with_several_tasks_frames_go_together() -> None:
-    queue: FrameQueue[session_pb2.AgentFrame] = FrameQueue()
+    queue = FrameQueue()
     queue.put(of_task(1))
     queue.put(of_task(2))
-    assert len(await queue.batch()) == 2
+    assert len(up(await queue.batch())) == 2
     queue.put(of_task(3))
     held = asyncio.create_task(queue.batch())
     await asyncio.sleep(0)
     queue.put(of_task(4))
-    assert [frame.record.target for frame in await held] == ["3", "4"]
+    assert [frame.record.target for frame in up(await held)] == ["3", "4"]
 
 
 async def test_frames_of_one_task_and_what_is_too_much_for_one_message_are_not_held() -> None:
-    queue: FrameQueue[session_pb2.AgentFrame] = FrameQueue()
+    queue = FrameQueue()
     for number in (1, 1):
         queue.put(of_task(number))
-    assert len(await queue.batch()) == 2
+    assert len(up(await queue.batch())) == 2
     for number in (1, 2, 3):
         queue.put(of_task(number, SOFT_BATCH_BYTES // 2))
     for expected in (["1"], ["2"], ["3"]):
         step = asyncio.create_task(queue.batch())
         await asyncio.sleep(0)
         assert step.done(), "no timer stood in between"
-        assert [frame.record.target for frame in step.result()] == expected
+        assert [frame.record.target for frame in up(step.result())] == expected
 
 
 def test_a_frame_above_the_peers_limit_is_refused_by_size() -> None:
-    check_size(record(1, 900), 1_000)
+    channel: Channel[session_pb2.AgentFrame] = Channel(REF)
+    channel.stamp(record(1, 900), limit=1_000)
     with pytest.raises(FrameTooLarge) as raised:
-        check_size(record(1, 1_000), 1_000)
+        channel.stamp(record(2, 1_000), limit=1_000)
     assert raised.value.metadata["limit"] == "1000"
+    assert [frame.record.target for unacked in channel.unacked() for frame in up(unacked)] == ["1"]
+
+
+@given(st.integers(1, 2**53), st.integers(0, 2**53), st.integers(0, 2**53), st.text(max_size=200))
+def test_a_stamped_frame_is_the_bytes_that_protobuf_makes(epoch: int, sent: int, applied: int, text: str) -> None:
+    ref = common_pb2.TaskRef(task_id="t" * 32, run_id="r", attempt=3, epoch=epoch)
+    channel: Channel[session_pb2.AgentFrame] = Channel(ref)
+    channel.continue_after(sent)
+    channel.apply(applied)
+    result = agent_pb2.TaskResult(output=[common_pb2.Part(text=text)])
+    frame = channel.stamp(agent_content("result", result))
+    whole = session_pb2.AgentFrame(task=ref, sequence=sent + 1, ack=applied, result=result)
+    message = agent_service_pb2.SessionResponse(frames=[whole]).SerializeToString()
+    assert (frame.head + frame.content, frame.size) == (message, len(message))
+    assert encode(whole).head + encode(whole).content == message
+
+
+@pytest.mark.parametrize("arm", [field.name for field in session_pb2.OrchestratorFrame.DESCRIPTOR.oneofs[0].fields])
+def test_the_content_of_each_arm_is_the_bytes_that_protobuf_makes(arm: str) -> None:
+    frame = session_pb2.OrchestratorFrame()
+    getattr(frame, arm).SetInParent()
+    assert orchestrator_content(arm, getattr(frame, arm)) == frame.SerializeToString()
 
 
 @given(st.lists(st.integers(0, 300), max_size=6), st.binary(max_size=20))
@@ -230,10 +278,10 @@ def test_the_task_of_a_broken_frame_is_found_where_it_can_be() -> None:
 
 async def test_durability_11_the_lease_is_asked_for_after_a_batch_has_waited_for_company() -> None:
     leased = True
-    queue: FrameQueue[session_pb2.OrchestratorFrame] = FrameQueue(may_send=lambda: leased)
+    queue = FrameQueue(may_send=lambda: leased)
     for task_id in ("one", "two"):
         queue.put(session_pb2.OrchestratorFrame(task=common_pb2.TaskRef(task_id=task_id)))
-    assert len(await queue.batch()) == 2  # of two tasks: the next one waits for company
+    assert len(down(await queue.batch())) == 2  # of two tasks: the next one waits for company
     queue.put(session_pb2.OrchestratorFrame(task=common_pb2.TaskRef(task_id="three")))
     batch = asyncio.create_task(queue.batch())
     await asyncio.sleep(0)

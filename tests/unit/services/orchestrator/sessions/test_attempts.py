@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from archon.api.agent.v1 import agent_pb2, session_pb2
+from archon.api.agent.v1 import agent_pb2, agent_service_pb2, session_pb2
 from archon.api.common.v1 import common_pb2
 from archon.errors import Unavailable
-from archon.frames import FEATURES
+from archon.frames import FEATURES, OutgoingFrame
 from archon_mesh.core.run import inputs as inp
 from archon_services.orchestrator.ports import AttemptStatus, Delivery
 from archon_services.orchestrator.sessions.attempts import Attempts
@@ -32,8 +32,14 @@ def ref(epoch: int = 1, attempt: int = 1) -> common_pb2.TaskRef:
 def begun() -> tuple[Attempts, Inbox, list[session_pb2.OrchestratorFrame]]:
     """With an open stream."""
     inbox, sent = Inbox(), list[session_pb2.OrchestratorFrame]()
+
+    def send(frame: OutgoingFrame | session_pb2.OrchestratorFrame) -> None:
+        if isinstance(frame, OutgoingFrame):
+            frame = agent_service_pb2.SessionRequest.FromString(frame.head + frame.content).frames[0]
+        sent.append(frame)
+
     slots = CreditWindow(lambda: None, lambda: 1)
-    attempts = Attempts("a", inbox, sent.append, slots, lambda: None, lambda role, capability: (role,))
+    attempts = Attempts("a", inbox, send, slots, lambda: None, lambda role, capability: (role,))
     attempts.opened(ready())
     return attempts, inbox, sent
 
