@@ -102,7 +102,7 @@ async def print_append_cost() -> None:
         goal = run_pb2.Submitted(goal=[common_pb2.Part(text="g" * 200)])
         submission = Submission(run_id, "default", "", "", "pipeline", ROLES, EDGES, 3600.0, goal)
         await runs.submit(submission, b"")
-        await runs.finished(run_id)
+        await runs.wait_until_finished(run_id)
     elapsed = time.perf_counter() - began
     await runs.stop()
     appends = RUNS * 4

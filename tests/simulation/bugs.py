@@ -10,7 +10,7 @@ import pytest
 
 from archon.agent.attempt import HeldTask
 from archon.agent.attempt_table import TaskTable
-from archon_mesh.core.run import Event, RunState, Task
+from archon_mesh.core.run import Event, RunState, Task, effects
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.codec import encode_inputs
 from archon_mesh.core.run.decide import engine
@@ -19,7 +19,7 @@ from archon_services.orchestrator.dispatch import assign_task as assignment
 from archon_services.orchestrator.journal import MemoryJournal, RunRow
 from archon_services.orchestrator.journal.memory.owners import MemoryOwners
 from archon_services.orchestrator.ownership.lease import Ownership
-from archon_services.orchestrator.runs import driver
+from archon_services.orchestrator.runs import driver, step
 from archon_services.orchestrator.runs.manager import Runs
 from archon_services.orchestrator.watch.hub import WatchHub
 
@@ -27,13 +27,13 @@ Plant = Callable[[pytest.MonkeyPatch], None]
 
 
 def _request_ids_forgotten(patch: pytest.MonkeyPatch) -> None:
-    real = MemoryJournal.create
+    real = MemoryJournal._create
 
-    async def create(self: MemoryJournal, *arguments: Any) -> tuple[str, bool]:
+    def create(self: MemoryJournal, *arguments: Any) -> Any:
         self._requests.clear()
-        return await real(self, *arguments)
+        return real(self, *arguments)
 
-    patch.setattr(MemoryJournal, "create", create)
+    patch.setattr(MemoryJournal, "_create", create)
 
 
 def _claim_without_an_epoch(patch: pytest.MonkeyPatch) -> None:
@@ -56,20 +56,26 @@ def _done_attempts_forgotten(patch: pytest.MonkeyPatch) -> None:
 
 
 def _done_before_it_is_durable(patch: pytest.MonkeyPatch) -> None:
-    real = driver.RunDriver._append
+    real = driver.RunDriver.decide
 
-    async def hasty(self: driver.RunDriver, *arguments: Any) -> Any:
-        self._do(self._clock.now())
-        return await real(self, *arguments)
+    def hasty(self: driver.RunDriver) -> Any:
+        step = real(self)
+        if step is not None and self._decision is not None:
+            self._execute(self._decision)
+        return step
 
-    patch.setattr(driver.RunDriver, "_append", hasty)
+    patch.setattr(driver.RunDriver, "decide", hasty)
+
+
+def _effects_left_out(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(effects, "_answers", lambda run, parent, child, opened: None)
 
 
 def _input_not_stored(patch: pytest.MonkeyPatch) -> None:
     def careless(given: list[inp.Input], now: float) -> bytes:
         return encode_inputs([one for one in given if not isinstance(one, inp.LostIn)], now)
 
-    patch.setattr(driver, "encode_inputs", careless)
+    patch.setattr(step, "encode_inputs", careless)
 
 
 def _beats_never_looked_at(patch: pytest.MonkeyPatch) -> None:
@@ -122,6 +128,7 @@ BUGS: dict[str, tuple[str, Plant]] = {
     "an agent forgets which attempts it is done with": ("V4", _done_attempts_forgotten),
     "effects leave before their event is durable": ("V5", _done_before_it_is_durable),
     "an input is decided and not stored": ("V6", _input_not_stored),
+    "effects of a step are left out": ("V6", _effects_left_out),
     "nobody looks at beats": ("V7", _beats_never_looked_at),
     "an agent hears lower epochs": ("V8", _lower_epochs_heard),
     "memo keys are ignored": ("V9", _memo_keys_ignored),

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from archon.api.orchestrator.v1 import run_pb2
-from archon_mesh.core.run import RunState, apply
+from archon_mesh.core.run import Effect, Place, RunState, Timer, apply, open_effects
 from archon_mesh.core.run import events as ev
 from archon_services.orchestrator.convert import event_from_proto, seconds
-from archon_services.orchestrator.journal import Append, NewRun, RunRow
+from archon_services.orchestrator.journal import NewRun, RunRow, Step
+from archon_services.orchestrator.journal.framing import events_in
 from tests.simulation.loop import Process, VirtualLoop
 
 _ENDS = (ev.ResultReceived, ev.InputRequested, ev.Lost, ev.Rejected, ev.Retried, ev.Discarded)
@@ -53,6 +54,9 @@ class Book:
     state: RunState = field(default_factory=RunState)
     dispatched: dict[tuple[str, int], ev.Dispatched] = field(default_factory=dict)
     delegated: dict[tuple[str, int, str], ev.Delegated] = field(default_factory=dict)
+    opened: dict[int, frozenset[Effect]] = field(default_factory=dict)
+    """Effects on agents that were open after the step that ended with this event."""
+
     ending_at: float | None = None
     """Since when (virtual seconds) nothing of it is to be worked on."""
 
@@ -72,13 +76,14 @@ class Check:
         self.ledger: defaultdict[str, list[Execution]] = defaultdict(list)
         self.inputs = 0
         self.violation: Violation | None = None
+        self._executed: dict[object, int] = {}
 
     def must(self, line: str, holds: bool, why: object = "") -> None:
         """Remembers the first line that doesn't hold."""
         if not holds and self.violation is None:
             self.violation = Violation(f"{line}: at {self.loop.now:.3f} s: {why}")
 
-    def created(self, who: Process | None, new: NewRun, first: Append) -> None:
+    def created(self, who: Process | None, new: NewRun, first: Step) -> None:
         """V1: one run per tenant and request id."""
         key = new.tenant, new.request_id
         known = self.requests.setdefault(key, new.run_id)
@@ -92,17 +97,22 @@ class Check:
         self.must("V2", row.epoch > book.epoch, f"{row.run_id} was claimed as epoch {row.epoch} after {book.epoch}")
         book.holder, book.epoch = who, row.epoch
 
-    def stored(self, who: Process | None, append: Append) -> None:
+    def stored(self, who: Process | None, step: Step) -> None:
         """V2: one event per number, and nobody's but the last claimer's."""
-        book, run_id = self.books[append.run_id], append.run_id
-        self.must("V2", append.epoch == book.epoch, f"{who} wrote to {run_id} as epoch {append.epoch} of {book.epoch}")
+        book, run_id = self.books[step.run_id], step.run_id
+        self.must("V2", step.epoch == book.epoch, f"{who} wrote to {run_id} as epoch {step.epoch} of {book.epoch}")
         self.must("V2", who is book.holder, f"{who} wrote to {run_id}, which {book.holder} has claimed")
         last = len(book.events)
-        self.must("V2", append.last_seq == last, f"{run_id} goes on after {append.last_seq}, its last is {last}")
-        for data in append.events:
+        self.must("V2", step.base == last, f"{run_id} goes on after {step.base}, its last is {last}")
+        for data in events_in(step.data):
             self._event(book, data)
+        self.must("V2", step.last_seq == len(book.events), f"{run_id} says it ends at {step.last_seq}")
+        self.must("V2", book.state.ended == step.ended, f"{run_id} says ended: {step.ended}")
+        book.opened[step.last_seq] = frozenset(
+            effect for effect in open_effects(book.state) if not isinstance(effect, (Place, Timer))
+        )
         counted = sum(event.count for event in book.facts[last:] if isinstance(event, ev.Recorded))
-        records = len(append.records)
+        records = len(step.records)
         self.must("V5", counted == records, f"{run_id} stores {records} recorded calls, its events say {counted}")
 
     def _event(self, book: Book, data: bytes) -> None:
@@ -124,6 +134,18 @@ class Check:
             self.must("V6", False, f"event {proto.seq} of {proto.run_id} can't be folded: {error!r}")
         if book.ending_at is None and (book.state.ending is not None or book.state.ended):
             book.ending_at = self.loop.now
+
+    def executed(self, driver: object, run_id: str, seq: int, effects: Sequence[Effect]) -> None:
+        """V5: effects are of durable events. V6: those of a step are the difference of what is open after it and before."""
+        book = self.books.get(run_id)
+        if book is None or seq not in book.opened:
+            self.must("V5", False, f"effects of event {seq} of {run_id} were executed before it was durable")
+            return
+        before = book.opened[self._executed[driver]] if driver in self._executed else frozenset()
+        self._executed[driver] = seq
+        done = {effect for effect in effects if not isinstance(effect, (Place, Timer))}
+        due = book.opened[seq] - before
+        self.must("V6", done == due, f"after event {seq} of {run_id} {done} was executed, {set(due)} was due")
 
     def shown(self, run_id: str, cursor: int, events: Sequence[run_pb2.RunEvent]) -> int:
         """V12, and the last line of V5's table: durable events as they are durable, each once and in order; no delta

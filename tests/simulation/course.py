@@ -41,7 +41,7 @@ def run_seed(seed: int, *, stateful: bool = False) -> Outcome:
 async def _course(seed: int, stateful: bool) -> Outcome:
     loop, dice = cast(VirtualLoop, asyncio.get_running_loop()), Dice(seed)
     world = World(dice, loop, stateful=stateful)
-    with machine(dice.random, world.network.stream, world.wall):
+    with machine(dice.random, world.network.stream, world.wall, world.check.executed):
         inputs, states = await _mesh(world, dice)
     return Outcome(seed, dice.fired, states, inputs, loop.now)
 

@@ -51,7 +51,12 @@ class Monitor:
         if holder is not None:
             self._not_held.pop(run_id, None)
             driver = holder.runs._drivers[run_id]
-            if looks % 4 == 0 and driver.state.last_seq == book.state.last_seq and not driver._inbox:
+            if (
+                looks % 4 == 0
+                and driver.state.last_seq == book.state.last_seq
+                and driver.idle()
+                and not driver.doubtful
+            ):
                 same = driver.state == book.state and open_effects(driver.state) == open_effects(book.state)
                 check.must("V6", same, f"the live state of {run_id} isn't what its journal says")
             return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
@@ -13,7 +13,9 @@ from archon import context, frames
 from archon.agent import attempt as held
 from archon.agent import attempt_table as table
 from archon.agent import server, session, task
+from archon_mesh.core.run import Effect, RunState
 from archon_services.orchestrator import ports
+from archon_services.orchestrator.runs.effects import EffectExecutor
 from archon_services.orchestrator.sessions import session as sessions
 
 _TIMED: tuple[Any, ...] = (context, frames, held, server, session, table, task, ports)
@@ -21,9 +23,18 @@ _CHANCY: tuple[Any, ...] = (server, sessions)
 
 
 @contextmanager
-def machine(dice: random.Random, stream: Any, wall: Callable[[], float]) -> Iterator[None]:
-    """Within the block the agents' and the sessions' code lives in virtual time, and `stream` is what a session makes
-    its streams with."""
+def machine(
+    dice: random.Random, stream: Any, wall: Callable[[], float], executed: Callable[..., None]
+) -> Iterator[None]:
+    """Within the block the agents' and the sessions' code lives in virtual time, `stream` is what a session makes its
+    streams with, and `executed` hears which effects of a run are executed."""
+    execute = EffectExecutor.execute
+
+    def observed(self: EffectExecutor, effects: Iterable[Effect], run: RunState, now: float) -> None:
+        opened = list(effects)
+        executed(self, self._run_id, run.last_seq, opened)
+        execute(self, opened, run, now)
+
     loop = asyncio.get_running_loop()
     clock = SimpleNamespace(monotonic=loop.time, time=wall)
     before = [(module, name, getattr(module, name)) for name, modules in _NAMES.items() for module in modules]
@@ -32,9 +43,11 @@ def machine(dice: random.Random, stream: Any, wall: Callable[[], float]) -> Iter
             module.time = clock
         for module in _CHANCY:
             module.random = dice
+        setattr(EffectExecutor, "execute", observed)  # noqa: B010 - mypy takes a method for constant
         setattr(sessions, "Stream", stream)  # noqa: B010 - another type than the declared one
         yield
     finally:
+        setattr(EffectExecutor, "execute", execute)  # noqa: B010
         for module, name, value in before:
             setattr(module, name, value)
 

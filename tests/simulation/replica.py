@@ -134,9 +134,10 @@ class Replica:
             try:
                 request = pb.WatchRunRequest(run_id=run_id, after_seq=after)
                 async with aclosing(self.commands.watch(request, relayed=relayed)) as batches:
-                    async for batch in batches:
+                    async for data in batches:
+                        batch = list(pb.WatchRunResponse.FromString(data).events)
                         arrives = max(arrives, loop.now + dice.random.random() * 0.01)
-                        loop.call_at(arrives, told, list(batch), context=self.process.context)
+                        loop.call_at(arrives, told, batch, context=self.process.context)
             except ArchonError:
                 pass
             finally:

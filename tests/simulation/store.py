@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from contextvars import Context
 from typing import Any, cast
 
-from archon.errors import ResourceExhausted, Unavailable
-from archon_services.orchestrator.journal import Append, Journal, MemoryJournal, NewRun, Outcome, RunRow
+from archon.errors import ArchonError, ResourceExhausted, Unavailable
+from archon_services.orchestrator.journal import (
+    Journal,
+    MemoryJournal,
+    Outcome,
+    RunRow,
+    SameRequest,
+    Step,
+    StepResult,
+)
 from tests.simulation.check import Check
 from tests.simulation.faults import Dice
 from tests.simulation.loop import Process, VirtualLoop
@@ -16,7 +24,7 @@ from tests.simulation.loop import Process, VirtualLoop
 WALL = 1_700_000_000.0
 """The store's clock as the virtual time begins (seconds)."""
 
-WRITES = frozenset({"create", "append", "enter", "beat", "expire", "leave", "claim", "claim_some", "post", "drop"})
+WRITES = frozenset({"enter", "beat", "expire", "leave", "claim", "claim_some", "post", "drop"})
 
 
 class SharedStore(MemoryJournal):
@@ -31,18 +39,15 @@ class SharedStore(MemoryJournal):
     async def now(self) -> float:
         return WALL + self._check.loop.now
 
-    async def create(self, new: NewRun, first: Append) -> tuple[str, bool]:
-        run_id, created = await super().create(new, first)
-        if created:
-            self._check.created(self.caller, new, first)
-        return run_id, created
-
-    async def append(self, append: Append) -> Outcome:
-        before = len(self._events.get(append.run_id, ()))
-        outcome = await super().append(append)
-        if len(self._events.get(append.run_id, ())) > before:
-            self._check.stored(self.caller, append)
-        return outcome
+    def _commit(self, step: Step) -> Outcome | SameRequest:
+        stored = self._stored.get(step.run_id)
+        before = len(stored.steps) if stored is not None else 0
+        result = super()._commit(step)
+        if step.new is not None and result is Outcome.DONE:
+            self._check.created(self.caller, step.new, step)
+        elif step.new is None and len(self._stored[step.run_id].steps if stored is not None else ()) > before:
+            self._check.stored(self.caller, step)
+        return result
 
     async def claim(self, run_id: str, owner: str) -> RunRow | None:
         row = await super().claim(run_id, owner)
@@ -55,6 +60,7 @@ class View:
     """One replica's way to the store. `gone_until`: it alone can't reach it till then."""
 
     shared = True
+    inline = False
     durability = "none"
 
     def __init__(self, store: SharedStore, dice: Dice, loop: VirtualLoop, process: Process) -> None:
@@ -64,7 +70,9 @@ class View:
         self._process = process
         self.gone_until = 0.0
         self.unanswered: set[str] = set()
-        """The runs whose append was sent and not answered: their owner doesn't know what is durable."""
+        """Runs with a step that was sent and is not answered: their owner doesn't know what is durable."""
+
+        self._sending: set[asyncio.Task[None]] = set()
         self.lease_end = 0.0
         """As whoever grants it counts it: from when the last renewal that came through was sent."""
 
@@ -77,7 +85,7 @@ class View:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
-        call = self._append if name == "append" else self._write if name in WRITES else self._read
+        call = self._write if name in WRITES else self._read
 
         def operation(*arguments: Any, **named: Any) -> Coroutine[Any, Any, Any]:
             return call(name, arguments, named)
@@ -109,19 +117,31 @@ class View:
     def _slow(self, seconds: float) -> float:
         return seconds + self._dice.random.random() * 0.3 if self._loop.now < self._store.slow_until else seconds
 
-    async def _append(self, name: str, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        run_id = arguments[0].run_id
-        self.unanswered.add(run_id)
+    def commit(self, steps: Sequence[Step]) -> asyncio.Future[list[StepResult]]:
+        """Sends a group; its transaction is the database's."""
+        results: asyncio.Future[list[StepResult]] = self._loop.create_future()
+        task = asyncio.create_task(self._send(steps, results))
+        self._sending.add(task)
+        task.add_done_callback(self._sending.discard)
+        return results
+
+    async def _send(self, steps: Sequence[Step], results: asyncio.Future[list[StepResult]]) -> None:
+        run_ids = {step.run_id for step in steps}
+        self.unanswered |= run_ids
         try:
-            return await self._write(name, arguments, named)
+            answers = await self._write("commit", (steps,), {})
+        except ArchonError as error:
+            answers = [error] * len(steps)
         finally:
-            self.unanswered.discard(run_id)
+            self.unanswered -= run_ids
+        if not results.done():
+            results.set_result(answers)
 
     async def _write(self, name: str, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
         """The transaction is the database's: it goes on where its caller is halted meanwhile."""
         sent = self._loop.now
         await self._reach()
-        if name in ("append", "create") and self._loop.now < self._store.full_until:
+        if name == "commit" and self._loop.now < self._store.full_until:
             raise ResourceExhausted("the disk is full", retry_delay=0.5)
         if self._dice.fault("journal fails before the commit", 0.006):
             raise Unavailable("the disk is slow today")
@@ -153,8 +173,10 @@ class View:
             answer.set_result(result)
 
 
-def _now(work: Coroutine[Any, Any, Any]) -> Any:
-    """The result of a coroutine that never waits."""
+def _now(work: Any) -> Any:
+    """The result of a call, or of a coroutine that never waits."""
+    if not isinstance(work, Coroutine):
+        return work
     try:
         work.send(None)
     except StopIteration as end:

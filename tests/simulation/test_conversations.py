@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from archon_services.orchestrator.journal import MemoryJournal
+from archon_services.orchestrator.runs import step
 from archon_services.orchestrator.runs.session_history import SessionHistory
 from tests.simulation.check import Violation
 from tests.simulation.course import run_seed
@@ -35,12 +36,12 @@ def unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def told_too_little(monkeypatch: pytest.MonkeyPatch) -> None:
-    history = SessionHistory.history
-    monkeypatch.setattr(SessionHistory, "history", lambda self, task_id: history(self, task_id)[:-1])
+    turns = SessionHistory.turns
+    monkeypatch.setattr(SessionHistory, "turns", lambda self, task_id: turns(self, task_id)[:-1])
 
 
 def never_stored(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(SessionHistory, "added", lambda self, run, decided: ())
+    monkeypatch.setattr(step, "_turns", lambda run, events: ())
 
 
 @pytest.mark.parametrize("plant", [unchecked, told_too_little, never_stored])

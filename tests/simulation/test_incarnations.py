@@ -8,9 +8,10 @@ from itertools import count
 from typing import cast
 
 from archon.errors import Unavailable
-from archon_services.orchestrator.journal import Append, CommandRow, MemoryJournal, NewRun, OwnerRow, RunRow
+from archon_services.orchestrator.journal import CommandRow, MemoryJournal, OwnerRow, RunRow
 from archon_services.orchestrator.ownership.lease import LEASE, Ownership
 from archon_services.orchestrator.ports import Clock
+from tests.fixtures.journal import commit, new_run, step_of
 from tests.simulation.loop import VirtualLoop, run_virtual
 
 TAKEN_OVER_WITHIN = 5.0
@@ -78,8 +79,7 @@ class Replica:
 
 async def submit(store: Store, owner: str, *run_ids: str) -> None:
     for run_id in run_ids:
-        new = NewRun(run_id, "default", "", b"", "", owner)
-        await store.create(new, Append(run_id, 1, 0, "b", 100.0, (b"e",), b"", 2, False))
+        await commit(store, step_of(run_id, 0, [b"e"], new=new_run(run_id, owner=owner)))
 
 
 async def all_held(replica: Replica, count: int, within: float) -> float:
@@ -199,10 +199,10 @@ def test_durability_8_what_is_taken_on_in_an_old_name_is_let_go_with_all_the_res
         replica = await Replica(store).start()
         before, enter = replica.owner, store.enter
 
-        async def slow(one: OwnerRow) -> None:
+        async def slow(owner: OwnerRow) -> None:
             await asyncio.sleep(0.5)
             replica.held["taken on meanwhile"] = 1
-            await enter(one)
+            await enter(owner)
 
         store.enter = slow  # type: ignore[method-assign]
         row = next(row for row in await store.living() if row.owner == before)
@@ -304,7 +304,7 @@ def test_durability_13_a_command_reaches_the_owner_within_a_moment_and_one_for_a
         replica = await Replica(store).start()
         await submit(store, replica.owner, "r", "over")
         replica.held["r"] = 1
-        await store.append(Append("over", 1, 1, "c", 101.0, (b"e",), b"", 3, True))
+        await commit(store, step_of("over", 1, [b"e"], state=3, ended=True))
         await store.post("r", b"cancel")
         await store.post("over", b"cancel")
         await asyncio.sleep(0.3)

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from typing import Any, cast
 
 import pytest
 
 from archon.api.orchestrator.v1 import run_pb2
-from archon.errors import ResourceExhausted, Unavailable
+from archon.errors import Internal, ResourceExhausted, Unavailable
 from archon_mesh.core.run import RunState
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.decide import engine
 from archon_mesh.core.run.types import Submission, TaskState
-from archon_services.orchestrator.journal import MemoryJournal
+from archon_services.orchestrator.journal import MemoryJournal, Step, StepResult
 from archon_services.orchestrator.ownership.lease import LOOK_AFTER
 from archon_services.orchestrator.ports import Delivery
 from archon_services.orchestrator.runs import driver as driver_module
@@ -36,7 +36,7 @@ def run_virtual(course: Coroutine[Any, Any, None]) -> None:
         dice = Dice(1)
         dice.calm = True
         _WORLD.append(World(dice, cast(VirtualLoop, asyncio.get_running_loop())))
-        with machine(dice.random, _WORLD[-1].network.stream, _WORLD[-1].wall):
+        with machine(dice.random, _WORLD[-1].network.stream, _WORLD[-1].wall, _WORLD[-1].check.executed):
             await course
 
     run_loop(within())
@@ -78,13 +78,16 @@ def test_durability_10_a_run_whose_first_append_was_durable_though_nobody_heard_
 ) -> None:
     async def course() -> None:
         world = await calm_world()
-        real = world.store.create
+        real = world.store.commit
 
-        async def unheard(*arguments: Any) -> tuple[str, bool]:
-            await real(*arguments)
-            raise Unavailable("the connection died")
+        def unheard(steps: Sequence[Step]) -> list[StepResult]:
+            results = real(steps)
+            return [
+                Unavailable("the connection died") if step.new else done
+                for step, done in zip(steps, results, strict=True)
+            ]
 
-        monkeypatch.setattr(world.store, "create", unheard)
+        monkeypatch.setattr(world.store, "commit", unheard)
         with pytest.raises(Unavailable):
             await submit(world, wanted("r"))
         assert (await ended(world, "r", LOOK_AFTER + 10)).state is TaskState.COMPLETED
@@ -106,7 +109,7 @@ def test_durability_11_an_owner_that_finds_itself_deposed_stops_and_cancels_noth
         before = (await load_run(world.store, "r")).last_seq
         driver = world.runs._drivers["r"]
         world.runs.deliver("r", Delivery(inp.Cancel("me", "enough")))
-        await asyncio.wait_for(driver.finished.wait(), 5)
+        await asyncio.wait_for(driver.finished(), 5)
         assert driver.deposed
         assert (await load_run(world.store, "r")).last_seq == before
         assert not cancelled
@@ -124,7 +127,7 @@ def test_durability_14_an_error_of_the_engine_is_caught_per_run(monkeypatch: pyt
 
     async def course() -> None:
         world = await calm_world()
-        with pytest.raises(RuntimeError):
+        with pytest.raises(Internal):
             await submit(world, wanted("bad"))
         await submit(world, wanted("good"))
         assert (await ended(world, "good", 30)).state is TaskState.COMPLETED

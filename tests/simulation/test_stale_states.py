@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,9 +15,15 @@ from archon_mesh.core.run.decide import engine
 from archon_mesh.core.run.types import TaskState
 from archon_services.orchestrator.convert import event_to_proto
 from archon_services.orchestrator.convert.write import timestamp
-from archon_services.orchestrator.journal import Append, Outcome
+from archon_services.orchestrator.journal import Outcome, Step, StepResult
 from archon_services.orchestrator.ports import Delivery, SystemClock
+from tests.fixtures.journal import step_of
 from tests.simulation.test_ownership import Told, calm_world, ended, run_virtual, submit, wanted
+
+
+def refused(steps: Sequence[Step]) -> list[StepResult]:
+    """A journal that takes nothing."""
+    return [Unavailable("the database is gone") for _ in steps]
 
 
 def test_durability_3_a_state_that_was_decided_and_not_appended_is_neither_acted_on_nor_taken_for_the_end(
@@ -25,21 +32,21 @@ def test_durability_3_a_state_that_was_decided_and_not_appended_is_neither_acted
     async def course() -> None:
         world = await calm_world()
         await submit(world, wanted("r", ("nobody",)))
-        driver = world.runs._drivers["r"]
-        real = world.store.events
+        finished = world.runs._drivers["r"].finished()
+        real = world.store.steps
 
         async def gone(*arguments: Any) -> Any:
             raise Unavailable("the database is gone")
 
         told = Told()
         with monkeypatch.context() as planted:
-            planted.setattr(world.store, "append", gone)
-            planted.setattr(world.store, "events", gone)
+            planted.setattr(world.store, "commit", refused)
+            planted.setattr(world.store, "steps", gone)
             world.runs.deliver("r", Delivery(inp.Cancel("me", ""), told))
             await asyncio.sleep(3)
-            assert not driver.finished.is_set()
+            assert not finished.done()
             assert not told.done
-        assert world.store.events == real
+        assert world.store.steps == real
         assert (await ended(world, "r", 20)).state is TaskState.CANCELED
         assert told.done
 
@@ -61,60 +68,62 @@ def test_durability_3_an_owner_that_folds_its_run_and_finds_a_higher_epoch_says_
         )
         last = driver.state.last_seq
         event.seq = last + 1
-        append = Append("r", 2, last, "b", 1.0, (event.SerializeToString(),), b"", 2, False)
+        step = step_of("r", last, [event.SerializeToString()], epoch=2)
         monkeypatch.setattr(world.check, "stored", lambda *arguments: None)
-        assert await world.store.append(append) is Outcome.DONE
+        assert world.store.commit([step]) == [Outcome.DONE]
         driver.doubtful = True
         driver.wake()
-        await asyncio.wait_for(driver.finished.wait(), 5)
+        await asyncio.wait_for(driver.finished(), 5)
         assert driver.deposed
 
     run_virtual(course())
 
 
-def test_a_submit_that_nobody_waits_for_any_more_gives_back_the_slot_that_it_reserved(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_cancelled_submit_creates_its_run_and_leaks_no_slot(monkeypatch: pytest.MonkeyPatch) -> None:
     async def course() -> None:
         world = await calm_world()
         await asyncio.sleep(1)
-        never = asyncio.Event()
-        with monkeypatch.context() as planted:
-            planted.setattr(world.store, "create", lambda *arguments: never.wait())
-            replica = world.replicas[0]
-            asking = replica.process.start(world.runs.submit(wanted("r"), b""))
-            planted.setattr("tests.simulation.store._now", lambda work: work.close())
-            await asyncio.sleep(0)
-            session = next(iter(replica.pool._sessions.values()))
-            assert session.reserved == 1
-            asking.cancel()
-            await asyncio.wait([asking])
-            assert not session.reserved
+        replica = world.replicas[0]
+        asking = replica.process.start(world.runs.submit(wanted("r"), b""))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        session = next(iter(replica.pool._sessions.values()))
+        assert session.reserved == 1
+        asking.cancel()
+        await asyncio.wait([asking])
+        assert (await ended(world, "r", 20)).state is TaskState.COMPLETED
+        assert not session.reserved
 
     run_virtual(course())
 
 
-def test_durability_3_a_driver_that_is_stopped_while_it_appends_takes_nothing_for_the_end_of_its_run(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_refused_creation_leaks_no_slot(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def course() -> None:
+        world = await calm_world()
+        await asyncio.sleep(1)
+        session = next(iter(world.replicas[0].pool._sessions.values()))
+        monkeypatch.setattr(world.store, "commit", refused)
+        with pytest.raises(Unavailable):
+            await submit(world, wanted("r"))
+        assert not session.reserved
+        assert not world.runs.holds("r")
+
+    run_virtual(course())
+
+
+def test_durability_3_a_stopped_driver_takes_no_undurable_end_for_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     async def course() -> None:
         world = await calm_world()
         await submit(world, wanted("r", ("nobody",)))
-        driver, task = world.runs._drivers["r"], world.runs._tasks["r"]
-        appending, late = asyncio.Event(), Told()
-
-        async def hangs(*arguments: Any) -> Any:
-            appending.set()
-            await asyncio.Event().wait()
-
-        monkeypatch.setattr(driver._journal, "append", hangs, raising=False)
+        driver, late = world.runs._drivers["r"], Told()
+        monkeypatch.setattr(world.replicas[0].view, "commit", lambda steps: asyncio.Future(), raising=False)
         world.runs.deliver("r", Delivery(inp.Cancel("me", "")))
-        await asyncio.wait_for(appending.wait(), 5)
+        await asyncio.sleep(0.1)
         assert driver.state.ended, "nothing is under way: it has decided to end"
         world.runs.deliver("r", Delivery(inp.Cancel("you", ""), late))
-        task.cancel()
-        await asyncio.wait([task], timeout=5)
+        await driver.cancel()
         assert not late.done, "neither that it has happened nor that it is too late"
+        assert not driver.ended
 
     run_virtual(course())
 
@@ -126,20 +135,16 @@ def test_durability_3_what_an_unanswered_append_made_durable_is_done_as_soon_as_
         world = await calm_world()
         await submit(world, wanted("r", ("a",)))
         agent = next(one for one in world.agents.values() if one.role == "a")
-        driver = world.runs._drivers["r"]
-        real = driver._journal.append
+        real = world.store.commit
         await asyncio.sleep(0.05)
         assert any(held.working for held in agent.server.tasks)
 
-        async def unanswered(append: Append) -> Outcome:
-            monkeypatch.setattr(driver._journal, "append", gone)
-            await real(append)
-            raise Unavailable("the connection died")
+        def unanswered(steps: Sequence[Step]) -> list[StepResult]:
+            monkeypatch.setattr(world.store, "commit", refused)
+            real(steps)
+            return refused(steps)
 
-        async def gone(append: Append) -> Outcome:
-            raise Unavailable("the database takes nothing more")
-
-        monkeypatch.setattr(driver._journal, "append", unanswered)
+        monkeypatch.setattr(world.store, "commit", unanswered)
         world.runs.deliver("r", Delivery(inp.Cancel("me", "")))
         await asyncio.sleep(0.1)
         assert not any(held.working for held in agent.server.tasks)
@@ -173,17 +178,16 @@ def test_durability_10_a_run_is_not_held_that_was_claimed_in_a_name_which_was_bu
         await submit(world, wanted("r", ("nobody",)))
         runs, driver = world.runs, world.runs._drivers["r"]
         driver.depose()
-        await asyncio.wait_for(driver.finished.wait(), 5)
-        await asyncio.sleep(0)
+        await asyncio.wait_for(driver.finished(), 5)
         row = await world.store.claim("r", runs.owner)
         assert row is not None
-        real = world.store.events
+        real = world.store.steps
 
         async def slow(*arguments: Any) -> Any:
             runs.owner = "a new name"
             return await real(*arguments)
 
-        monkeypatch.setattr(world.store, "events", slow)
+        monkeypatch.setattr(world.store, "steps", slow)
         await runs.take_over(row, (), SystemClock(world.true_wall))
         assert not runs.holds("r"), "its owner is dead, and others will claim it"
         assert "r" not in runs._awaited
@@ -219,7 +223,7 @@ def test_what_agents_bring_of_a_run_that_another_ended_while_it_could_not_be_tak
             raise Unavailable("the database is gone")
 
         with monkeypatch.context() as planted:
-            planted.setattr(world.store, "events", gone)
+            planted.setattr(world.store, "steps", gone)
             with pytest.raises(Unavailable):
                 await world.runs.take_over(row, (), SystemClock(world.true_wall))
         told = Told()

@@ -13,8 +13,9 @@ from archon_mesh.core.run.codec import decode_inputs
 from archon_mesh.core.run.inputs import Input
 from archon_mesh.core.run.types import TaskState
 from archon_services.orchestrator.convert import event_from_proto, seconds
-from archon_services.orchestrator.runs.load import fold_journal
 from archon_services.orchestrator.journal import MemoryJournal
+from archon_services.orchestrator.journal.framing import events_in
+from archon_services.orchestrator.runs.load import fold_journal
 from tests.simulation.check import Check, Execution, Violation, must
 
 __all__ = ["Violation", "must", "validate_journal", "validate_run"]
@@ -26,7 +27,8 @@ Decided = tuple[int, list[Input], float]
 async def validate_run(journal: MemoryJournal, run_id: str, check: Check) -> RunState:
     """Lines 1 to 4, 6 to 11 and 13 over one run of the simulation."""
     book = check.books[run_id]
-    must("V2", await journal.events(run_id, 0, 100_000) == book.events, "another journal than the one that was written")
+    stored = [event for step in await journal.steps(run_id, 0, 100_000) for event in events_in(step.data)]
+    must("V2", stored == book.events, "another journal than the one that was written")
     must("V2", [e.seq for e in book.protos] == list(range(1, len(book.protos) + 1)), "the sequence has gaps")
     inputs = [(last_seq, *decode_inputs(data)) for last_seq, data in await journal.inputs(run_id)]
     check.inputs += sum(len(given) for _, given, _ in inputs)

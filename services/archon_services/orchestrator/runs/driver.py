@@ -545,7 +545,8 @@ class RunDriver:
         if self._over() and not self.failed:
             acknowledge_late(self._inbox, self.epoch, deposed=self.deposed)
         self._inbox.clear()
-        self._resolve_created(None)
+        unknown = Unavailable("the orchestrator is stopping; the run may have been created", retry_delay=1.0)
+        self._resolve_created(None if self._new is None else unknown)
         for waiter in self._waiters:
             if not waiter.done():
                 waiter.set_result(None)
@@ -571,10 +572,11 @@ class RunDriver:
         """Whether this driver saw the run complete."""
         return self.ended and self.state.state is TaskState.COMPLETED
 
-    async def cancel(self) -> None:
-        """Stops driving; nothing of the run changes by that. Idempotent."""
-        if self._new is not None and not self.deposed:
-            self._resolve_created(Unavailable("the orchestrator is stopping", retry_delay=1.0))
+    async def cancel(self, *, claimed: bool = False) -> None:
+        """Stops driving; nothing of the run changes by that. `claimed`: the run was claimed again, so it was created.
+        Idempotent."""
+        if claimed:
+            self._resolve_created(None)
         self._finish()
         if self._task is not None and self._task is not asyncio.current_task():
             self._task.cancel()

@@ -103,7 +103,7 @@ class Runs:
         self._awaited.add(run_id)
         if earlier is not None:  # its creation, or a step, may be unanswered
             earlier.depose()
-            await earlier.cancel()
+            await earlier.cancel(claimed=True)
         if row.stalled >= MAX_STALLED:
             await quarantine(self._journal, row, clock.now())
             self._awaited.discard(run_id)

@@ -27,8 +27,8 @@ from archon_mesh.core.run.types import (
     quantize,
 )
 from archon_services.orchestrator.convert import event_to_proto
-from archon_services.orchestrator.runs.load import fold_journal
 from archon_services.orchestrator.convert.write import timestamp
+from archon_services.orchestrator.runs.load import fold_journal
 
 FAILURES = st.builds(
     Failure,

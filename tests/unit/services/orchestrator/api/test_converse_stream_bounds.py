@@ -33,13 +33,13 @@ async def test_commands_whose_answers_are_not_read_are_bounded_and_all_are_answe
     follower = RegistryWatch("127.0.0.1:1", lambda instances: None)
     commands = commands_of(runs, journal, follower)
     try:
-        async with ConverseStream(commands, requests()) as conversation:
+        async with ConverseStream(commands, runs.watchers, requests()) as conversation:
             for _ in range(20):
                 await asyncio.sleep(0.01)
             assert taken == MAX_COMMANDS + 1, "one waits for room"
             answered: list[str] = []
             while response := await conversation.next():
-                answered += [reply.correlation_id for reply in response.replies]
+                answered += [reply.correlation_id for reply in pb.ConverseResponse.FromString(response).replies]
     finally:
         await follower.close()
     assert sorted(answered, key=int) == [str(number) for number in range(ASKED)]

@@ -34,6 +34,9 @@ class Nobody:
     def when_free(self, want: Requirement, wake: Any) -> Any:
         return lambda: None
 
+    def release_run(self, run_id: str, *, over: bool = False) -> None:
+        pass
+
 
 class Graph:
     """A registry with one role, or one that can't be reached."""
@@ -69,7 +72,7 @@ class World:
         )
         await started(self.runs, self.journal, Nobody())
         self.commands = commands_of(self.runs, self.journal, self.graph)
-        self.servicer = OrchestratorServicer(self.commands, self.journal)
+        self.servicer = OrchestratorServicer(self.commands, self.journal, self.runs.watchers)
 
     async def stop(self) -> None:
         if self.runs is not None:
@@ -131,10 +134,11 @@ async def test_durability_7_a_request_id_that_expired_with_its_run_says_so_on_a_
             submit=pb.SubmitRunRequest(request_id="q", roles=["a"], goal=[common_pb2.Part(text="x")]),
         )
 
-    async with ConverseStream(world.commands, requests()) as conversation:
-        response = await conversation.next()
+    assert world.runs is not None
+    async with ConverseStream(world.commands, world.runs.watchers, requests()) as stream:
+        response = await stream.next()
     assert response is not None
-    (reply,) = response.replies
+    (reply,) = pb.ConverseResponse.FromString(response).replies
     assert reply.failure.reason == failure_pb2.ERROR_REASON_RUN_EXPIRED
 
 

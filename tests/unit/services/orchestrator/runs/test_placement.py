@@ -57,7 +57,7 @@ def test_room_that_was_offered_to_a_run_that_is_over_is_the_next_ones() -> None:
     over.find(Place("x", Requirement("a"), 1, 0.0))
     other.find(Place("o", Requirement("a"), 1, 0.0))
     transport.release("i")
-    over.call_off()
+    over.cancel()
     assert woken == ["x", "o"]
 
 
@@ -72,7 +72,7 @@ async def test_what_came_due_while_its_append_was_under_way_is_looked_at_at_once
     rung = asyncio.Event()
     alarm = RunTimer(Clock(), rung.set)
     effects: set[Effect] = {Place("t", Requirement("a"), 2, not_before=100.5)}
-    alarm.set(effects, looked_at=100.4)
+    alarm.set(effects, decided_at=100.4)
     await asyncio.wait_for(rung.wait(), 1.0)
-    alarm.set(effects, looked_at=101.0)
+    alarm.set(effects, decided_at=101.0)
     assert not alarm.at, "it waits for room, and for no time"

@@ -62,9 +62,9 @@ async def test_a_task_waits_until_its_conversation_is_read_and_then_is_told_that
     assert one.version(PLACE) is None
     await one.read()
     assert not one.waits(run_of(), PLACE)
-    assert (one.version(PLACE), one.history("r.1")) == (0, ())
+    assert (one.version(PLACE), one.turns("r.1")) == (0, ())
     assert one.waits(run_of(), Place("r.1", Requirement("clerk"), 2, 0.0)), "a later attempt is told anew"
-    one.call_off()
+    one.cancel()
 
 
 @pytest.mark.parametrize(("session", "stateful"), [("", True), ("s", False)])
@@ -84,15 +84,15 @@ async def test_the_turn_is_left_when_the_task_needs_it_no_more() -> None:
     second.waits(theirs, other)
     await second.read()
     assert second.version(other) is None, "it isn't its turn"
-    first.keep(run)
+    first.release(run)
     await second.read()
     assert second.version(other) is None, "the first is ready still"
     for event in decide(run, inp.Cancel("me", "enough"), 2.0):
         apply(run, event, 2.0)
-    first.keep(run)
+    first.release(run)
     await second.read()
     assert second.version(other) == 0
-    second.call_off()
+    second.cancel()
 
 
 async def test_what_a_next_attempt_is_to_be_told_is_kept_while_the_one_before_it_is_live_still() -> None:
@@ -109,16 +109,16 @@ async def test_what_a_next_attempt_is_to_be_told_is_kept_while_the_one_before_it
         run, Place("r.1", Requirement("clerk"), 2, 0.0)
     )  # its append is refused: the journal knows the first alone
     await one.read()
-    one.keep(run)
-    assert one.history("r.1") == (b"said",)
+    one.release(run)
+    assert one.turns("r.1") == (b"said",)
     for event in decide(run, inp.LostIn("r.1", 1, Failure("UNAVAILABLE", "INSTANCE_LOST", "gone")), 3.0):
         apply(run, event, 3.0)
     for event in decide(run, inp.SlotFound("r.1", "i", 1), 9.0):
         apply(run, event, 9.0)
     assert run.tasks["r.1"].attempt == 2
-    one.keep(run)
-    assert one.history("r.1") == (), "it was handed over"
-    one.call_off()
+    one.release(run)
+    assert one.turns("r.1") == (), "it was handed over"
+    one.cancel()
 
 
 async def test_nobody_waits_for_ever_for_anothers_turn(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,7 +130,7 @@ async def test_nobody_waits_for_ever_for_anothers_turn(monkeypatch: pytest.Monke
     await asyncio.wait_for(woken.wait(), 2.0)
     await one.read()
     assert one.version(PLACE) == 0
-    one.call_off()
+    one.cancel()
 
 
 async def test_a_journal_that_cannot_be_read_is_said_and_asked_again() -> None:

@@ -13,11 +13,12 @@ from archon.api.orchestrator.v1 import run_pb2
 from archon.errors import DataLoss
 from archon_mesh.core.run.types import Requirement
 from archon_services.orchestrator.api.servicer import OrchestratorServicer
-from archon_services.orchestrator.journal import Append, MemoryJournal, NewRun, RecordRow
+from archon_services.orchestrator.journal import MemoryJournal, RecordRow
 from archon_services.orchestrator.ports import SystemClock
 from archon_services.orchestrator.roles.registry_watch import RegistryWatch
 from archon_services.orchestrator.runs.load import load_run
 from archon_services.orchestrator.runs.manager import MAX_STALLED, Runs
+from tests.fixtures.journal import commit, new_run, step_of, stored_events
 from tests.fixtures.orchestrating import commands_of, started
 
 Spoil = Callable[[list[bytes]], None]
@@ -77,8 +78,7 @@ SPOILED: dict[str, Spoil] = {
 
 
 async def stored(journal: MemoryJournal, run_id: str, events: list[bytes]) -> None:
-    first = Append(run_id, 1, 0, "b", 1_000.0, tuple(events), b"", int(common_pb2.TASK_STATE_WORKING), False)
-    await journal.create(NewRun(run_id, "default", "", b"", "", "o"), first)
+    await commit(journal, step_of(run_id, 0, events, new=new_run(run_id)))
 
 
 @pytest.fixture(params=SPOILED.values(), ids=list(SPOILED))
@@ -134,7 +134,7 @@ async def test_durability_14_a_run_that_cannot_be_read_is_quarantined_in_the_end
     run = await commands.run("r2")
     assert run.state == common_pb2.TASK_STATE_FAILED
     assert run.failure.reason == failure_pb2.ERROR_REASON_QUARANTINED
-    assert len(await journal.events("r2", 0)) == run.last_seq, "what was there is kept"
+    assert len(await stored_events(journal, "r2")) == run.last_seq, "what was there is kept"
     await follower.close()
 
 
@@ -142,9 +142,8 @@ async def test_bytes_of_the_journal_that_are_no_message_are_not_the_callers_mist
     """An event that is watched, a record that is listed, a summary that is asked for."""
     journal = MemoryJournal()
     await stored(journal, "r1", [begun()[0], b"\xff"])
-    await journal.append(
-        Append("r1", 1, 2, "c", 1_001.0, (event(3).SerializeToString(),), b"", 3, True, (RecordRow("a", b"\xff"),))
-    )
+    last = [event(3).SerializeToString()]
+    await commit(journal, step_of("r1", 2, last, state=3, ended=True, records=(RecordRow("a", b"\xff"),)))
     follower = RegistryWatch("127.0.0.1:1", lambda instances: None)
     runs = Runs(owner="o", clock=SystemClock(), journal=journal, new_id=lambda: "new")
     commands = commands_of(runs, journal, follower)
@@ -152,7 +151,9 @@ async def test_bytes_of_the_journal_that_are_no_message_are_not_the_callers_mist
         with pytest.raises(DataLoss):
             [batch async for batch in commands.watch(pb.WatchRunRequest(run_id="r1"))]
         with pytest.raises(DataLoss):
-            await OrchestratorServicer(commands, journal).ListRunRecords(pb.ListRunRecordsRequest(run_id="r1"), None)
+            await OrchestratorServicer(commands, journal, runs.watchers).ListRunRecords(
+                pb.ListRunRecordsRequest(run_id="r1"), None
+            )
         await journal.compact("r1", b"\xff")
         with pytest.raises(DataLoss):
             await commands.run("r1")

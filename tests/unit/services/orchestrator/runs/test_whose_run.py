@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import pytest
@@ -11,7 +11,7 @@ import pytest
 from archon.errors import Unavailable
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.types import Requirement, Submission
-from archon_services.orchestrator.journal import Append, MemoryJournal, NewRun, OwnerRow, RunRow
+from archon_services.orchestrator.journal import MemoryJournal, OwnerRow, RunRow, Step, StepResult
 from archon_services.orchestrator.ports import Delivery, SystemClock, Transport
 from archon_services.orchestrator.runs.manager import Runs
 
@@ -65,16 +65,22 @@ class OneInstance(Instances):
 
 
 class Late(MemoryJournal):
-    """Answers that a run was created only when it is told to."""
+    """Answers a commit only when it is told to."""
+
+    inline = False
 
     def __init__(self) -> None:
         super().__init__(shared=True)
         self.answers = asyncio.Event()
 
-    async def create(self, new: NewRun, first: Append) -> tuple[str, bool]:
-        created = await super().create(new, first)
-        await self.answers.wait()
-        return created
+    def commit(self, steps: Sequence[Step]) -> asyncio.Future[list[StepResult]]:  # type: ignore[override]
+        results = super().commit(steps)
+
+        async def answer() -> list[StepResult]:
+            await self.answers.wait()
+            return results
+
+        return asyncio.ensure_future(answer())
 
 
 class Receipt:
@@ -111,7 +117,7 @@ async def test_a_run_that_is_claimed_in_another_name_before_its_creation_is_answ
     runs = Runs(owner="o1", clock=SystemClock(), journal=journal, new_id=lambda: "new")
     runs.start(cast(Transport, instances))
     submit = asyncio.create_task(runs.submit(Submission("r", "t", "", "", "pipeline", ("a",), (), 60.0, None), b""))
-    await asyncio.sleep(0)
+    await asyncio.sleep(0.01)
     await journal.enter(OwnerRow("o2", "", 1, 0))  # the first name was buried
     runs.owner = "o2"
     if not asked_after:
@@ -122,6 +128,7 @@ async def test_a_run_that_is_claimed_in_another_name_before_its_creation_is_answ
     await asyncio.sleep(0.01)
     journal.answers.set()
     assert await submit == ("r", True)
-    assert instances.done == ["adopt", "release"], "the slot was taken once, by its new owner"
+    await asyncio.sleep(0.01)
+    assert sorted(instances.done) == ["adopt", "release"], "the slot was taken once, by its new owner"
     assert runs.holds("r")
     await runs.stop()

@@ -10,8 +10,9 @@ import pytest
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.errors import Unavailable
-from archon_services.orchestrator.journal import Append, MemoryJournal, NewRun
+from archon_services.orchestrator.journal import MemoryJournal, StoredStep
 from archon_services.orchestrator.watch.hub import BATCH_BYTES, MAX_QUEUED, MAX_QUEUED_BYTES, WatchHub
+from tests.fixtures.journal import commit, new_run, shown, step_of
 
 
 class Journaled:
@@ -27,14 +28,11 @@ class Journaled:
         if last:
             events[-1].run_state.state = common_pb2.TASK_STATE_COMPLETED
         data = tuple(event.SerializeToString() for event in events)
-        append = Append("r", 1, self.seq, f"b{self.seq}", 1.0, data, b"", 2, last)
-        if self.seq == 0:
-            await self.journal.create(NewRun("r", "default", "", b"", "", "o"), append)
-        else:
-            await self.journal.append(append)
+        step = step_of("r", self.seq, data, ended=last, new=None if self.seq else new_run("r"))
+        await commit(self.journal, step)
         self.seq += count
         if published:
-            self.watchers.publish("r", events)
+            self.watchers.publish_step(step, [])
 
     def delta(self, text: str, known: int | None = None) -> None:
         event = run_pb2.RunEvent(run_id="r", text_delta={"text": text})  # type: ignore[arg-type]
@@ -42,11 +40,11 @@ class Journaled:
 
     async def seqs(self, after: int = 0, *, durable_only: bool = False) -> list[int]:
         async with aclosing(self.watchers.follow("r", after, durable_only=durable_only)) as batches:
-            return [event.seq async for batch in batches for event in batch]
+            return [event.seq async for batch in batches for event in shown(batch)]
 
     async def kinds(self) -> list[str | None]:
         async with aclosing(self.watchers.follow("r", 0)) as batches:
-            return [event.WhichOneof("event") async for batch in batches for event in batch]
+            return [event.WhichOneof("event") async for batch in batches for event in shown(batch)]
 
 
 async def test_what_is_stored_and_what_comes_join_without_gap_or_double() -> None:
@@ -79,27 +77,27 @@ async def test_whoever_has_seen_more_than_an_owner_knows_is_not_told_what_passes
         await asyncio.sleep(0.01)
         run.delta("by one who was deposed after the third event", known=3)
         run.delta("by the owner", known=5)
-        assert [event.text_delta.text for event in await reading] == ["by the owner"]
+        assert [event.text_delta.text for event in shown(await reading)] == ["by the owner"]
 
 
 async def test_what_passes_while_a_watcher_reads_what_is_stored_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     run, answers = Journaled(), asyncio.Event()
     await run.happen(3)
-    stored = run.journal.events
+    stored = run.journal.steps
 
-    async def slowly(run_id: str, after_seq: int, limit: int = 500) -> list[bytes]:
+    async def slowly(run_id: str, after_seq: int = 0, limit: int = 500) -> list[StoredStep]:
         await answers.wait()
         return await stored(run_id, after_seq, limit)
 
-    monkeypatch.setattr(run.journal, "events", slowly)
+    monkeypatch.setattr(run.journal, "steps", slowly)
     async with aclosing(run.watchers.follow("r", 0)) as batches:
         first = asyncio.ensure_future(anext(batches))
         await asyncio.sleep(0.01)
         run.delta("said before the fourth event", known=3)
         await run.happen(1)
         answers.set()
-        assert [event.seq for event in await first] == [1, 2, 3, 4]
-        (delta,) = await asyncio.wait_for(anext(batches), 1.0)
+        assert [event.seq for event in shown(await first)] == [1, 2, 3, 4]
+        (delta,) = shown(await asyncio.wait_for(anext(batches), 1.0))
         assert delta.text_delta.text == "said before the fourth event"
 
 
@@ -107,15 +105,15 @@ async def test_a_watcher_that_falls_behind_loses_deltas_and_no_durable_event() -
     run = Journaled()
     await run.happen(1)
     async with aclosing(run.watchers.follow("r", 0)) as batches:
-        seen = [event.seq for event in await anext(batches)]
+        seen = [event.seq for event in shown(await anext(batches))]
         for _ in range(MAX_QUEUED + 500):
             run.delta("x")
         await run.happen(MAX_QUEUED + 500)
         await run.happen(1, last=True)
-        (watcher,) = run.watchers._watchers["r"]
+        (watcher,) = run.watchers._tails["r"]
         assert len(watcher.queue) <= MAX_QUEUED
         async for batch in batches:
-            seen += [event.seq for event in batch if event.seq]
+            seen += [event.seq for event in shown(batch) if event.seq]
     assert seen == list(range(1, run.seq + 1))
 
 
@@ -129,16 +127,16 @@ async def test_what_waits_for_a_watcher_is_bounded_in_bytes_too_and_so_is_a_batc
         await anext(batches)
         for _ in range(MAX_QUEUED_BYTES // 64_000 + 100):
             run.delta(text)
-        (watcher,) = run.watchers._watchers["r"]
-        assert MAX_QUEUED_BYTES - 100_000 < watcher.bytes <= MAX_QUEUED_BYTES
+        (watcher,) = run.watchers._tails["r"]
+        assert MAX_QUEUED_BYTES - 100_000 < watcher.size <= MAX_QUEUED_BYTES
         await run.happen(1, last=True)
         seen: list[int] = []
         async for batch in batches:
-            size = sum(event.ByteSize() for event in batch)
+            size = len(batch)
             assert size < BATCH_BYTES + 70_000
             took += size
-            seen += [event.seq for event in batch if event.seq]
-        assert watcher.bytes == 0
+            seen += [event.seq for event in shown(batch) if event.seq]
+        assert watcher.size == 0
     assert seen == [2]
     assert took <= MAX_QUEUED_BYTES + 1_000
 
