@@ -6,12 +6,14 @@ import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any
+from typing import Any, Final
 
-from archon.errors import Unavailable
+from archon.errors import FailedPrecondition, ResourceExhausted, Unavailable
 
 _log = logging.getLogger(__name__)
 
+EXPECTED: Final = (Unavailable, ResourceExhausted, FailedPrecondition)
+"""Errors of a dependency that is unreachable, overloaded or misconfigured."""
 Body = Callable[[], Coroutine[Any, Any, None]]
 
 
@@ -31,7 +33,7 @@ class BackgroundLoop:
         *,
         backoff_min: float = 0.1,
         backoff_max: float = 10.0,
-        expected: tuple[type[Exception], ...] = (Unavailable,),
+        expected: tuple[type[Exception], ...] = EXPECTED,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
         self.failures = 0
@@ -56,8 +58,7 @@ class BackgroundLoop:
             self._task = asyncio.create_task(self._run(), name=self._name)
 
     async def close(self, *, grace: float = 0.0, timeout: float = 5.0) -> None:
-        """Waits up to `grace` seconds for `body` to return, then cancels it and waits up to `timeout` seconds.
-        Idempotent."""
+        """Waits up to `grace` seconds for `body` to return, then cancels it. Idempotent."""
         task, self._task = self._task, None
         if task is None:
             return
@@ -65,8 +66,7 @@ class BackgroundLoop:
             await asyncio.wait([task], timeout=grace)
         finally:
             task.cancel()
-        _, pending = await asyncio.wait([task], timeout=timeout)
-        if pending:
+        if (await asyncio.wait([task], timeout=timeout))[1]:
             _log.error("background loop '%s' ignores its cancellation", self._name)
 
     def report_progress(self) -> None:
