@@ -16,7 +16,7 @@ from archon_services.postgres.dsn import parse_dsn
 
 
 @pytest.mark.parametrize(
-    ("written", "address", "shown"),
+    ("written", "address", "redacted"),
     [
         ("postgresql://u:p@h:5433/db", "postgresql://u:p@h:5433/db", "h:5433/db"),
         ("postgres://u@h/db", "postgresql://u@h/db", "h/db"),
@@ -30,10 +30,10 @@ from archon_services.postgres.dsn import parse_dsn
         ("postgresql://", "postgresql://", "localhost/"),
     ],
 )
-def test_both_forms_are_taken_and_what_is_shown_has_no_password(written: str, address: str, shown: str) -> None:
+def test_both_forms_are_taken_and_what_is_shown_has_no_password(written: str, address: str, redacted: str) -> None:
     dsn = parse_dsn(written)
     assert dsn.address == address
-    assert dsn.shown == shown
+    assert dsn.redacted == redacted
     assert ":p" not in repr(dsn)
 
 

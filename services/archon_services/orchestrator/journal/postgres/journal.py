@@ -14,10 +14,10 @@ from archon_services.orchestrator.journal.postgres.owners import COMMANDS, Postg
 from archon_services.orchestrator.journal.postgres.schema import SCHEMA
 from archon_services.orchestrator.journal.rows import Append, NewRun, OutboxRow, Outcome, RunRow
 from archon_services.orchestrator.journal.session_history import Conversation, conversation_of
-from archon_services.postgres.compile import rendered
+from archon_services.postgres.compile import compile_statement
 from archon_services.postgres.connections import Connections, dial
 from archon_services.postgres.dsn import parse_dsn
-from archon_services.postgres.group_commit import Lane
+from archon_services.postgres.group_commit import GroupCommit
 from archon_services.postgres.listener import Listener
 from archon_services.postgres.migrations import migrate
 
@@ -40,12 +40,12 @@ class PostgresJournal(PostgresOwners):
         self._dsn = parse_dsn(dsn)
         super().__init__(Connections(self._dsn, APPLICATION), Connections(self._dsn, APPLICATION, size=1))
         connect = partial(dial, self._dsn, APPLICATION)
-        where = self._dsn.shown
+        address = self._dsn.redacted
         self._connect = connect
         self._listener: Listener | None = None
-        self._appends = Lane[Append, Outcome](connect, send_appends, lambda one: one.run_id, where=where)
-        self._creations = Lane[Creation, tuple[str, bool]](
-            connect, send_creations, lambda one: one.new.run_id, where=where
+        self._appends = GroupCommit[Append, Outcome](connect, send_appends, lambda one: one.run_id, address=address)
+        self._creations = GroupCommit[Creation, tuple[str, bool]](
+            connect, send_creations, lambda one: one.new.run_id, address=address
         )
 
     async def open(self) -> None:
@@ -55,13 +55,15 @@ class PostgresJournal(PostgresOwners):
         await self._connections.open()
         await self._beats.open()
         if (await self._connections.fetch("SELECT current_setting('fsync')"))[0][0] != "on":
-            _log.warning("the database at %s has fsync off: a power cut loses what was acknowledged", self._dsn.shown)
+            _log.warning(
+                "the database at %s has fsync off: a power cut loses what was acknowledged", self._dsn.redacted
+            )
         self._appends.start()
         self._creations.start()
 
     def listen(self, heard: Callable[[str], None]) -> None:
         """See the port."""
-        self._listener = Listener(self._connect, COMMANDS, heard, where=self._dsn.shown)
+        self._listener = Listener(self._connect, COMMANDS, heard, address=self._dsn.redacted)
         self._listener.start()
 
     async def close(self) -> None:
@@ -115,14 +117,14 @@ class PostgresJournal(PostgresOwners):
         limit: int = 100,
     ) -> list[RunRow]:
         """See the port."""
-        text, values = rendered(sql.list_runs(tenant, session_id, states, before, limit))
+        text, values = compile_statement(sql.list_runs(tenant, session_id, states, before, limit))
         return [sql.run_row(row) for row in await self._connections.fetch(text, *values)]
 
     async def records(
         self, run_id: str, *, role: str = "", after: int = 0, limit: int = 100
     ) -> list[tuple[int, bytes]]:
         """See the port."""
-        text, values = rendered(sql.list_records(run_id, role, after, limit))
+        text, values = compile_statement(sql.list_records(run_id, role, after, limit))
         return [(row[0], row[1]) for row in await self._connections.fetch(text, *values)]
 
     async def outbox(self, owner: str, limit: int = 100) -> list[OutboxRow]:

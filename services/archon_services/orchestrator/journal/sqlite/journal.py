@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from archon.errors import DataLoss, FailedPrecondition
-from archon_services.common.sqlite_writer import Writer
+from archon_services.common.sqlite_writer import SqliteWriter
 from archon_services.orchestrator.journal import session_history as turns
 from archon_services.orchestrator.journal.memory.journal import same_request
 from archon_services.orchestrator.journal.rows import Append, NewRun, OutboxRow, Outcome, Publication, RunRow
@@ -32,7 +32,7 @@ class SqliteJournal(SqliteOwners):
         self._path = path
         self.durability: str = sync
         self._lock_file: int | None = None
-        self._writer: Writer | None = None
+        self._writer: SqliteWriter | None = None
         self._connection: sqlite3.Connection | None = None
         self._reader: sqlite3.Connection | None = None
         self._reading = threading.Lock()
@@ -58,7 +58,7 @@ class SqliteJournal(SqliteOwners):
             upgrade = f"{UPGRADES[older]} UPDATE meta SET value = '{older + 1}' WHERE key = 'version';"
             self._connection.executescript(f"BEGIN IMMEDIATE; {upgrade} COMMIT;")
         self._reader = self._connect()
-        self._writer = Writer(self._connection, inline=self.durability == "normal")
+        self._writer = SqliteWriter(self._connection, inline=self.durability == "normal")
         self._checkpoints = asyncio.create_task(self._checkpoint_now_and_then(), name="journal-checkpoints")
 
     def _connect(self) -> sqlite3.Connection:
