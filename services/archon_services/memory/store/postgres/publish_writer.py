@@ -1,5 +1,8 @@
-"""Publishes and snapshots in one order, over one connection. A connection that died in the middle leaves nothing open:
-each group writes its own name, and the next one reads whose was the last."""
+"""Writes groups of publishes and reads snapshots, in one order over one connection.
+
+A connection that is lost during a commit leaves the outcome unknown. Each group therefore writes a name of its own, and
+the next group reads the last name to learn whether the group in doubt was committed.
+"""
 
 from __future__ import annotations
 
@@ -10,111 +13,117 @@ from itertools import groupby
 from typing import Final
 
 from archon.errors import ArchonError
-from archon_services.memory.domain import publishing
-from archon_services.memory.store.port import Publish, Published, StoredItem
-from archon_services.memory.store.postgres import statements as sql
-from archon_services.memory.store.postgres.group import Group, Rows, asked, read_item
+from archon_services.memory.domain.items import Publish, PublishOutcome, StoredItem
+from archon_services.memory.domain.publishing import apply_publish
+from archon_services.memory.store.postgres import publish_statements as sql
+from archon_services.memory.store.postgres.publish_group import GroupRows, PublishGroup, read_arguments, read_item
+from archon_services.memory.store.postgres.schema import PUBLISH_LOCK
 from archon_services.postgres.connections import Connection, transaction
 
 PURGE_INTERVAL: Final = 1.0
-"""Seconds between two looks for what is over."""
-
-Outcome = tuple[list[Published], list[StoredItem]]
+"""Seconds between two deletions of expired rows."""
 
 
 @dataclass(eq=False, slots=True)
-class Publishing:
-    """A publish at its time. `outcome` once it is known to be durable, or refused for good."""
+class PendingPublish:
+    """A publish and the time at which it applies. `outcome` is set once it is durable or refused."""
 
-    given: Publish
+    request: Publish
     now: float
-    outcome: Outcome | ArchonError | None = None
+    outcome: PublishOutcome | ArchonError | None = None
 
 
 @dataclass(eq=False, slots=True)
-class Snapshot:
-    """What stands in a scope, asked for among the publishes."""
+class SnapshotRead:
+    """A read of a scope's items, in order with the publishes."""
 
     tenant: str
     scope: str
 
 
-class Sender:
-    """`found` hears of publishes whose callers were told that nobody knows, and that turn out to be durable."""
+class PublishWriter:
+    """The `send` function of a GroupCommit. `on_late_commit` is called for a publish whose caller was told that the
+    outcome is unknown, and that turns out to be committed."""
 
-    def __init__(self, found: Callable[[Publish, Outcome], None]) -> None:
-        self._found = found
-        self._doubt: tuple[str, list[tuple[Publishing, Outcome | ArchonError]]] | None = None
+    def __init__(self, on_late_commit: Callable[[Publish, PublishOutcome], None]) -> None:
+        self._on_late_commit = on_late_commit
+        self._in_doubt: tuple[str, list[tuple[PendingPublish, PublishOutcome | ArchonError]]] | None = None
         self._purge_at = 0.0
 
     async def send(
-        self, connection: Connection, work: Sequence[Publishing | Snapshot]
-    ) -> Sequence[Outcome | list[StoredItem] | ArchonError]:
-        """In the order given. Sent again after a lost connection, what was committed is not done again."""
-        results: list[Outcome | list[StoredItem] | ArchonError] = []
-        for _, part in groupby(work, key=lambda one: one if isinstance(one, Snapshot) else None):
-            publishes: list[Publishing] = []
-            for one in part:
-                if isinstance(one, Snapshot):
-                    rows = await connection.fetch(sql.IN_SCOPE, one.tenant, one.scope)
+        self, connection: Connection, group: Sequence[PendingPublish | SnapshotRead]
+    ) -> Sequence[PublishOutcome | list[StoredItem] | ArchonError]:
+        """Executes a group in order and returns one result per entry. Idempotent: repeated after a lost connection, it
+        does not execute again what was committed."""
+        results: list[PublishOutcome | list[StoredItem] | ArchonError] = []
+        for _, part in groupby(group, key=lambda entry: entry if isinstance(entry, SnapshotRead) else None):
+            publishes: list[PendingPublish] = []
+            for entry in part:
+                if isinstance(entry, SnapshotRead):
+                    rows = await connection.fetch(sql.SCOPE_ITEMS, entry.tenant, entry.scope)
                     results.append([read_item(row) for row in rows])
                 else:
-                    publishes.append(one)
-            if any(one.outcome is None for one in publishes):
+                    publishes.append(entry)
+            if any(publish.outcome is None for publish in publishes):
                 await self._publish(connection, publishes)
-            results += [one.outcome for one in publishes if one.outcome is not None]
+            results += [publish.outcome for publish in publishes if publish.outcome is not None]
         return results
 
-    async def _publish(self, connection: Connection, publishes: Sequence[Publishing]) -> None:
+    async def _publish(self, connection: Connection, publishes: Sequence[PendingPublish]) -> None:
         async with transaction(connection):
-            await connection.fetch(sql.WRITE_LOCK)
-            if self._doubt is not None:
-                await self._resolve(connection, publishes)
-            todo = [one for one in publishes if one.outcome is None]
-            if not todo:
+            await connection.fetch(PUBLISH_LOCK)
+            if self._in_doubt is not None:
+                await self._resolve_doubt(connection, publishes)
+            pending = [publish for publish in publishes if publish.outcome is None]
+            if not pending:
                 return
-            now = max(one.now for one in todo)
-            if now >= self._purge_at or now < self._purge_at - PURGE_INTERVAL:
-                for statement in sql.PURGE:
-                    await connection.fetch(statement, now)
-                self._purge_at = now + PURGE_INTERVAL
-            group = await self._read(connection, todo, now)
-            outcomes = [(one, _decide(group, one)) for one in todo]
-            if group.changes:
+            now = max(publish.now for publish in pending)
+            await self._purge(connection, now)
+            group = await _read_group(connection, pending, now)
+            outcomes = [(publish, _apply(group, publish)) for publish in pending]
+            if group.has_changes:
                 name = uuid.uuid4().hex
-                await connection.fetch(sql.WRITE, name, *group.columns())
-                self._doubt = (name, outcomes)
-        self._doubt = None
-        for one, outcome in outcomes:
-            one.outcome = outcome
+                await connection.fetch(sql.WRITE, name, *group.write_arguments())
+                self._in_doubt = (name, outcomes)
+        self._in_doubt = None
+        for publish, outcome in outcomes:
+            publish.outcome = outcome
 
-    async def _resolve(self, connection: Connection, publishes: Sequence[Publishing]) -> None:
-        """Under the lock: a transaction that outlived its connection has ended by now, one way or the other."""
-        assert self._doubt is not None
-        name, outcomes = self._doubt
+    async def _resolve_doubt(self, connection: Connection, publishes: Sequence[PendingPublish]) -> None:
+        """Learns the outcome of the group in doubt. The caller holds PUBLISH_LOCK, so its transaction has ended."""
+        assert self._in_doubt is not None
+        name, outcomes = self._in_doubt
         committed = await connection.fetchval(sql.LAST_GROUP) == name
-        self._doubt = None
-        for one, outcome in outcomes if committed else ():
-            one.outcome = outcome
-            if one not in publishes and not isinstance(outcome, ArchonError):
-                self._found(one.given, outcome)
+        self._in_doubt = None
+        for publish, outcome in outcomes if committed else ():
+            publish.outcome = outcome
+            if publish not in publishes and not isinstance(outcome, ArchonError):
+                self._on_late_commit(publish.request, outcome)
 
-    async def _read(self, connection: Connection, todo: Sequence[Publishing], now: float) -> Group:
-        requests, events, items = asked([(one.given, one.now) for one in todo])
-        group = Group()
-        if requests[0]:
-            group.take_requests(await connection.fetch(sql.REQUESTS, *requests))
-        if events[0]:
-            group.take_events(await connection.fetch(sql.EVENTS, *events))
-        group.take_items(await connection.fetch(sql.ITEMS, *items), now)
-        return group
+    async def _purge(self, connection: Connection, now: float) -> None:
+        if self._purge_at - PURGE_INTERVAL <= now < self._purge_at:  # a clock that was set back purges at once
+            return
+        for statement in sql.PURGE:
+            await connection.fetch(statement, now)
+        self._purge_at = now + PURGE_INTERVAL
 
 
-def _decide(group: Group, one: Publishing) -> Outcome | ArchonError:
-    rows = Rows(group, one.given.tenant, one.given.scope)
+async def _read_group(connection: Connection, pending: Sequence[PendingPublish], now: float) -> PublishGroup:
+    requests, events, items = read_arguments([(publish.request, publish.now) for publish in pending])
+    group = PublishGroup()
+    if requests[0]:
+        group.load_requests(await connection.fetch(sql.REQUESTS, *requests))
+    if events[0]:
+        group.load_events(await connection.fetch(sql.EVENTS, *events))
+    group.load_items(await connection.fetch(sql.ITEMS, *items), now)
+    return group
+
+
+def _apply(group: PublishGroup, publish: PendingPublish) -> PublishOutcome | ArchonError:
+    rows = GroupRows(group, publish.request.tenant, publish.request.scope)
     try:
-        outcome = publishing.publish(rows, one.given, one.now)
+        outcome = apply_publish(rows, publish.request, publish.now)
     except ArchonError as error:
         return error
-    rows.keep()
+    rows.merge()
     return outcome

@@ -12,15 +12,15 @@ import pytest
 from alembic.script import ScriptDirectory
 
 from archon.errors import FailedPrecondition, InvalidArgument, Unavailable
+from archon_services.memory.domain.items import NewItem, Publish, Published, StoredItem
 from archon_services.memory.domain.working import Write
-from archon_services.memory.store.port import NewItem, Publish, Published, StoredItem
 from archon_services.memory.store.postgres import PostgresStore
-from archon_services.memory.store.postgres.statements import SCHEMA
+from archon_services.memory.store.postgres.schema import SCHEMA
 from archon_services.postgres.dsn import parse_dsn
 from archon_services.postgres.migrations import VERSION_TABLE, alembic_config, migrate
+from tests.fixtures.memory_store import DAY, Clock, clock, contents, publish
 from tests.fixtures.postgres import PostgresServer
 from tests.fixtures.tcp_proxy import TcpProxy
-from tests.integration.services.memory.test_stores import DAY, Clock, clock, contents, publish
 
 __all__ = ["clock"]
 
@@ -61,7 +61,7 @@ async def test_watchers_hear_of_a_publish_that_was_given_up_and_turns_out_to_be_
         await anext(news)
         monkeypatch.setattr("archon_services.postgres.group_commit.DEADLINE", 0.5)
         lost = proxy.lose(lambda data: b"COMMIT" in data, answered=True)
-        with pytest.raises(Unavailable, match="isn't known"):
+        with pytest.raises(Unavailable, match="is unknown"):
             await publish(store, NewItem("a", "second"))
         assert lost.is_set()
         proxy.refuse = False
@@ -106,7 +106,7 @@ async def test_a_server_that_freezes_is_unavailable_in_time_and_comes_back(
 ) -> None:
     async with PostgresStore(fresh_postgres.dsn()) as store:
         await publish(store, NewItem("a", "x"))
-        for module in ("lane", "connections"):
+        for module in ("group_commit", "connections"):
             monkeypatch.setattr(f"archon_services.postgres.{module}.STATEMENT_TIMEOUT", 0.5)
             monkeypatch.setattr(f"archon_services.postgres.{module}.DEADLINE", 1.0)
         fresh_postgres.freeze()
@@ -126,7 +126,7 @@ async def test_a_server_that_freezes_is_unavailable_in_time_and_comes_back(
 
 
 async def test_a_database_has_one_memory_service_at_a_time(postgres_dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("archon_services.memory.store.postgres.exclusive_lock.PATIENCE", 0.3)
+    monkeypatch.setattr("archon_services.memory.store.postgres.exclusive_lock.ACQUIRE_TIMEOUT", 0.3)
     async with PostgresStore(postgres_dsn) as store:
         await publish(store, NewItem("a", "x"))
         with pytest.raises(FailedPrecondition, match="in use by another memory service"):
@@ -140,7 +140,7 @@ async def test_a_database_has_one_memory_service_at_a_time(postgres_dsn: str, mo
 async def test_a_service_whose_place_was_taken_says_so_and_writes_no_more(
     postgres: PostgresServer, postgres_dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("archon_services.memory.store.postgres.exclusive_lock.INTERVAL", 0.1)
+    monkeypatch.setattr("archon_services.memory.store.postgres.exclusive_lock.CHECK_INTERVAL", 0.1)
     async with behind_proxy(postgres, postgres_dsn) as (store, proxy), aclosing(store.watch("t", "s")) as news:
         await anext(news)
         proxy.refuse = True
@@ -150,7 +150,7 @@ async def test_a_service_whose_place_was_taken_says_so_and_writes_no_more(
             proxy.refuse = False
             with pytest.raises(Unavailable):
                 await asyncio.wait_for(anext(news), 5)
-            with pytest.raises(Unavailable, match="taken this one's place"):
+            with pytest.raises(Unavailable, match="taken over the database"):
                 await publish(store, NewItem("a", "ours"))
             assert await contents(other) == {"a": "theirs"}
 
@@ -199,7 +199,7 @@ async def test_a_store_of_each_revision_is_brought_to_the_newest_with_its_data(
     await migrate(parse_dsn(postgres_dsn), SCHEMA, "test", to=revision)
     postgres.execute((DATA / f"{revision}.sql").read_text(), postgres_dsn.rpartition("/")[2])
     async with PostgresStore(postgres_dsn) as store:
-        assert await store.structure() == "graph"
+        assert await store.load_role_graph() == "graph"
         assert await contents(store) == {"a": "text"}
         assert await publish(store, NewItem("forgotten", "again")) == [Published("forgotten", 4)]
         event = NewItem("a", "-", run_id="r", epoch=2, seq=4)

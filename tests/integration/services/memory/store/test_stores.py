@@ -1,5 +1,5 @@
-"""What every store of the shared memory promises, held for each: fences, request ids, versions, watches, and what is
-forgotten when. Time is the test's."""
+"""Behaviour that every store of the shared memory must have: fencing, request ids, versions, watches, expiry. Uses a
+manual clock."""
 
 from __future__ import annotations
 
@@ -10,48 +10,25 @@ from contextlib import aclosing
 import pytest
 
 from archon.errors import Aborted, RequestIdReused, ResourceExhausted, Unavailable
-from archon_services.memory.store.feed import Feed
-from archon_services.memory.store.port import MemoryStore, NewItem, Publish, Published
+from archon_services.memory.domain.items import NewItem, Published
+from archon_services.memory.store.port import MemoryStore
 from archon_services.memory.store.postgres import PostgresStore
-from archon_services.memory.store.sql_store import MAX_PUBLISHES
+from archon_services.memory.store.sql_store import MAX_PUBLISHES, item_feed
 from archon_services.memory.store.sqlite.store import SqliteStore
+from tests.fixtures.memory_store import DAY, Clock, clock, contents, publish
 
-DAY = 86_400.0
-
-
-class Clock:
-    """Seconds that pass only when told to."""
-
-    def __init__(self) -> None:
-        self.now = 1_000_000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
+__all__ = ["clock"]
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
 async def store(request: pytest.FixtureRequest, clock: Clock) -> AsyncIterator[MemoryStore]:
-    feed = Feed(max_queued=3)
+    feed = item_feed(max_queued=3)
     if request.param == "postgres":
         async with PostgresStore(request.getfixturevalue("postgres_dsn"), clock=clock, feed=feed) as database:
             yield database
     else:
         async with SqliteStore(":memory:", clock=clock, feed=feed) as file:
             yield file
-
-
-async def publish(store: MemoryStore, *items: NewItem, tenant: str = "t", request_id: str = "") -> list[Published]:
-    payload = repr(items).encode()
-    return await store.publish(Publish(tenant, "s", items, request_id, payload))
-
-
-async def contents(store: MemoryStore, tenant: str = "t") -> dict[str, str]:
-    return {one.item.source_id: one.item.content for one in await store.items(tenant, "s")}
 
 
 async def refused(store: MemoryStore, item: NewItem) -> bool:
@@ -150,7 +127,7 @@ async def test_a_watcher_that_is_too_slow_is_sent_away_and_another_is_not(store:
 async def test_above_the_bound_of_watchers_a_watch_is_refused_with_a_delay(
     store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("archon_services.memory.store.feed.MAX_WATCHERS", 1)
+    monkeypatch.setattr("archon_services.common.feed.MAX_SUBSCRIPTIONS", 1)
     async with aclosing(store.watch("t", "s")) as only:
         await anext(only)
         async with aclosing(store.watch("t", "another")) as other:

@@ -10,8 +10,8 @@ from archon.errors import Aborted, Unavailable
 from archon_services.memory.domain.working import Write
 from archon_services.memory.store.postgres import PostgresStore
 from tests.fixtures.postgres import PostgresServer
-from tests.integration.services.memory.test_postgres import behind_proxy
-from tests.integration.services.memory.test_working_stores import delete, keys, put
+from tests.integration.services.memory.store.test_postgres import behind_proxy
+from tests.integration.services.memory.store.test_working_stores import delete, keys, put
 
 
 @pytest.mark.parametrize("answered", [True, False], ids=["after the commit", "before the server got it"])
@@ -44,7 +44,7 @@ async def test_a_write_that_was_given_up_may_be_durable_and_is_seen_by_the_next(
         assert await put(store, "k") == 1
         monkeypatch.setattr("archon_services.postgres.group_commit.DEADLINE", 0.5)
         proxy.lose(lambda data: b"COMMIT" in data, answered=True)
-        with pytest.raises(Unavailable, match="isn't known"):
+        with pytest.raises(Unavailable, match="is unknown"):
             await put(store, "k", "2", 1)
         proxy.refuse = False
         with pytest.raises(Aborted):
@@ -58,7 +58,7 @@ async def test_a_frozen_server_is_unavailable_in_time_and_comes_back(
     async with PostgresStore(fresh_postgres.dsn()) as whole:
         store = whole.working
         await put(store, "k")
-        for module in ("lane", "connections"):
+        for module in ("group_commit", "connections"):
             monkeypatch.setattr(f"archon_services.postgres.{module}.STATEMENT_TIMEOUT", 0.5)
             monkeypatch.setattr(f"archon_services.postgres.{module}.DEADLINE", 1.0)
         fresh_postgres.freeze()

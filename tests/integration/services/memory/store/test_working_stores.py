@@ -1,5 +1,5 @@
-"""What every store of working memory promises, held for each: versions, what is expected, pages, bounds, and what is
-forgotten when. Time is the test's."""
+"""Behaviour that every store of working memory must have: versions, expected versions, pages, bounds, expiry. Uses a
+manual clock."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ import pytest
 
 from archon.errors import Aborted, ResourceExhausted
 from archon_services.memory.domain import working
-from archon_services.memory.domain.working import KEPT, Value, WorkingStore, Write
+from archon_services.memory.domain.working import RETENTION, Value, Write
+from archon_services.memory.store.port import WorkingStore
 from archon_services.memory.store.postgres import PostgresStore
 from archon_services.memory.store.sqlite.store import SqliteStore
-from tests.integration.services.memory.test_stores import Clock, clock
+from tests.fixtures.memory_store import Clock, clock
 
 __all__ = ["clock"]
 
@@ -179,7 +180,7 @@ async def test_values_of_a_scope_have_a_bound_in_bytes(store: WorkingStore, monk
 
 
 async def test_writes_under_way_have_a_bound(store: WorkingStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("archon_services.memory.store.working_writes.MAX_UNDER_WAY", 20_000)
+    monkeypatch.setattr("archon_services.memory.store.working_writes.MAX_IN_FLIGHT", 20_000)
     large = f'"{"x" * 4_000}"'
     done = await asyncio.gather(*(put(store, str(n), large) for n in range(10)), return_exceptions=True)
     refused = [one for one in done if isinstance(one, ResourceExhausted)]
@@ -191,7 +192,7 @@ async def test_writes_under_way_have_a_bound(store: WorkingStore, monkeypatch: p
 async def test_a_scope_is_forgotten_whole_a_month_after_its_last_write(store: WorkingStore, clock: Clock) -> None:
     await put(store, "old")
     await put(store, "old", scope="left")
-    clock.now += KEPT - 1
+    clock.now += RETENTION - 1
     await put(store, "new")
     clock.now += 2
     assert await keys(store) == {"new": 1, "old": 1}
@@ -199,7 +200,7 @@ async def test_a_scope_is_forgotten_whole_a_month_after_its_last_write(store: Wo
     assert await store.value("t", "left", "old") is None
     assert await put(store, "other", scope="left") == 1
     assert await keys(store, "left") == {"other": 1}
-    clock.now += KEPT
+    clock.now += RETENTION
     assert await put(store, "old") == 1
     assert await keys(store) == {"old": 1}
 

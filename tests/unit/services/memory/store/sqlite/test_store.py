@@ -1,4 +1,4 @@
-"""What is the SQLite store's own: its file, and what is deleted from it. Time is the test's."""
+"""The SQLite store's file: ownership, versions, purging. Uses a manual clock."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from archon.errors import ArchonError, DataLoss, FailedPrecondition, Unavailable
-from archon_services.memory.domain.working import KEPT, Write
-from archon_services.memory.store.port import NewItem
+from archon_services.memory.domain.items import NewItem
+from archon_services.memory.domain.working import RETENTION, Write
 from archon_services.memory.store.sqlite.store import SqliteStore
-from tests.integration.services.memory.test_stores import DAY, Clock, clock, contents, publish
+from tests.fixtures.memory_store import DAY, Clock, clock, contents, publish
 
 __all__ = ["clock"]
 
@@ -90,7 +90,7 @@ async def test_values_of_scopes_that_are_over_are_deleted_little_by_little(tmp_p
     path = tmp_path / "memory.db"
     async with SqliteStore(path, sync="normal", clock=clock) as store:
         await asyncio.gather(*(store.working.write(Write("t", "big", str(n), "1")) for n in range(1_500)))
-        clock.now += KEPT + 1
+        clock.now += RETENTION + 1
         for left in (500, 0):
             await store.working.write(Write("t", "new", "k", "1"))
             with sqlite3.connect(path) as db:
