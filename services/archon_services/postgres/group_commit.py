@@ -108,7 +108,7 @@ class GroupCommit(Generic[T, R]):
                 for waiting, result in zip(group, results, strict=True):
                     _resolve(waiting, result)
             except BaseException:
-                self._refuse(group, "the database is closed; it is unknown whether this was stored")
+                self._refuse(group, "the write was interrupted; it is unknown whether this was stored")
                 raise
 
     def _next_group(self) -> list[_Waiting[T, R]]:

@@ -41,7 +41,7 @@ WITH written AS (
   SELECT * FROM unnest(
     $7::text[], $8::text[], $9::text[], $10::text[], $11::bigint[], $12::bigint[], $13::bigint[], $14::float8[]
   )
-), asked AS (
+), new_requests AS (
   INSERT INTO archon_memory.requests (tenant, request_id, payload_hash, answer, expires_at)
   SELECT * FROM unnest($15::text[], $16::text[], $17::bytea[], $18::text[], $19::float8[])
   ON CONFLICT (tenant, request_id) DO UPDATE

@@ -62,6 +62,6 @@ SELECT key, value_json, version, updated_at, more FROM (
   FROM (
     SELECT key, value_json, version, updated_at {_VALUES}
     AND key > $4 AND key >= $5 AND starts_with(key, $5) ORDER BY key LIMIT $6
-  ) AS found
+  ) AS matching
 ) AS page WHERE before < $7 ORDER BY key
 """
