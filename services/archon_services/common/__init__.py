@@ -1,1 +1,1 @@
-"""What all services share: settings, process, paging, versions."""
+"""Code that all services share: settings, process, background loops, feeds, validation, paging, versions."""

@@ -1,4 +1,4 @@
-"""Pages of a list. A token is opaque and bound to its filter."""
+"""Pagination of lists: page sizes, and opaque page tokens that are bound to a list and its filters."""
 
 from __future__ import annotations
 
@@ -14,34 +14,40 @@ DEFAULT_PAGE = 100
 MAX_PAGE = 1000
 
 
-def page_size(asked: int) -> int:
-    """Raises InvalidArgument outside 0 to 1,000."""
-    if not 0 <= asked <= MAX_PAGE:
+def page_size(requested: int) -> int:
+    """Returns the number of entries per page, the default for 0. Raises InvalidArgument unless 0 to 1,000."""
+    if not 0 <= requested <= MAX_PAGE:
         raise InvalidArgument(
-            f"page_size is {asked}, must be 0 to {MAX_PAGE}",
+            f"page_size is {requested}, must be 0 to {MAX_PAGE}",
             field_violations=[FieldViolation("page_size", f"must be 0 to {MAX_PAGE}")],
         )
-    return asked or DEFAULT_PAGE
+    return requested or DEFAULT_PAGE
 
 
 def make_token(position: Any, *filters: object) -> str:
-    """Where the next page begins."""
-    packed = json.dumps([_bound(filters), position]).encode()
+    """Encodes the position at which the next page begins."""
+    packed = json.dumps([_hash(filters), position]).encode()
     return base64.urlsafe_b64encode(packed).decode()
 
 
 def read_token(token: str, *filters: object) -> Any:
-    """The position, or None for the first page. Raises InvalidArgument / INVALID_PAGE_TOKEN."""
+    """Decodes the position, None for the first page. Raises InvalidArgument (INVALID_PAGE_TOKEN) if the token is
+    malformed or belongs to another list or filter."""
     if not token:
         return None
     try:
-        bound, position = json.loads(base64.urlsafe_b64decode(token.encode()))
+        filter_hash, position = json.loads(base64.urlsafe_b64decode(token.encode()))
     except (ValueError, TypeError, RecursionError, binascii.Error):
-        bound, position = "", None
-    if bound != _bound(filters):
-        raise InvalidArgument("page_token is no token of this list and filter", reason="INVALID_PAGE_TOKEN")
+        filter_hash, position = "", None
+    if filter_hash != _hash(filters):
+        raise invalid_token()
     return position
 
 
-def _bound(filters: tuple[object, ...]) -> str:
+def invalid_token() -> InvalidArgument:
+    """Returns the error for a token that does not belong to the list and filters of the request."""
+    return InvalidArgument("page_token does not belong to this list and filter", reason="INVALID_PAGE_TOKEN")
+
+
+def _hash(filters: tuple[object, ...]) -> str:
     return hashlib.sha256(repr(filters).encode()).hexdigest()[:16]

@@ -1,4 +1,4 @@
-"""How a service runs as a process: log, loop, ready, until a signal; then a shutdown that drains."""
+"""Runs a service as a process: logging, event loop, ready file, and graceful shutdown on a signal."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _log = logging.getLogger(__name__)
 
 
 def setup_logging(level: str, service: str) -> None:
-    """Lines on standard error: time, level, service, logger, message."""
+    """Logs lines of time, level, service, logger and message to standard error."""
     logging.basicConfig(
         level=level.upper(), stream=sys.stderr, format=f"%(asctime)s %(levelname)-7s {service} %(name)s: %(message)s"
     )
@@ -32,7 +32,7 @@ def run(
 ) -> int:
     """Runs an app (a context manager that yields its address while it serves) until SIGTERM or SIGINT.
 
-    Returns the exit code: 0 after a clean stop, 1 where it couldn't start or broke.
+    Returns the exit code: 0 after a clean stop, 1 if the app failed to start or failed while it served.
     """
     setup_logging(log_level, name)
 

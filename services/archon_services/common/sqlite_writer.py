@@ -1,7 +1,7 @@
-"""One writer for a SQLite file: a thread that takes all waiting work into one transaction.
+"""The single writer of a SQLite file: a thread that commits all waiting work in one transaction (group commit).
 
-Alone, work commits at once. Under `normal`, where a commit costs less than waking a thread, lone work commits where
-it is asked for. An fsync that fails ends the process: what is on the disk isn't known any more.
+Work that waits alone commits immediately. With `synchronous=NORMAL`, where a commit costs less than waking a thread,
+such work commits on the caller's thread. A failed fsync ends the process, because the state of the file is unknown.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ T = TypeVar("T")
 Work = Callable[[sqlite3.Connection], Any]
 
 MAX_WAITING: Final = 10_000
-"""So much work may wait; above it ResourceExhausted."""
+"""Work items that may wait; more raise ResourceExhausted."""
 
 MAX_BATCH: Final = 512
 
@@ -32,24 +32,25 @@ class Busy(Exception):
     """Other work is under way or queued: `now` can't run at once."""
 
 
-class Writer:
-    """Owns the only connection that writes. `name` is what its errors call the store."""
+class SqliteWriter:
+    """Owns the only connection that writes. `store_name` is the store's name in error messages."""
 
-    def __init__(self, connection: sqlite3.Connection, *, inline: bool, name: str = "journal") -> None:
+    def __init__(self, connection: sqlite3.Connection, *, inline: bool, store_name: str = "journal") -> None:
         self._db = connection
-        self._name = name
+        self._store_name = store_name
         self._inline = inline
         self._lock = threading.Lock()
         self._work: deque[tuple[Work, bool, asyncio.Future[Any]]] = deque()
         self._wake = threading.Condition()
         self._closing = False
         self._loop = asyncio.get_running_loop()
-        self._thread = threading.Thread(target=self._run, name=f"{name}-writer", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=f"{store_name}-writer", daemon=True)
         self._thread.start()
 
     async def do(self, work: Callable[[sqlite3.Connection], T], *, full: bool = False) -> T:
-        """Runs `work` inside a transaction and returns when it is committed. `full` commits with synchronous=FULL
-        whatever the setting. An error that work raises is raised here, and hurts nobody else's."""
+        """Runs `work` in a transaction and returns its result once that is committed. `full` commits with
+        synchronous=FULL regardless of the setting. Raises what `work` raises, which affects no other work, and
+        ResourceExhausted if too much work waits."""
         if self._inline and not full:
             try:
                 return self.now(work)
@@ -63,7 +64,7 @@ class Writer:
         if self._work or not self._lock.acquire(blocking=False):
             raise Busy
         try:
-            return cast(T, self._alone(work))
+            return cast(T, self._commit_alone(work))
         finally:
             self._lock.release()
 
@@ -71,7 +72,7 @@ class Writer:
         """Queues `work` for the writer's thread; the future ends when it is committed. Raises ResourceExhausted if too
         much work is queued."""
         if len(self._work) >= MAX_WAITING or self._closing:
-            raise ResourceExhausted("too much waits to be written", retry_delay=1.0)
+            raise ResourceExhausted(f"too many writes to the {self._store_name} are waiting", retry_delay=1.0)
         future: asyncio.Future[Any] = self._loop.create_future()
         with self._wake:
             self._work.append((work, full, future))
@@ -79,7 +80,7 @@ class Writer:
         return cast("asyncio.Future[T]", future)
 
     def close(self) -> None:
-        """Does what waits, then ends the thread. Blocks."""
+        """Commits the waiting work and ends the thread. Blocks."""
         with self._wake:
             self._closing = True
             self._wake.notify()
@@ -94,13 +95,13 @@ class Writer:
                     return
                 batch = [self._work.popleft() for _ in range(min(len(self._work), MAX_BATCH))]
             with self._lock:
-                results = self._together(batch)
-            self._loop.call_soon_threadsafe(_settle, [entry[2] for entry in batch], results)
+                results = self._commit_batch(batch)
+            self._loop.call_soon_threadsafe(_resolve, [future for _, _, future in batch], results)
 
-    def _together(self, batch: list[tuple[Work, bool, asyncio.Future[Any]]]) -> list[Any]:
-        """All in one transaction, each behind a savepoint; where that fails, one by one."""
+    def _commit_batch(self, batch: list[tuple[Work, bool, asyncio.Future[Any]]]) -> list[Any]:
+        """Commits a batch in one transaction, each item behind a savepoint; if that fails, each item alone."""
         if len(batch) == 1 and not batch[0][1]:
-            return [_caught(self._alone, batch[0][0])]
+            return [_result_or_error(self._commit_alone, batch[0][0])]
         results: list[Any] = []
         try:
             if any(full for _, full, _ in batch):
@@ -108,7 +109,7 @@ class Writer:
             self._db.execute("BEGIN IMMEDIATE")
             for work, _, _ in batch:
                 self._db.execute("SAVEPOINT one")
-                result = _caught(work, self._db)
+                result = _result_or_error(work, self._db)
                 if isinstance(result, sqlite3.Error):
                     raise result
                 if isinstance(result, BaseException):
@@ -118,16 +119,16 @@ class Writer:
             self._db.execute("COMMIT")
         except sqlite3.Error as error:
             self._rollback()
-            fatal(error, self._name)
+            exit_on_disk_failure(error, self._store_name)
             if len(batch) == 1:
-                return [explained(error, self._name)]
-            return [_caught(self._alone, work) for work, _, _ in batch]
+                return [to_archon_error(error, self._store_name)]
+            return [_result_or_error(self._commit_alone, work) for work, _, _ in batch]
         finally:
             if self._inline:
                 self._db.execute("PRAGMA synchronous = NORMAL")
         return results
 
-    def _alone(self, work: Work) -> Any:
+    def _commit_alone(self, work: Work) -> Any:
         try:
             self._db.execute("BEGIN IMMEDIATE")
             result = work(self._db)
@@ -135,8 +136,8 @@ class Writer:
             return result
         except sqlite3.Error as error:
             self._rollback()
-            fatal(error, self._name)
-            raise explained(error, self._name) from error
+            exit_on_disk_failure(error, self._store_name)
+            raise to_archon_error(error, self._store_name) from error
         except BaseException:
             self._rollback()
             raise
@@ -146,14 +147,14 @@ class Writer:
             self._db.execute("ROLLBACK")
 
 
-def _caught(work: Callable[[Any], Any], argument: Any) -> Any:
+def _result_or_error(work: Callable[[Any], Any], argument: Any) -> Any:
     try:
         return work(argument)
-    except Exception as error:  # noqa: BLE001 - it belongs to whoever asked for the work
+    except Exception as error:  # noqa: BLE001 - raised in the caller of `do`
         return error
 
 
-def _settle(futures: list[asyncio.Future[Any]], results: list[Any]) -> None:
+def _resolve(futures: list[asyncio.Future[Any]], results: list[Any]) -> None:
     for future, result in zip(futures, results, strict=True):
         if future.done():
             continue
@@ -163,15 +164,15 @@ def _settle(futures: list[asyncio.Future[Any]], results: list[Any]) -> None:
             future.set_result(result)
 
 
-def fatal(error: sqlite3.Error, name: str = "journal") -> None:
-    """Ends the process where a write or an fsync failed: the file's state isn't known any more."""
+def exit_on_disk_failure(error: sqlite3.Error, store_name: str = "journal") -> None:
+    """Ends the process if a write or an fsync failed, because the state of the file is unknown."""
     if "disk i/o error" in str(error).lower():
-        _log.critical("the %s's disk failed, this process ends: %s", name, error)
+        _log.critical("the disk of the %s failed, this process exits: %s", store_name, error)
         os._exit(74)  # EX_IOERR
 
 
-def explained(error: sqlite3.Error, name: str = "journal") -> ArchonError:
-    """A store's error as one of the tree."""
+def to_archon_error(error: sqlite3.Error, store_name: str = "journal") -> ArchonError:
+    """Converts an error of SQLite: ResourceExhausted if the disk is full, else Unavailable."""
     if "full" in str(error).lower():
-        return ResourceExhausted(f"the {name}'s disk is full", retry_delay=5.0)
-    return Unavailable(f"the {name} can't be written: {error}", retry_delay=1.0)
+        return ResourceExhausted(f"the disk of the {store_name} is full", retry_delay=5.0)
+    return Unavailable(f"cannot write the {store_name}: {error}", retry_delay=1.0)

@@ -1,24 +1,24 @@
-"""Versions of roles: dotted numbers, compared by their numbers."""
+"""Versions of roles: dotted numbers, compared numerically."""
 
 from __future__ import annotations
 
 
 def version_key(version: str) -> tuple[int, ...]:
-    """1.10 is newer than 1.9, and 1.0 is 1."""
+    """Returns a sort key: 1.10 is newer than 1.9, and 1.0 equals 1."""
     numbers = [int(part) for part in version.split(".") if part.isdigit()]
     while numbers and numbers[-1] == 0:
         numbers.pop()
     return tuple(numbers)
 
 
-def version_fits(version: str, wanted: str) -> bool:
-    """Whether a version is the one wanted or, where that ends in `.*`, begins like it. Empty: any fits; a version that
-    isn't given fits nothing else."""
-    if not wanted:
+def version_matches(version: str, pattern: str) -> bool:
+    """Whether a version equals `pattern` or, if that ends in `.*`, begins with its numbers. An empty pattern matches
+    any version; an empty version matches only the empty pattern."""
+    if not pattern:
         return True
     if not version:
         return False
-    if not wanted.endswith(".*"):
-        return version_key(version) == version_key(wanted)
-    head = [int(part) for part in wanted.removesuffix(".*").split(".")]
-    return (list(version_key(version)) + [0] * len(head))[: len(head)] == head
+    if not pattern.endswith(".*"):
+        return version_key(version) == version_key(pattern)
+    prefix = [int(part) for part in pattern.removesuffix(".*").split(".")]
+    return (list(version_key(version)) + [0] * len(prefix))[: len(prefix)] == prefix

@@ -1,5 +1,6 @@
-"""The shared memory: what each role published in a scope, and who may see it."""
+"""The shared memory: what roles publish in a scope, which roles may read it, and working memory."""
 
-from archon_services.memory.app import MemorySettings, memory_app
+from archon_services.memory.app import memory_app
+from archon_services.memory.settings import MemorySettings
 
 __all__ = ["MemorySettings", "memory_app"]

@@ -1,1 +1,1 @@
-"""What services need of PostgreSQL: addresses, connections that heal, errors of our tree, group commit, migrations."""
+"""PostgreSQL for services: addresses, connections, error conversion, group commit, notifications, migrations."""

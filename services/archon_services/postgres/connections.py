@@ -1,4 +1,4 @@
-"""Connections to one database. Every wait has a deadline; a connection that failed is thrown away, the next is new."""
+"""Connections to a database. Every wait has a deadline, and a failed connection is replaced by a new one."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import asyncpg
 
 from archon.errors import ArchonError, Unavailable
 from archon_services.postgres.dsn import Dsn
-from archon_services.postgres.errors import RETRY, explained, is_lost
+from archon_services.postgres.errors import RETRY, is_connection_lost, to_archon_error
 
 DEADLINE: Final = 10.0
-"""Seconds that a caller waits for the database, repeats included."""
+"""Seconds that a caller waits for the database, retries included."""
 
 STATEMENT_TIMEOUT: Final = 5.0
-"""Seconds for one statement; then its connection counts as lost."""
+"""Seconds for one statement, after which its connection counts as lost."""
 
 CONNECT_TIMEOUT: Final = 5.0
 LOCK_TIMEOUT: Final = 2.0
@@ -27,9 +27,9 @@ CLOSE_TIMEOUT: Final = 2.0
 
 Connection: TypeAlias = asyncpg.Connection
 
-# A server or a role that is set to lose acknowledged commits is overruled; a stronger setting stands.
-# A plan is kept as long as its connection, and may have been made while tables were empty: an index always serves.
-# The server gives up when we do.
+# synchronous_commit: overrides a server or role setting that may lose acknowledged commits; keeps a stronger one.
+# enable_seqscan: a plan lives as long as its connection and may date from when the tables were empty, and every query
+# has an index. The timeouts make the server give up when the client does.
 _SESSION: Final = f"""
 SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'
 UNION ALL SELECT set_config(name, value, false) FROM (VALUES
@@ -43,18 +43,18 @@ UNION ALL SELECT set_config(name, value, false) FROM (VALUES
 
 
 async def dial(dsn: Dsn, application: str) -> Connection:
-    """A new connection. Raises what the driver raises, TimeoutError too."""
-    wait = min(CONNECT_TIMEOUT, dsn.connect_timeout or CONNECT_TIMEOUT)
-    async with asyncio.timeout(wait):
+    """Opens a connection. Raises the driver's errors and TimeoutError."""
+    seconds = min(CONNECT_TIMEOUT, dsn.connect_timeout or CONNECT_TIMEOUT)
+    async with asyncio.timeout(seconds):
         connection: Connection = await asyncpg.connect(
-            dsn.address, timeout=wait, server_settings={"application_name": application}
+            dsn.address, timeout=seconds, server_settings={"application_name": application}
         )
         await prepare(connection)
         return connection
 
 
 async def prepare(connection: Any) -> None:
-    """Sets what all our sessions go by."""
+    """Applies the session settings. Terminates the connection on failure."""
     try:
         await connection.fetch(_SESSION)
     except BaseException:
@@ -64,25 +64,25 @@ async def prepare(connection: Any) -> None:
 
 @asynccontextmanager
 async def transaction(connection: Connection) -> AsyncIterator[None]:
-    """Commits at the end of the block, rolls back where it fails. Unlike the driver's own it never waits for the
-    rollback of a connection that doesn't answer: whoever owns that throws it away."""
+    """Commits at the end of the block, or rolls back if it raises. Unlike the driver's transaction, it does not wait
+    for the rollback on a lost connection, which its owner drops."""
     await connection.execute("BEGIN")
     try:
         yield
     except Exception as error:
-        if not is_lost(error):
+        if not is_connection_lost(error):
             await connection.execute("ROLLBACK", timeout=CLOSE_TIMEOUT)
         raise
     await connection.execute("COMMIT")
 
 
 async def _keep_session(_: Any) -> None:
-    """What the driver would do when a connection is given back is a round trip of its own, and nothing here needs it:
-    each use is one statement, or a transaction that has ended."""
+    """Replaces the driver's reset of a released connection, which costs a round trip. No reset is needed: each use is
+    one statement or a complete transaction."""
 
 
 class Connections:
-    """A bounded pool for statements that may be repeated: reads, and writes that come to the same when done twice."""
+    """A bounded pool for statements that may be repeated: reads and idempotent writes."""
 
     def __init__(self, dsn: Dsn, application: str, *, size: int = POOL_SIZE) -> None:
         self.dsn = dsn
@@ -91,7 +91,7 @@ class Connections:
         self._pool: asyncpg.Pool | None = None
 
     async def open(self) -> None:
-        """Dials once, so that a wrong address is told at once.
+        """Opens the pool and one connection, so that an invalid address fails at once.
 
         Raises Unavailable, FailedPrecondition, InvalidArgument.
         """
@@ -107,8 +107,8 @@ class Connections:
             )
             async with asyncio.timeout(DEADLINE):
                 await self._pool
-        except Exception as error:  # noqa: BLE001 - explained, without the address that the driver would repeat
-            raise explained(error, self.dsn.shown) from None
+        except Exception as error:  # noqa: BLE001 - converted, without the password that the driver's message may repeat
+            raise to_archon_error(error, self.dsn.redacted) from None
         try:
             await self.fetch("SELECT 1")
         except BaseException:
@@ -116,31 +116,31 @@ class Connections:
             raise
 
     async def close(self) -> None:
-        """Idempotent."""
+        """Closes the pool. Idempotent."""
         pool, self._pool = self._pool, None
         if pool is None:
             return
         try:
             async with asyncio.timeout(CLOSE_TIMEOUT):
                 await pool.close()
-        except Exception:  # noqa: BLE001 - the database may be away; what is closed is of no use any more
+        except Exception:  # noqa: BLE001 - the database may be unreachable, and the pool is no longer used
             pool.terminate()
 
     async def fetch(self, sql: str, *arguments: object) -> list[asyncpg.Record]:
-        """All rows of one statement, committed. Where the connection is lost it is done once more, on a new one. Raises
-        errors of our tree only."""
+        """Executes one statement, committed, and returns all rows. Retries once on a new connection if the connection
+        is lost. Raises only errors of `archon.errors`."""
         end = time.monotonic() + DEADLINE
         for last in (False, True):
             try:
-                return await self._once(sql, arguments, min(STATEMENT_TIMEOUT, end - time.monotonic()))
+                return await self._fetch_once(sql, arguments, min(STATEMENT_TIMEOUT, end - time.monotonic()))
             except ArchonError:
                 raise
             except Exception as error:
-                if last or not is_lost(error):
-                    raise explained(error, self.dsn.shown) from error
+                if last or not is_connection_lost(error):
+                    raise to_archon_error(error, self.dsn.redacted) from error
         raise AssertionError("unreachable")
 
-    async def _once(self, sql: str, arguments: Sequence[object], seconds: float) -> list[asyncpg.Record]:
+    async def _fetch_once(self, sql: str, arguments: Sequence[object], seconds: float) -> list[asyncpg.Record]:
         if self._pool is None:
             raise Unavailable("the database is closed", retry_delay=RETRY)
         connection: Any = None
@@ -150,8 +150,8 @@ class Connections:
                 rows: list[asyncpg.Record] = await connection.fetch(sql, *arguments)
                 return rows
         except BaseException as error:
-            if connection is not None and not (isinstance(error, Exception) and not is_lost(error)):
-                connection.terminate()  # a cancelled statement may still be under way on it
+            if connection is not None and not (isinstance(error, Exception) and not is_connection_lost(error)):
+                connection.terminate()  # a cancelled statement may still be running on it
             raise
         finally:
             if connection is not None:

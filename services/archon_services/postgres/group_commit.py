@@ -1,4 +1,4 @@
-"""Group commit: what waits together goes to the database in one statement, and so in one transaction."""
+"""Group commit: items that wait together go to the database in one statement or transaction."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from typing import Final, Generic, TypeVar, cast
 
 from archon.errors import ArchonError, ResourceExhausted, Unavailable
+from archon_services.common.background import BackgroundLoop
 from archon_services.postgres.connections import CLOSE_TIMEOUT, DEADLINE, STATEMENT_TIMEOUT, Connection
-from archon_services.postgres.errors import RETRY, explained, is_lost
+from archon_services.postgres.errors import RETRY, is_connection_lost, to_archon_error
 
 _log = logging.getLogger(__name__)
 
@@ -20,11 +21,11 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 MAX_WAITING: Final = 10_000
-"""So much may wait; above it ResourceExhausted."""
+"""Items that may wait; more raise ResourceExhausted."""
 
 MAX_GROUP: Final = 128
-_BACKOFF: Final = 0.05
-_MAX_BACKOFF: Final = 1.0
+_BACKOFF_MIN: Final = 0.05
+_BACKOFF_MAX: Final = 1.0
 
 
 class _Group(Generic[R]):
@@ -54,12 +55,12 @@ class _Waiting(Generic[T, R]):
     since: float = field(default_factory=time.monotonic)
 
 
-class Lane(Generic[T, R]):
-    """One connection of its own, and one statement under way on it; meanwhile the next group gathers.
+class GroupCommit(Generic[T, R]):
+    """Sends one group at a time over a connection of its own; the next group gathers meanwhile.
 
-    `send` writes a group and tells what became of each item, an error of our tree where one was refused. It must come
-    to the same when it is repeated, since a connection that is lost leaves open whether it succeeded. `key` keeps
-    apart what can't go together: items of one key go in separate groups.
+    `send` writes a group and returns one result per item, an ArchonError for an item that is refused. It must be
+    idempotent: it is repeated after a lost connection, which leaves open whether it succeeded. `key` separates items
+    that cannot be in one group: items of equal keys go in separate groups. `address` names the database in messages.
     """
 
     def __init__(
@@ -68,27 +69,27 @@ class Lane(Generic[T, R]):
         send: Callable[[Connection, Sequence[T]], Awaitable[Sequence[R | ArchonError]]],
         key: Callable[[T], Hashable],
         *,
-        where: str,
+        address: str,
     ) -> None:
         self._dial = dial
         self._send = send
         self._key = key
-        self._where = where
+        self._address = address
         self._waiting: deque[_Waiting[T, R]] = deque()
-        self._news = asyncio.Event()
+        self._wake = asyncio.Event()
         self._closing = False
         self._connection: Connection | None = None
-        self._task: asyncio.Task[None] | None = None
+        self._loop = BackgroundLoop("postgres: group commit", self._send_groups)
 
     def start(self) -> None:
-        """Begins to serve; it dials when there is something to send."""
+        """Starts to send. It dials when there is something to send."""
         self._closing = False
-        self._task = asyncio.create_task(self._serve(), name="postgres: lane")
+        self._loop.start()
 
     async def do(self, item: T) -> R:
-        """What became of the item. Raises Unavailable (it says so where it isn't known whether it is stored),
-        ResourceExhausted, or the error that the item itself brought. A caller who leaves hurts nobody."""
-        (result,) = await self.group([item])  # bounded: by DEADLINE in the queue, and once more under way
+        """Sends an item and returns its result. Raises Unavailable (its message says if the outcome is unknown),
+        ResourceExhausted, or the error of the item. Cancelling the caller affects no other item."""
+        (result,) = await self.group([item])  # bounded: by DEADLINE in the queue, and again while it is sent
         if isinstance(result, ArchonError):
             raise result
         return result
@@ -98,7 +99,7 @@ class Lane(Generic[T, R]):
         result."""
         group: _Group[R] = _Group(len(items))
         refusal: ArchonError | None = None
-        if self._closing or self._task is None:
+        if self._closing or not self._loop.running:
             refusal = Unavailable("the database is closed", retry_delay=RETRY)
         elif len(self._waiting) >= MAX_WAITING:
             refusal = ResourceExhausted("too many writes are queued", retry_delay=RETRY)
@@ -107,48 +108,45 @@ class Lane(Generic[T, R]):
                 group.resolve(index, refusal)
             return group.future
         self._waiting.extend(_Waiting(item, group, index) for index, item in enumerate(items))
-        self._news.set()
+        self._wake.set()
         return group.future
 
     async def close(self) -> None:
-        """Sends what waits, at most DEADLINE seconds long, then lets go. Idempotent."""
+        """Sends the waiting items for at most DEADLINE seconds, then closes the connection. Idempotent."""
         self._closing = True
-        self._news.set()
-        if self._task is not None:
-            done, _ = await asyncio.wait([self._task], timeout=DEADLINE)
-            if not done:
-                self._task.cancel()
-                await asyncio.wait([self._task], timeout=CLOSE_TIMEOUT)
-            self._task = None
+        self._wake.set()
+        await self._loop.close(grace=DEADLINE, timeout=CLOSE_TIMEOUT)
         self._refuse(list(self._waiting), "the database is closed; nothing was stored")
         self._waiting.clear()
         connection, self._connection = self._connection, None
         if connection is not None:
             try:
                 await connection.close(timeout=CLOSE_TIMEOUT)
-            except Exception:  # noqa: BLE001 - it may be gone already
+            except Exception:  # noqa: BLE001 - the connection may be lost already
                 connection.terminate()
 
-    async def _serve(self) -> None:
+    async def _send_groups(self) -> None:
+        """Returns once it is closing and nothing waits."""
         while True:
             while not self._waiting:
                 if self._closing:
                     return
-                self._news.clear()
-                await self._news.wait()
+                self._wake.clear()
+                await self._wake.wait()
             group = self._next_group()
             if not group:
                 continue
             try:
-                results = await self._carry([one.item for one in group])
+                results = await self._send_with_retries([waiting.item for waiting in group])
+                for waiting, result in zip(group, results, strict=True):
+                    waiting.group.resolve(waiting.index, result)
             except BaseException:
-                self._refuse(group, "the database is closed; it isn't known whether this was stored")
+                self._refuse(group, "the write was interrupted; it is unknown whether this was stored")
                 raise
-            for one, result in zip(group, results, strict=True):
-                one.group.resolve(one.index, result)
 
     def _next_group(self) -> list[_Waiting[T, R]]:
-        """The longest waiting, one of each key; what has waited too long is refused, what nobody waits for left out."""
+        """Takes the items that wait longest, one per key. Refuses those past their deadline and skips cancelled
+        ones."""
         group: dict[Hashable, _Waiting[T, R]] = {}
         later: list[_Waiting[T, R]] = []
         oldest = time.monotonic() - DEADLINE
@@ -156,27 +154,27 @@ class Lane(Generic[T, R]):
             one = self._waiting.popleft()
             if one.group.future.cancelled():
                 continue
-            if one.since < oldest:
-                self._refuse([one], f"the database at {self._where} doesn't answer; nothing was stored")
-            elif group.setdefault(self._key(one.item), one) is not one:
-                later.append(one)
+            if waiting.since < oldest:
+                self._refuse([waiting], f"the database at {self._address} does not answer; nothing was stored")
+            elif group.setdefault(self._key(waiting.item), waiting) is not waiting:
+                later.append(waiting)
         self._waiting.extendleft(reversed(later))
         return list(group.values())
 
-    def _refuse(self, group: Sequence[_Waiting[T, R]], why: str) -> None:
-        for one in group:
-            one.group.resolve(one.index, Unavailable(why, retry_delay=RETRY))
+    def _refuse(self, group: Sequence[_Waiting[T, R]], reason: str) -> None:
+        for waiting in group:
+            waiting.group.resolve(waiting.index, Unavailable(reason, retry_delay=RETRY))
 
-    async def _carry(self, items: Sequence[T], end: float = 0.0) -> Sequence[R | ArchonError]:
-        """Sends a group until it is known what became of it, at most DEADLINE seconds long. A group of several that the
-        database refuses is sent one by one: what is wrong with one hurts no other."""
+    async def _send_with_retries(self, items: Sequence[T], end: float = 0.0) -> Sequence[R | ArchonError]:
+        """Sends a group until its outcome is known, for at most DEADLINE seconds. If the database refuses a group of
+        several, sends each item alone, so that one invalid item affects no other."""
         end = end or time.monotonic() + DEADLINE
-        backoff, sent = _BACKOFF, False
+        backoff, sent = _BACKOFF_MIN, False
         while True:
             if time.monotonic() >= end:
-                return [
-                    Unavailable(f"the database at {self._where} is too slow; nothing was stored", retry_delay=RETRY)
-                ]
+                outcome = "it is unknown whether this was stored" if sent else "nothing was stored"
+                text = f"the database at {self._address} is too slow; {outcome}"
+                return [Unavailable(text, retry_delay=RETRY) for _ in items]
             try:
                 async with asyncio.timeout(min(STATEMENT_TIMEOUT, end - time.monotonic())):
                     connection = self._connection
@@ -184,25 +182,26 @@ class Lane(Generic[T, R]):
                         connection = self._connection = await self._dial()
                     sent = True
                     return await self._send(connection, items)
-            except Exception as error:  # noqa: BLE001 - each is explained to those who wait
-                lost = is_lost(error)
+            except Exception as error:  # noqa: BLE001 - converted for each caller
+                lost = is_connection_lost(error)
+                converted = to_archon_error(error, self._address)
                 if lost:
-                    self._drop()
+                    self._drop_connection()
                 if not lost and len(items) > 1:
-                    _log.info("a group of %d is sent one by one: %s", len(items), explained(error, self._where))
-                    return [(await self._carry([item], end))[0] for item in items]
+                    _log.info("sending a group of %d one by one: %s", len(items), converted)
+                    return [(await self._send_with_retries([item], end))[0] for item in items]
                 if not lost or not sent:
-                    return [explained(error, self._where) for _ in items]
+                    return [to_archon_error(error, self._address) for _ in items]
                 if time.monotonic() + backoff >= end:
-                    said = f"{explained(error, self._where)}; it isn't known whether this was stored"
-                    return [Unavailable(said, retry_delay=RETRY) for _ in items]
+                    text = f"{converted}; it is unknown whether this was stored"
+                    return [Unavailable(text, retry_delay=RETRY) for _ in items]
                 await asyncio.sleep(backoff)
-                backoff = min(_MAX_BACKOFF, backoff * 2)
+                backoff = min(_BACKOFF_MAX, backoff * 2)
             except BaseException:
-                self._drop()
+                self._drop_connection()
                 raise
 
-    def _drop(self) -> None:
+    def _drop_connection(self) -> None:
         if self._connection is not None:
             self._connection.terminate()
             self._connection = None

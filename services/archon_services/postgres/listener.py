@@ -1,64 +1,67 @@
-"""Hears what is notified on one channel, over a connection of its own, as long as there is one. What passes meanwhile
-isn't heard: whoever listens has to look from time to time anyway."""
+"""Receives the notifications of one channel over a connection of its own.
+
+Notifications sent while there is no connection are lost: the receiver must poll from time to time anyway.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
+from archon.errors import Unavailable
+from archon_services.common.background import BackgroundLoop
 from archon_services.postgres.connections import CONNECT_TIMEOUT, Connection
-from archon_services.postgres.errors import explained
+from archon_services.postgres.errors import to_archon_error
 
-_log = logging.getLogger(__name__)
-
-REDIAL: Final = 1.0
-"""Seconds between two tries to connect."""
+REDIAL_MIN: Final = 0.2
+REDIAL_MAX: Final = 1.0
+"""Seconds between two attempts to connect."""
 
 
 class Listener:
-    """`heard` is called with each payload; `dial` makes a connection."""
+    """Calls `on_payload` for each notification. `dial` makes a connection; `address` names the database in messages."""
 
     def __init__(
-        self, dial: Callable[[], Awaitable[Connection]], channel: str, heard: Callable[[str], None], *, where: str
+        self,
+        dial: Callable[[], Awaitable[Connection]],
+        channel: str,
+        on_payload: Callable[[str], None],
+        *,
+        address: str,
     ) -> None:
+        self.listening = asyncio.Event()
+        """Set while there is a connection."""
         self._dial = dial
         self._channel = channel
-        self._heard = heard
-        self._where = where
-        self._task: asyncio.Task[None] | None = None
-        self.listening = asyncio.Event()
+        self._on_payload = on_payload
+        self._address = address
+        self._loop = BackgroundLoop(f"listen-{channel}", self._listen, backoff_min=REDIAL_MIN, backoff_max=REDIAL_MAX)
 
     def start(self) -> None:
-        """Until `close`."""
-        self._task = asyncio.create_task(self._run(), name=f"listen-{self._channel}")
+        """Starts to listen, until `close`."""
+        self._loop.start()
 
     async def close(self) -> None:
         """Idempotent."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task], timeout=2.0)
-
-    async def _run(self) -> None:
-        while True:
-            try:
-                await self._listen()
-            except Exception as error:  # noqa: BLE001 - whatever it is, it is tried again
-                _log.info("nobody listens to %s: %s", self._channel, explained(error, self._where))
-            await asyncio.sleep(REDIAL)
+        await self._loop.close(timeout=2.0)
 
     async def _listen(self) -> None:
-        connection, lost = await self._dial(), asyncio.Event()
         try:
-            connection.add_termination_listener(lambda _: lost.set())
-            async with asyncio.timeout(CONNECT_TIMEOUT):
-                await connection.add_listener(self._channel, self._told)
-            self.listening.set()
-            await lost.wait()
-        finally:
-            self.listening.clear()
-            connection.terminate()
+            connection, lost = await self._dial(), asyncio.Event()
+            try:
+                connection.add_termination_listener(lambda _: lost.set())
+                async with asyncio.timeout(CONNECT_TIMEOUT):
+                    await connection.add_listener(self._channel, self._receive)
+                self.listening.set()
+                self._loop.report_progress()
+                await lost.wait()
+            finally:
+                self.listening.clear()
+                connection.terminate()
+        except Exception as error:
+            raise to_archon_error(error, self._address) from error
+        raise Unavailable(f"the connection to {self._address} was lost")
 
-    def _told(self, _connection: Any, _pid: int, _channel: str, payload: object) -> None:
-        self._heard(str(payload))
+    def _receive(self, _connection: Any, _pid: int, _channel: str, payload: object) -> None:
+        self._on_payload(str(payload))

@@ -1,5 +1,7 @@
-"""Brings a schema to its newest revision. Revisions ship as a package of modules; nothing is read from a working
-directory, and Alembic is imported only where there is something to do."""
+"""Migrates a schema to its newest revision with Alembic.
+
+Revisions are modules of a package, so nothing is read from the working directory. Alembic is imported only if there is
+a revision to apply."""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ import asyncpg
 from archon.errors import FailedPrecondition
 from archon_services.postgres.connections import Connection, dial
 from archon_services.postgres.dsn import Dsn
-from archon_services.postgres.errors import explained
+from archon_services.postgres.errors import to_archon_error
 
 _log = logging.getLogger(__name__)
 
@@ -22,15 +24,15 @@ if TYPE_CHECKING:
     from alembic.config import Config
 
 TIMEOUT: Final = 60.0
-"""Seconds for a migration, the wait for another replica that is at it included."""
+"""Seconds for a migration, including the wait for another replica that is migrating."""
 
 VERSION_TABLE: Final = "schema_version"
 
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """A schema of PostgreSQL with a history of its own. `folder` holds the revisions; `head` is the newest, said here
-    so that a database that is up to date is known without Alembic. `lock` tells schemas apart among advisory locks."""
+    """A PostgreSQL schema with its own revisions. `folder` contains the revisions; `head` is the newest, repeated here
+    so that an up-to-date database is recognised without Alembic. `lock` is the schema's first advisory lock id."""
 
     name: str
     folder: Path
@@ -39,10 +41,10 @@ class Schema:
 
 
 async def migrate(dsn: Dsn, schema: Schema, application: str, *, to: str = "head") -> None:
-    """Several may call it at once: one migrates, the others wait and find it done. A schema that is up to date takes no
-    lock and no right but to read. `to` is a revision.
+    """Migrates a schema to the revision `to`. Concurrent calls are safe: one migrates and the others wait. A schema
+    that is up to date needs no lock, and no privilege but to read.
 
-    Raises FailedPrecondition where a newer version of Archon wrote the schema, and Unavailable.
+    Raises FailedPrecondition if a newer version of Archon wrote the schema, and Unavailable.
     """
     try:
         async with asyncio.timeout(TIMEOUT):
@@ -54,20 +56,20 @@ async def migrate(dsn: Dsn, schema: Schema, application: str, *, to: str = "head
             finally:
                 connection.terminate()
     except Exception as error:
-        raise explained(_of_the_driver(error), dsn.shown) from error
+        raise to_archon_error(_driver_error(error), dsn.redacted) from error
 
 
 async def _revision(connection: Connection, schema: Schema) -> str:
-    """The schema's revision; empty where there is none yet."""
+    """Returns the schema's revision, or an empty string if there is none."""
     try:
-        found = await connection.fetchval(f"SELECT version_num FROM {schema.name}.{VERSION_TABLE}")
+        revision = await connection.fetchval(f"SELECT version_num FROM {schema.name}.{VERSION_TABLE}")
     except (asyncpg.UndefinedTableError, asyncpg.InvalidSchemaNameError):
         return ""
-    return str(found or "")
+    return str(revision or "")
 
 
 async def _upgrade(connection: Connection, schema: Schema, to: str) -> None:
-    """One transaction: a migration that fails leaves nothing behind."""
+    """Upgrades in one transaction, so that a failed migration changes nothing."""
     from sqlalchemy.ext.asyncio import create_async_engine
     from sqlalchemy.pool import NullPool
 
@@ -94,18 +96,18 @@ def _run_revisions(session: Any, schema: Schema, to: str) -> None:
     config = alembic_config(schema)
     options = {"version_table": VERSION_TABLE, "version_table_schema": schema.name}
     config.attributes["archon"] = {"connection": session, **options}
-    known = {revision.revision for revision in ScriptDirectory.from_config(config).walk_revisions()}
-    if newer := set(MigrationContext.configure(session, opts=options).get_current_heads()) - known:
+    revisions = {revision.revision for revision in ScriptDirectory.from_config(config).walk_revisions()}
+    if newer := set(MigrationContext.configure(session, opts=options).get_current_heads()) - revisions:
         raise FailedPrecondition(
             f"the schema {schema.name} was written by a newer version of Archon: revision {min(newer)}",
             metadata={"schema": schema.name, "revision": min(newer)},
         )
     command.upgrade(config, to)
-    _log.info("the schema %s was brought to its newest revision", schema.name)
+    _log.info("migrated the schema %s to its newest revision", schema.name)
 
 
-def _of_the_driver(error: BaseException) -> BaseException:
-    """What SQLAlchemy wrapped."""
+def _driver_error(error: BaseException) -> BaseException:
+    """Returns the driver's error that SQLAlchemy wrapped, or `error`."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, asyncpg.PostgresError | asyncpg.InterfaceError | OSError):
@@ -115,7 +117,7 @@ def _of_the_driver(error: BaseException) -> BaseException:
 
 
 def alembic_config(schema: Schema) -> Config:
-    """Where Alembic finds what it runs, and the schema's revisions."""
+    """Returns Alembic's configuration for a schema: its environment script and revisions."""
     from alembic.config import Config
 
     config = Config()
@@ -126,5 +128,5 @@ def alembic_config(schema: Schema) -> Config:
 
 
 def _escaped(path: Path) -> str:
-    """For a format in which % means something."""
+    """Escapes % for the configuration format."""
     return str(path).replace("%", "%%")

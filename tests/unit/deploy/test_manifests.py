@@ -13,10 +13,10 @@ from archon.agent.server import ACK_GRACE, DRAIN_GRACE
 from archon_services.agents.settings import AgentServiceSettings
 from archon_services.common.settings import ServiceSettings, load
 from archon_services.local_mesh import ROLES
-from archon_services.memory.app import MemorySettings
+from archon_services.memory.settings import MemorySettings
 from archon_services.orchestrator.settings import OrchestratorSettings
-from archon_services.registry.app import RegistrySettings
-from archon_services.registry.store.etcd_client import members
+from archon_services.registry.settings import RegistrySettings
+from archon_services.registry.store.etcd_client import parse_members
 from tests.unit.deploy import manifests as base
 from tests.unit.deploy.manifests import BASE, Invalid, Manifest, container, environment, name_of, pod, validate
 
@@ -136,7 +136,7 @@ def test_the_members_of_etcd_know_each_other() -> None:
     [cluster] = [one for one in container(etcd)["args"] if one.startswith("--initial-cluster=")]
     assert cluster.partition("=")[2].split(",") == [f"{name}=http://{name}.{service}:2380" for name in names]
     assert base.services()[service]["spec"]["publishNotReadyAddresses"] is True
-    assert members(base.literals()["etcd"]) == [f"{name}.{service}:2379" for name in names]
+    assert parse_members(base.literals()["etcd"]) == [f"{name}.{service}:2379" for name in names]
 
 
 @pytest.mark.parametrize("service", base.services().values(), ids=name_of)

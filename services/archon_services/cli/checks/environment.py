@@ -28,9 +28,9 @@ _FROM_KUBERNETES: Final = re.compile(r"_SERVICE_(HOST|PORT(_\w+)?)$|_PORT_\d+_(T
 def all_settings() -> tuple[type[ServiceSettings], ...]:
     """Those of every service."""
     from archon_services.agents.settings import AgentServiceSettings
-    from archon_services.memory.app import MemorySettings
+    from archon_services.memory.settings import MemorySettings
     from archon_services.orchestrator.settings import OrchestratorSettings
-    from archon_services.registry.app import RegistrySettings
+    from archon_services.registry.settings import RegistrySettings
 
     return (RegistrySettings, MemorySettings, OrchestratorSettings, AgentServiceSettings)
 

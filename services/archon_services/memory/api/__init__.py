@@ -1,1 +1,1 @@
-"""The MemoryGraphService and the WorkingMemoryService on the wire."""
+"""The gRPC API of the shared memory: MemoryGraphService and WorkingMemoryService."""

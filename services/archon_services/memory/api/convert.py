@@ -1,4 +1,4 @@
-"""Between the contract's messages and the store's values."""
+"""Converts between the messages of the API and the values of the domain."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from archon.api.memory.v1 import memory_pb2
 from archon.channel import MAX_CHECKED_BYTES
 from archon.registry.convert import policy_from_proto, policy_to_proto
 from archon_mesh.core.memory_item import PropagationPolicy
+from archon_services.memory.domain.items import NewItem, Published, StoredItem
 from archon_services.memory.domain.scope import Scope
-from archon_services.memory.store.port import NewItem, Published, StoredItem
 
 
 def seconds(duration: Duration) -> float:
-    """Of a duration as sent, in its range or not."""
+    """Returns the seconds of a duration, without checking its range."""
     return duration.seconds + duration.nanos / 1e9
 
 
 def new_item(message: memory_pb2.PublishItem) -> NewItem:
-    """All of it."""
+    """Converts an item to publish."""
     return NewItem(
         role=message.role,
         content=message.content,
@@ -36,41 +36,41 @@ def new_item(message: memory_pb2.PublishItem) -> NewItem:
     )
 
 
-def published(done: Iterable[Published]) -> pb.PublishItemsResponse:
-    """One per item."""
+def published(results: Iterable[Published]) -> pb.PublishItemsResponse:
+    """Builds the response of a publish."""
     return pb.PublishItemsResponse(
         published=[
-            memory_pb2.Published(role=one.role, version=one.version, repeated_before=one.repeated_before)
-            for one in done
+            memory_pb2.Published(role=result.role, version=result.version, repeated_before=result.repeated_before)
+            for result in results
         ]
     )
 
 
-def item(scope: str, stored: StoredItem) -> memory_pb2.MemoryItem:
-    """With where it comes from."""
-    one = stored.item
+def stored_item(scope: str, stored: StoredItem) -> memory_pb2.MemoryItem:
+    """Converts a stored item, with its origin."""
+    item = stored.item
     message = memory_pb2.MemoryItem(
-        source_role=one.source_id,
-        content=one.content,
-        publish_time=_timestamp(one.timestamp),
-        version=one.version,
-        policy=policy_to_proto(one.policy),
-        metadata={key: str(value) for key, value in one.metadata.items()},
+        source_role=item.source_id,
+        content=item.content,
+        publish_time=timestamp(item.timestamp),
+        version=item.version,
+        policy=policy_to_proto(item.policy),
+        metadata={key: str(value) for key, value in item.metadata.items()},
         origin=common_pb2.MemoryRef(
-            scope=scope, role=one.source_id, version=one.version, run_id=stored.run_id, seq=stored.seq
+            scope=scope, role=item.source_id, version=item.version, run_id=stored.run_id, seq=stored.seq
         ),
     )
-    if one.ttl is not None:
-        message.expire_time.CopyFrom(_timestamp(one.timestamp + one.ttl))
+    if item.ttl is not None:
+        message.expire_time.CopyFrom(timestamp(item.timestamp + item.ttl))
     return message
 
 
-def watched(scope: str, stored: Sequence[StoredItem], *, snapshot: bool) -> Iterator[pb.WatchItemsResponse]:
-    """At least one message; several where one would be too large for a peer, only the first of them the snapshot."""
+def watch_responses(scope: str, items: Sequence[StoredItem], *, snapshot: bool) -> Iterator[pb.WatchItemsResponse]:
+    """Yields one message, or several if one would exceed the size limit; only the first is marked as the snapshot."""
     message = pb.WatchItemsResponse(snapshot=snapshot)
     size = 0
-    for one in stored:
-        added = item(scope, one)
+    for stored in items:
+        added = stored_item(scope, stored)
         if message.items and size + added.ByteSize() > MAX_CHECKED_BYTES:
             yield message
             message, size = pb.WatchItemsResponse(), 0
@@ -80,9 +80,9 @@ def watched(scope: str, stored: Sequence[StoredItem], *, snapshot: bool) -> Iter
 
 
 def scope_graph(name: str, scope: Scope) -> memory_pb2.ScopeGraph:
-    """The whole of a scope."""
-    structure, roles = scope.structure, scope.roles()
-    rank = {role: at for at, role in enumerate(roles)}
+    """Converts a scope: roles, edges and items."""
+    role_graph, roles = scope.role_graph, scope.roles()
+    rank = {role: index for index, role in enumerate(roles)}
     return memory_pb2.ScopeGraph(
         scope=name,
         roles=roles,
@@ -94,14 +94,15 @@ def scope_graph(name: str, scope: Scope) -> memory_pb2.ScopeGraph:
                 pinned=edge.pinned,
                 declared_by=edge.declared_by,
             )
-            for edge in sorted(structure.edges, key=lambda edge: (rank[edge.upstream], rank[edge.downstream]))
+            for edge in sorted(role_graph.edges, key=lambda edge: (rank[edge.upstream], rank[edge.downstream]))
         ],
-        items=[item(name, one) for one in scope.items()],
-        registry_revision=structure.revision,
+        items=[stored_item(name, stored) for stored in scope.items()],
+        registry_revision=role_graph.revision,
     )
 
 
-def _timestamp(at: float) -> Timestamp:
-    found = Timestamp()
-    found.FromMicroseconds(round(at * 1e6))
-    return found
+def timestamp(seconds_since_epoch: float) -> Timestamp:
+    """Converts seconds since the Unix epoch."""
+    message = Timestamp()
+    message.FromMicroseconds(round(seconds_since_epoch * 1e6))
+    return message

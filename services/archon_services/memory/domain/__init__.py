@@ -1,1 +1,1 @@
-"""Rules of the shared memory: publishing, scopes, working memory. Pure."""
+"""Pure rules of the shared memory: publishing, scopes, the role graph, working memory."""

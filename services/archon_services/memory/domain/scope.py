@@ -1,4 +1,4 @@
-"""One scope as it stands: the registry's structure with what was published. What travels is the pure graph's to say."""
+"""A scope: the registry's role graph with the items published in it. `SharedMemoryGraph` determines propagation."""
 
 from __future__ import annotations
 
@@ -6,34 +6,34 @@ from collections.abc import Callable, Sequence
 
 from archon.registry import Graph
 from archon_mesh.core.memory_graph import PropagationPolicy, SharedMemoryGraph
-from archon_services.memory.store.port import StoredItem
+from archon_services.memory.domain.items import StoredItem
 
 
 class Scope:
-    """Raises GraphCycle where the structure has one. `clock` gives seconds since the Unix epoch."""
+    """Raises GraphCycle if the role graph has a cycle. `clock` returns seconds since the Unix epoch."""
 
     def __init__(
-        self, structure: Graph, stored: Sequence[StoredItem], *, clock: Callable[[], float] | None = None
+        self, role_graph: Graph, stored: Sequence[StoredItem], *, clock: Callable[[], float] | None = None
     ) -> None:
-        self.structure = structure
-        self._stored = {one.item.source_id: one for one in stored}
+        self.role_graph = role_graph
+        self._stored = {entry.item.source_id: entry for entry in stored}
         self._graph = SharedMemoryGraph(clock=clock) if clock else SharedMemoryGraph()
-        for role in structure.roles:
+        for role in role_graph.roles:
             self._graph.add_agent(role)
-        for edge in structure.edges:
+        for edge in role_graph.edges:
             self._graph.add_edge(edge.upstream, edge.downstream, PropagationPolicy(edge.policy))
-        for one in stored:
-            self._graph.restore(one.item)
+        for entry in stored:
+            self._graph.restore(entry.item)
 
     def pull(self, role: str, *, all_ancestors: bool = False) -> list[StoredItem]:
-        """What a role may see, in dependency order; nothing where it is unknown."""
-        found = self._graph.pull_for_indirect(role) if all_ancestors else self._graph.pull_for(role)
-        return [self._stored[item.source_id] for item in found]
+        """Returns the items that a role may read, in dependency order; none for an unknown role."""
+        visible = self._graph.pull_for_indirect(role) if all_ancestors else self._graph.pull_for(role)
+        return [self._stored[item.source_id] for item in visible]
 
     def roles(self) -> list[str]:
-        """All roles, in topological order."""
+        """Returns all roles in topological order."""
         return self._graph.get_topological_order()
 
     def items(self) -> list[StoredItem]:
-        """What stands and hasn't expired, in topological order of the roles."""
+        """Returns the items that have not expired, in topological order of their roles."""
         return [self._stored[item["source_id"]] for item in self._graph.to_dict()["items"]]

@@ -1,4 +1,4 @@
-"""Writes under way: they go on without their caller, and what they hold has a bound."""
+"""Writes to working memory in flight: they outlive their callers, and their size is bounded."""
 
 from __future__ import annotations
 
@@ -8,38 +8,38 @@ from typing import Any, Final
 
 from archon.errors import ResourceExhausted
 from archon_services.memory.domain.working import Write, Written
-from archon_services.memory.store.sql_store import within
+from archon_services.memory.store.sql_store import with_timeout
 
-MAX_UNDER_WAY: Final = 64 * 1024 * 1024
-"""Characters of all writes under way."""
+MAX_IN_FLIGHT: Final = 64 * 1024 * 1024
+"""Characters of all writes in flight."""
 
-_EACH: Final = 1024
-"""Characters that a write counts for beside its value."""
+_OVERHEAD: Final = 1024
+"""Characters that a write counts for besides its value."""
 
 
-class Writes:
-    """`write` carries one out, durable on return."""
+class WritesInFlight:
+    """Runs `write`, which is durable on return, in a task per request."""
 
     def __init__(self, write: Callable[[Write], Coroutine[Any, Any, Written]]) -> None:
         self._write = write
-        self._under_way: set[asyncio.Task[Written]] = set()
+        self._tasks: set[asyncio.Task[Written]] = set()
         self._size = 0
 
-    async def do(self, given: Write) -> Written:
-        """Raises what it raises, Unavailable where it takes too long, ResourceExhausted where too much is under way."""
-        size = _EACH + len(given.value_json or "")
-        if self._size + size > MAX_UNDER_WAY:
-            raise ResourceExhausted("too much is being written to working memory", retry_delay=0.5)
+    async def do(self, request: Write) -> Written:
+        """Raises what `write` raises, Unavailable after a timeout, and ResourceExhausted if too much is in flight."""
+        size = _OVERHEAD + len(request.value_json or "")
+        if self._size + size > MAX_IN_FLIGHT:
+            raise ResourceExhausted("too many writes to working memory in flight", retry_delay=0.5)
         self._size += size
-        # A task of its own: what it holds is held until it is done, also where the caller has gone meanwhile.
-        task = asyncio.create_task(self._write(given), name="memory: write")
+        # A task of its own: its memory counts until it is done, even if the caller is cancelled.
+        task = asyncio.create_task(self._write(request), name="memory: write")
 
-        def over(done: asyncio.Future[Written]) -> None:
+        def release(done: asyncio.Future[Written]) -> None:
             self._size -= size
-            self._under_way.discard(task)
+            self._tasks.discard(task)
             if not done.cancelled():
-                done.exception()  # it has been seen, whether or not a caller is there
+                done.exception()  # mark it as retrieved, in case the caller is gone
 
-        self._under_way.add(task)
-        task.add_done_callback(over)
-        return await within(asyncio.shield(task))
+        self._tasks.add(task)
+        task.add_done_callback(release)
+        return await with_timeout(asyncio.shield(task))

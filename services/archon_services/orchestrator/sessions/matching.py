@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from archon.registry import Registration
 from archon_mesh.core.run.types import Requirement
-from archon_services.common.versions import version_fits
+from archon_services.common.versions import version_matches
 
 
 def fits(instance: Registration, want: Requirement) -> bool:
@@ -12,5 +12,5 @@ def fits(instance: Registration, want: Requirement) -> bool:
     return (
         instance.role == want.role
         and (not want.capability or any(one.id == want.capability for one in instance.capabilities))
-        and version_fits(instance.version, want.version)
+        and version_matches(instance.version, want.version)
     )

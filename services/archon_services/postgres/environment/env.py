@@ -1,4 +1,4 @@
-"""What Alembic runs for an upgrade: over the connection, and with the version table, that `migrations` hands it."""
+"""The script that Alembic runs for an upgrade, with the connection and version table that `migrations` passes."""
 
 from __future__ import annotations
 

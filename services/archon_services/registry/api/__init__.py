@@ -1,1 +1,1 @@
-"""The RegistryService on the wire."""
+"""The gRPC API of the registry: RegistryService."""

@@ -1,4 +1,4 @@
-"""What the registry takes: every wrong field of a request is named, and what is left out gets its default."""
+"""Validation of registry requests: names every invalid field and fills in defaults."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from typing import Final
 from archon.api.common.v1.common_pb2 import PROPAGATION_POLICY_FINAL_RESPONSE_ONLY, Edge, PropagationPolicy
 from archon.api.registry.v1 import registry_service_pb2 as pb
 from archon.api.registry.v1.registry_pb2 import Registration
-from archon.errors import FieldViolation, InvalidArgument
 from archon_services.common import paging
+from archon_services.common.validation import Violations
 
-ROLE: Final = re.compile(r"[a-z][a-z0-9-]{0,62}")
 INSTANCE_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,128}")
 VERSION: Final = re.compile(r"([0-9]{1,9}(\.[0-9]{1,9}){0,5})?")
 VERSION_FILTER: Final = re.compile(r"([0-9]{1,9}(\.[0-9]{1,9}){0,5}(\.\*)?)?")
@@ -26,78 +25,82 @@ DEFAULT_TTL: Final = 10
 MAX_TTL: Final = 3600
 MAX_TEXT: Final = 16 * 1024
 MAX_BYTES: Final = 256 * 1024
-"""Of one registration, well below the 1.5 MiB that etcd takes at once."""
+"""Size of one registration, well below etcd's limit of 1.5 MiB per request."""
 
 MAX_DEPENDS_ON: Final = 50
 MAX_PINS: Final = 100
 MAX_LEASES: Final = 1_000
 
 
-class _Check:
-    """Collects what is wrong."""
-
-    def __init__(self) -> None:
-        self.violations: list[FieldViolation] = []
-
-    def __call__(self, fine: bool, field: str, description: str) -> bool:
-        if not fine:
-            self.violations.append(FieldViolation(field, description))
-        return fine
-
-    def role(self, name: str, field: str) -> None:
-        self(bool(ROLE.fullmatch(name)), field, f"a role is {ROLE.pattern}, not {name[:80]!r}")
-
-    def done(self) -> None:
-        if self.violations:
-            first = self.violations[0]
-            raise InvalidArgument(f"{first.field}: {first.description}", field_violations=self.violations)
-
-
-def registration(given: Registration, *, tenant: str, identity: str) -> Registration:
-    """The registration as it is kept: defaults filled in, output only fields from credentials. Raises
-    InvalidArgument."""
-    check = _Check()
-    check.role(given.role, "registration.role")
-    instance_id(given.instance_id, check, "registration.instance_id")
-    check(bool(VERSION.fullmatch(given.version)), "registration.version", "dotted numbers, such as 1.2.0")
-    address = ADDRESS.fullmatch(given.address)
-    check(address is not None and 0 < int(address[2]) < 65536, "registration.address", "host:port, as others dial it")
-    check(given.max_tasks >= 0, "registration.max_tasks", "at least 1; 0 reads as 1")
-    seconds = given.ttl.seconds + (1 if given.ttl.nanos > 0 else 0) if given.HasField("ttl") else DEFAULT_TTL
-    check(1 <= seconds <= MAX_TTL and given.ttl.nanos >= 0, "registration.ttl", "1 s to 1 h; 10 s where absent")
-    check(len(given.description) <= MAX_TEXT, "registration.description", f"at most {MAX_TEXT} characters")
-    for key, value in given.tags.items():
-        check(0 < len(key) <= 128 and len(value) <= 256, "registration.tags", "keys of 1 to 128, values of at most 256")
-    _offers(given, check)
-    _dependencies(given, check)
-    check(given.ByteSize() <= MAX_BYTES, "registration", f"at most {MAX_BYTES} bytes")
-    check.done()
-    kept = Registration()
-    kept.CopyFrom(given)
-    kept.ttl.FromSeconds(seconds)
-    kept.max_tasks = max(1, given.max_tasks)
-    for depends in kept.depends_on:
-        depends.policy = _policy(depends.policy)
-    kept.tenant, kept.identity = tenant, identity
-    kept.revision, kept.via_orchestrator = 0, ""
-    return kept
-
-
-def _offers(given: Registration, check: _Check) -> None:
-    check(len(given.tags) <= 64, "registration.tags", "at most 64")
-    check(len(given.capabilities) <= 256, "registration.capabilities", "at most 256")
-    for at, capability in enumerate(given.capabilities[:256]):
-        field = f"registration.capabilities[{at}].id"
-        check(bool(CAPABILITY.fullmatch(capability.id)), field, "lower case letters, digits, dots and dashes")
-    check(len(given.tools) <= 256, "registration.tools", "at most 256")
-    names = [tool.name for tool in given.tools]
-    for at, tool in enumerate(given.tools[:256]):
-        field = f"registration.tools[{at}]"
-        check(
-            0 < len(tool.name) <= 128 and names.index(tool.name) == at, f"{field}.name", "1 to 128 characters, unique"
+def registration(request: Registration, *, tenant: str, identity: str) -> Registration:
+    """Returns the registration to store: with defaults, and output-only fields set from the caller's credentials.
+    Raises InvalidArgument."""
+    violations = Violations()
+    violations.check_role(request.role, "registration.role")
+    instance_id(request.instance_id, violations, "registration.instance_id")
+    violations.check(
+        bool(VERSION.fullmatch(request.version)), "registration.version", "must be dotted numbers, such as 1.2.0"
+    )
+    address = ADDRESS.fullmatch(request.address)
+    violations.check(
+        address is not None and 0 < int(address[2]) < 65536,
+        "registration.address",
+        "must be host:port that other services can dial",
+    )
+    violations.check(request.max_tasks >= 0, "registration.max_tasks", "must be at least 1; 0 means 1")
+    ttl = request.ttl.seconds + (1 if request.ttl.nanos > 0 else 0) if request.HasField("ttl") else DEFAULT_TTL
+    violations.check(
+        1 <= ttl <= MAX_TTL and request.ttl.nanos >= 0, "registration.ttl", "must be 1 s to 1 h; 10 s if absent"
+    )
+    violations.check(
+        len(request.description) <= MAX_TEXT, "registration.description", f"must be at most {MAX_TEXT} characters"
+    )
+    for key, value in request.tags.items():
+        violations.check(
+            0 < len(key) <= 128 and len(value) <= 256,
+            "registration.tags",
+            "keys must be 1 to 128 characters, values at most 256",
         )
-        check(_is_schema(tool.input_schema_json), f"{field}.input_schema_json", "a JSON object, or empty")
-        check(_is_schema(tool.output_schema_json), f"{field}.output_schema_json", "a JSON object, or empty")
+    _offers(request, violations)
+    _dependencies(request, violations)
+    violations.check(request.ByteSize() <= MAX_BYTES, "registration", f"must be at most {MAX_BYTES} bytes")
+    violations.raise_if_any()
+    result = Registration()
+    result.CopyFrom(request)
+    result.ttl.FromSeconds(ttl)
+    result.max_tasks = max(1, request.max_tasks)
+    for dependency in result.depends_on:
+        dependency.policy = _policy(dependency.policy)
+    result.tenant, result.identity = tenant, identity
+    result.revision, result.via_orchestrator = 0, ""
+    return result
+
+
+def _offers(request: Registration, violations: Violations) -> None:
+    violations.check(len(request.tags) <= 64, "registration.tags", "must be at most 64")
+    violations.check(len(request.capabilities) <= 256, "registration.capabilities", "must be at most 256")
+    for index, capability in enumerate(request.capabilities[:256]):
+        field = f"registration.capabilities[{index}].id"
+        violations.check(
+            bool(CAPABILITY.fullmatch(capability.id)),
+            field,
+            "must be lower case letters, digits, dots, dashes and underscores",
+        )
+    violations.check(len(request.tools) <= 256, "registration.tools", "must be at most 256")
+    names = [tool.name for tool in request.tools]
+    for index, tool in enumerate(request.tools[:256]):
+        field = f"registration.tools[{index}]"
+        violations.check(
+            0 < len(tool.name) <= 128 and names.index(tool.name) == index,
+            f"{field}.name",
+            "must be 1 to 128 characters and unique",
+        )
+        violations.check(
+            _is_schema(tool.input_schema_json), f"{field}.input_schema_json", "must be a JSON object or empty"
+        )
+        violations.check(
+            _is_schema(tool.output_schema_json), f"{field}.output_schema_json", "must be a JSON object or empty"
+        )
 
 
 def _is_schema(text: str) -> bool:
@@ -107,68 +110,76 @@ def _is_schema(text: str) -> bool:
         return False
 
 
-def _dependencies(given: Registration, check: _Check) -> None:
-    check(len(given.depends_on) <= MAX_DEPENDS_ON, "registration.depends_on", f"at most {MAX_DEPENDS_ON}")
+def _dependencies(request: Registration, violations: Violations) -> None:
+    violations.check(
+        len(request.depends_on) <= MAX_DEPENDS_ON, "registration.depends_on", f"must be at most {MAX_DEPENDS_ON}"
+    )
     seen: set[str] = set()
-    for at, depends in enumerate(given.depends_on[:MAX_DEPENDS_ON]):
-        check.role(depends.role, f"registration.depends_on[{at}].role")
-        check(depends.role not in seen, f"registration.depends_on[{at}].role", f"{depends.role[:80]} is named twice")
-        seen.add(depends.role)
+    for index, dependency in enumerate(request.depends_on[:MAX_DEPENDS_ON]):
+        violations.check_role(dependency.role, f"registration.depends_on[{index}].role")
+        violations.check(
+            dependency.role not in seen,
+            f"registration.depends_on[{index}].role",
+            f"duplicate role {dependency.role[:80]}",
+        )
+        seen.add(dependency.role)
 
 
 def _policy(number: PropagationPolicy.ValueType) -> PropagationPolicy.ValueType:
-    """What isn't said, or isn't known here, reads as the narrowest."""
-    known = number in PropagationPolicy.values() and number
-    return number if known else PROPAGATION_POLICY_FINAL_RESPONSE_ONLY
+    """Returns the policy, or the narrowest if it is unset or unknown."""
+    is_known = number in PropagationPolicy.values() and number
+    return number if is_known else PROPAGATION_POLICY_FINAL_RESPONSE_ONLY
 
 
-def instance_id(given: str, check: _Check | None = None, field: str = "instance_id") -> str:
-    """An instance's id. Raises InvalidArgument, unless a check collects what is wrong."""
-    collect = check or _Check()
-    collect(bool(INSTANCE_ID.fullmatch(given)), field, "1 to 128 letters, digits, dots, dashes and underscores")
-    if check is None:
-        collect.done()
-    return given
+def instance_id(value: str, violations: Violations | None = None, field: str = "instance_id") -> str:
+    """Checks an instance_id. Raises InvalidArgument, unless `violations` collects the violation."""
+    collector = violations or Violations()
+    valid = bool(INSTANCE_ID.fullmatch(value))
+    collector.check(valid, field, "must be 1 to 128 letters, digits, dots, dashes and underscores")
+    if violations is None:
+        collector.raise_if_any()
+    return value
 
 
-def instance_ids(given: Sequence[str]) -> Sequence[str]:
-    """The ids of one message of KeepAlive. Raises InvalidArgument."""
-    check = _Check()
-    check(len(given) <= MAX_LEASES, "instance_ids", f"at most {MAX_LEASES} in a message")
-    for at, one in enumerate(given[:MAX_LEASES]):
-        instance_id(one, check, f"instance_ids[{at}]")
-    check.done()
-    return given
+def instance_ids(values: Sequence[str]) -> Sequence[str]:
+    """Checks the ids of one KeepAlive message. Raises InvalidArgument."""
+    violations = Violations()
+    violations.check(len(values) <= MAX_LEASES, "instance_ids", f"must be at most {MAX_LEASES} in a message")
+    for index, value in enumerate(values[:MAX_LEASES]):
+        instance_id(value, violations, f"instance_ids[{index}]")
+    violations.raise_if_any()
+    return values
 
 
-def edges(given: Iterable[Edge]) -> list[Edge]:
-    """Edges to pin or unpin. Raises InvalidArgument."""
-    check = _Check()
-    found = list(given)
-    check(0 < len(found) <= MAX_PINS, "edges", f"1 to {MAX_PINS}")
-    for at, edge in enumerate(found[:MAX_PINS]):
-        check.role(edge.upstream, f"edges[{at}].upstream")
-        check.role(edge.downstream, f"edges[{at}].downstream")
-    check.done()
-    return [Edge(upstream=e.upstream, downstream=e.downstream, policy=_policy(e.policy)) for e in found]
+def edges(values: Iterable[Edge]) -> list[Edge]:
+    """Returns the edges to pin or unpin, with default policies. Raises InvalidArgument."""
+    violations = Violations()
+    requested = list(values)
+    violations.check(0 < len(requested) <= MAX_PINS, "edges", f"must be 1 to {MAX_PINS}")
+    for index, edge in enumerate(requested[:MAX_PINS]):
+        violations.check_role(edge.upstream, f"edges[{index}].upstream")
+        violations.check_role(edge.downstream, f"edges[{index}].downstream")
+    violations.raise_if_any()
+    return [Edge(upstream=edge.upstream, downstream=edge.downstream, policy=_policy(edge.policy)) for edge in requested]
 
 
-def resolve(given: pb.ResolveInstancesRequest) -> pb.ResolveInstancesRequest:
-    """A question for instances. Raises InvalidArgument."""
-    check = _Check()
-    if given.WhichOneof("target") == "role":
-        check.role(given.role, "role")
+def resolve(request: pb.ResolveInstancesRequest) -> None:
+    """Checks a ResolveInstancesRequest. Raises InvalidArgument."""
+    violations = Violations()
+    if request.WhichOneof("target") == "role":
+        violations.check_role(request.role, "role")
     else:
-        check(bool(CAPABILITY.fullmatch(given.capability)), "capability", "name a role, or a capability's id")
-    check(bool(VERSION_FILTER.fullmatch(given.version)), "version", "dotted numbers, which may end in .*")
-    check.done()
-    return given
+        valid = bool(CAPABILITY.fullmatch(request.capability))
+        violations.check(valid, "capability", "must name a role or a capability id")
+    valid = bool(VERSION_FILTER.fullmatch(request.version))
+    violations.check(valid, "version", "must be dotted numbers, which may end in .*")
+    violations.raise_if_any()
 
 
-def page_size(given: pb.ListInstancesRequest) -> int:
-    """How many instances a page holds. Raises InvalidArgument."""
-    check = _Check()
-    if given.role:
-        check.role(given.role, "role")
-    check.done()
-    return paging.page_size(given.page_size)
+def page_size(request: pb.ListInstancesRequest) -> int:
+    """Returns the number of instances per page. Raises InvalidArgument."""
+    violations = Violations()
+    if request.role:
+        violations.check_role(request.role, "role")
+    violations.raise_if_any()
+    return paging.page_size(request.page_size)

@@ -1,1 +1,1 @@
-"""The state of the registry and its graph of roles. Pure."""
+"""Pure rules of the registry: state, dependency graph, queries."""

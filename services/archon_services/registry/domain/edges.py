@@ -1,10 +1,11 @@
-"""The graph of roles: pure, the same for every store.
+"""The dependency graph of roles: pure rules, the same for every store.
 
-Accepted edges, declared and pinned together, never form a cycle: whoever adds one asks `register` or `pin` what to
-write, under the condition that the state it was computed from still stands. Taking edges away can't close a cycle.
+Accepted edges, declared and pinned together, never form a cycle. To add an edge, a store asks `plan_registration` or
+`plan_pins` for an update and writes it on the condition that the state it was computed from is still current. Removing
+edges cannot close a cycle.
 
-The newest version of a role that lives decides which edges the role has. An older instance keeps those of its edges
-that the newest declares too, so that nothing flickers while versions are rolled out or back.
+The newest version of a role that is alive determines the role's edges. An older instance keeps those of its edges that
+the newest version declares too, so that edges do not flicker during a rollout or rollback.
 """
 
 from __future__ import annotations
@@ -23,23 +24,24 @@ Pair = tuple[str, str]
 
 
 def cycle_path(pairs: Iterable[Pair], upstream: str, downstream: str) -> list[str]:
-    """The cycle that the edge upstream -> downstream would close among `pairs`, as [a, b, ..., a]; empty: none."""
-    following: dict[str, list[str]] = {}
+    """Returns the cycle that the edge upstream -> downstream would close among `pairs`, as [a, b, ..., a], or an empty
+    list."""
+    successors: dict[str, list[str]] = {}
     for source, target in pairs:
-        following.setdefault(source, []).append(target)
-    came_from: dict[str, str] = {downstream: upstream}
-    waiting = deque([downstream])
-    while waiting and upstream not in came_from:
-        here = waiting.popleft()
-        for target in following.get(here, ()):
-            if target not in came_from:
-                came_from[target] = here
-                waiting.append(target)
-    if upstream not in came_from:
+        successors.setdefault(source, []).append(target)
+    predecessor: dict[str, str] = {downstream: upstream}
+    queue = deque([downstream])
+    while queue and upstream not in predecessor:
+        role = queue.popleft()
+        for target in successors.get(role, ()):
+            if target not in predecessor:
+                predecessor[target] = role
+                queue.append(target)
+    if upstream not in predecessor:
         return []
     path = [upstream]
     while len(path) == 1 or path[-1] != upstream:
-        path.append(came_from[path[-1]])
+        path.append(predecessor[path[-1]])
     return path[::-1]
 
 
@@ -48,7 +50,7 @@ def _arrows(path: Sequence[str]) -> str:
 
 
 def _upstreams(state: State) -> dict[str, set[str]]:
-    """Role to the upstream roles that its newest living version declares."""
+    """Returns, by role, the upstream roles that its newest version alive declares."""
     newest: dict[str, tuple[int, ...]] = {}
     upstreams: dict[str, set[str]] = {}
     for registration in state.instances.values():
@@ -60,67 +62,86 @@ def _upstreams(state: State) -> dict[str, set[str]]:
     return upstreams
 
 
-def register(state: State, wanted: Registration) -> tuple[dict[str, Registration | Edge | None], list[RefusedEdge]]:
-    """What to write so that `wanted` stands, and which of its edges are refused. An empty update: all stands already.
+def plan_registration(
+    state: State, registration: Registration
+) -> tuple[dict[str, Registration | Edge | None], list[RefusedEdge]]:
+    """Returns the update that registers an instance, empty if nothing changes, and those of its edges that are refused.
 
-    Raises AlreadyExists (CONFLICT) where the instance_id belongs to another role or to somebody else.
+    Raises AlreadyExists (CONFLICT) if the instance_id belongs to another role or another owner.
     """
-    held = state.instances.get(wanted.instance_id)
-    if held is not None and _owner(held) != _owner(wanted):
+    current = state.instances.get(registration.instance_id)
+    if current is not None and _owner(current) != _owner(registration):
         raise AlreadyExists(
-            f"the instance_id {wanted.instance_id} is registered for the role {held.role} by {held.identity}",
+            f"the instance_id {registration.instance_id} is registered for the role {current.role} "
+            f"by {current.identity}",
             reason="CONFLICT",
-            metadata={"instance_id": wanted.instance_id, "role": held.role},
+            metadata={"instance_id": registration.instance_id, "role": current.role},
         )
     update: dict[str, Registration | Edge | None] = {}
-    if held is None or not same(held, wanted):
-        update[instance_key(wanted.instance_id)] = _content(wanted)
-    state = state.changed(update)
-    role, instance_id = wanted.role, wanted.instance_id
-    upstreams = _upstreams(state)[role]
-    own = {depends.role for depends in wanted.depends_on}
+    if current is None or not same_content(current, registration):
+        update[instance_key(registration.instance_id)] = _content(registration)
+    upstreams = _upstreams(state.with_update(update))[registration.role]
+    update |= _obsolete_edges(state, registration, upstreams)
+    added, refused = _added_edges(state.with_update(update), registration, upstreams)
+    return update | added, refused
+
+
+def _obsolete_edges(state: State, registration: Registration, upstreams: set[str]) -> dict[str, None]:
+    """Returns deletions: the role's edges that its newest version does not declare, and this instance's own that it no
+    longer declares."""
+    role = registration.role
+    own = {dependency.role for dependency in registration.depends_on}
+    deletions: dict[str, None] = {}
     for key, edge in state.edges.items():
         if edge.downstream == role and edge.upstream not in upstreams:
-            update[edge_key(edge.upstream, role, "")] = None
-        elif edge.downstream == role and instance_id in edge.declared_by and edge.upstream not in own:
-            update[key] = None
-    state = state.changed(update)
+            deletions[edge_key(edge.upstream, role, "")] = None
+        elif edge.downstream == role and registration.instance_id in edge.declared_by and edge.upstream not in own:
+            deletions[key] = None
+    return deletions
+
+
+def _added_edges(
+    state: State, registration: Registration, upstreams: set[str]
+) -> tuple[dict[str, Edge], list[RefusedEdge]]:
+    role, instance_id = registration.role, registration.instance_id
     pairs = set(state.pairs())
+    added: dict[str, Edge] = {}
     refused = []
-    for depends in wanted.depends_on:
-        if depends.role not in upstreams:
+    for dependency in registration.depends_on:
+        if dependency.role not in upstreams:
             continue
-        key = edge_key(depends.role, role, instance_id)
-        edge = Edge(upstream=depends.role, downstream=role, policy=depends.policy, declared_by=[instance_id])
+        key = edge_key(dependency.role, role, instance_id)
+        edge = Edge(upstream=dependency.role, downstream=role, policy=dependency.policy, declared_by=[instance_id])
         if state.edges.get(key) == edge:
             continue
-        if path := cycle_path(pairs, depends.role, role):
+        if path := cycle_path(pairs, dependency.role, role):
             refused.append(RefusedEdge(edge=edge, cycle=_arrows(path)))
         else:
-            update[key] = edge
-            pairs.add((depends.role, role))
-    return update, refused
+            added[key] = edge
+            pairs.add((dependency.role, role))
+    return added, refused
 
 
 def _owner(registration: Registration) -> tuple[str, str, str]:
     return registration.role, registration.tenant, registration.identity
 
 
-def same(one: Registration, other: Registration) -> bool:
-    """Whether both say the same, whenever they were written."""
-    return _content(one) == _content(other)
+def same_content(left: Registration, right: Registration) -> bool:
+    """Whether two registrations are equal in everything but their revision."""
+    return _content(left) == _content(right)
 
 
 def _content(registration: Registration) -> Registration:
-    """Without the revision, which says when it was written."""
+    """Returns a copy without the revision."""
     copy = Registration()
     copy.CopyFrom(registration)
     copy.revision = 0
     return copy
 
 
-def pin(state: State, edges: Iterable[Edge]) -> Update:
-    """What to write so that all of `edges` are pinned. Raises GraphCycle, which names the path, where one can't be."""
+def plan_pins(state: State, edges: Iterable[Edge]) -> Update:
+    """Returns the update that pins all of `edges`. Raises GraphCycle, which names the path, if an edge closes a
+    cycle."""
     pairs = set(state.pairs())
     update: dict[str, Edge] = {}
     for edge in edges:
@@ -137,14 +158,14 @@ def pin(state: State, edges: Iterable[Edge]) -> Update:
     return update
 
 
-def unpin(state: State, edges: Iterable[Edge]) -> Update:
-    """What to write so that none of `edges` is pinned."""
+def plan_unpins(state: State, edges: Iterable[Edge]) -> Update:
+    """Returns the update that removes the pins of `edges`."""
     keys = [pin_key(edge.upstream, edge.downstream) for edge in edges]
     return {key: None for key in keys if key in state.pins}
 
 
-def graph(state: State) -> Graph:
-    """The graph as it stands. Of a declared edge the widest policy counts; a pin's policy counts before it."""
+def build_graph(state: State) -> Graph:
+    """Builds the graph. The widest policy among an edge's declarations applies, unless a pin sets the policy."""
     edges: dict[Pair, Edge] = {}
     for declared in state.edges.values():
         edge = edges.setdefault(
@@ -161,20 +182,20 @@ def graph(state: State) -> Graph:
     refused: list[RefusedEdge] = []
     try:
         order = _order(state, edges)
-    except CycleError:  # written past the registry, say with etcdctl: what closes a cycle is left out here too
+    except CycleError:  # a record was written with etcdctl, say: leave out the edges that close a cycle
         edges, refused = _without_cycles(edges)
         order = _order(state, edges)
-    place = {role: index for index, role in enumerate(order)}
+    rank = {role: index for index, role in enumerate(order)}
     return Graph(
         roles=order,
-        edges=sorted(edges.values(), key=lambda edge: (place[edge.upstream], place[edge.downstream])),
+        edges=sorted(edges.values(), key=lambda edge: (rank[edge.upstream], rank[edge.downstream])),
         revision=state.revision,
         refused=[*refused, *_refused(state, set(edges))],
     )
 
 
 def _order(state: State, edges: Iterable[Pair]) -> list[str]:
-    """All roles, upstream first, by name where the edges leave it open."""
+    """Returns all roles in topological order, upstream first, by name among equals."""
     sorter: TopologicalSorter[str] = TopologicalSorter()
     for registration in state.instances.values():
         sorter.add(registration.role)
@@ -201,18 +222,21 @@ def _without_cycles(edges: dict[Pair, Edge]) -> tuple[dict[Pair, Edge], list[Ref
 
 
 def _refused(state: State, pairs: set[Pair]) -> list[RefusedEdge]:
-    """What instances declare and isn't there. Where no cycle is in the way any more, `cycle` is empty: the edge comes
-    with the instance's next renewal."""
+    """Returns the declared edges that are not accepted. `cycle` is empty if no cycle prevents the edge any more: it is
+    accepted with the instance's next renewal."""
     upstreams = _upstreams(state)
     return [
         RefusedEdge(
             edge=Edge(
-                upstream=depends.role, downstream=registration.role, policy=depends.policy, declared_by=[instance_id]
+                upstream=dependency.role,
+                downstream=registration.role,
+                policy=dependency.policy,
+                declared_by=[instance_id],
             ),
-            cycle=_arrows(cycle_path(pairs, depends.role, registration.role)),
+            cycle=_arrows(cycle_path(pairs, dependency.role, registration.role)),
         )
         for instance_id, registration in sorted(state.instances.items())
-        for depends in registration.depends_on
-        if depends.role in upstreams[registration.role]
-        and edge_key(depends.role, registration.role, instance_id) not in state.edges
+        for dependency in registration.depends_on
+        if dependency.role in upstreams[registration.role]
+        and edge_key(dependency.role, registration.role, instance_id) not in state.edges
     ]

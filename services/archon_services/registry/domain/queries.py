@@ -1,4 +1,4 @@
-"""What can be asked of a state: pure."""
+"""Queries over a state: which instances can take a task, and pages of instances."""
 
 from __future__ import annotations
 
@@ -7,46 +7,58 @@ from collections.abc import Mapping
 from archon.api.registry.v1.registry_pb2 import Registration
 from archon.errors import UnknownCapability, UnknownRole
 from archon_services.common.paging import make_token, read_token
-from archon_services.common.versions import version_fits, version_key
+from archon_services.common.versions import version_key, version_matches
 from archon_services.registry.domain.state import State
 
 
 def resolve(
     state: State, *, role: str = "", capability: str = "", version: str = "", tags: Mapping[str, str] | None = None
 ) -> list[Registration]:
-    """Who can take a task, by role, newest version first, then instance_id. Empty where some live but none fits version
-    and tags. Raises UnknownRole or UnknownCapability where none lives."""
+    """Returns the instances that can take a task, ordered by role, newest version first, then instance_id.
+
+    The result is empty if instances are alive but none matches `version` and `tags`. Raises UnknownRole or
+    UnknownCapability if no instance of the role, or none that offers the capability, is alive.
+    """
     if role:
-        living = [one for one in state.instances.values() if one.role == role]
-        if not living:
+        alive = [instance for instance in state.instances.values() if instance.role == role]
+        if not alive:
             raise UnknownRole(f"no instance of the role {role} is alive", metadata={"role": role})
     else:
-        living = [one for one in state.instances.values() if any(c.id == capability for c in one.capabilities)]
-        if not living:
+        alive = [
+            instance
+            for instance in state.instances.values()
+            if any(offered.id == capability for offered in instance.capabilities)
+        ]
+        if not alive:
             raise UnknownCapability(
                 f"no instance offers the capability {capability}", metadata={"capability": capability}
             )
-    fitting = [
-        one
-        for one in living
-        if version_fits(one.version, version) and all(one.tags.get(key) == value for key, value in (tags or {}).items())
+    matching = [
+        instance
+        for instance in alive
+        if version_matches(instance.version, version)
+        and all(instance.tags.get(key) == value for key, value in (tags or {}).items())
     ]
-    fitting.sort(key=lambda one: one.instance_id)
-    fitting.sort(key=lambda one: version_key(one.version), reverse=True)
-    fitting.sort(key=lambda one: one.role)
-    return fitting
+    matching.sort(key=lambda instance: instance.instance_id)
+    matching.sort(key=lambda instance: version_key(instance.version), reverse=True)
+    matching.sort(key=lambda instance: instance.role)
+    return matching
 
 
-def page(state: State, *, role: str, size: int, token: str) -> tuple[list[Registration], str]:
-    """One page of instances by role and instance_id, and the token of the next; empty after the last. Raises
-    InvalidArgument (INVALID_PAGE_TOKEN)."""
+def list_page(state: State, *, role: str, size: int, token: str) -> tuple[list[Registration], str]:
+    """Returns one page of instances, ordered by role and instance_id, and the token of the next page, empty after the
+    last. Raises InvalidArgument (INVALID_PAGE_TOKEN)."""
     position = read_token(token, "instances", role) or ["", ""]
     after = (position[0], position[1])
-    rest = sorted(
-        (one for one in state.instances.values() if role in ("", one.role) and (one.role, one.instance_id) > after),
-        key=lambda one: (one.role, one.instance_id),
+    remaining = sorted(
+        (
+            instance
+            for instance in state.instances.values()
+            if role in ("", instance.role) and (instance.role, instance.instance_id) > after
+        ),
+        key=lambda instance: (instance.role, instance.instance_id),
     )
-    found = rest[:size]
-    if len(rest) <= size:
-        return found, ""
-    return found, make_token([found[-1].role, found[-1].instance_id], "instances", role)
+    page = remaining[:size]
+    if len(remaining) <= size:
+        return page, ""
+    return page, make_token([page[-1].role, page[-1].instance_id], "instances", role)

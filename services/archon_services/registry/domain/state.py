@@ -1,9 +1,9 @@
-"""What the registry knows at one revision, and what changed from one to the next. Plain values, no I/O.
+"""The registry's state at one revision, and the difference between two. Plain values, no I/O.
 
 Keys are those of etcd below the prefix, in every store:
 
     instances/{instance_id}                         a Registration
-    edges/{upstream}/{downstream}/{instance_id}     an Edge that this instance declares and that was accepted
+    edges/{upstream}/{downstream}/{instance_id}     an accepted Edge that this instance declares
     pins/{upstream}/{downstream}                    an Edge that an operator pinned
 """
 
@@ -16,35 +16,35 @@ from archon.api.common.v1.common_pb2 import Edge
 from archon.api.registry.v1.registry_pb2 import Graph, Registration
 
 Update = Mapping[str, Registration | Edge | None]
-"""Key to new value; None: gone. A key that ends in `/` stands for all below it, and is always gone."""
+"""New values by key; None deletes the key. A key that ends in `/` deletes all keys below it."""
 
 
 def instance_key(instance_id: str) -> str:
-    """Where an instance is kept."""
+    """Returns the key of an instance."""
     return f"instances/{instance_id}"
 
 
 def edge_key(upstream: str, downstream: str, instance_id: str) -> str:
-    """Where an instance's edge is kept; without instance_id it names all instances' declarations of this edge."""
+    """Returns the key of an edge that an instance declares; without instance_id, the prefix of all declarations."""
     return f"edges/{upstream}/{downstream}/{instance_id}"
 
 
 def pin_key(upstream: str, downstream: str) -> str:
-    """Where a pin is kept."""
+    """Returns the key of a pinned edge."""
     return f"pins/{upstream}/{downstream}"
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """All of it at one revision. The messages within are shared: nobody changes them."""
+    """All records at one revision. The messages are shared between states and must not be changed."""
 
     revision: int = 0
     instances: Mapping[str, Registration] = field(default_factory=dict)
     edges: Mapping[str, Edge] = field(default_factory=dict)
     pins: Mapping[str, Edge] = field(default_factory=dict)
 
-    def changed(self, update: Update, revision: int = 0) -> State:
-        """The state after `update`; registrations in it get `revision`."""
+    def with_update(self, update: Update, revision: int = 0) -> State:
+        """Returns the state after `update`. Registrations in the update get `revision`."""
         instances, edges, pins = dict(self.instances), dict(self.edges), dict(self.pins)
         for key, value in update.items():
             if key.endswith("/"):
@@ -67,7 +67,7 @@ class State:
         return State(revision or self.revision, instances, edges, pins)
 
     def pairs(self) -> Iterator[tuple[str, str]]:
-        """Every edge as (upstream, downstream), pinned or declared, with repetitions."""
+        """Yields every edge, pinned or declared, as (upstream, downstream), with repetitions."""
         for table in (self.pins, self.edges):
             for edge in table.values():
                 yield edge.upstream, edge.downstream
@@ -75,7 +75,7 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What one watcher is told at once: a snapshot, or all that one revision changed."""
+    """One message to a watcher: a snapshot, or all that one revision changed."""
 
     revision: int
     snapshot: bool
@@ -85,7 +85,7 @@ class Change:
 
 
 def difference(old: State, new: State) -> tuple[tuple[Registration, ...], tuple[str, ...]]:
-    """Instances that are new or changed, and ids of those that are gone."""
+    """Returns the new and changed instances, and the ids of those removed."""
     changed = tuple(
         registration for name, registration in new.instances.items() if old.instances.get(name) != registration
     )

@@ -1,4 +1,4 @@
-"""What every store of the registry can do. One keeps everything in etcd, one in memory; one suite holds for both."""
+"""The interface of the registry's stores. One test suite holds for all implementations."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from archon_services.registry.domain.state import Change, State
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """What stands after a registration; `ttl` is the lease as granted, in seconds."""
+    """The result of a registration. `ttl` is the lease as granted, in seconds."""
 
     registration: Registration
     ttl: int
@@ -21,38 +21,39 @@ class Registered:
 
 
 class RegistryStore(Protocol):
-    """Every method raises Unavailable within 5 seconds where the store can't be reached."""
+    """Keeps registrations, leases and edges. Every method raises Unavailable within 5 seconds if the store cannot be
+    reached."""
 
-    async def register(self, wanted: Registration) -> Registered:
-        """Upserts by instance_id and renews the lease of `wanted.ttl` seconds. Edges that would close a cycle are
-        refused. Raises AlreadyExists (CONFLICT) where the instance_id belongs to another role or to somebody else."""
+    async def register(self, registration: Registration) -> Registered:
+        """Upserts by instance_id and renews the lease of `registration.ttl` seconds. Edges that would close a cycle are
+        refused. Raises AlreadyExists (CONFLICT) if the instance_id belongs to another role or another owner."""
         ...
 
     async def keep_alive(self, instance_ids: Sequence[str]) -> list[int]:
-        """Renews leases. Seconds left for each, in the same order; 0: the lease is gone."""
+        """Renews leases. Returns the seconds left for each, in the same order; 0 if the lease has expired."""
         ...
 
     async def deregister(self, instance_id: str) -> None:
-        """Ends a registration; an unknown one is no error."""
+        """Removes a registration; an unknown instance_id is not an error."""
         ...
 
     async def read(self) -> State:
-        """The state as it stands now."""
+        """Returns the current state (linearizable)."""
         ...
 
     async def pin(self, edges: Sequence[Edge]) -> Graph:
-        """Pins all of these edges or none; returns the graph after it. Raises GraphCycle."""
+        """Pins all edges or none and returns the resulting graph. Raises GraphCycle."""
         ...
 
     async def unpin(self, edges: Sequence[Edge]) -> Graph:
-        """Unpins these edges; returns the graph after it."""
+        """Removes the pins of these edges and returns the resulting graph."""
         ...
 
     def watch(self, from_revision: int = 0) -> AsyncGenerator[Change, None]:
-        """Follows the state: a snapshot, or the changes since `from_revision`; then every change once. Raises
-        ResourceExhausted where the caller is too slow."""
+        """Yields a snapshot or the changes since `from_revision`, then every change once. Raises ResourceExhausted if
+        the caller is too slow."""
         ...
 
     def end_watches(self) -> None:
-        """Sends all watchers away, for a shutdown."""
+        """Ends all watches with Unavailable, for a shutdown."""
         ...

@@ -1,4 +1,4 @@
-"""Between etcd's keys and values and the registry's state: proto JSON, readable with etcdctl."""
+"""Encodes and decodes the registry's records in etcd: proto JSON, readable with etcdctl."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from archon.api.registry.v1.registry_pb2 import Registration
 from archon_services.registry.domain.state import State
 
 GRAPH: Final = "graph"
-"""The key that every transaction compares and bumps which writes a registration or a pin."""
+"""The key that every transaction which writes a registration or a pin compares and bumps."""
 
 Record = Registration | Edge
 
@@ -23,48 +23,48 @@ _log = logging.getLogger(__name__)
 
 
 def encode(record: Record) -> bytes:
-    """Canonical proto JSON on one line."""
+    """Encodes a record as canonical proto JSON on one line."""
     return json_format.MessageToJson(record, indent=None, sort_keys=True).encode()
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """All keys at one revision; `graph` is the revision that last wrote the key `graph`, 0 where it isn't there."""
+    """All keys at one revision. `leases` holds lease ids by instance_id; `graph_revision` is the revision that last
+    wrote the key `graph`, 0 if the key does not exist."""
 
     state: State
     leases: dict[str, int]
-    graph: int
+    graph_revision: int
 
 
 class Records:
-    """Decodes what etcd holds below a prefix. What didn't change since the last time isn't decoded again."""
+    """Decodes the keys below a prefix, and caches records that have not changed since the last listing."""
 
     def __init__(self, prefix: bytes) -> None:
         self._prefix = prefix
-        self._known: dict[bytes, tuple[int, Record | None]] = {}
+        self._cache: dict[bytes, tuple[int, Record | None]] = {}
 
-    def listing(self, answer: Any) -> Listing:
-        """A RangeResponse over the prefix."""
-        known = {kv.key: (kv.mod_revision, self._record(kv)) for kv in answer.kvs}
-        self._known = known
+    def listing(self, response: Any) -> Listing:
+        """Decodes a RangeResponse over the prefix."""
+        self._cache = {kv.key: (kv.mod_revision, self._record(kv)) for kv in response.kvs}
         instances: dict[str, Registration] = {}
         edges: dict[str, Edge] = {}
         pins: dict[str, Edge] = {}
         leases: dict[str, int] = {}
-        graph = 0
-        for kv in answer.kvs:
-            key, (_, record) = self._name(kv.key), known[kv.key]
+        graph_revision = 0
+        for kv in response.kvs:
+            key, (_, record) = self._name(kv.key), self._cache[kv.key]
             if isinstance(record, Registration):
                 instances[record.instance_id] = record
                 leases[record.instance_id] = kv.lease
             elif isinstance(record, Edge):
                 (pins if record.pinned else edges)[key] = record
             elif key == GRAPH:
-                graph = kv.mod_revision
-        return Listing(State(answer.header.revision, instances, edges, pins), leases, graph)
+                graph_revision = kv.mod_revision
+        return Listing(State(response.header.revision, instances, edges, pins), leases, graph_revision)
 
     def revisions(self, events: Iterable[Any]) -> Iterator[tuple[int, dict[str, Record | None]]]:
-        """Events of a watch, by revision: all that a transaction changed comes together."""
+        """Groups the events of a watch by revision, so that the changes of one transaction come together."""
         for revision, group in groupby(events, key=lambda event: int(event.kv.mod_revision)):
             update: dict[str, Record | None] = {}
             for event in group:
@@ -77,11 +77,11 @@ class Records:
         return key.removeprefix(self._prefix).decode(errors="replace")
 
     def _record(self, kv: Any) -> Record | None:
-        revision, record = self._known.get(kv.key, (0, None))
+        revision, record = self._cache.get(kv.key, (0, None))
         return record if revision == kv.mod_revision else self._decode(self._name(kv.key), kv)
 
     def _decode(self, key: str, kv: Any) -> Record | None:
-        """The key decides what the record is about, whatever a value written past the registry says."""
+        """Decodes a value. Fields that the key determines come from the key, even if the value says otherwise."""
         kind, *names = key.split("/")
         try:
             match kind, names:
@@ -100,5 +100,5 @@ class Records:
                     edge.declared_by[:] = []
                     return edge
         except (json_format.ParseError, UnicodeDecodeError) as error:
-            _log.warning("the key %s in etcd holds no record of the registry and is left out: %s", key, error)
+            _log.warning("ignoring the key %s in etcd, which is not a valid record of the registry: %s", key, error)
         return None

@@ -1,4 +1,4 @@
-"""The shared memory and the registry it follows, each as a process of its own."""
+"""Fixtures: the shared memory and the registry that it watches, each as a process."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _STARTED_WITHIN = 15.0
 
 
 class Service:
-    """One service as a child process; on the same port over all its restarts."""
+    """A service as a child process, which keeps its port over restarts."""
 
     def __init__(self, name: str, home: Path, *arguments: str) -> None:
         self._name = name
@@ -36,13 +36,13 @@ class Service:
         self.address = ""
 
     async def start(self) -> str:
-        """Waits until it serves."""
+        """Starts the process and waits until it serves; returns its address."""
         code = await self.start_or_end()
         assert code is None, f"{self._name} ended with {code}"
         return self.address
 
     async def start_or_end(self) -> int | None:
-        """Waits until it serves, None, or has ended: its exit code."""
+        """Starts the process and waits until it serves (returns None) or ends (returns its exit code)."""
         ready = self._home / f"{uuid.uuid4().hex}.ready"
         port = self.address.rpartition(":")[2] or "0"
         command = [sys.executable, "-m", f"archon_services.{self._name}", "--ready-file", str(ready), "--port", port]
@@ -60,13 +60,13 @@ class Service:
         return None
 
     def send(self, number: int) -> None:
-        """A signal."""
-        assert self._process is not None, "it was never started"
+        """Sends a signal."""
+        assert self._process is not None, "not started"
         signals.send(self._process, number)
 
     async def end(self, number: int = signal.SIGTERM) -> int:
-        """Sends a signal and waits until the process is gone; its exit code, which is minus the signal's number where
-        that ended it."""
+        """Sends a signal and waits until the process ends. Returns its exit code, which is minus the signal's number if
+        the signal ended it."""
         self.send(number)
         assert self._process is not None
         code = await asyncio.to_thread(self._process.wait, 10)
@@ -75,13 +75,13 @@ class Service:
         return code
 
     async def close(self) -> None:
-        """Whatever state it is in."""
+        """Kills the process if it is running."""
         if self._process is not None and self._process.poll() is None:
             await self.end(signal.SIGKILL)
 
 
 class Mesh:
-    """A registry that keeps everything in its memory, and a shared memory in a file or a database."""
+    """A registry with its store in memory, and a shared memory with its store in a file or a database."""
 
     def __init__(self, home: Path, db: str = "") -> None:
         self.home = home
@@ -90,39 +90,39 @@ class Mesh:
         self.memory = Service("memory", home)
 
     async def start(self) -> None:
-        """Both."""
+        """Starts both services."""
         self.memory = self.another_memory(await self.registry.start())
         await self.memory.start()
 
     def another_memory(self, registry: str) -> Service:
-        """Over the same store; not started."""
+        """Makes a memory service over the same store, not started."""
         return Service("memory", self.home, "--registry", registry, "--db", self.db)
 
     def client(self, scope: str) -> MemoryGraphClient:
-        """To be closed."""
+        """Makes a client, which the caller closes."""
         return MemoryGraphClient(self.memory.address, scope, registry=self.registry.address)
 
     async def pin(self, *pairs: tuple[str, str], policy: PropagationPolicy = FINAL) -> None:
-        """Pins edges, and waits until the memory follows them."""
+        """Pins edges, and waits until the memory service knows them."""
         async with RegistryClient(self.registry.address) as registry, self.client("any") as memory:
             await registry.pin_edges([Edge(*pair, policy) for pair in pairs])
 
-            async def follows() -> bool:
-                known = {(edge["src"], edge["dst"], edge["policy"]) for edge in (await memory.to_dict())["edges"]}
-                return {(*pair, policy.value) for pair in pairs} <= known
+            async def edges_known() -> bool:
+                edges = {(edge["src"], edge["dst"], edge["policy"]) for edge in (await memory.to_dict())["edges"]}
+                return {(*pair, policy.value) for pair in pairs} <= edges
 
-            await eventually(follows)
+            await eventually(edges_known)
 
 
-async def eventually(look: Callable[[], Awaitable[bool]], within: float = 5.0) -> None:
-    """Waits until something holds, at most so many seconds."""
+async def eventually(condition: Callable[[], Awaitable[bool]], within: float = 5.0) -> None:
+    """Waits until a condition holds, at most `within` seconds."""
     async with asyncio.timeout(within):
-        while not await look():  # noqa: ASYNC110 - nothing tells when
+        while not await condition():  # noqa: ASYNC110 - there is no event to wait for
             await asyncio.sleep(0.02)
 
 
 class Eventually(Protocol):
-    async def __call__(self, look: Callable[[], Awaitable[bool]], within: float = 5.0) -> None: ...
+    async def __call__(self, condition: Callable[[], Awaitable[bool]], within: float = 5.0) -> None: ...
 
 
 @pytest.fixture(name="eventually")
@@ -144,7 +144,7 @@ async def _mesh(db: str = "") -> AsyncIterator[Mesh]:
 
 @pytest.fixture(scope="session")
 async def mesh() -> AsyncIterator[Mesh]:
-    """One for all tests that do it no harm: a -> b -> c and a -> c are pinned; each test has a scope of its own."""
+    """A mesh for all tests that leave it running: a -> b -> c and a -> c are pinned; each test has a scope of its own."""
     async with _mesh() as mesh:
         await mesh.pin(("a", "b"), ("b", "c"), ("a", "c"))
         yield mesh
@@ -152,13 +152,13 @@ async def mesh() -> AsyncIterator[Mesh]:
 
 @pytest.fixture(params=["file", "postgres"])
 async def fresh_mesh(request: pytest.FixtureRequest) -> AsyncIterator[Mesh]:
-    """One whose processes a test may kill, over each store."""
+    """A mesh whose processes a test may kill, over each store."""
     async with _mesh(request.getfixturevalue("postgres_dsn") if request.param == "postgres" else "") as mesh:
         yield mesh
 
 
 @pytest.fixture
 async def client(mesh: Mesh) -> AsyncIterator[MemoryGraphClient]:
-    """Of a new scope."""
+    """A client of a new scope."""
     async with mesh.client(f"scope-{uuid.uuid4().hex}") as client:
         yield client

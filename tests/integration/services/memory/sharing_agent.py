@@ -1,5 +1,5 @@
-"""An agent as a process that shares: ECHO_ROLE adds its name to `seen` in its storage, calls the role CALLS where that
-is set, and answers with all that its storage holds then."""
+"""An agent as a process that shares storage: the role ECHO_ROLE appends its name to `seen`, calls the role CALLS if that is
+set, and answers with the contents of its storage."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CALLS = os.environ.get("CALLS", "")
 
 
 class Calling:
-    """A model that has the other role called once, then is done."""
+    """A model that calls the other role once and then ends."""
 
     model = "calling"
 
@@ -35,17 +35,17 @@ class Calling:
 
 
 class Sharing(Middleware):
-    """What the role does."""
+    """Writes to the storage before the agent runs, and answers with its contents."""
 
     def before_agent(self, hook: HookContext) -> None:
-        """Leaves its name, and something that no other process could have."""
+        """Stores the role's name, and a value that cannot leave the process."""
         hook.state.global_storage.compute("seen", lambda seen: [*seen, ROLE], [])
         hook.state.global_storage.set("mine", object())
 
     def query_end(self, hook: HookContext) -> Outcome:
-        """Says what it sees."""
-        held = hook.state.global_storage.to_dict()
-        return go_on(json.dumps(held, default=lambda _: ROLE))
+        """Answers with the contents of the storage."""
+        contents = hook.state.global_storage.to_dict()
+        return go_on(json.dumps(contents, default=lambda _: ROLE))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Processes die and come back: nothing that was acknowledged is lost, and no pull changes."""
+"""Processes are killed and restarted: no acknowledged publish is lost, and no pull changes."""
 
 from __future__ import annotations
 
@@ -17,9 +17,7 @@ if TYPE_CHECKING:
     from tests.integration.services.memory.conftest import Eventually, Mesh
 
 
-async def test_v11_a_restart_and_a_registry_that_is_gone_change_nothing(
-    fresh_mesh: Mesh, eventually: Eventually
-) -> None:
+async def test_v11_restart_without_a_registry_changes_nothing(fresh_mesh: Mesh, eventually: Eventually) -> None:
     mesh = fresh_mesh
     async with mesh.client("session") as client:
         await mesh.pin(("a", "b"), policy=PropagationPolicy.TOOL_RESULTS)
@@ -42,17 +40,17 @@ async def test_v11_a_restart_and_a_registry_that_is_gone_change_nothing(
         (repeated,) = await client.publish_items([PublishItem(role="b", content="-", run_id="r", epoch=3, seq=4)])
         assert (repeated.version, repeated.repeated_before) == (1, True)
 
-        # The registry's store was its memory: it comes back empty, and is followed again.
+        # The registry's store was in memory: it comes back empty, and is watched again.
         await mesh.registry.start()
         await mesh.pin(("a", "d"))
 
-        async def follows() -> bool:
+        async def edge_known() -> bool:
             return await client.get_edges_for_nodes("abcd") == [("a", "d")]
 
-        await eventually(follows)
+        await eventually(edge_known)
 
 
-async def test_kill_9_loses_nothing_that_was_acknowledged(fresh_mesh: Mesh, eventually: Eventually) -> None:
+async def test_kill_9_loses_no_acknowledged_publish(fresh_mesh: Mesh, eventually: Eventually) -> None:
     mesh = fresh_mesh
 
     async def enough() -> bool:
@@ -74,14 +72,14 @@ async def test_kill_9_loses_nothing_that_was_acknowledged(fresh_mesh: Mesh, even
         await mesh.memory.end(signal.SIGKILL)
         await asyncio.wait(publishing, timeout=10)
         await mesh.memory.start()
-        kept = {item["source_id"]: item for item in (await client.to_dict())["items"]}
+        stored = {item["source_id"]: item for item in (await client.to_dict())["items"]}
     for role, version in acknowledged.items():
         # One publish of each may have been stored without an answer.
-        assert kept[role]["version"] in (version, version + 1)
-        assert kept[role]["content"] == f"number {kept[role]['version']}"
+        assert stored[role]["version"] in (version, version + 1)
+        assert stored[role]["content"] == f"number {stored[role]['version']}"
 
 
-async def test_a_watch_goes_on_after_the_service_was_killed(fresh_mesh: Mesh) -> None:
+async def test_watch_continues_after_the_service_was_killed(fresh_mesh: Mesh) -> None:
     mesh = fresh_mesh
     async with mesh.client("session") as client, asyncio.timeout(15), aclosing(client.watch()) as changes:
         assert (await anext(changes)).items == ()
@@ -95,7 +93,7 @@ async def test_a_watch_goes_on_after_the_service_was_killed(fresh_mesh: Mesh) ->
         assert [item.content for item in (await anext(changes)).items] == ["after"]
 
 
-async def test_one_file_has_one_service_and_a_stop_waits_for_no_watcher(fresh_mesh: Mesh) -> None:
+async def test_file_has_one_service_and_stopping_waits_for_no_watcher(fresh_mesh: Mesh) -> None:
     mesh = fresh_mesh
     second = mesh.another_memory(mesh.registry.address)
     try:
@@ -109,7 +107,7 @@ async def test_one_file_has_one_service_and_a_stop_waits_for_no_watcher(fresh_me
         assert time.monotonic() - began < 1.5
 
 
-async def test_a_call_to_a_service_that_is_frozen_ends_at_its_deadline(fresh_mesh: Mesh) -> None:
+async def test_call_to_a_frozen_service_ends_at_its_deadline(fresh_mesh: Mesh) -> None:
     async with fresh_mesh.client("session") as client:
         await client.publish("a", "x")
         fresh_mesh.memory.send(signal.SIGSTOP)

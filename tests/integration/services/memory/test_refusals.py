@@ -1,4 +1,4 @@
-"""What the shared memory refuses, what it takes for the same as before, and how it says so."""
+"""Refused and repeated requests to the shared memory."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tests.integration.services.memory.conftest import Mesh
 
 
-def told(items: list[MemoryItem]) -> list[tuple[str, str]]:
+def texts(items: list[MemoryItem]) -> list[tuple[str, str]]:
     return [(item.source_id, item.content) for item in items]
 
 
@@ -37,7 +37,7 @@ def event(role: str, seq: int, content: str = "x", *, epoch: int = 1, run_id: st
     return PublishItem(role=role, content=content, run_id=run_id, epoch=epoch, seq=seq)
 
 
-async def test_the_same_request_id_gives_the_same_answer_and_another_payload_is_refused(
+async def test_repeated_request_id_gives_the_same_result_or_is_refused(
     client: MemoryGraphClient,
 ) -> None:
     request_id = uuid.uuid4().hex
@@ -47,37 +47,42 @@ async def test_the_same_request_id_gives_the_same_answer_and_another_payload_is_
     assert await client.publish("a", "one", dict(reversed(metadata.items())), request_id=request_id) == 1
     with pytest.raises(RequestIdReused):
         await client.publish("a", "other", request_id=request_id)
-    assert told(await client.pull_for("b")) == [("a", "two")]
+    assert texts(await client.pull_for("b")) == [("a", "two")]
 
 
-async def test_the_same_event_of_a_run_gets_its_version_of_then(client: MemoryGraphClient) -> None:
+async def test_repeated_event_of_a_run_gets_its_first_version(client: MemoryGraphClient) -> None:
     for seq in (3, 5):
         await client.publish_items([event("a", seq, f"of {seq}")])
-    done = await client.publish_items([event("a", 3, "of 3"), event("a", 5, "of 5"), event("a", 6), event("a", 6)])
-    assert [(one.version, one.repeated_before) for one in done] == [(1, True), (2, True), (3, False), (3, True)]
+    results = await client.publish_items([event("a", 3, "of 3"), event("a", 5, "of 5"), event("a", 6), event("a", 6)])
+    assert [(result.version, result.repeated_before) for result in results] == [
+        (1, True),
+        (2, True),
+        (3, False),
+        (3, True),
+    ]
 
 
-async def test_durability_12_a_late_writer_is_refused_and_nothing_of_its_request_is_published(
+async def test_durability_12_stale_writer_is_refused_as_a_whole(
     client: MemoryGraphClient,
 ) -> None:
     await client.publish_items([event("a", 4, "new owner", epoch=2)])
-    for late in (event("a", 9, "late", epoch=1), event("a", 3, "late", epoch=2)):
+    for stale in (event("a", 9, "late", epoch=1), event("a", 3, "late", epoch=2)):
         with pytest.raises(Aborted) as refused:
-            await client.publish_items([event("b", 1), late])
+            await client.publish_items([event("b", 1), stale])
         assert refused.value.reason == "STALE_EPOCH"
-    assert told(await client.pull_for("c")) == [("a", "new owner")]
+    assert texts(await client.pull_for("c")) == [("a", "new owner")]
 
 
-async def test_the_fence_is_of_one_scope_run_and_role(mesh: Mesh, client: MemoryGraphClient) -> None:
+async def test_fence_belongs_to_one_scope_run_and_role(mesh: Mesh, client: MemoryGraphClient) -> None:
     await client.publish_items([event("a", 9, epoch=5)])
     await client.publish_items([event("b", 1)])
     await client.publish_items([event("a", 1, "another run", run_id="run-2")])
     async with mesh.client(f"other-{uuid.uuid4().hex}") as other:
         await other.publish_items([event("a", 1)])
-    assert told(await client.pull_for("b")) == [("a", "another run")]
+    assert texts(await client.pull_for("b")) == [("a", "another run")]
 
 
-async def test_text_above_a_mebibyte_is_refused_and_below_it_travels(client: MemoryGraphClient) -> None:
+async def test_text_above_a_mebibyte_is_refused_below_it_not(client: MemoryGraphClient) -> None:
     with pytest.raises(MessageTooLarge) as refused:
         await client.publish("a", "é" * (512 * 1024) + "x")
     assert refused.value.field_violations[0].field == "items[0].content"
@@ -87,7 +92,7 @@ async def test_text_above_a_mebibyte_is_refused_and_below_it_travels(client: Mem
     assert len((await client.pull_for("b"))[0].content) == 512 * 1024
 
 
-async def test_an_answer_that_no_peer_would_take_says_why(client: MemoryGraphClient) -> None:
+async def test_response_above_the_clients_limit_names_the_reason(client: MemoryGraphClient) -> None:
     for number in range(17):
         await client.publish(f"big-{number}", "x" * 1024 * 1024)
     with pytest.raises(ResourceExhausted) as refused:
@@ -95,28 +100,28 @@ async def test_an_answer_that_no_peer_would_take_says_why(client: MemoryGraphCli
     assert refused.value.reason == "MESSAGE_TOO_LARGE"
     async with asyncio.timeout(5), aclosing(client.watch()) as changes:
         first = await anext(changes)
-        found = list(first.items)
+        items = list(first.items)
         assert first.snapshot
-        while len(found) < 17:
+        while len(items) < 17:
             change = await anext(changes)
             assert not change.snapshot
-            found += change.items
-    assert [item.source_id for item in found] == [f"big-{number}" for number in range(17)]
+            items += change.items
+    assert [item.source_id for item in items] == [f"big-{number}" for number in range(17)]
 
 
-async def test_metadata_does_not_grow_for_ever(client: MemoryGraphClient) -> None:
+async def test_merged_metadata_is_bounded(client: MemoryGraphClient) -> None:
     await client.publish("a", "x", {str(number): "" for number in range(64)})
     with pytest.raises(ResourceExhausted):
         await client.publish("a", "y", {"one more": ""})
-    assert told(await client.pull_for("b")) == [("a", "x")]
+    assert texts(await client.pull_for("b")) == [("a", "x")]
 
 
-async def test_every_wrong_field_is_named(mesh: Mesh) -> None:
-    wrong = PublishItem(role="No Role", content="x", metadata={"": ""}, epoch=1)
-    wrong.ttl.FromSeconds(-1)
+async def test_every_invalid_field_is_named(mesh: Mesh) -> None:
+    invalid = PublishItem(role="No Role", content="x", metadata={"": ""}, epoch=1)
+    invalid.ttl.FromSeconds(-1)
     async with mesh.client("") as client:
         with pytest.raises(InvalidArgument) as refused:
-            await client.publish_items([wrong, PublishItem(role="a", content="x", run_id="r")])
+            await client.publish_items([invalid, PublishItem(role="a", content="x", run_id="r")])
         assert [violation.field for violation in refused.value.field_violations] == [
             "scope",
             "items[0].role",
@@ -136,9 +141,7 @@ async def test_every_wrong_field_is_named(mesh: Mesh) -> None:
                 await client.publish_items(items)
 
 
-async def test_a_string_that_is_not_utf8_is_a_typed_error_and_hurts_nobody_else(
-    mesh: Mesh, client: MemoryGraphClient
-) -> None:
+async def test_string_that_is_not_utf8_is_a_typed_error(mesh: Mesh, client: MemoryGraphClient) -> None:
     channel = connect(mesh.memory.address)
     publish: Any = channel.unary_unary("/archon.api.memory.v1.MemoryGraphService/PublishItems")
     try:
@@ -149,7 +152,7 @@ async def test_a_string_that_is_not_utf8_is_a_typed_error_and_hurts_nobody_else(
     assert await client.publish("a", "x") == 1
 
 
-async def test_what_is_not_served_yet_says_so(mesh: Mesh) -> None:
+async def test_unimplemented_method_is_a_typed_error(mesh: Mesh) -> None:
     channel = connect(mesh.memory.address)
     long_term: Any = long_term_memory_service_pb2_grpc.LongTermMemoryServiceStub(channel)
     try:
@@ -160,7 +163,7 @@ async def test_what_is_not_served_yet_says_so(mesh: Mesh) -> None:
         await channel.close()
 
 
-async def test_text_that_cannot_be_sent_is_refused_before_it_leaves(client: MemoryGraphClient) -> None:
+async def test_text_that_cannot_be_encoded_is_refused_by_the_client(client: MemoryGraphClient) -> None:
     with pytest.raises(InvalidArgument):
         await client.publish("a", "\ud800")
     with pytest.raises(InvalidArgument):

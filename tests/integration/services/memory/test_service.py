@@ -1,4 +1,4 @@
-"""The shared memory as its clients see it, over gRPC and a file."""
+"""The shared memory as clients see it, over gRPC, with its store in a file."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 FINAL, TOOLS, FULL = PropagationPolicy
 
 
-def told(items: list[MemoryItem]) -> list[tuple[str, str]]:
+def texts(items: list[MemoryItem]) -> list[tuple[str, str]]:
     return [(item.source_id, item.content) for item in items]
 
 
@@ -31,24 +31,24 @@ def event(role: str, seq: int, content: str = "x", *, epoch: int = 1, run_id: st
     return PublishItem(role=role, content=content, run_id=run_id, epoch=epoch, seq=seq)
 
 
-async def test_a_role_sees_its_predecessors_and_where_asked_all_ancestors(client: MemoryGraphClient) -> None:
+async def test_role_reads_its_predecessors_or_all_ancestors(client: MemoryGraphClient) -> None:
     for role in "cba":
         await client.publish(role, f"by {role}")
-    assert told(await client.pull_for("b")) == [("a", "by a")]
-    assert told(await client.pull_for("c")) == [("a", "by a"), ("b", "by b")]
-    assert told(await client.pull_for_indirect("c")) == [("a", "by a"), ("b", "by b")]
+    assert texts(await client.pull_for("b")) == [("a", "by a")]
+    assert texts(await client.pull_for("c")) == [("a", "by a"), ("b", "by b")]
+    assert texts(await client.pull_for_indirect("c")) == [("a", "by a"), ("b", "by b")]
     assert await client.pull_for("a") == await client.pull_for("unknown") == []
     assert not await client.has_node("unknown")
 
 
-async def test_an_unknown_role_that_publishes_is_known_in_its_scope_only(mesh: Mesh, client: MemoryGraphClient) -> None:
+async def test_role_unknown_to_the_registry_exists_in_its_scope_only(mesh: Mesh, client: MemoryGraphClient) -> None:
     await client.publish("newcomer", "x")
     assert await client.has_node("newcomer")
     async with mesh.client("elsewhere") as other:
         assert not await other.has_node("newcomer")
 
 
-async def test_an_item_comes_back_as_it_was_published(client: MemoryGraphClient) -> None:
+async def test_item_comes_back_as_it_was_published(client: MemoryGraphClient) -> None:
     published = PublishItem(role="a", content="naïve 𝄞\x00", metadata={"k": "v"}, run_id="run-9", epoch=2, seq=7)
     published.ttl.FromSeconds(60)
     await client.publish_items([published])
@@ -57,7 +57,7 @@ async def test_an_item_comes_back_as_it_was_published(client: MemoryGraphClient)
     assert (item.metadata, item.ttl, item.run_id, item.seq) == ({"k": "v"}, 60.0, "run-9", 7)
 
 
-async def test_only_the_last_answer_is_kept_and_its_metadata_merged(client: MemoryGraphClient) -> None:
+async def test_only_the_last_item_is_kept_and_its_metadata_merged(client: MemoryGraphClient) -> None:
     assert await client.publish("a", "one", {"kept": "1", "replaced": "1"}) == 1
     assert await client.publish("a", "two", {"replaced": "2"}) == 2
     (item,) = await client.pull_for("b")
@@ -68,11 +68,11 @@ async def test_only_the_last_answer_is_kept_and_its_metadata_merged(client: Memo
 async def test_blank_text_is_not_published(client: MemoryGraphClient, blank: str) -> None:
     await client.publish("a", "before")
     assert await client.publish("a", blank) == 0
-    assert told(await client.pull_for("b")) == [("a", "before")]
+    assert texts(await client.pull_for("b")) == [("a", "before")]
     assert await client.publish("a", "after") == 2
 
 
-async def test_a_clear_forgets_items_and_keeps_structure_and_versions(client: MemoryGraphClient) -> None:
+async def test_clear_deletes_items_and_keeps_graph_and_versions(client: MemoryGraphClient) -> None:
     await client.publish("a", "one", {"old": "1"})
     await client.publish("b", "one")
     assert await client.clear_published_data() == 2
@@ -84,11 +84,11 @@ async def test_a_clear_forgets_items_and_keeps_structure_and_versions(client: Me
     assert item.metadata == {}
 
 
-async def test_an_item_is_gone_after_its_time_and_its_version_stays(
+async def test_item_expires_after_its_ttl_and_its_version_stays(
     client: MemoryGraphClient, eventually: Eventually
 ) -> None:
     assert await client.publish("a", "short-lived", ttl=0.3) == 1
-    assert told(await client.pull_for("b")) == [("a", "short-lived")]
+    assert texts(await client.pull_for("b")) == [("a", "short-lived")]
 
     async def gone() -> bool:
         return await client.pull_for("b") == []
@@ -98,7 +98,7 @@ async def test_an_item_is_gone_after_its_time_and_its_version_stays(
     assert await client.publish("a", "next") == 2
 
 
-async def test_an_edge_lets_through_what_its_policy_allows(mesh: Mesh, client: MemoryGraphClient) -> None:
+async def test_edge_passes_what_its_policy_allows(mesh: Mesh, client: MemoryGraphClient) -> None:
     for policy, role in ((FINAL, "p-final"), (TOOLS, "p-tools"), (FULL, "p-full")):
         await mesh.pin(("p-source", role), policy=policy)
     seen = {}
@@ -108,9 +108,7 @@ async def test_an_edge_lets_through_what_its_policy_allows(mesh: Mesh, client: M
     assert seen == {FINAL: [True, True, True], TOOLS: [False, True, True], FULL: [False, False, True]}
 
 
-async def test_concurrent_publishers_get_contiguous_unique_versions_in_watched_order(
-    mesh: Mesh, client: MemoryGraphClient
-) -> None:
+async def test_concurrent_publishers_get_contiguous_versions_in_order(mesh: Mesh, client: MemoryGraphClient) -> None:
     scope = f"busy-{uuid.uuid4().hex}"
     publishers = [mesh.client(scope) for _ in range(4)]
     watched: list[int] = []
@@ -127,53 +125,55 @@ async def test_concurrent_publishers_get_contiguous_unique_versions_in_watched_o
     finally:
         for publisher in publishers:
             await publisher.close()
-    assert sorted(version for of_one in versions for version in of_one) == list(range(1, 101))
+    assert sorted(version for own in versions for version in own) == list(range(1, 101))
     assert watched == list(range(1, 101))
-    assert all(of_one == sorted(of_one) for of_one in versions)
+    assert all(own == sorted(own) for own in versions)
 
 
-async def test_a_watch_begins_with_what_stands_and_tells_each_publish_of_its_scope(
-    mesh: Mesh, client: MemoryGraphClient
-) -> None:
+async def test_watch_yields_a_snapshot_then_each_publish_of_its_scope(mesh: Mesh, client: MemoryGraphClient) -> None:
     await client.publish("b", "stands")
     async with asyncio.timeout(5), aclosing(client.watch()) as changes, mesh.client("other scope") as other:
         first = await anext(changes)
-        assert (first.snapshot, told(list(first.items))) == (True, [("b", "stands")])
+        assert (first.snapshot, texts(list(first.items))) == (True, [("b", "stands")])
         await other.publish("a", "elsewhere")
         await client.publish_items([event("a", 1), event("b", 2, "y"), PublishItem(role="c")])
         await client.publish_items([event("a", 1)])
         await client.publish("c", "z")
         second, third = await anext(changes), await anext(changes)
-        assert (second.snapshot, told(list(second.items))) == (False, [("a", "x"), ("b", "y")])
-        assert told(list(third.items)) == [("c", "z")]
+        assert (second.snapshot, texts(list(second.items))) == (False, [("a", "x"), ("b", "y")])
+        assert texts(list(third.items)) == [("c", "z")]
 
 
-async def test_the_served_graph_reads_back_as_the_pure_one(mesh: Mesh, client: MemoryGraphClient) -> None:
+async def test_served_graph_reads_back_as_the_pure_one(mesh: Mesh, client: MemoryGraphClient) -> None:
     for role in ("a", "b", "stranger"):
         await client.publish(role, f"by {role}", {"k": role}, ttl=60)
     served = await client.to_dict()
     pure = SharedMemoryGraph.from_dict(served)
     assert pure.to_dict() == served
     for role in ("b", "c", "stranger"):
-        for mine, yours in (
+        for pure_items, served_items in (
             (pure.pull_for(role), await client.pull_for(role)),
             (pure.pull_for_indirect(role), await client.pull_for_indirect(role)),
         ):
-            assert [(item.source_id, item.version) for item in mine] == [(i.source_id, i.version) for i in yours]
-    nodes = ["c", "b", "a", "nobody"]
+            assert [(item.source_id, item.version) for item in pure_items] == [
+                (item.source_id, item.version) for item in served_items
+            ]
+    nodes = ["c", "b", "a", "unknown"]
     assert await client.get_edges_for_nodes(nodes) == pure.get_edges_for_nodes(nodes)
     assert await client.get_topological_order() == pure.get_topological_order()
-    assert await client.get_topological_order(["c", "a", "nobody"]) == ["a", "c"]
+    assert await client.get_topological_order(["c", "a", "unknown"]) == ["a", "c"]
 
 
-async def test_an_added_edge_is_the_registrys(mesh: Mesh, client: MemoryGraphClient, eventually: Eventually) -> None:
+async def test_added_edge_is_written_to_the_registry(
+    mesh: Mesh, client: MemoryGraphClient, eventually: Eventually
+) -> None:
     await client.publish("from", "x")
     await client.add_edge("from", "to")
 
-    async def follows() -> bool:
-        return told(await client.pull_for("to")) == [("from", "x")]
+    async def edge_known() -> bool:
+        return texts(await client.pull_for("to")) == [("from", "x")]
 
-    await eventually(follows)
+    await eventually(edge_known)
     with pytest.raises(GraphCycle):
         await client.add_edge("to", "from")
     async with MemoryGraphClient(mesh.memory.address, "s") as alone:
@@ -181,7 +181,7 @@ async def test_an_added_edge_is_the_registrys(mesh: Mesh, client: MemoryGraphCli
             await alone.add_edge("a", "b")
 
 
-def test_reflection_is_served_beside_it(mesh: Mesh) -> None:
+def test_reflection_is_served(mesh: Mesh) -> None:
     from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
 
     with grpc.insecure_channel(mesh.memory.address) as channel:

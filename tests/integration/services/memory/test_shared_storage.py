@@ -1,4 +1,4 @@
-"""Agents of one run share their storage, though each is a process of its own; no memory service, no task fails."""
+"""The agents of a run share storage between processes; without a memory service, no task fails."""
 
 from __future__ import annotations
 
@@ -15,48 +15,48 @@ __all__ = ["etcd", "own_mesh"]
 SHARING = "tests.integration.services.memory.sharing_agent"
 
 
-async def two(mesh: Mesh, memory: str, calls: str = "") -> None:
+async def start_agents(mesh: Mesh, memory: str, calls: str = "") -> None:
     await mesh.agent("first", module=SHARING, ARCHON_MEMORY=memory, CALLS=calls)
     await mesh.agent("second", "first", module=SHARING, ARCHON_MEMORY=memory)
 
 
-async def ran(mesh: Mesh, *roles: str, strategy: str = "pipeline") -> tuple[str, dict[str, Any]]:
-    """The run, and what its answer says."""
+async def run_roles(mesh: Mesh, *roles: str, strategy: str = "pipeline") -> tuple[str, dict[str, Any]]:
+    """Runs the roles; returns the run id and the decoded answer."""
     handle = await mesh.client.submit("share", roles=roles, strategy=strategy)
     run = await handle.result(timeout=20)
     return handle.run_id, json.loads(answer_text(run))
 
 
-async def test_what_an_agent_stores_the_next_one_of_the_run_begins_with_in_another_process(own_mesh: Mesh) -> None:
-    await two(own_mesh, own_mesh.memory.address)
-    for _ in range(2):  # each run has its own
-        run_id, seen = await ran(own_mesh, "first", "second")
+async def test_next_agent_of_a_run_starts_with_the_stored_values(own_mesh: Mesh) -> None:
+    await start_agents(own_mesh, own_mesh.memory.address)
+    for _ in range(2):  # each run has its own values
+        run_id, seen = await run_roles(own_mesh, "first", "second")
         assert seen == {"seen": ["first", "second"], "mine": "second"}
         async with WorkingMemoryClient(own_mesh.memory.address, run_id) as working:
             assert await working.to_dict() == {"seen": ["first", "second"]}
             assert await working.version("seen") == 2
 
 
-async def test_who_delegates_sees_what_the_other_stored_and_the_other_way_round(own_mesh: Mesh) -> None:
-    await two(own_mesh, own_mesh.memory.address, calls="second")
-    _, seen = await ran(own_mesh, "first", strategy="agent")
+async def test_delegating_and_delegated_agents_share_values(own_mesh: Mesh) -> None:
+    await start_agents(own_mesh, own_mesh.memory.address, calls="second")
+    _, seen = await run_roles(own_mesh, "first", strategy="agent")
     assert seen == {"seen": ["first", "second"], "mine": "first"}
 
 
 async def test_without_a_memory_service_values_stay_in_the_process(own_mesh: Mesh) -> None:
-    await two(own_mesh, "")
-    _, seen = await ran(own_mesh, "first", "second")
+    await start_agents(own_mesh, "")
+    _, seen = await run_roles(own_mesh, "first", "second")
     assert seen == {"seen": ["second"], "mine": "second"}
 
 
-async def test_a_memory_service_that_is_frozen_or_dead_fails_no_task_and_is_told_once_for_each(own_mesh: Mesh) -> None:
-    await two(own_mesh, own_mesh.memory.address)
-    log = own_mesh.agents[0].log  # of both, since they are one module
+async def test_unavailable_memory_fails_no_task_and_is_logged_once(own_mesh: Mesh) -> None:
+    await start_agents(own_mesh, own_mesh.memory.address)
+    log = own_mesh.agents[0].log  # of both agents, which are one module
     for number, stop in enumerate((own_mesh.memory.freeze, own_mesh.memory.kill), 1):
         if (stopping := stop()) is not None:
             await stopping
         began = time.monotonic()
-        _, seen = await ran(own_mesh, "first", "second")
+        _, seen = await run_roles(own_mesh, "first", "second")
         assert time.monotonic() - began < 10.0
         assert seen == {"seen": ["second"], "mine": "second"}
         assert log.read_text().count("they stay in this process") == 2 * number
@@ -66,5 +66,5 @@ async def test_a_memory_service_that_is_frozen_or_dead_fails_no_task_and_is_told
     async with WorkingMemoryClient(own_mesh.memory.address, "any") as working:
         await working.set("k", 1)
     deadline = time.monotonic() + 10
-    while (await ran(own_mesh, "first", "second"))[1]["seen"] != ["first", "second"]:
+    while (await run_roles(own_mesh, "first", "second"))[1]["seen"] != ["first", "second"]:
         assert time.monotonic() < deadline

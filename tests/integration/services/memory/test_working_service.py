@@ -1,4 +1,4 @@
-"""Working memory as its clients see it, over gRPC and a process of its own."""
+"""Working memory as clients see it, over gRPC and a process."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from tests.integration.services.memory.conftest import Eventually, Mesh
 
 
-def of(mesh: Mesh, scope: str = "") -> WorkingMemoryClient:
+def client_of(mesh: Mesh, scope: str = "") -> WorkingMemoryClient:
     return WorkingMemoryClient(mesh.memory.address, scope or f"run-{uuid.uuid4().hex}")
 
 
 @pytest.fixture
 async def working(mesh: Mesh) -> AsyncIterator[WorkingMemoryClient]:
-    """Of a new scope."""
-    async with of(mesh) as client:
+    """A client of a new scope."""
+    async with client_of(mesh) as client:
         yield client
 
 
@@ -39,7 +39,7 @@ async def stub(mesh: Mesh) -> AsyncIterator[Any]:
     await channel.close()
 
 
-async def test_values_are_got_set_updated_and_cleared_and_their_versions_go_on(working: WorkingMemoryClient) -> None:
+async def test_values_are_set_updated_cleared_and_versions_continue(working: WorkingMemoryClient) -> None:
     assert await working.get("k") is None
     assert (await working.get("k", "none"), await working.version("k")) == ("none", 0)
     assert await working.set("k", None) == 1
@@ -55,16 +55,16 @@ async def test_values_are_got_set_updated_and_cleared_and_their_versions_go_on(w
     assert await working.set("k", 1) == 3
 
 
-async def test_a_value_tells_when_it_was_written(working: WorkingMemoryClient) -> None:
+async def test_value_carries_the_time_of_its_write(working: WorkingMemoryClient) -> None:
     before = time.time() - 1
     await working.set("k", "v")
-    found = await working.get_value("k")
-    assert found is not None and (found.key, found.value, found.version) == ("k", "v", 1)
-    assert before < found.timestamp < time.time() + 1
-    assert await working.list_values() == [found]
+    value = await working.get_value("k")
+    assert value is not None and (value.key, value.value, value.version) == ("k", "v", 1)
+    assert before < value.timestamp < time.time() + 1
+    assert await working.list_values() == [value]
 
 
-async def test_where_another_version_stands_it_is_aborted_with_a_reason(working: WorkingMemoryClient) -> None:
+async def test_write_with_a_wrong_expected_version_is_aborted(working: WorkingMemoryClient) -> None:
     assert await working.set("k", 1, expected_version=0) == 1
     with pytest.raises(Aborted) as refused:
         await working.set("k", 2, expected_version=0)
@@ -78,15 +78,15 @@ async def test_where_another_version_stands_it_is_aborted_with_a_reason(working:
 
 async def test_concurrent_writers_that_expect_a_version_lose_no_update(mesh: Mesh) -> None:
     scope = f"run-{uuid.uuid4().hex}"
-    writers = [of(mesh, scope) for _ in range(4)]
+    writers = [client_of(mesh, scope) for _ in range(4)]
 
     async def count(writer: WorkingMemoryClient) -> int:
         conflicts = 0
         for _ in range(20):
             while True:
-                stands = await writer.get_value("count")
+                current = await writer.get_value("count")
                 try:
-                    await writer.set("count", stands.value + 1 if stands else 1, stands.version if stands else 0)
+                    await writer.set("count", current.value + 1 if current else 1, current.version if current else 0)
                     break
                 except Aborted:
                     conflicts += 1
@@ -95,31 +95,31 @@ async def test_concurrent_writers_that_expect_a_version_lose_no_update(mesh: Mes
     try:
         async with asyncio.timeout(30):
             conflicts = sum(await asyncio.gather(*map(count, writers)))
-        assert conflicts, "nobody was ever in another's way"
+        assert conflicts, "the writers never conflicted"
         assert (await writers[0].get("count"), await writers[0].version("count")) == (80, 80)
     finally:
         for writer in writers:
             await writer.close()
 
 
-async def test_all_values_are_read_whatever_pages_it_takes(working: WorkingMemoryClient) -> None:
+async def test_all_values_are_read_over_many_pages(working: WorkingMemoryClient) -> None:
     large = "x" * 1_000_000
-    given = {f"large {number}": large for number in range(6)} | {"a": 1, "z": [2]}
-    await working.update(given)
-    assert await working.to_dict() == given
-    assert [one.key for one in await working.list_values("large")] == [f"large {number}" for number in range(6)]
+    values = {f"large {number}": large for number in range(6)} | {"a": 1, "z": [2]}
+    await working.update(values)
+    assert await working.to_dict() == values
+    assert [value.key for value in await working.list_values("large")] == [f"large {number}" for number in range(6)]
     assert await working.list_values("none") == []
 
 
-async def test_a_page_token_is_bound_to_its_filter(working: WorkingMemoryClient, stub: Any) -> None:
+async def test_page_token_is_bound_to_its_filter(working: WorkingMemoryClient, stub: Any) -> None:
     scope = f"run-{uuid.uuid4().hex}"
     for key in ("a1", "a2", "b"):
         await stub.SetValue(pb.SetValueRequest(scope=scope, key=key, value_json="1"), timeout=5)
     first = await stub.ListValues(pb.ListValuesRequest(scope=scope, page_size=1, prefix="a"), timeout=5)
-    assert [one.key for one in first.values] == ["a1"]
+    assert [value.key for value in first.values] == ["a1"]
     request = pb.ListValuesRequest(scope=scope, page_size=5, prefix="a", page_token=first.next_page_token)
     second = await stub.ListValues(request, timeout=5)
-    assert ([one.key for one in second.values], second.next_page_token) == (["a2"], "")
+    assert ([value.key for value in second.values], second.next_page_token) == (["a2"], "")
     for change in ({"prefix": "b"}, {"scope": "another"}, {"page_token": "nonsense"}, {"page_token": "bnVsbA=="}):
         wrong = pb.ListValuesRequest()
         wrong.CopyFrom(request)
@@ -134,15 +134,17 @@ async def test_a_page_token_is_bound_to_its_filter(working: WorkingMemoryClient,
 
 
 @pytest.mark.parametrize(
-    "wrong", ["", "x", "{", "1 2", "NaN", "[Infinity]", "'a'", '"\n"', "[" * 100_000, "1" * 10_000], ids=lambda x: x[:5]
+    "invalid",
+    ["", "x", "{", "1 2", "NaN", "[Infinity]", "'a'", '"\n"', "[" * 100_000, "1" * 10_000],
+    ids=lambda x: x[:5],
 )
-async def test_what_is_no_json_value_is_refused(stub: Any, wrong: str) -> None:
+async def test_value_that_is_not_json_is_refused(stub: Any, invalid: str) -> None:
     with pytest.raises(InvalidArgument) as refused:
-        await stub.SetValue(pb.SetValueRequest(scope="s", key="k", value_json=wrong), timeout=5)
-    assert [one.field for one in refused.value.field_violations] == ["value_json"]
+        await stub.SetValue(pb.SetValueRequest(scope="s", key="k", value_json=invalid), timeout=5)
+    assert [violation.field for violation in refused.value.field_violations] == ["value_json"]
 
 
-async def test_every_wrong_field_of_a_write_is_named(stub: Any) -> None:
+async def test_every_invalid_field_of_a_write_is_named(stub: Any) -> None:
     for call, request in (
         (stub.GetValue, pb.GetValueRequest(scope="x" * 257, key="x" * 257)),
         (stub.SetValue, pb.SetValueRequest(value_json="{", expected_version=-1)),
@@ -151,15 +153,13 @@ async def test_every_wrong_field_of_a_write_is_named(stub: Any) -> None:
     ):
         with pytest.raises(InvalidArgument) as refused:
             await call(request, timeout=5)
-        named = {field.name for field in request.DESCRIPTOR.fields} & {
+        expected = {field.name for field in request.DESCRIPTOR.fields} & {
             "scope", "key", "expected_version", "prefix", "value_json"
         }  # fmt: skip
-        assert {one.field for one in refused.value.field_violations} == named
+        assert {violation.field for violation in refused.value.field_violations} == expected
 
 
-async def test_a_value_above_a_mebibyte_is_refused_and_one_of_just_that_travels(
-    working: WorkingMemoryClient, stub: Any
-) -> None:
+async def test_value_above_a_mebibyte_is_refused_one_of_that_size_not(working: WorkingMemoryClient, stub: Any) -> None:
     most = "é" * (512 * 1024 - 1)
     assert await working.set("k" * 256, most) == 1
     assert await working.get("k" * 256) == most
@@ -173,7 +173,7 @@ async def test_a_value_above_a_mebibyte_is_refused_and_one_of_just_that_travels(
 
 
 @pytest.mark.parametrize("value", [object(), {1: 2}, (1, 2), float("nan"), b"x", "\ud800", {"k": {1}}], ids=repr)
-async def test_what_would_not_come_back_as_it_is_never_leaves(working: WorkingMemoryClient, value: Any) -> None:
+async def test_value_that_would_not_round_trip_is_never_sent(working: WorkingMemoryClient, value: Any) -> None:
     with pytest.raises(InvalidArgument):
         await working.set("k", value)
     with pytest.raises(InvalidArgument):
@@ -183,7 +183,7 @@ async def test_what_would_not_come_back_as_it_is_never_leaves(working: WorkingMe
     assert await working.to_dict() == {}
 
 
-async def test_bytes_that_are_no_message_hurt_nobody_else(mesh: Mesh, working: WorkingMemoryClient) -> None:
+async def test_malformed_request_affects_no_other(mesh: Mesh, working: WorkingMemoryClient) -> None:
     channel = connect(mesh.memory.address)
     write: Any = channel.unary_unary("/archon.api.memory.v1.WorkingMemoryService/SetValue")
     try:
@@ -194,7 +194,7 @@ async def test_bytes_that_are_no_message_hurt_nobody_else(mesh: Mesh, working: W
     assert await working.set("k", 1) == 1
 
 
-async def test_kill_9_loses_no_value_that_was_acknowledged(fresh_mesh: Mesh) -> None:
+async def test_kill_9_loses_no_acknowledged_value(fresh_mesh: Mesh) -> None:
     acknowledged: dict[str, int] = {}
 
     async def write(client: WorkingMemoryClient, key: str) -> None:
@@ -205,27 +205,25 @@ async def test_kill_9_loses_no_value_that_was_acknowledged(fresh_mesh: Mesh) -> 
             except ArchonError:
                 return
 
-    async with of(fresh_mesh, "run") as client:
+    async with client_of(fresh_mesh, "run") as client:
         await client.set("deleted", 1)
         await client.delete("deleted")
         writing = [asyncio.create_task(write(client, key)) for key in "abcd"]
         async with asyncio.timeout(15):
-            while sum(acknowledged.values()) < 100:  # noqa: ASYNC110 - it is the service that is waited for
+            while sum(acknowledged.values()) < 100:  # noqa: ASYNC110 - waits for the service
                 await asyncio.sleep(0.01)
         await fresh_mesh.memory.end(signal.SIGKILL)
         await asyncio.wait(writing, timeout=10)
         await fresh_mesh.memory.start()
-        kept = {one.key: one for one in await client.list_values()}
+        stored = {value.key: value for value in await client.list_values()}
         assert await client.set("deleted", 1) == 2
     for key, version in acknowledged.items():
-        assert kept[key].version in (version, version + 1)  # one write may have been stored without an answer
-        assert kept[key].value == kept[key].version
+        assert stored[key].version in (version, version + 1)  # one write may have been stored without an answer
+        assert stored[key].value == stored[key].version
 
 
-async def test_a_service_that_is_down_or_frozen_is_told_in_time_and_served_again(
-    fresh_mesh: Mesh, eventually: Eventually
-) -> None:
-    async with of(fresh_mesh, "run") as client:
+async def test_stopped_or_frozen_service_is_unavailable_and_recovers(fresh_mesh: Mesh, eventually: Eventually) -> None:
+    async with client_of(fresh_mesh, "run") as client:
         await client.set("k", 1)
         fresh_mesh.memory.send(signal.SIGSTOP)
         try:

@@ -1,4 +1,4 @@
-"""A real etcd, and the registry over each of its stores."""
+"""Fixtures: a real etcd, and the registry with each of its stores."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ class Make(Protocol):
 
 
 class Eventually(Protocol):
-    async def __call__(self, look: Callable[[], Awaitable[bool]], within: float) -> None: ...
+    async def __call__(self, condition: Callable[[], Awaitable[bool]], within: float) -> None: ...
 
 
 def settings(**values: Any) -> RegistrySettings:
-    """What a registry is told; what isn't named has its default."""
+    """Settings of a registry; the others have their defaults."""
     return RegistrySettings(**values)
 
 
 @pytest.fixture(scope="session")
 def etcd() -> Iterator[EtcdProcess]:
-    """One etcd for all tests that do it no harm; each has a prefix of its own."""
+    """One etcd for all tests that leave it running; each test has a prefix of its own."""
     with EtcdProcess() as process:
         yield process
 
 
 @pytest.fixture
 def fresh_etcd() -> Iterator[EtcdProcess]:
-    """An etcd that a test may kill, freeze and wipe."""
+    """An etcd that a test may kill, freeze or wipe."""
     with EtcdProcess() as process:
         yield process
 
@@ -51,7 +51,7 @@ def prefix() -> str:
 
 @pytest.fixture(params=["memory", "etcd"])
 async def registry(request: pytest.FixtureRequest, prefix: str) -> AsyncIterator[str]:
-    """The address of a registry, over each store."""
+    """The address of a registry, with each store."""
     store = "memory" if request.param == "memory" else request.getfixturevalue("etcd").address
     async with registry_app(settings(etcd=store, prefix=prefix)) as address:
         yield address
@@ -65,7 +65,7 @@ async def client(registry: str) -> AsyncIterator[RegistryClient]:
 
 @pytest.fixture
 def make() -> Make:
-    """Makes a registration: role, then the roles it depends on."""
+    """Makes a registration from a role and the roles it depends on."""
 
     def registration(role: str, *upstreams: str, version: str = "1", ttl: float = 10.0) -> Registration:
         return Registration(
@@ -81,11 +81,11 @@ def make() -> Make:
 
 @pytest.fixture
 def eventually() -> Eventually:
-    """Waits until something holds, at most so many seconds."""
+    """Waits until a condition holds, at most `within` seconds."""
 
-    async def wait(look: Callable[[], Awaitable[bool]], within: float) -> None:
+    async def wait(condition: Callable[[], Awaitable[bool]], within: float) -> None:
         async with asyncio.timeout(within):
-            while not await look():  # noqa: ASYNC110 - what is looked at is another process
+            while not await condition():  # noqa: ASYNC110 - the condition is about another process
                 await asyncio.sleep(0.02)
 
     return wait

@@ -1,4 +1,4 @@
-"""What holds for every store, over a real server: one suite, each store."""
+"""Behaviour that every store of the registry must have, tested over a real server."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def pairs(graph: Graph) -> set[tuple[str, str]]:
     return {(edge.upstream, edge.downstream) for edge in graph.edges}
 
 
-async def test_what_is_registered_comes_back_whole(client: RegistryClient) -> None:
-    given = Registration(
+async def test_registration_comes_back_complete(client: RegistryClient) -> None:
+    registration = Registration(
         role="writer",
         version="1.2.0",
         address="10.0.0.1:7000",
@@ -41,19 +41,17 @@ async def test_what_is_registered_comes_back_whole(client: RegistryClient) -> No
         ttl=30.0,
         profile=Profile("be kind", 20, 30, 0.5, {"help_request": "planner"}),
     )
-    handle = await client.register(given)
+    handle = await client.register(registration)
     assert handle.registered.is_set()
-    (found,) = await client.resolve("writer")
-    assert found == replace(given, tenant="default", identity="anonymous", revision=found.revision)
-    assert found.revision > 0
+    (resolved,) = await client.resolve("writer")
+    assert resolved == replace(registration, tenant="default", identity="anonymous", revision=resolved.revision)
+    assert resolved.revision > 0
 
 
-async def test_without_anything_said_there_is_one_task_and_the_lease_is_ten_seconds(
-    client: RegistryClient, make: Make
-) -> None:
+async def test_defaults_are_one_task_and_a_lease_of_ten_seconds(client: RegistryClient, make: Make) -> None:
     handle = await client.register(replace(make("r"), max_tasks=0))
-    (found,) = await client.resolve("r")
-    assert (found.max_tasks, found.ttl, handle.ttl) == (1, 10.0, 10.0)
+    (instance,) = await client.resolve("r")
+    assert (instance.max_tasks, instance.ttl, handle.ttl) == (1, 10.0, 10.0)
 
 
 async def test_registering_the_same_again_writes_nothing(client: RegistryClient, make: Make) -> None:
@@ -65,31 +63,31 @@ async def test_registering_the_same_again_writes_nothing(client: RegistryClient,
     assert await client.resolve("r") == before
 
 
-async def test_registering_other_content_changes_it(client: RegistryClient, make: Make) -> None:
+async def test_registering_other_content_updates_the_registration(client: RegistryClient, make: Make) -> None:
     handle = await client.register(make("r", "u"))
     await handle.update(replace(handle.registration, description="new", depends_on=[DependsOn("v")], ttl=5.0))
-    (found,) = await client.resolve("r")
-    assert (found.description, found.ttl) == ("new", 5.0)
+    (instance,) = await client.resolve("r")
+    assert (instance.description, instance.ttl) == ("new", 5.0)
     assert pairs(await client.get_graph()) == {("v", "r")}
 
 
-async def test_an_update_that_is_refused_leaves_what_was_registered(
+async def test_refused_update_leaves_the_registration_unchanged(
     client: RegistryClient, make: Make, eventually: Eventually
 ) -> None:
     handle = await client.register(make("r"))
     with pytest.raises(InvalidArgument):
         await handle.update(replace(handle.registration, version="one"))
     await asyncio.wait_for(handle.registered.wait(), 3)
-    assert [one.version for one in await client.resolve("r")] == ["1"]
+    assert [instance.version for instance in await client.resolve("r")] == ["1"]
 
 
-async def test_the_same_instance_id_under_another_role_is_a_conflict(client: RegistryClient, make: Make) -> None:
+async def test_instance_id_under_another_role_is_a_conflict(client: RegistryClient, make: Make) -> None:
     registration = make("r")
     await client.register(registration)
     with pytest.raises(AlreadyExists) as caught:
         await client.register(replace(registration, role="other"))
     assert caught.value.reason == "CONFLICT"
-    assert len(await client.resolve("r")) == 1, "the refused one leaves the first alone"
+    assert len(await client.resolve("r")) == 1, "the first registration is unchanged"
 
 
 @pytest.mark.parametrize(
@@ -115,20 +113,20 @@ async def test_the_same_instance_id_under_another_role_is_a_conflict(client: Reg
         ("tags", {"": "x"}),
     ],
 )
-async def test_a_wrong_field_is_named(client: RegistryClient, make: Make, field: str, wrong: object) -> None:
+async def test_invalid_field_is_named(client: RegistryClient, make: Make, field: str, wrong: object) -> None:
     with pytest.raises(InvalidArgument) as caught:
         await client.register(replace(make("r"), **{field: wrong}))  # type: ignore[arg-type]
     assert caught.value.field_violations[0].field.startswith(f"registration.{field}")
 
 
-async def test_resolving_goes_by_role_capability_version_and_tags(client: RegistryClient, make: Make) -> None:
+async def test_resolve_selects_by_role_capability_version_and_tags(client: RegistryClient, make: Make) -> None:
     writes = [Capability("text.write")]
     old = await client.register(replace(make("r", version="1.9"), capabilities=writes, tags={"zone": "a"}))
     new = await client.register(replace(make("r", version="1.10"), capabilities=writes))
     other = await client.register(replace(make("q", version="2"), capabilities=writes))
 
     async def ids(role: str = "r", **more: object) -> list[str]:
-        return [one.instance_id for one in await client.resolve(role, **more)]  # type: ignore[arg-type]
+        return [instance.instance_id for instance in await client.resolve(role, **more)]  # type: ignore[arg-type]
 
     assert await ids() == [new.instance_id, old.instance_id]
     assert await ids("", capability="text.write") == [other.instance_id, new.instance_id, old.instance_id]
@@ -145,7 +143,7 @@ async def test_resolving_goes_by_role_capability_version_and_tags(client: Regist
         await client.resolve()
 
 
-async def test_closing_a_handle_takes_the_registration_and_its_edges_away(client: RegistryClient, make: Make) -> None:
+async def test_closing_a_handle_removes_the_registration_and_its_edges(client: RegistryClient, make: Make) -> None:
     handle = await client.register(make("r", "u"))
     await handle.close()
     await handle.close()
@@ -154,19 +152,17 @@ async def test_closing_a_handle_takes_the_registration_and_its_edges_away(client
     assert await client.get_graph() == Graph(revision=(await client.get_graph()).revision)
 
 
-async def test_closing_the_client_deregisters(registry: str, client: RegistryClient, make: Make) -> None:
+async def test_closing_the_client_deregisters_its_instances(registry: str, client: RegistryClient, make: Make) -> None:
     async with RegistryClient(registry) as other:
         await other.register(make("r"))
         assert await client.list_instances()
     assert not await client.list_instances()
 
 
-async def test_durability_29_a_cycle_refuses_the_edge_and_not_the_registration(
-    client: RegistryClient, make: Make
-) -> None:
+async def test_durability_29_cycle_refuses_the_edge_not_the_instance(client: RegistryClient, make: Make) -> None:
     await client.register(make("b", "a"))
     handle = await client.register(make("a", "b", "x"))
-    assert [(one.edge.upstream, one.cycle) for one in handle.refused] == [("b", "b -> a -> b")]
+    assert [(refusal.edge.upstream, refusal.cycle) for refusal in handle.refused] == [("b", "b -> a -> b")]
     graph = await client.get_graph()
     assert pairs(graph) == {("a", "b"), ("x", "a")}
     assert graph.roles == ("x", "a", "b")
@@ -174,7 +170,7 @@ async def test_durability_29_a_cycle_refuses_the_edge_and_not_the_registration(
     assert await client.resolve("a")
 
 
-async def test_a_refused_edge_comes_with_a_beat_once_nothing_is_in_its_way(
+async def test_refused_edge_is_accepted_with_a_later_heartbeat(
     client: RegistryClient, make: Make, eventually: Eventually
 ) -> None:
     first = await client.register(make("b", "a"))
@@ -188,10 +184,12 @@ async def test_a_refused_edge_comes_with_a_beat_once_nothing_is_in_its_way(
     await eventually(accepted, 3.0)
 
 
-async def test_pins_stay_whoever_lives_and_go_in_all_or_none(client: RegistryClient, make: Make) -> None:
+async def test_pins_outlive_instances_and_are_written_all_or_none(client: RegistryClient, make: Make) -> None:
     graph = await client.pin_edges([("a", "b"), Edge("b", "c", PropagationPolicy.TOOL_RESULTS)])
     assert pairs(graph) == {("a", "b"), ("b", "c")}
-    assert await client.pin_edges([("a", "b")]) == replace(graph, revision=graph.revision), "again: no change"
+    assert await client.pin_edges([("a", "b")]) == replace(graph, revision=graph.revision), (
+        "pinning again changes nothing"
+    )
     with pytest.raises(GraphCycle) as caught:
         await client.pin_edges([("x", "y"), ("c", "a")])
     assert caught.value.metadata["cycle"] == "c -> a -> b -> c"
@@ -204,7 +202,7 @@ async def test_pins_stay_whoever_lives_and_go_in_all_or_none(client: RegistryCli
     ]
 
 
-async def test_a_pin_over_a_declared_edge_leaves_the_declaration(client: RegistryClient, make: Make) -> None:
+async def test_pin_over_a_declared_edge_keeps_the_declaration(client: RegistryClient, make: Make) -> None:
     handle = await client.register(make("b", "a"))
     await client.pin_edges([("a", "b")])
     (edge,) = (await client.unpin_edges([("a", "b")])).edges
@@ -212,15 +210,12 @@ async def test_a_pin_over_a_declared_edge_leaves_the_declaration(client: Registr
 
 
 @pytest.mark.parametrize("edges", [[], [("A", "b")], [("a", "")], [("a", f"r{i}") for i in range(101)]])
-async def test_edges_to_pin_are_checked(client: RegistryClient, edges: list[tuple[str, str]]) -> None:
+async def test_invalid_edges_to_pin_are_refused(client: RegistryClient, edges: list[tuple[str, str]]) -> None:
     with pytest.raises(InvalidArgument):
         await client.pin_edges(edges)
 
 
-async def test_durability_29_a_newer_version_supersedes_the_edges_of_the_older(
-    client: RegistryClient, make: Make
-) -> None:
-    """D29."""
+async def test_durability_29_newer_version_supersedes_older_edges(client: RegistryClient, make: Make) -> None:
     await client.register(make("r", "old", "both", version="1.9"))
     newer = await client.register(make("r", "both", "new", version="1.10"))
     assert pairs(await client.get_graph()) == {("both", "r"), ("new", "r")}
@@ -228,10 +223,9 @@ async def test_durability_29_a_newer_version_supersedes_the_edges_of_the_older(
     assert ("both", "r") in pairs(await client.get_graph())
 
 
-async def test_durability_29_two_clients_that_add_the_halves_of_a_cycle_never_both_succeed(
+async def test_durability_29_two_halves_of_a_cycle_never_both_succeed(
     registry: str, client: RegistryClient, make: Make
 ) -> None:
-    """M6, V14."""
     async with RegistryClient(registry) as other:
         for number in range(25):
             a, b, c = (f"{name}{number}" for name in "abc")
@@ -240,12 +234,12 @@ async def test_durability_29_two_clients_that_add_the_halves_of_a_cycle_never_bo
             )
             assert sorted(type(result).__name__ for result in results) == ["Graph", "GraphCycle"]
             d, e = f"d{number}", f"e{number}"
-            one, two = await asyncio.gather(client.register(make(d, e)), other.register(make(e, d)))
-            assert len(one.refused) + len(two.refused) == 1
+            first, second = await asyncio.gather(client.register(make(d, e)), other.register(make(e, d)))
+            assert len(first.refused) + len(second.refused) == 1
     assert nx.is_directed_acyclic_graph(nx.DiGraph(list(pairs(await client.get_graph()))))
 
 
-async def test_a_lease_that_nobody_renews_runs_out(
+async def test_lease_without_renewals_expires(
     registry: str, client: RegistryClient, make: Make, eventually: Eventually
 ) -> None:
     other = RegistryClient(registry)
@@ -260,31 +254,31 @@ async def test_a_lease_that_nobody_renews_runs_out(
     await other.close()
 
 
-async def test_a_handle_keeps_many_leases_alive_beyond_their_time(client: RegistryClient, make: Make) -> None:
+async def test_client_keeps_many_leases_alive_beyond_their_ttl(client: RegistryClient, make: Make) -> None:
     handles = [await client.register(make(f"r{number}", ttl=1.0)) for number in range(20)]
     await asyncio.sleep(1.7)
     assert len(await client.list_instances()) == 20
     assert all(handle.registered.is_set() for handle in handles)
 
 
-async def test_pages_hold_every_instance_once_and_tokens_belong_to_their_filter(
+async def test_pages_hold_each_instance_once_and_tokens_bind_filters(
     registry: str, client: RegistryClient, make: Make
 ) -> None:
     from archon.api.registry.v1 import registry_service_pb2 as pb
 
     for number in range(7):
         await client.register(make("r" if number % 2 else "q"))
-    found: list[tuple[str, str]] = []
+    listed: list[tuple[str, str]] = []
     token = first = ""
     while True:
-        answer = await client._stub.ListInstances(pb.ListInstancesRequest(page_size=3, page_token=token))
-        found += [(one.role, one.instance_id) for one in answer.instances]
-        token = answer.next_page_token
+        response = await client._stub.ListInstances(pb.ListInstancesRequest(page_size=3, page_token=token))
+        listed += [(instance.role, instance.instance_id) for instance in response.instances]
+        token = response.next_page_token
         first = first or token
         if not token:
             break
-    assert found == sorted(set(found))
-    assert len(found) == 7
+    assert listed == sorted(set(listed))
+    assert len(listed) == 7
     for request in (
         pb.ListInstancesRequest(page_token=first, role="r"),
         pb.ListInstancesRequest(page_token="nonsense"),

@@ -1,5 +1,4 @@
-"""etcd killed, wiped, frozen; the registry restarted: typed errors within their time, and everything heals by
-itself."""
+"""Outages: etcd killed, wiped or frozen, the registry restarted. Errors are typed and timely, and everything recovers."""
 
 from __future__ import annotations
 
@@ -28,7 +27,7 @@ async def in_thread(blocking: Callable[[], object]) -> None:
     await asyncio.to_thread(blocking)
 
 
-async def test_a_watch_goes_on_after_etcd_was_restarted(
+async def test_watch_continues_after_a_restart_of_etcd(
     fresh_etcd: EtcdProcess, client: RegistryClient, make: Make
 ) -> None:
     first = await client.register(make("a", ttl=30.0))
@@ -39,27 +38,26 @@ async def test_a_watch_goes_on_after_etcd_was_restarted(
             second = await client.register(make("b", "a"))
             change = await anext(changes)
     assert not change.snapshot
-    assert [one.instance_id for one in change.instances] == [second.instance_id]
+    assert [instance.instance_id for instance in change.instances] == [second.instance_id]
     assert first.registered.is_set()
 
 
-async def test_what_happened_while_the_registry_did_not_see_is_told_as_a_difference(
+async def test_changes_during_an_outage_arrive_as_a_difference(
     fresh_etcd: EtcdProcess, client: RegistryClient, make: Make
 ) -> None:
-    """D27."""
-    async with RegistryClient(client.target) as mortal:
-        gone = await mortal.register(make("a", ttl=1.0))
+    async with RegistryClient(client.target) as other:
+        expiring = await other.register(make("a", ttl=1.0))
         async with aclosing(client.watch()) as changes:
             assert (await anext(changes)).snapshot
-            gone.lost = gone.lapse = lambda: None  # type: ignore[method-assign]
-            await mortal._beats.close()
+            expiring.lost = expiring.lapse = lambda: None  # type: ignore[method-assign]
+            await other._beats.close()
             await in_thread(fresh_etcd.restart)
             async with asyncio.timeout(10):
                 change = await anext(changes)
-        assert change.removed == (gone.instance_id,)
+        assert change.removed == (expiring.instance_id,)
 
 
-async def test_a_handle_registers_again_after_etcd_lost_everything(
+async def test_client_registers_again_after_etcd_lost_its_data(
     fresh_etcd: EtcdProcess, client: RegistryClient, make: Make, eventually: Eventually
 ) -> None:
     handle = await client.register(make("b", "a", ttl=1.0))
@@ -71,7 +69,7 @@ async def test_a_handle_registers_again_after_etcd_lost_everything(
 
         async def back() -> bool:
             try:
-                return [one.instance_id for one in await client.list_instances()] == [handle.instance_id]
+                return [instance.instance_id for instance in await client.list_instances()] == [handle.instance_id]
             except Unavailable:
                 return False
 
@@ -80,13 +78,13 @@ async def test_a_handle_registers_again_after_etcd_lost_everything(
             change = await anext(changes)
             while not change.instances:
                 change = await anext(changes)
-    assert before.revision > change.revision, "an empty etcd begins to count anew"
+    assert before.revision > change.revision, "an empty etcd counts revisions from the start"
     await asyncio.wait_for(handle.registered.wait(), 5)
     graph = await client.get_graph()
     assert [(edge.upstream, edge.downstream) for edge in graph.edges] == [("a", "b")]
 
 
-async def test_a_frozen_etcd_is_a_typed_answer_within_six_seconds_and_heals(
+async def test_frozen_etcd_is_a_typed_error_within_its_time_and_heals(
     fresh_etcd: EtcdProcess, client: RegistryClient, make: Make
 ) -> None:
     registration = make("r", ttl=60.0)
@@ -115,7 +113,7 @@ async def test_a_frozen_etcd_is_a_typed_answer_within_six_seconds_and_heals(
                 await asyncio.sleep(0.1)
 
 
-async def test_etcd_away_is_unavailable_at_once_and_handles_wait_for_it(
+async def test_stopped_etcd_is_unavailable_and_clients_wait_for_it(
     fresh_etcd: EtcdProcess, client: RegistryClient, make: Make
 ) -> None:
     held = await client.register(make("a", ttl=1.0))
@@ -125,15 +123,15 @@ async def test_etcd_away_is_unavailable_at_once_and_handles_wait_for_it(
     late = await client.register(make("b"), timeout=0.2)
     assert not late.registered.is_set()
     await asyncio.sleep(1.5)
-    assert not held.registered.is_set(), "no renewal was answered for a whole lease"
+    assert not held.registered.is_set(), "the lease ran out without a renewal"
     await in_thread(fresh_etcd.start)
     async with asyncio.timeout(10):
         await late.registered.wait()
         await held.registered.wait()
-    assert {one.role for one in await client.list_instances()} == {"a", "b"}
+    assert {instance.role for instance in await client.list_instances()} == {"a", "b"}
 
 
-async def test_clients_go_on_after_the_registry_was_restarted(
+async def test_clients_continue_after_a_restart_of_the_registry(
     etcd: EtcdProcess, prefix: str, make: Make, caplog: pytest.LogCaptureFixture
 ) -> None:
     shared = settings(etcd=etcd.address, prefix=prefix)
@@ -146,10 +144,10 @@ async def test_clients_go_on_after_the_registry_was_restarted(
     await asyncio.sleep(1.7)
     async with registry_app(again), aclosing(changes), asyncio.timeout(10):
         change = await anext(changes)
-        while not any(one.instance_id == handle.instance_id for one in change.instances):
+        while not any(instance.instance_id == handle.instance_id for instance in change.instances):
             change = await anext(changes)
         await handle.registered.wait()
         await client.close()
         assert handle.registered.is_set() is False
     gc.collect()
-    assert not [record for record in caplog.records if record.name == "asyncio"], "no task was left behind"
+    assert not [record for record in caplog.records if record.name == "asyncio"], "no task is left"

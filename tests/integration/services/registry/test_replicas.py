@@ -1,4 +1,4 @@
-"""Two registries behind one target: a client goes on while the network to one of them drops what it carries."""
+"""Two registries behind one target: a client continues while the network to one of them drops all packets."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from tests.integration.services.registry.conftest import Eventually, Make, setti
 pytestmark = pytest.mark.liveness
 
 NOTICED_WITHIN = 4.5
-"""Seconds: what a ping between services may take, and a little."""
+"""Seconds: the keepalive timeout between services, and a margin."""
 
 WITHIN = 30.0
-"""A registry that can speak and doesn't hear takes connections again at once: a call may find it several times."""
+"""Seconds. A registry that can send but not receive accepts connections again at once: calls may reach it repeatedly."""
 
 
 @pytest.fixture
 async def valves(etcd: EtcdProcess, prefix: str) -> AsyncIterator[list[Valve]]:
-    """One before each registry."""
+    """A valve in front of each registry."""
     async with AsyncExitStack() as stack:
         valves = []
         for _ in range(2):
@@ -37,7 +37,7 @@ async def valves(etcd: EtcdProcess, prefix: str) -> AsyncIterator[list[Valve]]:
 
 
 @pytest.mark.parametrize(("number", "ways"), [(0, ("up",)), (1, ("up",)), (0, ("down",))])
-async def test_a_client_of_two_registries_goes_on_when_one_is_cut_off(
+async def test_client_of_two_registries_continues_when_one_is_cut_off(
     valves: list[Valve], number: int, ways: tuple[str, ...], make: Make, eventually: Eventually
 ) -> None:
     target = "ipv4:" + ",".join(f"127.0.0.1:{valve.port}" for valve in valves)
@@ -48,13 +48,13 @@ async def test_a_client_of_two_registries_goes_on_when_one_is_cut_off(
             other = await client.register(make("b", ttl=2.0), timeout=WITHIN)
             assert other.registered.is_set()
 
-            async def both_there() -> bool:
+            async def both_registered() -> bool:
                 try:
-                    found = await client.list_instances(timeout=NOTICED_WITHIN)
+                    instances = await client.list_instances(timeout=NOTICED_WITHIN)
                 except (DeadlineExceeded, Unavailable):
                     return False
-                return {one.role for one in found} == {"a", "b"} and handle.registered.is_set()
+                return {instance.role for instance in instances} == {"a", "b"} and handle.registered.is_set()
 
-            await eventually(both_there, WITHIN)
+            await eventually(both_registered, WITHIN)
         finally:
             valves[number].open()

@@ -1,4 +1,4 @@
-"""The registry as a service: on the wire, and as processes of its own over a real etcd."""
+"""The registry as a service: over gRPC, and as a process with a real etcd."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ async def error_of(call: Any) -> ArchonError:
 
 
 @pytest.mark.parametrize("method", ["RegisterInstance", "ResolveInstances", "PinEdges"])
-async def test_bytes_that_are_no_message_are_a_typed_answer(registry: str, method: str) -> None:
+async def test_malformed_request_is_a_typed_error(registry: str, method: str) -> None:
     async with grpc.aio.insecure_channel(registry) as channel:
         call: Any = channel.unary_unary(f"{SERVICE}/{method}")
         with pytest.raises(grpc.aio.AioRpcError) as caught:
@@ -57,50 +57,50 @@ async def test_bytes_that_are_no_message_are_a_typed_answer(registry: str, metho
 
 
 @pytest.mark.parametrize("method", ["KeepAlive", "Watch"])
-async def test_bytes_that_are_no_message_end_a_stream_with_a_typed_answer(registry: str, method: str) -> None:
+async def test_malformed_message_ends_a_stream_with_a_typed_error(registry: str, method: str) -> None:
     async with grpc.aio.insecure_channel(registry) as channel:
         call: Any
         if method == "KeepAlive":
             call = channel.stream_stream(f"{SERVICE}/{method}")
-            answers = call(iter([b"\xff\xff"]), timeout=5)
+            responses = call(iter([b"\xff\xff"]), timeout=5)
         else:
             call = channel.unary_stream(f"{SERVICE}/{method}")
-            answers = call(b"\xff\xff", timeout=5)
-        assert (await error_of(answers)).reason == "MALFORMED_MESSAGE"
+            responses = call(b"\xff\xff", timeout=5)
+        assert (await error_of(responses)).reason == "MALFORMED_MESSAGE"
 
 
-async def test_keep_alive_answers_each_message_and_says_what_expired(stub: Any, registry: str, make: Make) -> None:
+async def test_keep_alive_answers_each_message_with_expired_leases(stub: Any, registry: str, make: Make) -> None:
     async with RegistryClient(registry) as client:
         handle = await client.register(make("r"))
-        names = [["nobody", handle.instance_id], [handle.instance_id], []]
-        answers = [
-            [(lease.instance_id, lease.expired, lease.ttl.seconds) for lease in answer.leases]
-            async for answer in stub.KeepAlive(iter([pb.KeepAliveRequest(instance_ids=ids) for ids in names]))
+        names = [["unknown", handle.instance_id], [handle.instance_id], []]
+        leases = [
+            [(lease.instance_id, lease.expired, lease.ttl.seconds) for lease in response.leases]
+            async for response in stub.KeepAlive(iter([pb.KeepAliveRequest(instance_ids=ids) for ids in names]))
         ]
     alive = (handle.instance_id, False, 10)
-    assert answers == [[("nobody", True, 0), alive], [alive], []]
+    assert leases == [[("unknown", True, 0), alive], [alive], []]
 
 
 @pytest.mark.parametrize("ids", [["i"] * 1001, ["a/b"]])
-async def test_keep_alive_refuses_too_many_and_impossible_ids(stub: Any, ids: list[str]) -> None:
+async def test_keep_alive_refuses_too_many_and_invalid_ids(stub: Any, ids: list[str]) -> None:
     error = await error_of(stub.KeepAlive(iter([pb.KeepAliveRequest(instance_ids=ids)])))
     assert isinstance(error, InvalidArgument)
     assert error.field_violations[0].field.startswith("instance_ids")
 
 
-async def test_calling_register_every_third_of_the_lease_is_a_complete_client(stub: Any) -> None:
+async def test_register_every_third_of_the_ttl_keeps_an_instance_alive(stub: Any) -> None:
     message = Message(instance_id="i", role="r", address="h:1")
     message.ttl.FromSeconds(1)
     revisions = set()
     for _ in range(5):
-        answer = await stub.RegisterInstance(pb.RegisterInstanceRequest(registration=message))
-        revisions.add(answer.registration.revision)
+        response = await stub.RegisterInstance(pb.RegisterInstanceRequest(registration=message))
+        revisions.add(response.registration.revision)
         await asyncio.sleep(0.3)
     assert len(revisions) == 1, "a renewal writes nothing"
 
 
-async def test_deregistering_an_unknown_instance_is_no_error(stub: Any) -> None:
-    await stub.DeregisterInstance(pb.DeregisterInstanceRequest(instance_id="nobody"))
+async def test_deregistering_an_unknown_instance_succeeds(stub: Any) -> None:
+    await stub.DeregisterInstance(pb.DeregisterInstanceRequest(instance_id="unknown"))
     with pytest.raises(InvalidArgument):
         await stub.DeregisterInstance(pb.DeregisterInstanceRequest(instance_id=""))
 
@@ -109,15 +109,13 @@ async def test_output_only_fields_of_a_request_are_ignored(stub: Any) -> None:
     message = Message(
         instance_id="i", role="r", address="h:1", tenant="t", identity="me", revision=99, via_orchestrator="o"
     )
-    kept = (await stub.RegisterInstance(pb.RegisterInstanceRequest(registration=message))).registration
-    assert (kept.tenant, kept.identity, kept.via_orchestrator) == ("default", "anonymous", "")
-    assert kept.revision != 99
+    stored = (await stub.RegisterInstance(pb.RegisterInstanceRequest(registration=message))).registration
+    assert (stored.tenant, stored.identity, stored.via_orchestrator) == ("default", "anonymous", "")
+    assert stored.revision != 99
 
 
-async def test_two_registries_over_one_etcd_never_let_both_halves_of_a_cycle_in(
-    etcd: EtcdProcess, prefix: str, make: Make
-) -> None:
-    """M6, D29, V14: no lock of a process's own helps here, only etcd's transaction."""
+async def test_two_registries_never_accept_both_halves_of_a_cycle(etcd: EtcdProcess, prefix: str, make: Make) -> None:
+    """No lock within a process prevents this, only etcd's transaction."""
     shared = settings(etcd=etcd.address, prefix=prefix)
     async with (
         registry_app(shared) as here,
@@ -145,32 +143,32 @@ async def test_two_registries_over_one_etcd_never_let_both_halves_of_a_cycle_in(
         await asyncio.wait([watching])
 
 
-async def test_values_in_etcd_are_json_that_a_person_can_read(etcd: EtcdProcess, prefix: str, make: Make) -> None:
-    from archon_services.registry.store.etcd_client import Etcd
+async def test_values_in_etcd_are_readable_json(etcd: EtcdProcess, prefix: str, make: Make) -> None:
+    from archon_services.registry.store.etcd_client import EtcdClient
 
     async with registry_app(settings(etcd=etcd.address, prefix=prefix)) as address, RegistryClient(address) as client:
         handle = await client.register(make("r", "u"))
         await client.pin_edges([("r", "s")])
-        reader = Etcd([etcd.address])
-        found = {kv.key.decode(): json.loads(kv.value) for kv in (await reader.range(prefix.encode() + b"/")).kvs}
+        reader = EtcdClient([etcd.address])
+        values = {kv.key.decode(): json.loads(kv.value) for kv in (await reader.range(prefix.encode() + b"/")).kvs}
         await reader.close()
-    assert set(found) == {
+    assert set(values) == {
         f"{prefix}/instances/{handle.instance_id}",
         f"{prefix}/edges/u/r/{handle.instance_id}",
         f"{prefix}/pins/r/s",
         f"{prefix}/graph",
     }
-    assert found[f"{prefix}/instances/{handle.instance_id}"]["role"] == "r"
+    assert values[f"{prefix}/instances/{handle.instance_id}"]["role"] == "r"
 
 
-async def test_a_value_that_somebody_broke_is_left_out(
+async def test_corrupt_value_in_etcd_is_ignored(
     etcd: EtcdProcess, prefix: str, make: Make, eventually: Eventually
 ) -> None:
     from aetcd import rpc
 
-    from archon_services.registry.store.etcd_client import Etcd
+    from archon_services.registry.store.etcd_client import EtcdClient
 
-    writer = Etcd([etcd.address])
+    writer = EtcdClient([etcd.address])
     puts = [rpc.PutRequest(key=f"{prefix}/instances/{name}".encode(), value=b"{no json") for name in ("a", "b")]
     await writer.txn([], [rpc.RequestOp(request_put=puts[0])])
     async with (
@@ -181,20 +179,20 @@ async def test_a_value_that_somebody_broke_is_left_out(
         assert (await anext(changes)).instances == ()
         await writer.txn([], [rpc.RequestOp(request_put=puts[1])])
         handle = await client.register(make("r"))
-        assert [one.instance_id for one in (await anext(changes)).instances] == [handle.instance_id]
-        assert [one.instance_id for one in await client.list_instances()] == [handle.instance_id]
+        assert [instance.instance_id for instance in (await anext(changes)).instances] == [handle.instance_id]
+        assert [instance.instance_id for instance in await client.list_instances()] == [handle.instance_id]
     await writer.close()
 
 
-async def test_a_member_that_is_away_is_passed_over(etcd: EtcdProcess, prefix: str, make: Make) -> None:
+async def test_unreachable_etcd_member_is_skipped(etcd: EtcdProcess, prefix: str, make: Make) -> None:
     shared = settings(etcd=f"127.0.0.1:1,{etcd.address}", prefix=prefix)
     async with registry_app(shared) as address, RegistryClient(address) as client:
         handle = await client.register(make("r", ttl=1.0))
         async with aclosing(client.watch()) as changes:
-            assert [one.instance_id for one in (await anext(changes)).instances] == [handle.instance_id]
+            assert [instance.instance_id for instance in (await anext(changes)).instances] == [handle.instance_id]
 
 
-async def test_a_list_of_members_that_is_none_is_refused(prefix: str) -> None:
+async def test_invalid_list_of_etcd_members_is_refused(prefix: str) -> None:
     with pytest.raises(InvalidArgument):
         async with registry_app(settings(etcd="nonsense", prefix=prefix)):
             pass
@@ -214,16 +212,15 @@ import asyncio, sys
 from archon.registry import Registration, RegistryClient
 async def main():
     async with RegistryClient(sys.argv[1]) as client:
-        await client.register(Registration(role="mortal", address="127.0.0.1:1", ttl=1.0))
+        await client.register(Registration(role="member", address="127.0.0.1:1", ttl=1.0))
         await asyncio.sleep(60)
 asyncio.run(main())
 """
 
 
-async def test_a_killed_process_disappears_by_itself_and_the_registry_process_stops_cleanly(
+async def test_killed_member_expires_and_the_registry_stops_cleanly(
     etcd: EtcdProcess, prefix: str, tmp_path: Path, eventually: Eventually
 ) -> None:
-    """D2."""
     ready = tmp_path / "ready"
     service = await _start(
         "-m", "archon_services.registry", "--etcd", etcd.address, "--prefix", prefix, "--ready-file", str(ready)
@@ -237,7 +234,7 @@ async def test_a_killed_process_disappears_by_itself_and_the_registry_process_st
                     async with asyncio.timeout(15):
                         change = await anext(changes)
                 await asyncio.sleep(1.2)
-                assert await client.resolve("mortal"), "it lives beyond its lease"
+                assert await client.resolve("member"), "heartbeats keep it alive beyond its TTL"
                 os.kill(member.pid, signal.SIGKILL)
                 await member.wait()
                 async with asyncio.timeout(4):
@@ -252,7 +249,7 @@ async def test_a_killed_process_disappears_by_itself_and_the_registry_process_st
             await service.wait()
 
 
-async def test_stopping_the_registry_sends_watchers_on_and_is_quick(etcd: EtcdProcess, prefix: str) -> None:
+async def test_stopping_the_registry_ends_watches_quickly(etcd: EtcdProcess, prefix: str) -> None:
     loop = asyncio.get_running_loop()
     async with registry_app(settings(etcd=etcd.address, prefix=prefix)) as address:
         channel = connect(address)
@@ -264,14 +261,14 @@ async def test_stopping_the_registry_sends_watchers_on_and_is_quick(etcd: EtcdPr
     await channel.close()
 
 
-async def test_health_says_serving_also_while_etcd_is_away(prefix: str) -> None:
+async def test_health_is_serving_while_etcd_is_unavailable(prefix: str) -> None:
     async with registry_app(settings(etcd="127.0.0.1:1", prefix=prefix)) as address:
         async with grpc.aio.insecure_channel(address) as channel:
             stub: Any = health_pb2_grpc.HealthStub(channel)
-            answer = await stub.Check(
+            response = await stub.Check(
                 health_pb2.HealthCheckRequest(service="archon.api.registry.v1.RegistryService"), timeout=5
             )
-            assert answer.status == health_pb2.HealthCheckResponse.SERVING
+            assert response.status == health_pb2.HealthCheckResponse.SERVING
         async with RegistryClient(address) as client:
             with pytest.raises(Unavailable):
                 await client.list_instances()

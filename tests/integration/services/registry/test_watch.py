@@ -1,4 +1,4 @@
-"""What holds for a watch over every store: a snapshot, then each change once, resumable."""
+"""Watches over every store: a snapshot, then each change once, resumable."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ def pairs(graph: Graph) -> set[tuple[str, str]]:
     return {(edge.upstream, edge.downstream) for edge in graph.edges}
 
 
-async def test_a_watch_begins_with_a_snapshot_and_tells_each_change_once(client: RegistryClient, make: Make) -> None:
+async def test_watch_yields_a_snapshot_then_each_change_once(client: RegistryClient, make: Make) -> None:
     first = await client.register(make("a"))
     async with aclosing(client.watch()) as changes:
         snapshot = await anext(changes)
         assert snapshot.snapshot
-        assert [one.instance_id for one in snapshot.instances] == [first.instance_id]
+        assert [instance.instance_id for instance in snapshot.instances] == [first.instance_id]
         assert snapshot.graph is not None
         second = await client.register(make("b", "a"))
         change = await anext(changes)
         assert not change.snapshot
-        assert [one.instance_id for one in change.instances] == [second.instance_id]
-        assert change.graph is not None, "the edge comes with the instance that declares it: one transaction"
+        assert [instance.instance_id for instance in change.instances] == [second.instance_id]
+        assert change.graph is not None, "the edge and the instance that declares it come from one transaction"
         assert pairs(change.graph) == {("a", "b")}
         await second.close()
         change = await anext(changes)
@@ -39,7 +39,7 @@ async def test_a_watch_begins_with_a_snapshot_and_tells_each_change_once(client:
         assert pairs(change.graph) == {("x", "y")}
 
 
-async def test_a_watch_tells_only_the_kinds_it_follows(client: RegistryClient, make: Make) -> None:
+async def test_watch_yields_only_the_requested_kinds(client: RegistryClient, make: Make) -> None:
     async with aclosing(client.watch(["edges"])) as edges, aclosing(client.watch(["instances"])) as instances:
         await asyncio.gather(anext(edges), anext(instances))
         registration = make("b", "a")
@@ -50,24 +50,24 @@ async def test_a_watch_tells_only_the_kinds_it_follows(client: RegistryClient, m
         await client.pin_edges([("b", "c")])
         change = await anext(edges)
         assert change.graph is not None
-        assert pairs(change.graph) == {("a", "b"), ("b", "c")}, "a change that moves no edge isn't told"
+        assert pairs(change.graph) == {("a", "b"), ("b", "c")}, "a change of no edge is not reported"
 
 
-async def test_a_watch_resumes_after_a_revision(client: RegistryClient, make: Make) -> None:
+async def test_watch_resumes_after_a_revision(client: RegistryClient, make: Make) -> None:
     async with aclosing(client.watch()) as changes:
         await anext(changes)
         first = await client.register(make("a"))
         seen = await anext(changes)
     await client.register(make("b"))
     await first.close()
-    told: list[RegistryChange] = []
+    missed: list[RegistryChange] = []
     async with aclosing(client.watch(from_revision=seen.revision)) as changes:
-        told += [await anext(changes), await anext(changes)]
-    assert not any(change.snapshot for change in told)
-    assert [one.role for one in told[0].instances] == ["b"]
-    assert told[1].removed == (first.instance_id,)
+        missed += [await anext(changes), await anext(changes)]
+    assert not any(change.snapshot for change in missed)
+    assert [instance.role for instance in missed[0].instances] == ["b"]
+    assert missed[1].removed == (first.instance_id,)
 
 
-async def test_a_watch_from_a_revision_that_never_was_begins_with_a_snapshot(client: RegistryClient) -> None:
+async def test_watch_from_a_future_revision_begins_with_a_snapshot(client: RegistryClient) -> None:
     async with aclosing(client.watch(from_revision=10**9)) as changes:
         assert (await anext(changes)).snapshot

@@ -1,4 +1,4 @@
-"""Tokens of pages: opaque, bound to their filter, and whatever else comes is refused."""
+"""Page tokens: opaque, bound to their filter; anything else is refused."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from archon.errors import InvalidArgument
 from archon_services.common.paging import make_token, read_token
 
 
-def test_a_token_is_read_back_under_its_own_filter_only() -> None:
+def test_token_is_read_back_only_with_its_own_filter() -> None:
     assert read_token("", "list", "a") is None
     token = make_token(["x", 1], "list", "a")
     assert read_token(token, "list", "a") == ["x", 1]
@@ -20,7 +20,7 @@ def test_a_token_is_read_back_under_its_own_filter_only() -> None:
 
 
 @pytest.mark.parametrize("content", [b"null", b"1", b"{}", b'"ab"', b"[1]", b"[1,2,3]", b"\xff", b"[" * 50_000, b""])
-def test_what_was_never_a_token_is_refused(content: bytes) -> None:
+def test_malformed_token_is_refused(content: bytes) -> None:
     for token in (base64.urlsafe_b64encode(content).decode() or "=", "é", "a"):
         with pytest.raises(InvalidArgument) as refused:
             read_token(token, "list")

@@ -1,4 +1,4 @@
-"""Flags before environment before file before defaults; a wrong value says what it is and where it stands."""
+"""Settings: precedence of flags, environment, file and defaults; errors that name the value and its source."""
 
 from __future__ import annotations
 
@@ -27,9 +27,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def test_flags_go_before_environment_before_the_services_section_before_common(
-    file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_flags_precede_environment_precedes_section_and_common(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = load(OrchestratorSettings, [])
     assert (settings.port, settings.log_level, settings.max_runs) == (7001, "warning", 9)
     monkeypatch.setenv("ARCHON_PORT", "7003")
@@ -45,10 +43,10 @@ def test_flags_go_before_environment_before_the_services_section_before_common(
         ([], {}, "orchestrator: {max_runs: 0}", ["configuration file", "max_runs", "0"]),
         ([], {}, "orchestrator: {colour: red}", ["configuration file", "colour"]),
         ([], {}, "orchestrator: [1]", ["one section per service"]),
-        ([], {}, "orchestrator: {", ["can't be read"]),
+        ([], {}, "orchestrator: {", ["cannot read"]),
     ],
 )
-def test_a_wrong_value_says_what_and_where(
+def test_invalid_value_is_named_with_its_source(
     file: Path,
     monkeypatch: pytest.MonkeyPatch,
     argv: list[str],
@@ -65,7 +63,7 @@ def test_a_wrong_value_says_what_and_where(
         assert part in str(refused.value)
 
 
-def test_a_process_with_a_wrong_value_ends_with_code_2_and_one_sentence() -> None:
+def test_process_with_an_invalid_value_exits_with_code_2() -> None:
     command = [sys.executable, "-m", "archon_services.orchestrator", "--journal-sync", "maybe"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=30)
     assert done.returncode == 2
@@ -73,6 +71,6 @@ def test_a_process_with_a_wrong_value_ends_with_code_2_and_one_sentence() -> Non
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_what_kubernetes_injects_for_a_service_of_our_name_is_no_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kubernetes_service_variables_are_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ARCHON_PORT", "tcp://10.0.0.1:7100")
     assert load(OrchestratorSettings, []).port == 0

@@ -1,4 +1,4 @@
-"""What the memory service can be told, and where its file is where nobody says so."""
+"""Settings of the memory service."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from archon_services.common.settings import load
 from archon_services.memory import MemorySettings
 
 
-def test_flags_come_before_the_environment_before_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_flags_precede_environment_precedes_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ARCHON_HOME", raising=False)
     assert load(MemorySettings, []).db == ".archon/memory.db"
     monkeypatch.setenv("ARCHON_HOME", "/home/of/archon")
@@ -20,7 +20,7 @@ def test_flags_come_before_the_environment_before_defaults(monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("flags", [["--registry", "nowhere"], ["--sync", "sometimes"], ["--db", ""]])
-def test_a_wrong_value_is_named(flags: list[str]) -> None:
+def test_invalid_value_is_named(flags: list[str]) -> None:
     with pytest.raises(InvalidArgument) as refused:
         load(MemorySettings, flags)
     assert refused.value.field_violations[0].field == flags[0].removeprefix("--")

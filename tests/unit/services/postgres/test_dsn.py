@@ -1,4 +1,4 @@
-"""Addresses of databases as users write them, and stores by their names."""
+"""Database addresses as users write them, and the stores they select."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from archon_services.postgres.dsn import parse_dsn
 
 
 @pytest.mark.parametrize(
-    ("written", "address", "shown"),
+    ("written", "address", "redacted"),
     [
         ("postgresql://u:p@h:5433/db", "postgresql://u:p@h:5433/db", "h:5433/db"),
         ("postgres://u@h/db", "postgresql://u@h/db", "h/db"),
@@ -30,14 +30,14 @@ from archon_services.postgres.dsn import parse_dsn
         ("postgresql://", "postgresql://", "localhost/"),
     ],
 )
-def test_both_forms_are_taken_and_what_is_shown_has_no_password(written: str, address: str, shown: str) -> None:
+def test_both_address_forms_parse_and_redact_the_password(written: str, address: str, redacted: str) -> None:
     dsn = parse_dsn(written)
     assert dsn.address == address
-    assert dsn.shown == shown
+    assert dsn.redacted == redacted
     assert ":p" not in repr(dsn)
 
 
-def test_the_time_to_connect_is_the_users() -> None:
+def test_connect_timeout_comes_from_the_address() -> None:
     assert parse_dsn("postgresql://h/db?connect_timeout=3").connect_timeout == 3.0
     assert parse_dsn("postgresql://h/db?connect_timeout=0").connect_timeout is None
 
@@ -58,7 +58,7 @@ def test_the_time_to_connect_is_the_users() -> None:
         "mysql://u:secret@h/db",
     ],
 )
-def test_an_address_that_is_wrong_is_one_sentence_without_the_password(written: str) -> None:
+def test_invalid_address_is_one_sentence_without_the_password(written: str) -> None:
     with pytest.raises(InvalidArgument) as refused:
         open_journal(written)
     said = str(refused.value)
@@ -66,7 +66,7 @@ def test_an_address_that_is_wrong_is_one_sentence_without_the_password(written: 
     assert "sec" not in said.replace("secs", "").replace("seconds", "")
 
 
-def test_a_store_is_chosen_by_its_name(tmp_path: Path) -> None:
+def test_address_selects_the_store(tmp_path: Path) -> None:
     assert isinstance(open_journal("memory"), MemoryJournal)
     file = open_journal(str(tmp_path / "journal.db"), "normal")
     assert isinstance(file, SqliteJournal)
@@ -76,7 +76,7 @@ def test_a_store_is_chosen_by_its_name(tmp_path: Path) -> None:
     assert database.durability == "full"
 
 
-def test_who_does_not_choose_postgresql_does_not_import_it() -> None:
+def test_postgresql_is_imported_only_if_it_is_selected() -> None:
     code = (
         "import sys; from archon_services.orchestrator.app import orchestrator_app;"
         "print([name for name in ('asyncpg', 'sqlalchemy', 'alembic') if name in sys.modules])"

@@ -1,5 +1,8 @@
-"""One memory service at a time per database, since its watchers hear what goes through it: a lock of the session says
-whose it is, and goes with the process that holds it."""
+"""A session lock that admits one memory service at a time to a database.
+
+Watchers see only the publishes of their own service, so two services on one database would miss each other's. The lock
+ends with the session, and so with the process that holds it.
+"""
 
 from __future__ import annotations
 
@@ -10,74 +13,79 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from archon.errors import FailedPrecondition
-from archon_services.memory.store.postgres.statements import SOLE_LOCK
+from archon_services.common.background import BackgroundLoop
+from archon_services.memory.store.postgres.schema import SERVICE_LOCK
 from archon_services.postgres.connections import STATEMENT_TIMEOUT, Connection
+from archon_services.postgres.errors import to_archon_error
 
 _log = logging.getLogger(__name__)
 
-INTERVAL: Final = 1.0
-PATIENCE: Final = 5.0
-"""Seconds for which an earlier service may still be on its way out."""
+CHECK_INTERVAL: Final = 1.0
+"""Seconds between two checks of the connection that holds the lock."""
 
-# A machine that vanished would hold the lock for hours else.
-_KEEPALIVE: Final = """
+ACQUIRE_TIMEOUT: Final = 5.0
+"""Seconds to wait for an earlier service that is shutting down."""
+
+# Without these, the session of a machine that vanished would hold the lock for hours.
+_TCP_KEEPALIVE: Final = """
 SELECT set_config('tcp_keepalives_idle', '2', false), set_config('tcp_keepalives_interval', '1', false),
        set_config('tcp_keepalives_count', '3', false)
 """
 
 
-class Sole:
-    """`lost` is called where another service has taken the lock after our connection died."""
+class ExclusiveLock:
+    """Holds the lock, and acquires it again after a lost connection. `on_lost` is called if another service acquired it
+    in between. `address` names the database in messages."""
 
-    def __init__(self, dial: Callable[[], Awaitable[Connection]], lost: Callable[[], None], where: str) -> None:
+    def __init__(self, dial: Callable[[], Awaitable[Connection]], on_lost: Callable[[], None], address: str) -> None:
         self._dial = dial
-        self._lost = lost
-        self._where = where
+        self._on_lost = on_lost
+        self._address = address
         self._connection: Connection | None = None
-        self._task: asyncio.Task[None] | None = None
+        self._loop = BackgroundLoop("memory: exclusive lock", self._hold, backoff_max=CHECK_INTERVAL)
 
-    async def take(self) -> None:
-        """Raises FailedPrecondition where another memory service has it, and what dialling raises."""
-        end = time.monotonic() + PATIENCE
-        while not await self._try():
+    async def acquire(self) -> None:
+        """Raises FailedPrecondition if another memory service holds the lock, and what dialling raises."""
+        end = time.monotonic() + ACQUIRE_TIMEOUT
+        while not await self._try_acquire():
             if time.monotonic() > end:
-                raise FailedPrecondition(f"the database at {self._where} is in use by another memory service")
+                raise FailedPrecondition(f"the database at {self._address} is in use by another memory service")
             await asyncio.sleep(0.2)
-        self._task = asyncio.create_task(self._keep(), name="memory: sole")
+        self._loop.start()
 
-    async def close(self) -> None:
-        """Lets go. Idempotent."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task], timeout=1.0)
-        self._drop()
+    async def release(self) -> None:
+        """Idempotent."""
+        await self._loop.close(timeout=1.0)
+        self._drop_connection()
 
-    async def _try(self) -> bool:
+    async def _try_acquire(self) -> bool:
         self._connection = self._connection or await self._dial()
         try:
             async with asyncio.timeout(STATEMENT_TIMEOUT):
-                await self._connection.fetch(_KEEPALIVE)
-                return bool(await self._connection.fetchval(SOLE_LOCK))
+                await self._connection.fetch(_TCP_KEEPALIVE)
+                return bool(await self._connection.fetchval(SERVICE_LOCK))
         except BaseException:
-            self._drop()
+            self._drop_connection()
             raise
 
-    async def _keep(self) -> None:
-        while True:
-            await asyncio.sleep(INTERVAL)
-            try:
-                if self._connection is None and not await self._try():
-                    _log.critical("another memory service has taken the database at %s over", self._where)
-                    self._lost()
+    async def _hold(self) -> None:
+        """Checks the connection at intervals. Returns once another service holds the lock."""
+        try:
+            while True:
+                if self._connection is None and not await self._try_acquire():
+                    _log.critical("another memory service has taken over the database at %s", self._address)
+                    self._on_lost()
                     return
                 async with asyncio.timeout(STATEMENT_TIMEOUT):
                     assert self._connection is not None
                     await self._connection.fetch("SELECT 1")
-            except Exception as error:  # noqa: BLE001 - the database is away: tried again until it is back
-                _log.info("the lock of the memory service is to be taken again: %s", type(error).__name__)
-                self._drop()
+                self._loop.report_progress()
+                await asyncio.sleep(CHECK_INTERVAL)
+        except Exception as error:
+            self._drop_connection()
+            raise to_archon_error(error, self._address) from error
 
-    def _drop(self) -> None:
+    def _drop_connection(self) -> None:
         if self._connection is not None:
             self._connection.terminate()
             self._connection = None

@@ -7,97 +7,108 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, cast
 
+from typing_extensions import override
+
 from archon.errors import Unavailable
-from archon_services.memory.store.feed import Feed
-from archon_services.memory.store.port import Publish, Published, StoredItem
-from archon_services.memory.store.postgres import statements as sql
-from archon_services.memory.store.postgres.exclusive_lock import Sole
-from archon_services.memory.store.postgres.group import read_item
-from archon_services.memory.store.postgres.sender import Outcome, Publishing, Sender, Snapshot
-from archon_services.memory.store.postgres.working import PostgresWorking, WorkingSender, Writing
-from archon_services.memory.store.sql_store import FeedingStore, system_clock, within
+from archon_services.memory.domain.items import Publish, PublishOutcome, StoredItem
+from archon_services.memory.store.postgres import publish_statements as sql
+from archon_services.memory.store.postgres.exclusive_lock import ExclusiveLock
+from archon_services.memory.store.postgres.publish_group import read_item
+from archon_services.memory.store.postgres.publish_writer import PendingPublish, PublishWriter, SnapshotRead
+from archon_services.memory.store.postgres.schema import SCHEMA
+from archon_services.memory.store.postgres.working_store import PostgresWorkingStore
+from archon_services.memory.store.postgres.working_writer import PendingWrite, WorkingWriter
+from archon_services.memory.store.sql_store import ItemFeed, SqlStore, system_clock, with_timeout
 from archon_services.postgres.connections import Connections, dial
 from archon_services.postgres.dsn import parse_dsn
-from archon_services.postgres.errors import explained
-from archon_services.postgres.group_commit import Lane
+from archon_services.postgres.errors import to_archon_error
+from archon_services.postgres.group_commit import GroupCommit
 from archon_services.postgres.migrations import migrate
 
 APPLICATION: Final = "archon-memory"
 
 
-class PostgresStore(FeedingStore):
-    """See MemoryStore. Use it as an async context manager: entering brings the schema to its newest revision. Raises
-    InvalidArgument where the address can't be read; on entering FailedPrecondition where another memory service works
-    on the database, a newer version of Archon wrote it, or it refuses us, and Unavailable."""
+class PostgresStore(SqlStore):
+    """Implements MemoryStore as an async context manager. Entering migrates the schema to its newest revision.
 
-    def __init__(self, dsn: str, *, clock: Callable[[], float] = system_clock, feed: Feed | None = None) -> None:
+    Raises InvalidArgument if the address is malformed. Entering raises FailedPrecondition if another memory service
+    uses the database, a newer version of Archon wrote it, or the server refuses this user; and Unavailable.
+    """
+
+    def __init__(self, dsn: str, *, clock: Callable[[], float] = system_clock, feed: ItemFeed | None = None) -> None:
         super().__init__(clock, feed)
         self._dsn = parse_dsn(dsn)
         connect = partial(dial, self._dsn, APPLICATION)
+        address = self._dsn.redacted
         self._connections = Connections(self._dsn, APPLICATION)
-        self._sender = Sender(self._found)
-        self._lane = Lane[Publishing | Snapshot, Outcome | list[StoredItem]](
-            connect, self._sender.send, id, where=self._dsn.shown
+        self._publish_commits = GroupCommit[PendingPublish | SnapshotRead, PublishOutcome | list[StoredItem]](
+            connect, PublishWriter(self._announce_late_commit).send, id, address=address
         )
-        self._sole = Sole(connect, self._taken_over, self._dsn.shown)
-        self._writes = Lane[Writing, Any](connect, WorkingSender().send, id, where=self._dsn.shown)
-        self.working = PostgresWorking(self._writes, self._connections, clock, self._check)
-        self._over = False
+        self._working_commits = GroupCommit[PendingWrite, Any](connect, WorkingWriter().send, id, address=address)
+        self._lock = ExclusiveLock(connect, self._on_lock_lost, address)
+        self._lock_lost = False
+        self.working = PostgresWorkingStore(self._working_commits, self._connections, clock, self._check_ownership)
 
+    @override
     async def __aenter__(self) -> PostgresStore:
         try:
-            await migrate(self._dsn, sql.SCHEMA, APPLICATION)
+            await migrate(self._dsn, SCHEMA, APPLICATION)
             await self._connections.open()
-            await self._sole.take()
+            await self._lock.acquire()
         except Exception as error:
             await self.__aexit__()
-            raise explained(error, self._dsn.shown) from error
-        self._lane.start()
-        self._writes.start()
+            raise to_archon_error(error, self._dsn.redacted) from error
+        self._publish_commits.start()
+        self._working_commits.start()
         return self
 
+    @override
     async def __aexit__(self, *_: object) -> None:
         self.end_watches()
-        await asyncio.gather(self._lane.close(), self._writes.close())
-        await self._settled()
+        await asyncio.gather(self._publish_commits.close(), self._working_commits.close())
+        await self._finish_publishes()
         await self._connections.close()
-        await self._sole.close()
+        await self._lock.release()
 
-    def _taken_over(self) -> None:
-        self._over = True
+    def _on_lock_lost(self) -> None:
+        self._lock_lost = True
         self.end_watches()
 
-    def _found(self, publish: Publish, outcome: Outcome) -> None:
-        self._feed.tell((publish.tenant, publish.scope), outcome[1])
+    def _announce_late_commit(self, request: Publish, outcome: PublishOutcome) -> None:
+        self._announce(request, outcome[1])
 
-    def _check(self) -> None:
-        if self._over:
-            raise Unavailable("another memory service has taken this one's place", retry_delay=1.0)
+    def _check_ownership(self) -> None:
+        if self._lock_lost:
+            raise Unavailable("another memory service has taken over the database", retry_delay=1.0)
 
-    async def _commit(self, publish: Publish, now: float) -> tuple[list[Published], list[StoredItem]]:
-        self._check()
-        return cast(Outcome, await self._lane.do(Publishing(publish, now)))
+    @override
+    async def _commit(self, request: Publish, now: float) -> PublishOutcome:
+        self._check_ownership()
+        return cast(PublishOutcome, await self._publish_commits.do(PendingPublish(request, now)))
 
+    @override
     async def _snapshot(self, tenant: str, scope: str) -> list[StoredItem]:
-        self._check()
-        return cast(list[StoredItem], await self._lane.do(Snapshot(tenant, scope)))
+        self._check_ownership()
+        return cast(list[StoredItem], await self._publish_commits.do(SnapshotRead(tenant, scope)))
 
+    @override
     async def items(self, tenant: str, scope: str) -> list[StoredItem]:
-        """See MemoryStore."""
-        self._check()
-        return [read_item(row) for row in await within(self._connections.fetch(sql.IN_SCOPE, tenant, scope))]
+        self._check_ownership()
+        rows = await with_timeout(self._connections.fetch(sql.SCOPE_ITEMS, tenant, scope))
+        return [read_item(row) for row in rows]
 
+    @override
     async def clear(self, tenant: str, scope: str) -> int:
-        """See MemoryStore. Repeated after a lost connection it may count none."""
-        self._check()
-        (row,) = await within(self._connections.fetch(sql.CLEAR, tenant, scope, self._clock()))
+        self._check_ownership()
+        # If the connection is lost and the statement repeated, the count may be 0.
+        (row,) = await with_timeout(self._connections.fetch(sql.CLEAR, tenant, scope, self._clock()))
         return int(row[0])
 
-    async def structure(self) -> str:
-        """See MemoryStore."""
-        rows = await within(self._connections.fetch(sql.STRUCTURE))
+    @override
+    async def load_role_graph(self) -> str:
+        rows = await with_timeout(self._connections.fetch(sql.ROLE_GRAPH))
         return str(rows[0][0]) if rows else ""
 
-    async def save_structure(self, structure: str) -> None:
-        """See MemoryStore."""
-        await within(self._connections.fetch(sql.SAVE_STRUCTURE, structure))
+    @override
+    async def save_role_graph(self, graph_json: str) -> None:
+        await with_timeout(self._connections.fetch(sql.SAVE_ROLE_GRAPH, graph_json))

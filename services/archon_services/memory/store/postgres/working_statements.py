@@ -1,41 +1,36 @@
-"""The statements of working memory. Each works on a whole group of writes at once."""
+"""Statements for working memory in PostgreSQL. Each works on a whole group of writes."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from archon_services.memory.store.postgres.statements import SCHEMA
-
-WRITE_LOCK: Final = f"SELECT pg_advisory_xact_lock({SCHEMA.lock + 3})"
-"""Until the transaction ends: also one of ours that is still under way after its connection died."""
-
 LAST_GROUP: Final = "SELECT value FROM archon_memory.meta WHERE key = 'last_working_group'"
-PURGED_AT_ONCE: Final = 1_000
+PURGE_BATCH: Final = 1_000
 
-FORGET: Final = """
+DELETE_EXPIRED: Final = """
 WITH gone AS (
   DELETE FROM archon_memory.working_scopes AS s USING unnest($1::text[], $2::text[]) AS g (tenant, scope)
   WHERE s.tenant = g.tenant AND s.scope = g.scope AND s.expires_at <= $3 RETURNING s.tenant, s.scope
 )
 DELETE FROM archon_memory.working_values AS v USING gone WHERE v.tenant = gone.tenant AND v.scope = gone.scope
 """
-OVER: Final = """
+OLDEST_EXPIRED: Final = """
 SELECT tenant, scope FROM archon_memory.working_scopes WHERE expires_at <= $1 ORDER BY expires_at LIMIT 1
 """
 PURGE: Final = f"""
 WITH gone AS (
   DELETE FROM archon_memory.working_values WHERE ctid = ANY(ARRAY(
-    SELECT ctid FROM archon_memory.working_values WHERE tenant = $1 AND scope = $2 LIMIT {PURGED_AT_ONCE}
+    SELECT ctid FROM archon_memory.working_values WHERE tenant = $1 AND scope = $2 LIMIT {PURGE_BATCH}
   )) RETURNING 1
 )
 DELETE FROM archon_memory.working_scopes
-WHERE tenant = $1 AND scope = $2 AND (SELECT count(*) FROM gone) < {PURGED_AT_ONCE}
+WHERE tenant = $1 AND scope = $2 AND (SELECT count(*) FROM gone) < {PURGE_BATCH}
 """
-SCOPES: Final = """
+TOTALS: Final = """
 SELECT tenant, scope, keys, size
 FROM archon_memory.working_scopes JOIN unnest($1::text[], $2::text[]) AS g (tenant, scope) USING (tenant, scope)
 """
-HELD: Final = """
+KEYS: Final = """
 SELECT tenant, scope, key, version, octet_length(value_json)
 FROM archon_memory.working_values
 JOIN unnest($1::text[], $2::text[], $3::text[]) AS g (tenant, scope, key) USING (tenant, scope, key)
@@ -67,6 +62,6 @@ SELECT key, value_json, version, updated_at, more FROM (
   FROM (
     SELECT key, value_json, version, updated_at {_VALUES}
     AND key > $4 AND key >= $5 AND starts_with(key, $5) ORDER BY key LIMIT $6
-  ) AS found
+  ) AS matching
 ) AS page WHERE before < $7 ORDER BY key
 """

@@ -1,1 +1,1 @@
-"""The shared memory in a SQLite file."""
+"""The store in a SQLite file."""

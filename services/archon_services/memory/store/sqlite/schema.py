@@ -6,9 +6,9 @@ from typing import Final
 
 VERSION: Final = 2
 
-# items: a role's row stays after its item is forgotten (content NULL), since it carries the version.
-# publications: events of runs that were published, and the version each got.
-# working_values: a key's row stays after its value is deleted (value_json NULL), since it carries the version.
+# items: a role's row stays after its item is deleted (content NULL), because it carries the version.
+# publications: published events of runs, with the version of each.
+# working_values: a key's row stays after its value is deleted (value_json NULL), because it carries the version.
 TABLES: Final = """
 CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS items (

@@ -22,10 +22,10 @@ from archon_services.orchestrator.journal.rows import (
     StoredStep,
 )
 from archon_services.orchestrator.journal.session_history import Conversation, conversation_of
-from archon_services.postgres.compile import rendered
+from archon_services.postgres.compile import compile_statement
 from archon_services.postgres.connections import Connections, dial
 from archon_services.postgres.dsn import parse_dsn
-from archon_services.postgres.group_commit import Lane
+from archon_services.postgres.group_commit import GroupCommit
 from archon_services.postgres.listener import Listener
 from archon_services.postgres.migrations import migrate
 
@@ -52,11 +52,11 @@ class PostgresJournal(PostgresOwners):
         self._dsn = parse_dsn(dsn)
         super().__init__(Connections(self._dsn, APPLICATION), Connections(self._dsn, APPLICATION, size=1))
         connect = partial(dial, self._dsn, APPLICATION)
-        where = self._dsn.shown
+        address = self._dsn.redacted
         self._connect = connect
         self._listener: Listener | None = None
-        self._creations = Lane[Step, Result](connect, send_steps, lambda step: step.run_id, where=where)
-        self._appends = Lane[Step, Result](connect, send_steps, lambda step: step.run_id, where=where)
+        self._creations = GroupCommit[Step, Result](connect, send_steps, lambda step: step.run_id, address=address)
+        self._appends = GroupCommit[Step, Result](connect, send_steps, lambda step: step.run_id, address=address)
 
     async def open(self) -> None:
         """Migrates the schema to its newest revision, which several replicas may do at once. Raises FailedPrecondition
@@ -65,12 +65,12 @@ class PostgresJournal(PostgresOwners):
         await self._connections.open()
         await self._beats.open()
         if (await self._connections.fetch("SELECT current_setting('fsync')"))[0][0] != "on":
-            _log.warning("the database at %s has fsync off: a power cut loses what was acknowledged", self._dsn.shown)
+            _log.warning("the database at %s has fsync off: a power cut loses what was acknowledged", self._dsn.redacted)
         self._creations.start()
         self._appends.start()
 
     def listen(self, on_command: Callable[[str], None]) -> None:
-        self._listener = Listener(self._connect, COMMANDS, on_command, where=self._dsn.shown)
+        self._listener = Listener(self._connect, COMMANDS, on_command, address=self._dsn.redacted)
         self._listener.start()
 
     async def close(self) -> None:
@@ -114,13 +114,13 @@ class PostgresJournal(PostgresOwners):
         before: tuple[float, str] | None = None,
         limit: int = 100,
     ) -> list[RunRow]:
-        text, values = rendered(sql.list_runs(tenant, session_id, states, before, limit))
+        text, values = compile_statement(sql.list_runs(tenant, session_id, states, before, limit))
         return [RunRow(*row) for row in await self._connections.fetch(text, *values)]
 
     async def records(
         self, run_id: str, *, role: str = "", after: int = 0, limit: int = 100
     ) -> list[tuple[int, bytes]]:
-        text, values = rendered(sql.list_records(run_id, role, after, limit))
+        text, values = compile_statement(sql.list_records(run_id, role, after, limit))
         return [(row[0], row[1]) for row in await self._connections.fetch(text, *values)]
 
     async def outbox(self, owner: str, limit: int = 100) -> list[OutboxRow]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from archon.errors import ArchonError, DataLoss, FailedPrecondition
-from archon_services.common.sqlite_writer import Busy, Writer
+from archon_services.common.sqlite_writer import Busy, SqliteWriter
 from archon_services.orchestrator.journal.rows import OutboxRow, Publication, RunRow, Step, StepResult, StoredStep
 from archon_services.orchestrator.journal.session_history import (
     HISTORY_BYTES,
@@ -53,7 +53,7 @@ class SqliteJournal(SqliteOwners):
         self.durability: str = sync
         self.inline = sync == "normal"
         self._lock_file: int | None = None
-        self._writer: Writer | None = None
+        self._writer: SqliteWriter | None = None
         self._connection: sqlite3.Connection | None = None
         self._reader: sqlite3.Connection | None = None
         self._reading = threading.Lock()
@@ -83,7 +83,7 @@ class SqliteJournal(SqliteOwners):
         if int(version) < VERSION:
             await asyncio.to_thread(upgrade, self._connection, int(version))
         self._reader = self._connect()
-        self._writer = Writer(self._connection, inline=self.inline)
+        self._writer = SqliteWriter(self._connection, inline=self.inline)
         self._checkpoints = asyncio.create_task(self._checkpoint_loop(), name="journal-checkpoints")
 
     def _connect(self) -> sqlite3.Connection:
@@ -156,7 +156,7 @@ class SqliteJournal(SqliteOwners):
         written.add_done_callback(partial(self._committed, steps, results))
         return results
 
-    def _commit_now(self, writer: Writer, steps: Sequence[Step]) -> list[StepResult]:
+    def _commit_now(self, writer: SqliteWriter, steps: Sequence[Step]) -> list[StepResult]:
         """Raises Busy if other work is under way."""
         try:
             return writer.now(partial(commit_steps, steps=steps))

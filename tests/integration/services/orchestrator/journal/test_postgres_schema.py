@@ -20,7 +20,7 @@ from archon_services.orchestrator.journal import Outcome
 from archon_services.orchestrator.journal.postgres import PostgresJournal, owners, statements
 from archon_services.orchestrator.journal.postgres.append import APPEND
 from archon_services.orchestrator.journal.postgres.schema import SCHEMA, metadata
-from archon_services.postgres.compile import rendered
+from archon_services.postgres.compile import compile_statement
 from archon_services.postgres.connections import prepare
 from archon_services.postgres.dsn import parse_dsn
 from archon_services.postgres.migrations import VERSION_TABLE, alembic_config, migrate
@@ -178,10 +178,10 @@ async def test_no_statement_reads_a_whole_table_and_lists_come_in_the_order_of_a
         statements.list_records("r7", "role", 2, 100),
     ]
     for statement in lists:
-        said = await plan(*_split(rendered(statement)))
+        said = await plan(*_split(compile_statement(statement)))
         assert "Seq Scan" not in said, said
         assert "Sort" not in said or "records_pkey" in said or not filled, "the few records of one run may be sorted"
-    assert not filled or "runs_of_session" in await plan(*_split(rendered(lists[2])))
+    assert not filled or "runs_of_session" in await plan(*_split(compile_statement(lists[2])))
     for text, values in (
         (statements.RUN, ("r7",)),
         (statements.EVENTS, ("r7", 0, 500)),

@@ -1,4 +1,4 @@
-"""The tables of the first release."""
+"""Revision 0001: the tables of the first release."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ down_revision = None
 branch_labels = None
 depends_on = None
 
-# items: a role's row stays after its item is forgotten (content NULL), since it carries the version.
-# publications: events of runs that were published, and the version each got.
+# items: a role's row stays after its item is deleted (content NULL), because it carries the version.
+# publications: published events of runs, with the version of each.
 TABLES = """
 CREATE TABLE archon_memory.meta (key text NOT NULL, value text NOT NULL, CONSTRAINT meta_pkey PRIMARY KEY (key));
 CREATE TABLE archon_memory.items (
@@ -37,7 +37,7 @@ CREATE INDEX requests_expiring ON archon_memory.requests (expires_at);
 
 
 def upgrade() -> None:
-    """All tables."""
+    """Creates the tables."""
     for statement in TABLES.split(";\n"):
         if statement.strip():
             op.execute(statement)

@@ -1,4 +1,4 @@
-"""Working memory."""
+"""Revision 0002: the tables of working memory."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ down_revision = "0001"
 branch_labels = None
 depends_on = None
 
-# working_values: a key's row stays after its value is deleted (value_json NULL), since it carries the version.
-# Keys are compared by code point, whatever the database's own order.
+# working_values: a key's row stays after its value is deleted (value_json NULL), because it carries the version.
+# Keys are compared by code point, regardless of the collation of the database.
 TABLES = """
 CREATE TABLE archon_memory.working_scopes (
   tenant text NOT NULL, scope text NOT NULL,
@@ -27,7 +27,7 @@ CREATE TABLE archon_memory.working_values (
 
 
 def upgrade() -> None:
-    """All tables."""
+    """Creates the tables."""
     for statement in TABLES.split(";\n"):
         if statement.strip():
             op.execute(statement)

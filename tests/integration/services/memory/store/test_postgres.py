@@ -1,4 +1,4 @@
-"""What is the PostgreSQL store's own: lost answers, a server that dies, one service at a time, migrations."""
+"""The PostgreSQL store: lost connections, a server that dies, one service at a time, migrations."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ import pytest
 from alembic.script import ScriptDirectory
 
 from archon.errors import FailedPrecondition, InvalidArgument, Unavailable
+from archon_services.memory.domain.items import NewItem, Publish, Published, StoredItem
 from archon_services.memory.domain.working import Write
-from archon_services.memory.store.port import NewItem, Publish, Published, StoredItem
 from archon_services.memory.store.postgres import PostgresStore
-from archon_services.memory.store.postgres.statements import SCHEMA
+from archon_services.memory.store.postgres.schema import SCHEMA
 from archon_services.postgres.dsn import parse_dsn
 from archon_services.postgres.migrations import VERSION_TABLE, alembic_config, migrate
+from tests.fixtures.memory_store import DAY, Clock, clock, contents, publish
 from tests.fixtures.postgres import PostgresServer
 from tests.fixtures.tcp_proxy import TcpProxy
-from tests.integration.services.memory.test_stores import DAY, Clock, clock, contents, publish
 
 __all__ = ["clock"]
 
@@ -36,43 +36,43 @@ async def behind_proxy(server: PostgresServer, dsn: str) -> AsyncIterator[tuple[
 
 
 @pytest.mark.parametrize("answered", [True, False], ids=["after the commit", "before the server got it"])
-async def test_a_publish_whose_connection_died_is_published_once_and_told_once(
+async def test_publish_on_a_lost_connection_is_published_once(
     postgres: PostgresServer, postgres_dsn: str, answered: bool
 ) -> None:
-    async with behind_proxy(postgres, postgres_dsn) as (store, proxy), aclosing(store.watch("t", "s")) as news:
-        await anext(news)
+    async with behind_proxy(postgres, postgres_dsn) as (store, proxy), aclosing(store.watch("t", "s")) as batches:
+        await anext(batches)
         assert await publish(store, NewItem("a", "first")) == [Published("a", 1)]
-        await anext(news)
+        await anext(batches)
         lost = proxy.lose(lambda data: b"COMMIT" in data, answered=answered)
         publishing = asyncio.create_task(publish(store, NewItem("a", "second")))
         await asyncio.wait_for(lost.wait(), 5)
         assert not publishing.done()
         proxy.refuse = False
         assert await publishing == [Published("a", 2)]
-        assert [one.item.version for one in await anext(news)] == [2]
+        assert [entry.item.version for entry in await anext(batches)] == [2]
         assert await publish(store, NewItem("a", "third")) == [Published("a", 3)]
-        assert [one.item.version for one in await anext(news)] == [3]
+        assert [entry.item.version for entry in await anext(batches)] == [3]
 
 
-async def test_watchers_hear_of_a_publish_that_was_given_up_and_turns_out_to_be_durable(
+async def test_watchers_see_an_abandoned_publish_that_was_committed(
     postgres: PostgresServer, postgres_dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with behind_proxy(postgres, postgres_dsn) as (store, proxy), aclosing(store.watch("t", "s")) as news:
-        await anext(news)
+    async with behind_proxy(postgres, postgres_dsn) as (store, proxy), aclosing(store.watch("t", "s")) as batches:
+        await anext(batches)
         monkeypatch.setattr("archon_services.postgres.group_commit.DEADLINE", 0.5)
         lost = proxy.lose(lambda data: b"COMMIT" in data, answered=True)
-        with pytest.raises(Unavailable, match="isn't known"):
+        with pytest.raises(Unavailable, match="is unknown"):
             await publish(store, NewItem("a", "second"))
         assert lost.is_set()
         proxy.refuse = False
         assert await publish(store, NewItem("b", "x")) == [Published("b", 1)]
-        told: list[StoredItem] = []
-        while len(told) < 2:
-            told += await asyncio.wait_for(anext(news), 5)
-        assert [(one.item.source_id, one.item.version) for one in told] == [("a", 1), ("b", 1)]
+        received: list[StoredItem] = []
+        while len(received) < 2:
+            received += await asyncio.wait_for(anext(batches), 5)
+        assert [(entry.item.source_id, entry.item.version) for entry in received] == [("a", 1), ("b", 1)]
 
 
-async def test_nothing_acknowledged_is_lost_when_the_server_is_killed(fresh_postgres: PostgresServer) -> None:
+async def test_killed_server_loses_no_acknowledged_publish(fresh_postgres: PostgresServer) -> None:
     async with PostgresStore(fresh_postgres.dsn()) as store:
         acknowledged = dict.fromkeys("abcde", 0)
         stop = asyncio.Event()
@@ -80,9 +80,9 @@ async def test_nothing_acknowledged_is_lost_when_the_server_is_killed(fresh_post
         async def work(role: str) -> None:
             while not stop.is_set():
                 try:
-                    (one,) = await publish(store, NewItem(role, "x"))
-                    assert one.version > acknowledged[role]
-                    acknowledged[role] = one.version
+                    (result,) = await publish(store, NewItem(role, "x"))
+                    assert result.version > acknowledged[role]
+                    acknowledged[role] = result.version
                 except Unavailable:
                     await asyncio.sleep(0.05)
 
@@ -97,16 +97,16 @@ async def test_nothing_acknowledged_is_lost_when_the_server_is_killed(fresh_post
                 await asyncio.sleep(0.05)
         stop.set()
         await asyncio.gather(*working)
-        stands = {one.item.source_id: one.item.version for one in await store.items("t", "s")}
-        assert all(stands[role] >= version for role, version in acknowledged.items())
+        stored = {entry.item.source_id: entry.item.version for entry in await store.items("t", "s")}
+        assert all(stored[role] >= version for role, version in acknowledged.items())
 
 
-async def test_a_server_that_freezes_is_unavailable_in_time_and_comes_back(
+async def test_frozen_server_is_unavailable_in_time_and_recovers(
     fresh_postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with PostgresStore(fresh_postgres.dsn()) as store:
         await publish(store, NewItem("a", "x"))
-        for module in ("lane", "connections"):
+        for module in ("group_commit", "connections"):
             monkeypatch.setattr(f"archon_services.postgres.{module}.STATEMENT_TIMEOUT", 0.5)
             monkeypatch.setattr(f"archon_services.postgres.{module}.DEADLINE", 1.0)
         fresh_postgres.freeze()
@@ -125,8 +125,8 @@ async def test_a_server_that_freezes_is_unavailable_in_time_and_comes_back(
                     await asyncio.sleep(0.1)
 
 
-async def test_a_database_has_one_memory_service_at_a_time(postgres_dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("archon_services.memory.store.postgres.exclusive_lock.PATIENCE", 0.3)
+async def test_database_has_one_memory_service_at_a_time(postgres_dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("archon_services.memory.store.postgres.exclusive_lock.ACQUIRE_TIMEOUT", 0.3)
     async with PostgresStore(postgres_dsn) as store:
         await publish(store, NewItem("a", "x"))
         with pytest.raises(FailedPrecondition, match="in use by another memory service"):
@@ -137,25 +137,25 @@ async def test_a_database_has_one_memory_service_at_a_time(postgres_dsn: str, mo
         await store.items("t", "s")
 
 
-async def test_a_service_whose_place_was_taken_says_so_and_writes_no_more(
+async def test_service_that_lost_its_lock_refuses_writes(
     postgres: PostgresServer, postgres_dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("archon_services.memory.store.postgres.exclusive_lock.INTERVAL", 0.1)
-    async with behind_proxy(postgres, postgres_dsn) as (store, proxy), aclosing(store.watch("t", "s")) as news:
-        await anext(news)
+    monkeypatch.setattr("archon_services.memory.store.postgres.exclusive_lock.CHECK_INTERVAL", 0.1)
+    async with behind_proxy(postgres, postgres_dsn) as (store, proxy), aclosing(store.watch("t", "s")) as batches:
+        await anext(batches)
         proxy.refuse = True
         proxy.cut()
         async with PostgresStore(postgres_dsn) as other:
             await publish(other, NewItem("a", "theirs"))
             proxy.refuse = False
             with pytest.raises(Unavailable):
-                await asyncio.wait_for(anext(news), 5)
-            with pytest.raises(Unavailable, match="taken this one's place"):
+                await asyncio.wait_for(anext(batches), 5)
+            with pytest.raises(Unavailable, match="taken over the database"):
                 await publish(store, NewItem("a", "ours"))
             assert await contents(other) == {"a": "theirs"}
 
 
-async def test_text_with_any_character_is_kept_and_a_name_that_cannot_be_is_refused_alone(postgres_dsn: str) -> None:
+async def test_any_text_is_stored_and_an_invalid_name_refused_alone(postgres_dsn: str) -> None:
     async with PostgresStore(postgres_dsn) as store:
         good = [publish(store, NewItem(role, "a\0b", {"k": "\0"})) for role in "abc"]
         bad = store.publish(Publish("t", "\0", [NewItem("a", "x")]))
@@ -165,7 +165,7 @@ async def test_text_with_any_character_is_kept_and_a_name_that_cannot_be_is_refu
         assert (await store.items("t", "s"))[0].item.metadata == {"k": "\0"}
 
 
-async def test_items_come_in_the_order_in_which_they_were_published_last(postgres_dsn: str) -> None:
+async def test_items_come_in_the_order_of_their_last_publish(postgres_dsn: str) -> None:
     async with PostgresStore(postgres_dsn) as store:
         await publish(store, *(NewItem(role, "x") for role in "cab"))
         assert list(await contents(store)) == ["c", "a", "b"]
@@ -174,7 +174,7 @@ async def test_items_come_in_the_order_in_which_they_were_published_last(postgre
         assert list(await contents(store)) == ["c", "b", "a"]
 
 
-async def test_what_is_over_is_deleted_from_the_database_too(
+async def test_expired_rows_are_deleted_from_the_database(
     postgres: PostgresServer, postgres_dsn: str, clock: Clock
 ) -> None:
     database = postgres_dsn.rpartition("/")[2]
@@ -193,25 +193,25 @@ async def test_what_is_over_is_deleted_from_the_database_too(
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
-async def test_a_store_of_each_revision_is_brought_to_the_newest_with_its_data(
+async def test_store_of_each_revision_is_migrated_with_its_data(
     revision: str, postgres: PostgresServer, postgres_dsn: str
 ) -> None:
     await migrate(parse_dsn(postgres_dsn), SCHEMA, "test", to=revision)
     postgres.execute((DATA / f"{revision}.sql").read_text(), postgres_dsn.rpartition("/")[2])
     async with PostgresStore(postgres_dsn) as store:
-        assert await store.structure() == "graph"
+        assert await store.load_role_graph() == "graph"
         assert await contents(store) == {"a": "text"}
         assert await publish(store, NewItem("forgotten", "again")) == [Published("forgotten", 4)]
         event = NewItem("a", "-", run_id="r", epoch=2, seq=4)
         assert await publish(store, event) == [Published("a", 7, True)]
         assert await store.publish(Publish("t", "s", [NewItem("a", "-")], "q", b"hash")) == [Published("a", 7)]
-        stands = {one.key: one.version for one in (await store.working.values("t", "s"))[0]}
-        assert stands == ({"k": 5} if revision >= "0002" else {})
+        versions = {value.key: value.version for value in (await store.working.values("t", "s"))[0]}
+        assert versions == ({"k": 5} if revision >= "0002" else {})
         written = await store.working.write(Write("t", "s", "deleted", "1", 0))
         assert written is not None and written.version == (4 if revision >= "0002" else 1)
 
 
-async def test_a_store_that_a_newer_version_wrote_is_refused(postgres: PostgresServer, postgres_dsn: str) -> None:
+async def test_store_of_a_newer_version_is_refused(postgres: PostgresServer, postgres_dsn: str) -> None:
     await migrate(parse_dsn(postgres_dsn), SCHEMA, "test")
     newer = f"UPDATE {SCHEMA.name}.{VERSION_TABLE} SET version_num = '9999'"
     postgres.execute(newer, postgres_dsn.rpartition("/")[2])
@@ -219,6 +219,6 @@ async def test_a_store_that_a_newer_version_wrote_is_refused(postgres: PostgresS
         await PostgresStore(postgres_dsn).__aenter__()
 
 
-def test_there_is_data_for_each_revision_of_the_store_and_the_newest_is_the_one_that_is_named() -> None:
+def test_each_revision_has_test_data_and_head_is_the_newest() -> None:
     assert sorted(path.stem for path in DATA.glob("*.sql")) == sorted(REVISIONS)
     assert ScriptDirectory.from_config(alembic_config(SCHEMA)).get_current_head() == SCHEMA.head

@@ -1,4 +1,4 @@
-"""What the SQLite store does inside one transaction. Nothing here waits, commits, or asks for the time."""
+"""Statements for published items in SQLite. Each function runs within a transaction of the writer."""
 
 from __future__ import annotations
 
@@ -7,31 +7,31 @@ import sqlite3
 from typing import Final
 
 from archon_mesh.core.memory_item import MemoryItem, PropagationPolicy
-from archon_services.memory.domain import publishing
-from archon_services.memory.store.port import NewItem, Publish, Published, StoredItem
+from archon_services.memory.domain.items import NewItem, Publish, Published, PublishOutcome, StoredItem
+from archon_services.memory.domain.publishing import apply_publish
 
-_PURGED_AT_ONCE: Final = 100
+_PURGE_BATCH: Final = 100
 _ITEM: Final = "role, version, content, metadata, policy, timestamp, ttl, run_id, seq"
 _EVENT: Final = "tenant = ? AND scope = ? AND run_id = ? AND role = ?"
 
 
-def publish(db: sqlite3.Connection, given: Publish, now: float) -> tuple[list[Published], list[StoredItem]]:
-    """The answers, and the items that are new. Raises RequestIdReused, Aborted, ResourceExhausted."""
+def publish(db: sqlite3.Connection, request: Publish, now: float) -> PublishOutcome:
+    """Publishes all items of a request. Raises RequestIdReused, Aborted, ResourceExhausted."""
     _purge(db, now)
-    return publishing.publish(SqliteRows(db, given.tenant, given.scope), given, now)
+    return apply_publish(SqliteRows(db, request.tenant, request.scope), request, now)
 
 
 def items(db: sqlite3.Connection, tenant: str, scope: str) -> list[StoredItem]:
-    """What stands in a scope, in the order it was published: a row that is replaced gets a new rowid, the highest."""
+    """Returns the items of a scope in the order they were published: a replaced row gets the highest rowid."""
     rows = db.execute(
         f"SELECT {_ITEM} FROM items WHERE tenant = ? AND scope = ? AND content IS NOT NULL ORDER BY rowid",
         (tenant, scope),
     )
-    return [_read(row) for row in rows]
+    return [_read_item(row) for row in rows]
 
 
 def clear(db: sqlite3.Connection, tenant: str, scope: str, now: float) -> int:
-    """Forgets the items of a scope, keeps their versions; how many hadn't expired."""
+    """Deletes the items of a scope but keeps their versions. Returns how many had not expired."""
     (live,) = db.execute(
         "SELECT count(*) FROM items WHERE tenant = ? AND scope = ? AND content IS NOT NULL"
         " AND (expires_at IS NULL OR expires_at > ?)",
@@ -45,29 +45,26 @@ def clear(db: sqlite3.Connection, tenant: str, scope: str, now: float) -> int:
 
 
 class SqliteRows:
-    """See publishing.Rows: looked up and written at once, inside the transaction."""
+    """Implements `publishing.Rows`: reads and writes directly, within the transaction."""
 
     def __init__(self, db: sqlite3.Connection, tenant: str, scope: str) -> None:
         self._db = db
         self._key = (tenant, scope)
 
     def request(self, request_id: str) -> tuple[bytes, list[Published]] | None:
-        """See Rows."""
-        known = self._db.execute(
+        row = self._db.execute(
             "SELECT payload_hash, answer FROM requests WHERE tenant = ? AND request_id = ?", (self._key[0], request_id)
         ).fetchone()
-        return (known[0], [Published(*one) for one in json.loads(known[1])]) if known is not None else None
+        return (row[0], [Published(*result) for result in json.loads(row[1])]) if row is not None else None
 
     def version_of(self, new: NewItem) -> int | None:
-        """See Rows."""
-        known = self._db.execute(
+        row = self._db.execute(
             f"SELECT version FROM publications WHERE {_EVENT} AND epoch = ? AND seq = ?",
             (*self._key, new.run_id, new.role, new.epoch, new.seq),
         ).fetchone()
-        return int(known[0]) if known is not None else None
+        return int(row[0]) if row is not None else None
 
     def last_event(self, run_id: str, role: str) -> tuple[int, int] | None:
-        """See Rows."""
         last: tuple[int, int] | None = self._db.execute(
             f"SELECT epoch, seq FROM publications WHERE {_EVENT} ORDER BY epoch DESC, seq DESC LIMIT 1",
             (*self._key, run_id, role),
@@ -75,14 +72,12 @@ class SqliteRows:
         return last
 
     def item(self, role: str) -> tuple[int, StoredItem | None] | None:
-        """See Rows."""
         row = self._db.execute(
             f"SELECT {_ITEM} FROM items WHERE tenant = ? AND scope = ? AND role = ?", (*self._key, role)
         ).fetchone()
-        return (row[1], _read(row) if row[2] is not None else None) if row is not None else None
+        return (row[1], _read_item(row) if row[2] is not None else None) if row is not None else None
 
     def put_item(self, stored: StoredItem) -> None:
-        """See Rows."""
         item = stored.item
         self._db.execute(
             "INSERT OR REPLACE INTO items VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -102,7 +97,6 @@ class SqliteRows:
         )
 
     def put_event(self, new: NewItem, version: int, expires_at: float, earlier_expire_at: float) -> None:
-        """See Rows."""
         key = (*self._key, new.run_id, new.role)
         self._db.execute(
             f"UPDATE publications SET expires_at = min(expires_at, ?) WHERE {_EVENT}", (earlier_expire_at, *key)
@@ -111,24 +105,26 @@ class SqliteRows:
             "INSERT INTO publications VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (*key, new.epoch, new.seq, version, expires_at)
         )
 
-    def put_request(self, request_id: str, payload_hash: bytes, answers: list[Published], expires_at: float) -> None:
-        """See Rows."""
-        said = json.dumps([[one.role, one.version, one.repeated_before] for one in answers])
+    def put_request(self, request_id: str, payload_hash: bytes, results: list[Published], expires_at: float) -> None:
+        results_json = json.dumps([[result.role, result.version, result.repeated_before] for result in results])
         self._db.execute(
-            "INSERT INTO requests VALUES (?, ?, ?, ?, ?)", (self._key[0], request_id, payload_hash, said, expires_at)
+            "INSERT INTO requests VALUES (?, ?, ?, ?, ?)",
+            (self._key[0], request_id, payload_hash, results_json, expires_at),
         )
 
 
 def _purge(db: sqlite3.Connection, now: float) -> None:
-    """A little of what is over goes with each publish, so that nothing grows for ever and nothing takes long."""
+    """Deletes a bounded number of expired rows. Each publish does so, which keeps tables and latency small."""
     for table in ("requests", "publications"):
-        over = f"SELECT rowid FROM {table} WHERE expires_at <= ? LIMIT {_PURGED_AT_ONCE}"
-        db.execute(f"DELETE FROM {table} WHERE rowid IN ({over})", (now,))
-    over = f"SELECT rowid FROM items WHERE expires_at <= ? LIMIT {_PURGED_AT_ONCE}"
-    db.execute(f"UPDATE items SET content = NULL, metadata = '{{}}', expires_at = NULL WHERE rowid IN ({over})", (now,))
+        expired = f"SELECT rowid FROM {table} WHERE expires_at <= ? LIMIT {_PURGE_BATCH}"
+        db.execute(f"DELETE FROM {table} WHERE rowid IN ({expired})", (now,))
+    expired = f"SELECT rowid FROM items WHERE expires_at <= ? LIMIT {_PURGE_BATCH}"
+    db.execute(
+        f"UPDATE items SET content = NULL, metadata = '{{}}', expires_at = NULL WHERE rowid IN ({expired})", (now,)
+    )
 
 
-def _read(row: tuple[str, int, str, str, str, float, float | None, str, int]) -> StoredItem:
+def _read_item(row: tuple[str, int, str, str, str, float, float | None, str, int]) -> StoredItem:
     role, version, content, metadata, policy, timestamp, ttl, run_id, seq = row
     item = MemoryItem(role, content, timestamp, version, PropagationPolicy(policy), json.loads(metadata), ttl)
     return StoredItem(item, run_id, seq)

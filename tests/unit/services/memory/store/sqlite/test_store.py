@@ -1,4 +1,4 @@
-"""What is the SQLite store's own: its file, and what is deleted from it. Time is the test's."""
+"""The SQLite store's file: ownership, versions, purging. Uses a manual clock."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 
 from archon.errors import ArchonError, DataLoss, FailedPrecondition, Unavailable
-from archon_services.memory.domain.working import KEPT, Write
-from archon_services.memory.store.port import NewItem
+from archon_services.memory.domain.items import NewItem
+from archon_services.memory.domain.working import RETENTION, Write
 from archon_services.memory.store.sqlite.store import SqliteStore
-from tests.integration.services.memory.test_stores import DAY, Clock, clock, contents, publish
+from tests.fixtures.memory_store import DAY, Clock, clock, contents, publish
 
 __all__ = ["clock"]
 
 
-async def test_what_is_over_is_deleted_so_that_no_table_grows_for_ever(tmp_path: Path, clock: Clock) -> None:
+async def test_expired_rows_are_deleted_from_every_table(tmp_path: Path, clock: Clock) -> None:
     path = tmp_path / "memory.db"
     async with SqliteStore(path, sync="normal", clock=clock) as store:
         for number in range(30):
@@ -38,7 +38,7 @@ async def test_what_is_over_is_deleted_so_that_no_table_grows_for_ever(tmp_path:
         assert db.execute("SELECT count(*) FROM publications").fetchone() == (0,)
 
 
-async def test_a_file_has_one_owner_at_a_time(tmp_path: Path) -> None:
+async def test_file_has_one_owner_at_a_time(tmp_path: Path) -> None:
     path = tmp_path / "new folder" / "memory.db"
     async with SqliteStore(path) as store:
         await publish(store, NewItem("a", "x"))
@@ -51,7 +51,7 @@ async def test_a_file_has_one_owner_at_a_time(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("version", "expected"), [("3", FailedPrecondition), (None, DataLoss)])
-async def test_a_file_that_is_none_of_ours_is_left_alone(
+async def test_file_of_another_format_or_newer_version_is_unchanged(
     tmp_path: Path, version: str | None, expected: type[ArchonError]
 ) -> None:
     path = tmp_path / "memory.db"
@@ -70,7 +70,7 @@ async def test_a_file_that_is_none_of_ours_is_left_alone(
     assert path.read_bytes() == before
 
 
-async def test_a_file_of_the_first_version_is_brought_to_this_one(tmp_path: Path) -> None:
+async def test_file_of_the_first_version_is_upgraded(tmp_path: Path) -> None:
     path = tmp_path / "memory.db"
     async with SqliteStore(path) as store:
         await publish(store, NewItem("a", "x"))
@@ -86,11 +86,11 @@ async def test_a_file_of_the_first_version_is_brought_to_this_one(tmp_path: Path
     db.close()
 
 
-async def test_values_of_scopes_that_are_over_are_deleted_little_by_little(tmp_path: Path, clock: Clock) -> None:
+async def test_values_of_expired_scopes_are_deleted_in_batches(tmp_path: Path, clock: Clock) -> None:
     path = tmp_path / "memory.db"
     async with SqliteStore(path, sync="normal", clock=clock) as store:
         await asyncio.gather(*(store.working.write(Write("t", "big", str(n), "1")) for n in range(1_500)))
-        clock.now += KEPT + 1
+        clock.now += RETENTION + 1
         for left in (500, 0):
             await store.working.write(Write("t", "new", "k", "1"))
             with sqlite3.connect(path) as db:

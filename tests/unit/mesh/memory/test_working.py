@@ -10,7 +10,7 @@ from archon.errors import Aborted, InvalidArgument, ResourceExhausted
 from archon_mesh.memory import WorkingMemory
 
 
-def test_values_are_got_set_updated_and_cleared_and_their_versions_go_on() -> None:
+def test_values_are_set_updated_cleared_and_versions_continue() -> None:
     memory = WorkingMemory(clock=lambda: 7.0)
     assert (memory.get("k"), memory.get("k", "none"), memory.version("k")) == (None, "none", 0)
     assert memory.set("k", None) == 1
@@ -26,13 +26,13 @@ def test_values_are_got_set_updated_and_cleared_and_their_versions_go_on() -> No
     assert memory.set("k", 1) == 3
 
 
-def test_each_task_has_one_of_its_own() -> None:
+def test_each_task_has_its_own_working_memory() -> None:
     one, other = WorkingMemory(), WorkingMemory()
     one.set("k", 1)
     assert other.to_dict() == {}
 
 
-def test_where_another_version_stands_nothing_is_written() -> None:
+def test_write_with_a_wrong_expected_version_changes_nothing() -> None:
     memory = WorkingMemory()
     assert memory.set("k", 1, 0) == 1
     for expected in (0, 2):
@@ -45,7 +45,7 @@ def test_where_another_version_stands_nothing_is_written() -> None:
     assert memory.set("k", 1, 0) == 2
 
 
-def test_what_is_read_is_a_copy_and_so_is_what_is_kept() -> None:
+def test_values_are_copied_on_read_and_on_write() -> None:
     memory, given = WorkingMemory(), {"deep": [1]}
     memory.set("k", given)
     given["deep"].append(2)
@@ -54,20 +54,20 @@ def test_what_is_read_is_a_copy_and_so_is_what_is_kept() -> None:
 
 
 @pytest.mark.parametrize("value", [object(), {1: 2}, (1,), float("inf"), b"x", "\ud800", {"k": {1}}], ids=repr)
-def test_what_is_no_json_value_is_refused(value: Any) -> None:
+def test_value_that_is_not_json_is_refused(value: Any) -> None:
     with pytest.raises(InvalidArgument):
         WorkingMemory().set("k", value)
 
 
 @pytest.mark.parametrize("key", ["", "x" * 257, "\0", 1])
-def test_what_is_no_key_is_refused(key: Any) -> None:
+def test_invalid_key_is_refused(key: Any) -> None:
     with pytest.raises(InvalidArgument):
         WorkingMemory().set(key, 1)
     with pytest.raises(InvalidArgument):
         WorkingMemory().get(key)
 
 
-def test_values_and_keys_have_the_bounds_of_the_served_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_values_and_keys_are_bounded_as_in_the_served_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("archon_mesh.memory.working.MAX_KEYS", 2)
     memory = WorkingMemory()
     with pytest.raises(ResourceExhausted) as refused:

@@ -1,20 +1,9 @@
-"""The schema's place, and its statements. Each works on a whole group of publishes at once."""
+"""Statements for published items in PostgreSQL. Each works on a whole group of publishes."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Final
 
-from archon_services.postgres.migrations import Schema
-
-SCHEMA: Final = Schema(
-    "archon_memory", folder=Path(__file__).parent / "migrations", head="0002", lock=0x6172_6368_6D65_6D6F
-)
-
-WRITE_LOCK: Final = f"SELECT pg_advisory_xact_lock({SCHEMA.lock + 1})"
-"""Until the transaction ends: also one of ours that is still under way after its connection died."""
-
-SOLE_LOCK: Final = f"SELECT pg_try_advisory_lock({SCHEMA.lock + 2})"
 ITEM: Final = "role, version, content, metadata, policy, timestamp, ttl, run_id, seq"
 
 REQUESTS: Final = """
@@ -52,7 +41,7 @@ WITH written AS (
   SELECT * FROM unnest(
     $7::text[], $8::text[], $9::text[], $10::text[], $11::bigint[], $12::bigint[], $13::bigint[], $14::float8[]
   )
-), asked AS (
+), new_requests AS (
   INSERT INTO archon_memory.requests (tenant, request_id, payload_hash, answer, expires_at)
   SELECT * FROM unnest($15::text[], $16::text[], $17::bytea[], $18::text[], $19::float8[])
   ON CONFLICT (tenant, request_id) DO UPDATE
@@ -73,7 +62,7 @@ SET version = EXCLUDED.version, content = EXCLUDED.content, metadata = EXCLUDED.
     seq = EXCLUDED.seq, place = DEFAULT
 """
 LAST_GROUP: Final = "SELECT value FROM archon_memory.meta WHERE key = 'last_group'"
-IN_SCOPE: Final = f"""
+SCOPE_ITEMS: Final = f"""
 SELECT {ITEM} FROM archon_memory.items WHERE tenant = $1 AND scope = $2 AND content IS NOT NULL ORDER BY place
 """
 CLEAR: Final = """
@@ -85,15 +74,15 @@ WITH live AS (
 )
 SELECT count FROM live
 """
-PURGED_AT_ONCE: Final = 1_000
-_OVER: Final = "WHERE ctid = ANY(ARRAY(SELECT ctid FROM {0} WHERE expires_at <= $1 LIMIT {1}))"
+PURGE_BATCH: Final = 1_000
+_EXPIRED: Final = "WHERE ctid = ANY(ARRAY(SELECT ctid FROM {0} WHERE expires_at <= $1 LIMIT {1}))"
 PURGE: Final = (
-    "DELETE FROM archon_memory.requests " + _OVER.format("archon_memory.requests", PURGED_AT_ONCE),
-    "DELETE FROM archon_memory.publications " + _OVER.format("archon_memory.publications", PURGED_AT_ONCE),
+    "DELETE FROM archon_memory.requests " + _EXPIRED.format("archon_memory.requests", PURGE_BATCH),
+    "DELETE FROM archon_memory.publications " + _EXPIRED.format("archon_memory.publications", PURGE_BATCH),
     "UPDATE archon_memory.items SET content = NULL, metadata = '{}', expires_at = NULL "
-    + _OVER.format("archon_memory.items", PURGED_AT_ONCE),
+    + _EXPIRED.format("archon_memory.items", PURGE_BATCH),
 )
-STRUCTURE: Final = "SELECT value FROM archon_memory.meta WHERE key = 'structure'"
-SAVE_STRUCTURE: Final = """
+ROLE_GRAPH: Final = "SELECT value FROM archon_memory.meta WHERE key = 'structure'"
+SAVE_ROLE_GRAPH: Final = """
 INSERT INTO archon_memory.meta VALUES ('structure', $1) ON CONFLICT (key) DO UPDATE SET value = EXCLUDED.value
 """

@@ -1,4 +1,4 @@
-"""What is the PostgreSQL store's own of working memory: lost answers, a server that freezes."""
+"""Working memory in PostgreSQL: lost connections, a frozen server."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from archon.errors import Aborted, Unavailable
 from archon_services.memory.domain.working import Write
 from archon_services.memory.store.postgres import PostgresStore
 from tests.fixtures.postgres import PostgresServer
-from tests.integration.services.memory.test_postgres import behind_proxy
-from tests.integration.services.memory.test_working_stores import delete, keys, put
+from tests.integration.services.memory.store.test_postgres import behind_proxy
+from tests.integration.services.memory.store.test_working_stores import delete, keys, put
 
 
 @pytest.mark.parametrize("answered", [True, False], ids=["after the commit", "before the server got it"])
-async def test_a_write_whose_connection_died_does_not_find_itself_in_its_way(
+async def test_write_on_a_lost_connection_never_conflicts_with_itself(
     postgres: PostgresServer, postgres_dsn: str, answered: bool
 ) -> None:
-    async with behind_proxy(postgres, postgres_dsn) as (whole, proxy):
-        store = whole.working
+    async with behind_proxy(postgres, postgres_dsn) as (memory, proxy):
+        store = memory.working
         assert await put(store, "k", "1", 0) == 1
         lost = proxy.lose(lambda data: b"COMMIT" in data, answered=answered)
         writing = asyncio.create_task(put(store, "k", "2", 1))
@@ -36,15 +36,15 @@ async def test_a_write_whose_connection_died_does_not_find_itself_in_its_way(
         assert await keys(store) == {}
 
 
-async def test_a_write_that_was_given_up_may_be_durable_and_is_seen_by_the_next(
+async def test_next_write_sees_an_abandoned_write_that_was_committed(
     postgres: PostgresServer, postgres_dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with behind_proxy(postgres, postgres_dsn) as (whole, proxy):
-        store = whole.working
+    async with behind_proxy(postgres, postgres_dsn) as (memory, proxy):
+        store = memory.working
         assert await put(store, "k") == 1
         monkeypatch.setattr("archon_services.postgres.group_commit.DEADLINE", 0.5)
         proxy.lose(lambda data: b"COMMIT" in data, answered=True)
-        with pytest.raises(Unavailable, match="isn't known"):
+        with pytest.raises(Unavailable, match="is unknown"):
             await put(store, "k", "2", 1)
         proxy.refuse = False
         with pytest.raises(Aborted):
@@ -52,13 +52,13 @@ async def test_a_write_that_was_given_up_may_be_durable_and_is_seen_by_the_next(
         assert await put(store, "k", "3", 2) == 3
 
 
-async def test_a_frozen_server_is_unavailable_in_time_and_comes_back(
+async def test_frozen_server_is_unavailable_in_time_and_recovers(
     fresh_postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with PostgresStore(fresh_postgres.dsn()) as whole:
-        store = whole.working
+    async with PostgresStore(fresh_postgres.dsn()) as memory:
+        store = memory.working
         await put(store, "k")
-        for module in ("lane", "connections"):
+        for module in ("group_commit", "connections"):
             monkeypatch.setattr(f"archon_services.postgres.{module}.STATEMENT_TIMEOUT", 0.5)
             monkeypatch.setattr(f"archon_services.postgres.{module}.DEADLINE", 1.0)
         fresh_postgres.freeze()
