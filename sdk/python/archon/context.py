@@ -44,6 +44,11 @@ def timeout(default: float) -> float:
     return default if left is None else min(default, left)
 
 
+def enter(call: CallContext) -> None:
+    """Makes `call` the current one for the rest of the current asyncio task."""
+    _current.set(call)
+
+
 @contextmanager
 def serving(call: CallContext) -> Iterator[None]:
     """Makes `call` the current one within the block."""

@@ -63,21 +63,29 @@ class HeldTask:
         self.park_ttl = session.park_ttl
         self._table = table
         self.limit = session.peer_limit
-        self.questions = Questions(self)
-        self._work: asyncio.Task[Any] | None = None
+        self._questions: Questions | None = None
+        self._work: asyncio.Task[None] | None = None
         self._thread: asyncio.Future[Any] | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._task: TaskContext | None = None
         self._halted: ArchonError | None = None
         self._checkpoint: bytes | None = None
 
     @property
     def waiting(self) -> bool:
         """True while it only waits for what it has delegated."""
-        return self.working and self.questions.waiting
+        return self.working and self._questions is not None and self._questions.waiting
+
+    @property
+    def questions(self) -> Questions:
+        """Made when the handler asks for the first time: most tasks never do."""
+        if self._questions is None:
+            self._questions = Questions(self)
+        return self._questions
 
     def remaining(self) -> float | None:
         """Seconds left; None where there is no end."""
-        return self._task.remaining()
+        return self._task.remaining() if self._task is not None else None
 
     @property
     def ref(self) -> common_pb2.TaskRef:
@@ -90,11 +98,11 @@ class HeldTask:
 
     def start(self, handler: Handler, assigned: agent_pb2.AssignTask, role: str, stateful: bool = False) -> None:
         """Runs the handler as a task of its own; the read loop goes on."""
-        self._task = TaskContext(self.ref, assigned, _Link(self), role=role, stateful=stateful)
-        self._work = asyncio.create_task(self._call(handler), name=f"task-{self.ref.task_id}")
+        task = self._task = TaskContext(self.ref, assigned, _Link(self), role=role, stateful=stateful)
+        self._work = asyncio.create_task(self._run(handler, task), name=f"task-{self.ref.task_id}")
         self._table.running.add(self)
-        self._work.add_done_callback(self._ended)
-        remaining = self._task.remaining()
+        self._work.add_done_callback(self._cancelled_early)
+        remaining = task.remaining()
         if remaining is not None:
             self._timer = asyncio.get_running_loop().call_later(remaining, self._time_over)
 
@@ -115,36 +123,49 @@ class HeldTask:
             self._timer.cancel()
         self._timer = asyncio.get_running_loop().call_later(CANCEL_GRACE, self._finish, why)
 
-    async def _call(self, handler: Handler) -> object:
-        trace = self._task.trace
-        call = context.CallContext(
-            deadline=self._task.deadline,
-            traceparent=trace.traceparent,
-            tracestate=trace.tracestate,
-            run_id=self._task.run_id,
-            task_id=self._task.task_id,
-        )
-        with context.serving(call):
-            if inspect.iscoroutinefunction(handler):
-                return await handler(self._task)
-            self._thread = on_thread(functools.partial(handler, self._task), f"task-{self._task.task_id}")
-            answer, error = await asyncio.shield(self._thread)
-            if error is not None:
-                raise error
-            return await answer if inspect.isawaitable(answer) else answer
+    async def _run(self, handler: Handler, task: TaskContext) -> None:
+        """Calls the handler and sends its outcome in the same turn of the loop: a done callback takes another one."""
+        try:
+            outcome: object = await self._call(handler, task)
+        except asyncio.CancelledError:
+            self._ended(self._halted or Internal("the handler was cancelled by a part of itself"))
+        except BaseException as error:
+            self._ended(self._halted or error)
+            if not isinstance(error, Exception):
+                raise
+        else:
+            self._ended(outcome)
 
-    def _ended(self, work: asyncio.Task[Any]) -> None:
-        error = None if work.cancelled() else work.exception()
+    async def _call(self, handler: Handler, task: TaskContext) -> object:
+        trace = task.trace
+        context.enter(
+            context.CallContext(
+                deadline=task.deadline,
+                traceparent=trace.traceparent,
+                tracestate=trace.tracestate,
+                run_id=task.run_id,
+                task_id=task.task_id,
+            )
+        )
+        if inspect.iscoroutinefunction(handler):
+            return await handler(task)
+        self._thread = on_thread(functools.partial(handler, task), f"task-{task.task_id}")
+        answer, error = await asyncio.shield(self._thread)
+        if error is not None:
+            raise error
+        return await answer if inspect.isawaitable(answer) else answer
+
+    def _cancelled_early(self, work: asyncio.Task[None]) -> None:
+        """A task that is cancelled before its first step never runs."""
+        if work.cancelled():
+            self._ended(self._halted or Internal("the handler was cancelled by a part of itself"))
+
+    def _ended(self, outcome: object) -> None:
         if self._thread is None or self._thread.done():
             self._table.left(self)
         else:
             self._thread.add_done_callback(lambda _: self._table.left(self))
-        if work.cancelled():
-            self._finish(self._halted or Internal("the handler was cancelled by a part of itself"))
-        elif error is not None:
-            self._finish(self._halted or error)
-        else:
-            self._finish(work.result())
+        self._finish(outcome)
 
     def send(self, content: session_pb2.AgentFrame | bytes, sequenced: bool = True) -> None:
         """Sends on the stream that the task belongs to now; a sequenced frame waits where there is none."""
@@ -204,7 +225,8 @@ class HeldTask:
 
     def tell_usage(self) -> None:
         """What the handler has spent, to an owner that may not have heard."""
-        self._task.tell_usage()
+        if self._task is not None:
+            self._task.tell_usage()
 
     def bind(self, session: Outlet, epoch: int) -> None:
         """The task belongs to this stream and owner from here on."""
@@ -213,26 +235,30 @@ class HeldTask:
 
     def _finish(self, outcome: object) -> None:
         """`outcome` is what the handler returned, or the error that ended it."""
-        if not self.working:
+        task = self._task
+        if not self.working or task is None:
             return
         if self._timer is not None:
             self._timer.cancel()
         self.settle()
-        content = agent_content("result", self._result(outcome))
+        self._task = None  # the context refers to this object: both are freed without the garbage collector
+        content = agent_content("result", self._result(task, outcome))
         try:
             self.channel.check_size(content, self.limit)
         except FrameTooLarge as error:
-            content = agent_content("result", self._failed(error))
+            content = agent_content("result", self._failed(task, error))
         self.finished_at = time.monotonic()
         if self in self._table.running:
             self._table.abandoned.add(self)
-        self.questions.close()
+        if self._questions is not None:
+            self._questions.close()
+            self._questions = None
         self.send(content)
         self._table.changed()
 
     def send_records(self) -> None:
         """The calls that were recorded since the last time: they go before the frame that follows from them."""
-        records = self._task.take_records()
+        records = self._task.take_records() if self._task is not None else ()
         for record in records if self.agreed("record") else ():
             self._send_record(record)
 
@@ -244,23 +270,21 @@ class HeldTask:
             content = agent_content("record", without_payload(record))
         self.send(content)
 
-    def _result(self, outcome: object) -> agent_pb2.TaskResult:
+    def _result(self, task: TaskContext, outcome: object) -> agent_pb2.TaskResult:
         try:
             if isinstance(outcome, BaseException):
-                return self._failed(outcome)
-            return to_result(self._task, outcome)
+                return self._failed(task, outcome)
+            return to_result(task, outcome)
         except Exception as error:  # noqa: BLE001 - an answer, or an error's text, that can't be sent
-            return self._failed(error)
+            return self._failed(task, error)
 
-    def _failed(self, error: BaseException) -> agent_pb2.TaskResult:
+    def _failed(self, task: TaskContext, error: BaseException) -> agent_pb2.TaskResult:
         state = common_pb2.TASK_STATE_FAILED
         if isinstance(error, TaskRejected):
             state = common_pb2.TASK_STATE_REJECTED
         elif error is self._halted and isinstance(error, OperationCancelled):
             state = common_pb2.TASK_STATE_CANCELED
-        return agent_pb2.TaskResult(
-            state=state, failure=status.to_failure(status.as_error(error)), usage=self._task.usage
-        )
+        return agent_pb2.TaskResult(state=state, failure=status.to_failure(status.as_error(error)), usage=task.usage)
 
 
 class _Link:

@@ -43,3 +43,7 @@ class Granted:
         """A call was made: what it spent counts, no more what it was promised."""
         if self._promised:
             self._promised.popleft()
+
+
+UNLIMITED = Granted(agent_pb2.AssignTask())
+"""Of a run without a budget; nothing changes it."""

@@ -26,14 +26,13 @@ def to_result(task: TaskContext, returned: object) -> agent_pb2.TaskResult:
 
 
 def _completed(task: TaskContext, answer: Answer) -> agent_pb2.TaskResult:
-    result = agent_pb2.TaskResult(
-        state=common_pb2.TASK_STATE_COMPLETED,
-        output=answer.parts,
-        usage=answer.usage or task.usage,
-        used=task.used,
-        no_publish=not answer.publish,
-        metadata=answer.metadata,
-    )
+    usage = answer.usage or task.usage
+    result = agent_pb2.TaskResult(state=common_pb2.TASK_STATE_COMPLETED, usage=usage, no_publish=not answer.publish)
+    result.used.extend(task.used)
+    if answer.parts:
+        result.output.extend(answer.parts)
+    if answer.metadata:
+        result.metadata.update(answer.metadata)
     if answer.text:
         result.output.add(text=clean(answer.text))
     if task.remembers:

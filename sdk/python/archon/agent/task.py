@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from archon import context
 from archon.agent.assigned import Assigned
-from archon.agent.budget import Granted
+from archon.agent.budget import UNLIMITED, Granted
 from archon.agent.records import call_record
 from archon.agent.values import (
     Delegated,
@@ -65,7 +65,7 @@ class TaskContext(Assigned):
         self._link = link
         self._offset = 0
         self._delegations = count(1)
-        self._granted = Granted(assigned)
+        self._granted = Granted(assigned) if assigned.HasField("budget") else UNLIMITED
         self._records: list[agent_pb2.CallRecord] = []
         self.deadline: float | None = None
         """On the monotonic clock of this process, in seconds; None: no end."""
