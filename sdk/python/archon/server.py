@@ -13,11 +13,11 @@ from typing import Any, TypeVar
 
 import grpc.aio
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
-from grpc_reflection.v1alpha import reflection
+from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
 
 from archon import errors
 from archon.channel import server_options
-from archon.interceptors.guard import GuardInterceptor
+from archon.interceptors.guard import GuardedServer
 
 T = TypeVar("T")
 
@@ -50,14 +50,16 @@ class GrpcServer:
 
     async def start(self) -> str:
         """Binds and serves; health says SERVING. Returns the address."""
-        server = grpc.aio.server(
-            interceptors=[GuardInterceptor()], options=server_options(), maximum_concurrent_rpcs=None
-        )
+        server = grpc.aio.server(options=server_options(), maximum_concurrent_rpcs=None)
+        guarded: Any = GuardedServer(server)
         for service in self._services:
-            service.add(service.servicer, server)
-        health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
+            service.add(service.servicer, guarded)
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, guarded)
         names = [service.name for service in self._services]
-        reflection.enable_server_reflection([*names, health.SERVICE_NAME, reflection.SERVICE_NAME], server)
+        reflected = reflection.aio.ReflectionServicer([*names, health.SERVICE_NAME, reflection.SERVICE_NAME])
+        add_reflection: Any = reflection_pb2_grpc.add_ServerReflectionServicer_to_server
+        add_reflection(reflected, guarded)
+        guarded.refuse_unknown_methods()
         try:
             self.port = server.add_insecure_port(f"{self._host}:{self._wanted}")
         except RuntimeError as error:

@@ -151,8 +151,8 @@ class GroupCommit(Generic[T, R]):
         later: list[_Waiting[T, R]] = []
         oldest = time.monotonic() - DEADLINE
         while self._waiting and len(group) < MAX_GROUP:
-            one = self._waiting.popleft()
-            if one.group.future.cancelled():
+            waiting = self._waiting.popleft()
+            if waiting.group.future.cancelled():
                 continue
             if waiting.since < oldest:
                 self._refuse([waiting], f"the database at {self._address} does not answer; nothing was stored")

@@ -124,7 +124,7 @@ class HeldTask:
         self._timer = asyncio.get_running_loop().call_later(CANCEL_GRACE, self._finish, why)
 
     async def _run(self, handler: Handler, task: TaskContext) -> None:
-        """Calls the handler and sends its outcome in the same turn of the loop: a done callback would take another one."""
+        """Calls the handler and sends its outcome in the same turn of the loop: a done callback takes another one."""
         try:
             outcome: object = await self._call(handler, task)
         except asyncio.CancelledError:

@@ -1,6 +1,6 @@
 """What every call passes through, on both sides: deadline, identity, errors, guard."""
 
 from archon.interceptors.client import client_interceptors, translated
-from archon.interceptors.guard import GuardInterceptor, raw_messages
+from archon.interceptors.guard import GuardedServer, raw_messages
 
-__all__ = ["GuardInterceptor", "client_interceptors", "raw_messages", "translated"]
+__all__ = ["GuardedServer", "client_interceptors", "raw_messages", "translated"]

@@ -1,8 +1,9 @@
-"""Server side: nothing gets out of a handler but a typed error.
+"""Server side: every RPC ends with a response or a typed error, whatever its handler does.
 
-Requests arrive as raw bytes and are decoded here: gRPC's own answer to bytes that are no message is a bare UNKNOWN,
-which in a stream takes its neighbours with it. A handler that raises never leaks its text, and a CancelledError of a
-handler's own doesn't leave the caller hanging.
+Requests arrive as raw bytes and are decoded here: gRPC itself answers bytes that are no message with a bare UNKNOWN,
+which ends a whole stream. The text of an exception that a handler raises never leaks, and a CancelledError of the
+handler's own does not leave the caller hanging. Handlers are guarded as they are added to the server: an interceptor
+would wrap them again at each call.
 """
 
 from __future__ import annotations
@@ -10,14 +11,14 @@ from __future__ import annotations
 import asyncio
 import inspect
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, NoReturn, TypeVar
 
 import grpc
 import grpc.aio
 
 from archon import errors, status
-from archon.context import CallContext, serving
+from archon.context import CallContext, enter
 from archon.interceptors import identity
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -29,76 +30,104 @@ def raw_messages(handler: F) -> F:
     return handler
 
 
-def _call_context(context: Any) -> CallContext:
-    metadata = context.invocation_metadata() or ()
-    tenant, who = identity.incoming(metadata)
-    shown = {key: value for key, value in metadata if isinstance(value, str)}
-    left = context.time_remaining()
-    return CallContext(
-        deadline=None if left is None else time.monotonic() + left,
-        tenant=tenant,
-        identity=who,
-        traceparent=shown.get("traceparent", ""),
-        tracestate=shown.get("tracestate", ""),
-    )
+class GuardedServer:
+    """A server for the generated `add_..._to_server` functions: guards each handler that they add to `server`."""
+
+    def __init__(self, server: grpc.aio.Server) -> None:
+        self._server = server
+
+    def add_generic_rpc_handlers(self, handlers: Sequence[grpc.GenericRpcHandler]) -> None:
+        self._server.add_generic_rpc_handlers(tuple(_GuardedService(handler) for handler in handlers))
+
+    def add_registered_method_handlers(self, service_name: str, method_handlers: Any) -> None:
+        """Does nothing, as grpc.aio: the generic handlers serve these methods."""
+
+    def refuse_unknown_methods(self) -> None:
+        """Answers all methods that have no handler yet with Unimplemented. Call it last."""
+        self._server.add_generic_rpc_handlers((_UnknownMethods(),))
 
 
-async def _refuse(context: Any, raised: BaseException) -> NoReturn:
-    await status.abort(context, status.as_error(raised))
-    raise AssertionError("abort returns never")
+class _GuardedService(grpc.GenericRpcHandler):
+    def __init__(self, handlers: grpc.GenericRpcHandler) -> None:
+        self._handlers = handlers
+        self._guarded: dict[str, Any] = {}
+
+    def service(self, handler_call_details: Any) -> Any:
+        method = handler_call_details.method
+        guarded = self._guarded.get(method)
+        if guarded is None:
+            handler = self._handlers.service(handler_call_details)
+            if handler is None:
+                return None
+            guarded = self._guarded[method] = _guard(handler, method)
+        return guarded
+
+
+class _UnknownMethods(grpc.GenericRpcHandler):
+    def service(self, handler_call_details: Any) -> Any:
+        method = handler_call_details.method
+
+        async def refuse(_: bytes, context: Any) -> bytes:
+            await _refuse(context, errors.Unimplemented(f"no service here has {method}", metadata={"method": method}))
+
+        return grpc.unary_unary_rpc_method_handler(refuse)
+
+
+def _guard(handler: Any, method: str) -> Any:
+    """The handler of one RPC with the guard around it."""
+    guarded = _Guarded(handler, method)
+    if handler.response_streaming:
+        make: Any = (
+            grpc.stream_stream_rpc_method_handler if handler.request_streaming else grpc.unary_stream_rpc_method_handler
+        )
+        return make(guarded.many)
+    make = grpc.stream_unary_rpc_method_handler if handler.request_streaming else grpc.unary_unary_rpc_method_handler
+    return make(guarded.one)
 
 
 class _Guarded:
-    """One RPC, with its handler inside."""
+    """One RPC. gRPC runs each call in an asyncio task of its own, so that the call context needs no reset."""
 
     def __init__(self, handler: Any, method: str) -> None:
         self._behaviour = handler.unary_unary or handler.unary_stream or handler.stream_unary or handler.stream_stream
-        self._decode = handler.request_deserializer
-        self._encode = handler.response_serializer
-        self._raw = getattr(self._behaviour, "__archon_raw__", False)
-        if self._raw:
-            self._encode = None
         self._method = method
-
-    def _request(self, incoming: Any) -> Any:
-        if hasattr(incoming, "__aiter__"):
-            return incoming if self._raw else self._each(incoming)
-        return self._decode(incoming) if self._decode else incoming
+        raw = getattr(self._behaviour, "__archon_raw__", False)
+        self._encode = _identity if raw else handler.response_serializer or _identity
+        self._decode = handler.request_deserializer or _identity
+        if handler.request_streaming:
+            self._request: Callable[[Any], Any] = _identity if raw else self._each
+        else:
+            self._request = self._decode
 
     async def _each(self, incoming: AsyncIterator[bytes]) -> AsyncIterator[Any]:
         async for message in incoming:
-            yield self._decode(message) if self._decode else message
-
-    def _bytes(self, response: Any) -> bytes:
-        if isinstance(response, bytes):
-            return response
-        return self._encode(response) if self._encode else response  # type: ignore[no-any-return]
+            yield self._decode(message)
 
     async def one(self, incoming: Any, context: Any) -> bytes:
-        with serving(_call_context(context)):
-            try:
-                response = self._behaviour(self._request(incoming), context)
-                if inspect.isawaitable(response):
-                    response = await response
-                return self._bytes(response)
-            except BaseException as raised:  # noqa: BLE001 - whatever it is, the caller gets a typed error
-                return await self._failed(context, raised)
+        enter(_call_context(context))
+        try:
+            response = self._behaviour(self._request(incoming), context)
+            if inspect.isawaitable(response):
+                response = await response
+            return self._encode(response)  # type: ignore[no-any-return]
+        except BaseException as raised:  # noqa: BLE001 - whatever it is, the caller gets a typed error
+            return await self._failed(context, raised)
 
     async def many(self, incoming: Any, context: Any) -> AsyncIterator[bytes]:
-        with serving(_call_context(context)):
+        enter(_call_context(context))
+        try:
+            responses = self._behaviour(self._request(incoming), context)
+            if not hasattr(responses, "__aiter__"):
+                raise NotImplementedError(self._method)
             try:
-                responses = self._behaviour(self._request(incoming), context)
-                if not hasattr(responses, "__aiter__"):
-                    raise NotImplementedError(self._method)
-                try:
-                    async for response in responses:
-                        yield self._bytes(response)
-                finally:
-                    await _close(responses)  # now, and not when it is collected: it holds a watcher's place
-            except GeneratorExit:
-                raise
-            except BaseException as raised:  # noqa: BLE001 - whatever it is, the caller gets a typed error
-                await self._failed(context, raised)
+                async for response in responses:
+                    yield response if isinstance(response, bytes) else self._encode(response)
+            finally:
+                await _close(responses)  # now, not when it is collected: a watcher's place is held until then
+        except GeneratorExit:
+            raise
+        except BaseException as raised:  # noqa: BLE001 - whatever it is, the caller gets a typed error
+            await self._failed(context, raised)
 
     async def _failed(self, context: Any, raised: BaseException) -> NoReturn:
         if isinstance(raised, (grpc.aio.AbortError, KeyboardInterrupt, SystemExit)):
@@ -115,38 +144,34 @@ class _Guarded:
         await _refuse(context, raised)
 
 
+def _identity(message: Any) -> Any:
+    return message
+
+
+def _call_context(context: Any) -> CallContext:
+    metadata = context.invocation_metadata() or ()
+    tenant, caller = identity.incoming(metadata)
+    traceparent = tracestate = ""
+    for key, value in metadata:
+        if key == "traceparent":
+            traceparent = value
+        elif key == "tracestate":
+            tracestate = value
+    left = context.time_remaining()
+    return CallContext(
+        deadline=None if left is None else time.monotonic() + left,
+        tenant=tenant,
+        identity=caller,
+        traceparent=traceparent,
+        tracestate=tracestate,
+    )
+
+
+async def _refuse(context: Any, raised: BaseException) -> NoReturn:
+    await status.abort(context, status.as_error(raised))
+    raise AssertionError("abort never returns")
+
+
 async def _close(responses: Any) -> None:
     if (close := getattr(responses, "aclose", None)) is not None:
         await close()
-
-
-class GuardInterceptor(grpc.aio.ServerInterceptor):
-    """Stands around every handler of a server."""
-
-    async def intercept_service(self, continuation: Callable[[Any], Awaitable[Any]], handler_call_details: Any) -> Any:
-        method = handler_call_details.method
-        handler = await continuation(handler_call_details)
-        if handler is None:
-            return grpc.unary_unary_rpc_method_handler(_unknown_method(method))
-        guarded = _Guarded(handler, method)
-        if handler.request_streaming:
-            make = (
-                grpc.stream_stream_rpc_method_handler
-                if handler.response_streaming
-                else grpc.stream_unary_rpc_method_handler
-            )
-        else:
-            make = (
-                grpc.unary_stream_rpc_method_handler
-                if handler.response_streaming
-                else grpc.unary_unary_rpc_method_handler
-            )
-        behaviour: Any = guarded.many if handler.response_streaming else guarded.one
-        return make(behaviour)
-
-
-def _unknown_method(method: str) -> Any:
-    async def refuse(_: bytes, context: Any) -> bytes:
-        await _refuse(context, errors.Unimplemented(f"no service here has {method}", metadata={"method": method}))
-
-    return refuse
