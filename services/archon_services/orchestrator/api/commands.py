@@ -82,7 +82,7 @@ class Commands:
         if request.HasField("budget"):
             said.budget.CopyFrom(request.budget)
         if request.session_id and chosen.readers and self._memory is not None:
-            await self._memory.recall(said, request.session_id, chosen, self._follower.topology.graph.roles)
+            await self._memory.recall(said, request.session_id, chosen, self._follower.selection.graph.roles)
         return Submission(
             run_id=self._runs.new_id(),
             tenant=_tenant(),
