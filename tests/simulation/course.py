@@ -123,7 +123,7 @@ def _unrest(world: World, clients: Clients) -> str:
         if replica.runs._drivers:
             return f"{replica} still holds {list(replica.runs._drivers)}"
         for session in replica.pool._sessions.values():
-            slots = session._slots
+            slots = session._credit
             if slots.in_flight or slots.waiting or session.reserved or slots._held:
                 return f"{replica} counts {slots.in_flight}+{slots.waiting}+{session.reserved} at {session.instance_id}"
     return ""

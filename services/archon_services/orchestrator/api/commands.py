@@ -107,7 +107,7 @@ class Commands:
         if request.HasField("budget"):
             goal.budget.CopyFrom(request.budget)
         if request.session_id and chosen.readers and self._recall is not None:
-            await self._recall.recall(goal, request.session_id, chosen, self._roles.topology.graph.roles)
+            await self._recall.recall(goal, request.session_id, chosen, self._roles.selection.graph.roles)
         return Submission(
             run_id=self._runs.new_id(),
             tenant=_tenant(),

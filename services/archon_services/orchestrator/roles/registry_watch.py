@@ -1,4 +1,4 @@
-"""Follows the registry for the orchestrator: who lives goes to the sessions, who depends on whom to new runs."""
+"""Watches the registry: its instances go to the sessions, its graph to the selection of roles."""
 
 from __future__ import annotations
 
@@ -10,33 +10,38 @@ from contextlib import aclosing
 from archon import context
 from archon.errors import ArchonError, FailedPrecondition, Unavailable, UnknownCapability, UnknownRole
 from archon.registry import Registration, RegistryChange, RegistryClient
-from archon_services.orchestrator.roles.selection import Chosen, RoleSelection
+from archon_services.orchestrator.roles.membership import GRACE
+from archon_services.orchestrator.roles.selection import Participants, RoleSelection
 
 _log = logging.getLogger(__name__)
 
-FRESH_TIMEOUT = 3.0
+REFRESH_TIMEOUT = 3.0
+RETRY_DELAY = 1.0
 
 
 class RegistryWatch:
-    """`instances_changed` gets all instances that are registered, at every change; `alive`: see Membership."""
+    """Watches the registry at `target` (host:port) and calls `instances_changed` with all registered instances after
+    every change. `alive` and `grace` are those of RoleSelection."""
 
     def __init__(
         self,
         target: str,
         instances_changed: Callable[[Iterable[Registration]], None],
         alive: Callable[[str], bool] = lambda instance_id: False,
+        *,
+        grace: float = GRACE,
     ) -> None:
-        self.topology = RoleSelection(alive)
+        self.selection = RoleSelection(alive, grace=grace)
         self._client = RegistryClient(target)
         self._instances_changed = instances_changed
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Follows in the background until `close`."""
-        self._task = asyncio.create_task(self._run(), name="registry-follower")
+        """Starts watching in the background, until `close`."""
+        self._task = asyncio.create_task(self._run(), name="registry-watch")
 
     async def close(self) -> None:
-        """Idempotent."""
+        """Stops watching. Idempotent."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task], timeout=2.0)
@@ -44,21 +49,23 @@ class RegistryWatch:
 
     async def choose(
         self, roles: Sequence[str], capabilities: Sequence[str], versions: Mapping[str, str], *, agent: bool
-    ) -> Chosen:
-        """As `RoleSelection.choose`, or with `agent` as `choose_agent`; before it says no, it asks the registry afresh:
-        what has just registered counts."""
-        choose = self.topology.choose_agent if agent else self.topology.choose
+    ) -> Participants:
+        """Selects roles as `RoleSelection.choose` does, or with `agent` as `choose_agent` does.
+
+        Before it raises an error, it reads the registry again, so that an instance which has just registered counts.
+        """
+        choose = self.selection.choose_agent if agent else self.selection.choose
         try:
             return choose(roles, capabilities, versions)
         except (UnknownRole, UnknownCapability, FailedPrecondition, Unavailable):
             try:
                 await self._refresh()
             except ArchonError as error:
-                _log.info("the registry can't be asked now: %s", error)
+                _log.info("the registry cannot be read: %s", error)
             return choose(roles, capabilities, versions)
 
     async def _refresh(self) -> None:
-        timeout = context.timeout(FRESH_TIMEOUT)
+        timeout = context.timeout(REFRESH_TIMEOUT)
         graph = await self._client.get_graph(timeout=timeout)
         instances = await self._client.list_instances(timeout=timeout)
         self._apply(RegistryChange(graph.revision, True, tuple(instances), (), graph))
@@ -70,9 +77,9 @@ class RegistryWatch:
                     async for change in changes:
                         self._apply(change)
             except ArchonError as error:
-                _log.error("the registry can't be followed: %s", error)
-            await asyncio.sleep(1.0)
+                _log.error("the registry cannot be watched: %s", error)
+            await asyncio.sleep(RETRY_DELAY)
 
     def _apply(self, change: RegistryChange) -> None:
-        self.topology.update(change)
-        self._instances_changed(self.topology.registered)
+        self.selection.update(change)
+        self._instances_changed(self.selection.registered)

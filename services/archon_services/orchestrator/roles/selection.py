@@ -1,9 +1,13 @@
-"""Who lives and who depends on whom, as the registry said last. While it can't be heard, that stands."""
+"""Selects the roles of a new run from the instances that are alive and the graph of dependencies.
+
+While the registry cannot be reached, its last message stays valid.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from archon.errors import (
     FailedPrecondition,
@@ -16,16 +20,23 @@ from archon.errors import (
 from archon.registry import Graph, PropagationPolicy, Registration, RegistryChange
 from archon_mesh.core.run.types import Edge, Requirement, Target
 from archon_services.common.versions import version_key
-from archon_services.orchestrator.roles.membership import Membership
+from archon_services.orchestrator.roles.membership import GRACE, Membership
+
+MAX_CACHED: Final = 1_000
+"""Selections kept per version of the membership."""
 
 _POLICIES = {policy: number for number, policy in enumerate(PropagationPolicy, 1)}
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
-    """What a run is made of: the roles that it begins with in topological order, the edges among all that take part,
-    what is wanted of instances beside the role, the roles that are handed the answers of all ancestors, those that can
-    be delegated to, and those that depend on roles whose answers the run itself may not bring."""
+class Participants:
+    """The roles of a run.
+
+    `roles` are those that it starts with, in topological order; `edges` those among all participants; `requirements`
+    what instances need beside the role; `all_ancestors` the roles that receive the answers of all their ancestors;
+    `targets` the roles that can be delegated to; `readers` the roles with an upstream role that the run does not start
+    with, whose answers may come from the session.
+    """
 
     roles: tuple[str, ...]
     edges: tuple[Edge, ...]
@@ -36,151 +47,190 @@ class Chosen:
 
 
 class RoleSelection:
-    """Instances by id, and the graph. `alive`: see Membership."""
+    """Selects roles by the registry's messages, and remembers each selection until the membership changes.
 
-    def __init__(self, alive: Callable[[str], bool] = lambda instance_id: False) -> None:
-        self._living = Membership(alive)
-        self.heard = False
+    `alive` tells whether an instance's session is connected and accepts tasks; `grace` is how long (in seconds) a lost
+    instance whose session continues counts as alive.
+    """
+
+    def __init__(self, alive: Callable[[str], bool] = lambda instance_id: False, *, grace: float = GRACE) -> None:
+        self._membership = Membership(alive, grace=grace)
+        self._received = False
+        self._cache: dict[tuple[object, ...], Participants] = {}
+        self._cache_version = 0
 
     def update(self, change: RegistryChange) -> None:
         """Applies one message of the registry's Watch."""
-        self._living.update(change)
-        self.heard = True
+        self._membership.update(change)
+        self._received = True
 
     @property
     def registered(self) -> Collection[Registration]:
-        """Those that the registry names."""
-        return self._living.registered.values()
+        """The instances that the registry lists."""
+        return self._membership.registered.values()
 
     @property
-    def instances(self) -> dict[str, Registration]:
-        """See Membership."""
-        return self._living.instances
+    def instances(self) -> Mapping[str, Registration]:
+        """The instances that count as alive, by id."""
+        return self._membership.instances
 
     @property
     def graph(self) -> Graph:
-        """See Membership."""
-        return self._living.graph
+        """The graph of dependencies among roles."""
+        return self._membership.graph
 
     @property
     def roles(self) -> set[str]:
-        """Every role that lives or stands on an edge."""
+        """Every role with an instance or an edge."""
+        return {instance.role for instance in self.instances.values()} | self._roles_on_edges()
+
+    def choose(self, roles: Iterable[str], capabilities: Iterable[str], versions: Mapping[str, str]) -> Participants:
+        """A pipeline of these roles and of one role per capability, or, if none is named, of all roles on an edge.
+
+        If one of them is a coordinator, all roles that it can delegate to take part. Raises UnknownRole,
+        UnknownCapability, InvalidArgument if a version is given for a role that takes no part, FailedPrecondition if
+        there is no edge, and Unavailable before the registry's first message.
+        """
+        return self._cached(self._pipeline, roles, capabilities, versions)
+
+    def choose_agent(
+        self, roles: Iterable[str], capabilities: Iterable[str], versions: Mapping[str, str]
+    ) -> Participants:
+        """The named role, or the only coordinator, and all roles that it can delegate to.
+
+        Raises as `choose` does, and FailedPrecondition if no role is named and there is not exactly one coordinator.
+        """
+        return self._cached(self._agent, roles, capabilities, versions)
+
+    def _cached(
+        self,
+        select: Callable[[set[str], dict[str, str], Mapping[str, str]], Participants],
+        roles: Iterable[str],
+        capabilities: Iterable[str],
+        versions: Mapping[str, str],
+    ) -> Participants:
+        version = self._membership.version
+        if version != self._cache_version or len(self._cache) >= MAX_CACHED:
+            self._cache.clear()
+            self._cache_version = version
+        roles, capabilities = tuple(roles), tuple(capabilities)
+        key = (select.__name__, roles, capabilities, frozenset(versions.items()))
+        if (participants := self._cache.get(key)) is None:
+            named, capability_of = self._named_roles(roles, capabilities)
+            participants = self._cache[key] = select(named, capability_of, versions)
+        return participants
+
+    def _pipeline(self, roles: set[str], capability_of: dict[str, str], versions: Mapping[str, str]) -> Participants:
+        roles = roles or self._roles_on_edges()
+        if not roles:
+            raise FailedPrecondition(
+                "there is no pipeline: no role depends on another; start roles with depends_on, or name roles"
+            )
+        coordinated = any(instance.coordinator for instance in self.instances.values() if instance.role in roles)
+        return self._participants(roles, self._targets() if coordinated else (), capability_of, versions)
+
+    def _agent(self, roles: set[str], capability_of: dict[str, str], versions: Mapping[str, str]) -> Participants:
+        roles = roles or self._only_coordinator()
+        return self._participants(roles, self._targets(), capability_of, versions)
+
+    def _only_coordinator(self) -> set[str]:
+        coordinators = {instance.role for instance in self.instances.values() if instance.coordinator}
+        if not coordinators:
+            raise FailedPrecondition("no role coordinates: start one that does, or name the role that gets the goal")
+        if len(coordinators) > 1:
+            raise FailedPrecondition(
+                f"name the role that gets the goal: there are several coordinators: {_listed(coordinators)}"
+            )
+        return coordinators
+
+    def _roles_on_edges(self) -> set[str]:
         edges = self.graph.edges
-        return (
-            {instance.role for instance in self.instances.values()}
-            | {edge.upstream for edge in edges}
-            | {edge.downstream for edge in edges}
-        )
+        return {edge.upstream for edge in edges} | {edge.downstream for edge in edges}
 
-    def choose(self, roles: Iterable[str], capabilities: Iterable[str], versions: Mapping[str, str]) -> Chosen:
-        """A pipeline of these roles, or of all that stand on an edge; where one of them coordinates, all that it may
-        delegate to take part. Raises UnknownRole, UnknownCapability,
-        InvalidArgument (a version for a role that takes no part), FailedPrecondition where no role stands on an edge,
-        Unavailable where the registry was never heard."""
-        wanted, wants = self._asked_for(roles, capabilities)
-        edges = self.graph.edges
-        if not wanted:
-            wanted = {edge.upstream for edge in edges} | {edge.downstream for edge in edges}
-            if not wanted:
-                raise FailedPrecondition(
-                    "there is no pipeline: no role depends on another; start roles with depends_on, or name roles"
-                )
-        coordinated = any(one.coordinator for one in self.instances.values() if one.role in wanted)
-        targets = self._targets() if coordinated else ()
-        return self._chosen(wanted, wanted | {target.role for target in targets}, wants, versions, targets)
-
-    def choose_agent(self, roles: Iterable[str], capabilities: Iterable[str], versions: Mapping[str, str]) -> Chosen:
-        """The one role, or the one that coordinates, and all that it may delegate to. Raises as `choose` does, and
-        FailedPrecondition where none is named and not exactly one role coordinates."""
-        wanted, wants = self._asked_for(roles, capabilities)
-        if not wanted:
-            wanted = {one.role for one in self.instances.values() if one.coordinator}
-            if len(wanted) != 1:
-                raise FailedPrecondition(
-                    f"name the role that the goal goes to: {_named(wanted)} coordinate"
-                    if wanted
-                    else "no role coordinates: start one that does, or name the role that the goal goes to"
-                )
-        targets = self._targets()
-        return self._chosen(wanted, wanted | {target.role for target in targets}, wants, versions, targets)
-
-    def _asked_for(self, roles: Iterable[str], capabilities: Iterable[str]) -> tuple[set[str], dict[str, str]]:
-        if not self.heard:
-            raise Unavailable("the registry has not been heard yet", retry_delay=1.0)
-        wanted = set(roles)
-        for role in sorted(wanted - self.roles):
+    def _named_roles(self, roles: tuple[str, ...], capabilities: tuple[str, ...]) -> tuple[set[str], dict[str, str]]:
+        """The roles that are named, directly or by a capability; and the capability of those named by one."""
+        if not self._received:
+            raise Unavailable("the registry has not answered yet", retry_delay=1.0)
+        unknown = set(roles) - self.roles
+        if unknown:
+            role = min(unknown)
             raise UnknownRole(
-                f"no instance and no edge names the role {role!r}; known are: {_named(self.roles)}",
+                f"no instance and no edge of the role {role!r}; available roles: {_listed(self.roles)}",
                 metadata={"role": role},
             )
-        wants = {self._with_capability(capability): capability for capability in capabilities}
-        return wanted | set(wants), wants
+        capability_of = {self._role_with(capability): capability for capability in capabilities}
+        return {*roles, *capability_of}, capability_of
 
-    def _chosen(
+    def _participants(
         self,
         first: set[str],
-        taking_part: set[str],
-        wants: dict[str, str],
-        versions: Mapping[str, str],
         targets: tuple[Target, ...],
-    ) -> Chosen:
+        capability_of: dict[str, str],
+        versions: Mapping[str, str],
+    ) -> Participants:
+        """The selection for a run that starts with the roles `first`."""
+        involved = first | {target.role for target in targets}
+        for role in sorted(set(versions) - involved):
+            raise InvalidArgument(
+                f"a version is given for {role!r}, which takes no part in the run",
+                field_violations=[FieldViolation("versions", f"{role!r} takes no part")],
+            )
         edges = tuple(
             Edge(edge.upstream, edge.downstream, _POLICIES[edge.policy])
             for edge in self.graph.edges
-            if edge.upstream in taking_part and edge.downstream in taking_part
+            if edge.upstream in involved and edge.downstream in involved
         )
-        for role in sorted(set(versions) - taking_part):
-            raise InvalidArgument(
-                f"a version is wanted of {role!r}, which takes no part",
-                field_violations=[FieldViolation("versions", f"{role!r} takes no part")],
-            )
-        named = sorted({*wants, *versions})
-        extra = tuple(Requirement(role, wants.get(role, ""), versions.get(role, "")) for role in named)
+        requirements = tuple(
+            Requirement(role, capability_of.get(role, ""), versions.get(role, ""))
+            for role in sorted({*capability_of, *versions})
+        )
         deep = {instance.role for instance in self.instances.values() if instance.all_ancestors}
-        order = self._order(taking_part)
-        ordered = tuple(role for role in order if role in deep)
-        readers = tuple(role for role in order if self._upstream(role, all_of_it=role in deep) - first)
-        return Chosen(self._order(first), edges, extra, ordered, targets, readers)
+        order = self._order(involved)
+        all_ancestors = tuple(role for role in order if role in deep)
+        readers = tuple(role for role in order if self._upstream(role, transitive=role in deep) - first)
+        return Participants(self._order(first), edges, requirements, all_ancestors, targets, readers)
 
-    def _upstream(self, role: str, *, all_of_it: bool) -> set[str]:
-        """The roles that it depends on: directly, or through others."""
-        found: set[str] = set()
-        ahead = {role}
-        while ahead := {edge.upstream for edge in self.graph.edges if edge.downstream in ahead} - found:
-            found |= ahead
-            if not all_of_it:
+    def _upstream(self, role: str, *, transitive: bool) -> set[str]:
+        """The roles that a role depends on: only directly, or also through others."""
+        upstream: set[str] = set()
+        frontier = {role}
+        while frontier := {edge.upstream for edge in self.graph.edges if edge.downstream in frontier} - upstream:
+            upstream |= frontier
+            if not transitive:
                 break
-        return found
+        return upstream
 
     def _order(self, roles: set[str]) -> tuple[str, ...]:
-        """Topological; roles without an edge come last."""
+        """In topological order; roles without an edge come last."""
         order = [role for role in self.graph.roles if role in roles]
         return (*order, *sorted(roles - set(order)))
 
     def _targets(self) -> tuple[Target, ...]:
-        """All roles that are played, in topological order."""
+        """All roles with an instance, in topological order, described by their newest version."""
         newest: dict[str, Registration] = {}
         for instance in self.instances.values():
-            known = newest.get(instance.role)
-            if known is None or version_key(instance.version) > version_key(known.version):
+            current = newest.get(instance.role)
+            if current is None or version_key(instance.version) > version_key(current.version):
                 newest[instance.role] = instance
         return tuple(
             Target(role, newest[role].description, newest[role].coordinator) for role in self._order(set(newest))
         )
 
-    def _with_capability(self, capability: str) -> str:
-        offering = {
-            instance.role
-            for instance in self.instances.values()
-            if any(one.id == capability for one in instance.capabilities)
+    def _role_with(self, capability: str) -> str:
+        """The first role, by name, with an instance that offers the capability. Raises UnknownCapability."""
+        offers = {
+            (offered.id, instance.role) for instance in self.instances.values() for offered in instance.capabilities
         }
-        if not offering:
-            known = {one.id for instance in self.instances.values() for one in instance.capabilities}
+        roles = {role for offered_id, role in offers if offered_id == capability}
+        if not roles:
+            available = _listed({offered_id for offered_id, _ in offers})
             raise UnknownCapability(
-                f"no instance offers {capability!r}; known are: {_named(known)}", metadata={"capability": capability}
+                f"no instance offers {capability!r}; available capabilities: {available}",
+                metadata={"capability": capability},
             )
-        return min(offering)
+        return min(roles)
 
 
-def _named(names: Iterable[str]) -> str:
+def _listed(names: Iterable[str]) -> str:
+    """Up to 20 names, sorted."""
     return ", ".join(sorted(names)[:20]) or "none"

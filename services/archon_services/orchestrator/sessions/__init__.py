@@ -1,4 +1,4 @@
-"""Sessions with agent instances: one stream each, many tasks on it."""
+"""Sessions with agent instances: one stream per instance, many attempts on it."""
 
 from archon_services.orchestrator.sessions.pool import SessionPool
 from archon_services.orchestrator.sessions.session import Limits, Session

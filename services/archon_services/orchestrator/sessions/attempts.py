@@ -1,10 +1,10 @@
-"""The attempts that one instance holds: their frames go out, what it says of them comes in."""
+"""The attempts that one instance holds: sends their frames, and turns the instance's frames into inputs of runs."""
 
 from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from archon import status
@@ -29,12 +29,12 @@ from archon_services.orchestrator.sessions.attempt_channel import (
 from archon_services.orchestrator.sessions.credit_window import CreditWindow
 from archon_services.orchestrator.sessions.inbound import (
     Resolve,
-    asked_input,
     budget_input,
+    cancel_delegation_input,
     checkpoint_input,
     delegate_input,
-    needless_input,
     result_input,
+    unassigned_input,
 )
 
 _log = logging.getLogger(__name__)
@@ -43,263 +43,324 @@ MAX_STALE: Final = 1_000
 
 Send = Callable[[OutgoingFrame | session_pb2.OrchestratorFrame], None]
 
+_ASKING = ("delegate", "budget_request", "adopted")
+_BEFORE_RESULT = ("delegate", "cancel_delegation", "budget_request", "checkpoint")
+
 
 class Attempts:
-    """`send` puts a frame on the stream, or drops it where there is none: what matters is sent again on the next.
-    `no_room` is called when an attempt was rejected for want of it."""
+    """The attempts of one instance.
+
+    `send` puts a frame on the stream, or drops it if there is none: what matters is sent again on the next stream.
+    `no_capacity` is called when the instance rejects an attempt for lack of capacity. `run_held` is called with True
+    when the first attempt of a run is added, and with False when its last one is removed.
+    """
 
     def __init__(
-        self, role: str, inbox: Inbox, send: Send, slots: CreditWindow, no_room: Callable[[], None], resolve: Resolve
+        self,
+        role: str,
+        inbox: Inbox,
+        send: Send,
+        credit: CreditWindow,
+        no_capacity: Callable[[], None],
+        resolve: Resolve,
+        run_held: Callable[[str, bool], None] = lambda run_id, held: None,
     ) -> None:
         self._role = role
         self._inbox = inbox
         self._send = send
-        self._slots = slots
-        self._no_room = no_room
+        self._credit = credit
+        self._no_capacity = no_capacity
         self._resolve = resolve
-        self._bindings: dict[Key, AttemptChannel] = {}
+        self._run_held = run_held
+        self._attempts: dict[Key, AttemptChannel] = {}
+        self._by_run: dict[str, dict[Key, AttemptChannel]] = {}
         self.stale: OrderedDict[Key, common_pb2.TaskRef] = OrderedDict()
-        """Attempts that were lost: should their instance come back, it is to stop them."""
+        """Attempts that no longer count but may still run: the instance has to stop them when it reconnects."""
         self._peer_limit = MAX_CHECKED_BYTES
         self._features: frozenset[str] | None = None
 
     def __len__(self) -> int:
-        return len(self._bindings)
+        return len(self._attempts)
+
+    @property
+    def runs(self) -> Iterable[str]:
+        """The ids of the runs that attempts belong to."""
+        return self._by_run.keys()
 
     def opened(self, ready: session_pb2.Ready) -> None:
-        """A stream is open: stale attempts are stopped, the others asked for."""
+        """Stops the stale attempts on a new stream, and asks for the others."""
         self._peer_limit = int(ready.max_message_bytes) or MAX_CHECKED_BYTES
         self._features = frozenset(ready.features)
         for ref in self.stale.values() if "cancel" in self._features else ():
             cancel = session_pb2.CancelTask(reason="superseded")
             self._send(session_pb2.OrchestratorFrame(task=ref, cancel_task=cancel))
         self.stale.clear()
-        for binding in [one for one in self._bindings.values() if not one.offered]:
-            self._send_adopt(binding, None)
+        for attempt in [attempt for attempt in self._attempts.values() if not attempt.offered]:
+            self._send_adopt(attempt, None)
 
     def assign(self, ref: common_pb2.TaskRef, role: str, task: agent_pb2.AssignTask) -> None:
-        """Sends a task; one that is too large for a frame fails, alone."""
-        binding = self._bindings.setdefault(key_of(ref), AttemptChannel(ref, role))
-        self._slots.take(binding)
+        """Sends a task; if it is too large for a frame, the attempt fails."""
+        attempt = self._attempts.get(key_of(ref)) or self._add(AttemptChannel(ref, role))
+        self._credit.take(attempt)
         try:
-            frame = binding.channel.stamp(orchestrator_content("assign_task", task), limit=self._peer_limit)
+            frame = attempt.channel.stamp(orchestrator_content("assign_task", task), limit=self._peer_limit)
         except FrameTooLarge as error:
-            self._forget(binding)
+            self._remove(attempt)
             failed = inp.ResultIn(ref.task_id, ref.attempt, TaskState.FAILED, None, failure_from_error(error))
             self._inbox.deliver(ref.run_id, Delivery(failed))
             return
         self._send(frame)
 
     def adopt(self, ref: common_pb2.TaskRef, role: str, standing: AttemptStatus, *, connected: bool) -> None:
-        """Asks for an attempt of an earlier epoch, now or as soon as there is a stream."""
-        if (before := self._bindings.get(key_of(ref))) is not None:
-            self._forget(before)  # what came for the earlier owner and wasn't applied comes again
-        binding = self._bindings[key_of(ref)] = AttemptChannel(ref, role)
-        binding.unknown, binding.outstanding = True, set(standing.outstanding)
-        binding.channel.apply(standing.applied)
-        self._slots.take(binding)
+        """Asks the instance for an attempt of an earlier epoch, now or on the next stream."""
+        if (earlier := self._attempts.get(key_of(ref))) is not None:
+            self._remove(earlier)  # the instance sends again what was not applied for the earlier owner
+        attempt = self._add(AttemptChannel(ref, role))
+        attempt.adopting, attempt.outstanding = True, set(standing.outstanding)
+        attempt.channel.apply(standing.applied)
+        self._credit.take(attempt)
         if connected:
-            self._send_adopt(binding, standing.remaining)
+            self._send_adopt(attempt, standing.remaining)
 
     def tell(self, ref: common_pb2.TaskRef, frame: session_pb2.OrchestratorFrame) -> None:
-        """Sends an attempt what it asked for, as soon as it may go on."""
-        binding = self._bindings.get(key_of(ref))
-        if binding is None or binding.concluded:
+        """Sends a reply to an attempt, once the attempt may use a slot again."""
+        attempt = self._attempts.get(key_of(ref))
+        if attempt is None or attempt.concluded:
             return
-        binding.ref.epoch = ref.epoch
-        if self._slots.may_pass(binding, frame):
-            self._pass_on(binding, frame)
+        attempt.ref.epoch = ref.epoch
+        if self._credit.may_pass(attempt, frame):
+            self._send_reply(attempt, frame)
 
-    def go_on(self) -> None:
-        """There may be room: attempts that only waited for it get their answers."""
-        for binding, frame in self._slots.released():
-            self._pass_on(binding, frame)
+    def send_released(self) -> None:
+        """Sends the replies that were held until a slot is free."""
+        for attempt, frame in self._credit.released():
+            self._send_reply(attempt, frame)
 
-    def _pass_on(self, binding: AttemptChannel, frame: session_pb2.OrchestratorFrame) -> None:
+    def _send_reply(self, attempt: AttemptChannel, frame: session_pb2.OrchestratorFrame) -> None:
         try:
-            stamped = binding.channel.stamp(frame, limit=self._peer_limit)
+            stamped = attempt.channel.stamp(frame, limit=self._peer_limit)
         except FrameTooLarge as error:
             frame.delegate_result.result.CopyFrom(
                 agent_pb2.TaskResult(state=common_pb2.TASK_STATE_FAILED, failure=status.to_failure(error))
             )
-            stamped = binding.channel.stamp(frame)
-        if not binding.unknown:
+            stamped = attempt.channel.stamp(frame)
+        if not attempt.adopting:
             self._send(stamped)
 
     def cancel(self, ref: common_pb2.TaskRef, reason: str, *, connected: bool = True) -> None:
-        """Tells the instance to stop, where it knows how, now or as soon as there is a stream; its answer is discarded
-        either way."""
+        """Orders the instance to stop an attempt, now or on the next stream, if it supports that. Its answer is
+        discarded in any case."""
         if self._features is not None and "cancel" not in self._features:
             return
-        binding = self._bindings.get(key_of(ref))
+        attempt = self._attempts.get(key_of(ref))
         frame = session_pb2.OrchestratorFrame(cancel_task=session_pb2.CancelTask(reason=reason))
-        if binding is not None:
-            binding.ref.epoch = ref.epoch
-            self._send(binding.channel.stamp(frame))
+        if attempt is not None:
+            attempt.ref.epoch = ref.epoch
+            self._send(attempt.channel.stamp(frame))
         else:
             if connected:
                 frame.task.CopyFrom(ref)
                 self._send(frame)
-            self._remember(ref)  # the stream may break before it has come
+            self._add_stale(ref)  # the stream may break before the frame arrives
 
     def lose_all(self, error: ArchonError) -> None:
-        """Every attempt is lost; its instance is told to stop if it comes back."""
-        for binding in [one for one in self._bindings.values() if not one.concluded]:
-            self._lose(binding, error)
+        """Reports every attempt as lost; the instance has to stop them when it reconnects."""
+        for attempt in [attempt for attempt in self._attempts.values() if not attempt.concluded]:
+            self._lose(attempt, error)
 
     def release_run(self, run_id: str, *, over: bool = False) -> None:
-        """Its run is somebody else's: the instance keeps it, and is asked for it by the run's owner. Or it is over."""
-        for binding in [one for one in self._bindings.values() if one.ref.run_id == run_id]:
-            if over and not binding.concluded:
-                self._remember(binding.ref)
-            self._forget(binding)
+        """Removes the attempts of a run without stopping them, for another owner; if the run is `over`, the instance
+        has to stop them."""
+        for attempt in list(self._by_run.get(run_id, {}).values()):
+            if over and not attempt.concluded:
+                self._add_stale(attempt.ref)
+            self._remove(attempt)
 
     def frame(self, frame: session_pb2.AgentFrame) -> None:
-        """What the instance says of an attempt. Raises what is wrong with the frame."""
+        """Handles a frame of the instance about an attempt. Raises SequenceGap or UnknownFrame."""
         arm = frame.WhichOneof("frame")
         if arm == "progress":
             self._inbox.progress(frame.task, frame.progress)
             return
-        binding = self._bindings.get(key_of(frame.task))
-        if binding is None or binding.offered_again(frame.sequence) or (binding.offered and arm == "adopted"):
-            if arm in ("delegate", "budget_request", "adopted"):
-                asked = Delivery(asked_input(frame, self._resolve), StopReceipt(frame.task, self.cancel))
-                self._inbox.deliver(frame.task.run_id, asked)
-            if arm not in ("result", "record"):
-                return  # of an attempt that is over here
-            binding = self._bindings[key_of(frame.task)] = AttemptChannel.of_offer(frame, self._role)
-        if frame.ack and not binding.unknown:  # until it is adopted it acks what its former owner said
-            binding.channel.acked(frame.ack)
-        if frame.sequence and arm != "reject" and not self._in_order(binding, frame.sequence):
+        attempt = self._attempt_of(frame, arm)
+        if attempt is None:
             return
-        if binding.concluded and arm in ("delegate", "cancel_delegation", "budget_request", "checkpoint"):
-            return  # nothing of an attempt comes after its result
+        if frame.ack and not attempt.adopting:  # before the adoption, acks are about frames of the earlier owner
+            attempt.channel.acked(frame.ack)
+        if frame.sequence and arm != "reject" and not self._in_order(attempt, frame.sequence):
+            return
+        if attempt.concluded and arm in _BEFORE_RESULT:
+            return
+        self._handle(attempt, frame, arm)
+
+    def _attempt_of(self, frame: session_pb2.AgentFrame, arm: str | None) -> AttemptChannel | None:
+        """The attempt of a frame; None if it is not held here and the frame needs no further handling."""
+        attempt = self._attempts.get(key_of(frame.task))
+        if attempt is not None:
+            restarted = attempt.offered_again(frame.sequence) or (attempt.offered and arm == "adopted")
+            if not restarted:
+                return attempt
+        if arm in _ASKING:
+            unassigned = Delivery(unassigned_input(frame, self._resolve), StopReceipt(frame.task, self.cancel))
+            self._inbox.deliver(frame.task.run_id, unassigned)
+        if arm not in ("result", "record"):
+            return None
+        return self._add(AttemptChannel.of_offer(frame, self._role))
+
+    def _handle(self, attempt: AttemptChannel, frame: session_pb2.AgentFrame, arm: str | None) -> None:
         match arm:
             case "record":
-                binding.records.append(frame.record)
+                attempt.records.append(frame.record)
             case "result":
-                self._result(binding, frame)
+                self._result(attempt, frame)
             case "reject":
-                self._rejected(binding, frame.reject)
+                self._rejected(attempt, frame.reject)
             case "delegate":
-                self._delegated(binding, frame)
+                self._credit.delegated(attempt, frame.delegate.delegation_id)
+                records = _taken_records(attempt)
+                self._deliver(attempt, frame, delegate_input(frame, len(records), self._resolve), records)
             case "cancel_delegation":
-                self._slots.needless(binding, frame.cancel_delegation.delegation_id)
-                self._deliver(binding, frame, needless_input(frame))
+                self._credit.delegation_cancelled(attempt, frame.cancel_delegation.delegation_id)
+                self._deliver(attempt, frame, cancel_delegation_input(frame))
             case "checkpoint":
-                records, binding.records = tuple(binding.records), []
-                self._deliver(binding, frame, checkpoint_input(frame, len(records)), records)
+                records = _taken_records(attempt)
+                self._deliver(attempt, frame, checkpoint_input(frame, len(records)), records)
             case "budget_request":
-                self._deliver(binding, frame, budget_input(frame))
-            case "adopted" if frame.task.epoch >= binding.ref.epoch:
-                self._adopted(binding, frame.adopted.last_applied)
+                self._deliver(attempt, frame, budget_input(frame))
+            case "adopted" if frame.task.epoch >= attempt.ref.epoch:
+                self._adopted(attempt, frame.adopted.last_applied)
             case "failure":
-                self._refused(binding, frame)
+                self._frame_refused(attempt, frame)
             case None | "adopted" if frame.ack or arm:
-                pass  # an ack; or said unasked before it heard of this owner: what the former one sent is under way
+                pass  # an ack alone; or a report for an earlier owner, sent before the agent heard of this one
             case _:
-                raise UnknownFrame(f"this orchestrator doesn't know the frame {arm or 'of this number'}")
+                raise UnknownFrame(f"unknown frame: {arm or 'no known field is set'}")
 
-    def _in_order(self, binding: AttemptChannel, sequence: int) -> bool:
-        """False for a frame that came before: it is acked again where its event is durable."""
-        match binding.channel.take(sequence):
+    def _in_order(self, attempt: AttemptChannel, sequence: int) -> bool:
+        """False for a repeated frame, which is acked again if its event is durable. Raises SequenceGap."""
+        match attempt.channel.take(sequence):
             case Verdict.GAP:
-                due = binding.channel.received + 1
-                raise SequenceGap(f"frame {sequence} came where {due} was due", metadata={"expected": str(due)})
+                expected = attempt.channel.received + 1
+                raise SequenceGap(
+                    f"sequence gap: got {sequence}, expected {expected}", metadata={"expected": str(expected)}
+                )
             case Verdict.DUPLICATE:
-                if sequence <= binding.channel.applied:
-                    self._send(binding.channel.stamp(b"", sequenced=False))
+                if sequence <= attempt.channel.applied:
+                    self._send(attempt.channel.stamp(b"", sequenced=False))
                 return False
         return True
 
-    def _send_adopt(self, binding: AttemptChannel, remaining: float | None) -> None:
+    def _send_adopt(self, attempt: AttemptChannel, remaining: float | None) -> None:
         if self._features is not None and "adopt" not in self._features:
-            if not binding.concluded:
-                self._lose(binding, Unavailable("the stream broke, and this instance can't be asked for its tasks"))
+            if not attempt.concluded:
+                error = Unavailable("the stream broke, and the instance does not support the adoption of attempts")
+                self._lose(attempt, error)
             return
-        adopt = session_pb2.AdoptTask(last_applied=binding.channel.applied)
+        adopt = session_pb2.AdoptTask(last_applied=attempt.channel.applied)
         if remaining is not None:
             stamp(adopt.remaining, max(0.0, remaining))
-        self._send(session_pb2.OrchestratorFrame(task=binding.ref, adopt_task=adopt))
+        self._send(session_pb2.OrchestratorFrame(task=attempt.ref, adopt_task=adopt))
 
-    def _result(self, binding: AttemptChannel, frame: session_pb2.AgentFrame) -> None:
-        self._conclude(binding)
-        result = result_input(binding.ref, frame.result, len(binding.records))
-        receipt = FrameReceipt(binding, frame.sequence, self._send, lambda: self._forget(binding))
-        self._inbox.deliver(binding.ref.run_id, Delivery(result, receipt, tuple(binding.records)))
-
-    def _delegated(self, binding: AttemptChannel, frame: session_pb2.AgentFrame) -> None:
-        self._slots.delegated(binding, frame.delegate.delegation_id)
-        records, binding.records = tuple(binding.records), []
-        self._deliver(binding, frame, delegate_input(frame, len(records), self._resolve), records)
+    def _result(self, attempt: AttemptChannel, frame: session_pb2.AgentFrame) -> None:
+        self._conclude(attempt)
+        result = result_input(attempt.ref, frame.result, len(attempt.records))
+        receipt = FrameReceipt(attempt, frame.sequence, self._send, lambda: self._remove(attempt))
+        self._inbox.deliver(attempt.ref.run_id, Delivery(result, receipt, tuple(attempt.records)))
 
     def _deliver(
         self,
-        binding: AttemptChannel,
+        attempt: AttemptChannel,
         frame: session_pb2.AgentFrame,
-        given: inp.Input,
+        new_input: inp.Input,
         records: tuple[agent_pb2.CallRecord, ...] = (),
     ) -> None:
-        self._inbox.deliver(
-            binding.ref.run_id, Delivery(given, FrameReceipt(binding, frame.sequence, self._send), records)
-        )
+        receipt = FrameReceipt(attempt, frame.sequence, self._send)
+        self._inbox.deliver(attempt.ref.run_id, Delivery(new_input, receipt, records))
 
-    def _adopted(self, binding: AttemptChannel, last_applied: int) -> None:
-        """The agent works on it; what it hasn't taken goes out again."""
-        if binding.unknown:
-            binding.unknown = False
-            binding.channel.continue_after(last_applied)
+    def _adopted(self, attempt: AttemptChannel, last_applied: int) -> None:
+        """Continues an adopted attempt: sends again what the agent has not applied."""
+        if attempt.adopting:
+            attempt.adopting = False
+            attempt.channel.continue_after(last_applied)
         else:
-            binding.channel.acked(last_applied)
-        for again in binding.channel.unacked():
-            self._send(again)
+            attempt.channel.acked(last_applied)
+        self._resend(attempt)
 
-    def _rejected(self, binding: AttemptChannel, reject: session_pb2.Reject) -> None:
-        failure, ref = failure_from_proto(reject.failure), binding.ref
-        self._forget(binding)
+    def _resend(self, attempt: AttemptChannel) -> None:
+        for frame in attempt.channel.unacked():
+            self._send(frame)
+
+    def _rejected(self, attempt: AttemptChannel, reject: session_pb2.Reject) -> None:
+        failure, ref = failure_from_proto(reject.failure), attempt.ref
+        self._remove(attempt)
         if failure.reason == "NOT_HELD":
             self._inbox.deliver(ref.run_id, Delivery(inp.LostIn(ref.task_id, ref.attempt, failure)))
             return
         if failure.reason == "NO_CAPACITY":
-            self._no_room()
+            self._no_capacity()
         rejected = inp.RejectIn(ref.task_id, ref.attempt, failure, failure.retry_delay or 0.0)
         self._inbox.deliver(ref.run_id, Delivery(rejected))
 
-    def _refused(self, binding: AttemptChannel, frame: session_pb2.AgentFrame) -> None:
-        """The agent found something wrong with a frame of this task. A gap is mended; else the attempt moves on."""
+    def _frame_refused(self, attempt: AttemptChannel, frame: session_pb2.AgentFrame) -> None:
+        """The agent refused a frame of this attempt: a gap is closed by sending again, any other error rejects it."""
         failure = failure_from_proto(frame.failure)
         if failure.reason == "SEQUENCE_GAP":
-            for again in binding.channel.unacked():
-                self._send(again)
+            self._resend(attempt)
         elif failure.reason == "UNKNOWN_FRAME":
-            _log.info("%s doesn't know a frame: %s", self._role, failure.message)
-        elif not binding.concluded:
-            self._forget(binding)
-            given = inp.RejectIn(binding.ref.task_id, binding.ref.attempt, failure)
-            self._inbox.deliver(binding.ref.run_id, Delivery(given))
+            _log.info("%s does not know a frame: %s", self._role, failure.message)
+        elif not attempt.concluded:
+            self._remove(attempt)
+            rejected = inp.RejectIn(attempt.ref.task_id, attempt.ref.attempt, failure)
+            self._inbox.deliver(attempt.ref.run_id, Delivery(rejected))
 
-    def _conclude(self, binding: AttemptChannel) -> None:
-        if not binding.concluded:
-            binding.concluded = True
-            self._slots.leave(binding)
+    def _conclude(self, attempt: AttemptChannel) -> None:
+        if not attempt.concluded:
+            attempt.concluded = True
+            self._credit.leave(attempt)
 
-    def _forget(self, binding: AttemptChannel) -> None:
-        self._conclude(binding)
-        if self._bindings.get(key_of(binding.ref)) is binding:
-            del self._bindings[key_of(binding.ref)]
+    def _add(self, attempt: AttemptChannel) -> AttemptChannel:
+        """Adds an attempt, in place of one with the same key."""
+        key, run_id = key_of(attempt.ref), attempt.ref.run_id
+        if (replaced := self._attempts.get(key)) is not None and replaced.ref.run_id != run_id:
+            self._remove_from_run(replaced)
+        self._attempts[key] = attempt
+        if run_id not in self._by_run:
+            self._by_run[run_id] = {}
+            self._run_held(run_id, True)
+        self._by_run[run_id][key] = attempt
+        return attempt
 
-    def _lose(self, binding: AttemptChannel, error: ArchonError) -> None:
-        ref = binding.ref
-        self._forget(binding)
+    def _remove(self, attempt: AttemptChannel) -> None:
+        self._conclude(attempt)
+        if self._attempts.get(key_of(attempt.ref)) is attempt:
+            del self._attempts[key_of(attempt.ref)]
+            self._remove_from_run(attempt)
+
+    def _remove_from_run(self, attempt: AttemptChannel) -> None:
+        run_id = attempt.ref.run_id
+        del self._by_run[run_id][key_of(attempt.ref)]
+        if not self._by_run[run_id]:
+            del self._by_run[run_id]
+            self._run_held(run_id, False)
+
+    def _lose(self, attempt: AttemptChannel, error: ArchonError) -> None:
+        ref = attempt.ref
+        self._remove(attempt)
         lost = inp.LostIn(ref.task_id, ref.attempt, failure_from_error(error))
-        self._inbox.deliver(ref.run_id, Delivery(lost, LossReceipt(ref, self._stop)))
+        self._inbox.deliver(ref.run_id, Delivery(lost, LossReceipt(ref, self._stop_lost)))
 
-    def _stop(self, ref: common_pb2.TaskRef) -> None:
-        """Now, where there is a stream already, and on the next one."""
-        self._remember(ref)
+    def _stop_lost(self, ref: common_pb2.TaskRef) -> None:
+        """Orders a lost attempt to stop: now, if there is a stream, and on the next one."""
+        self._add_stale(ref)
         self.cancel(ref, "superseded")
 
-    def _remember(self, ref: common_pb2.TaskRef) -> None:
+    def _add_stale(self, ref: common_pb2.TaskRef) -> None:
         self.stale[key_of(ref)] = ref
         if len(self.stale) > MAX_STALE:
             self.stale.popitem(last=False)
+
+
+def _taken_records(attempt: AttemptChannel) -> tuple[agent_pb2.CallRecord, ...]:
+    """The records that came ahead of a frame; the attempt keeps none of them."""
+    records, attempt.records = tuple(attempt.records), []
+    return records

@@ -1,4 +1,4 @@
-"""What an instance says of an attempt, in the engine's words."""
+"""Converts the frames of an instance about an attempt to inputs of the engine."""
 
 from __future__ import annotations
 
@@ -21,99 +21,101 @@ from archon_services.orchestrator.convert.read import (
 )
 
 DELEGATION_TIMEOUT: Final = 60.0
+"""The default timeout of a delegation, in seconds."""
+
 MAX_KEY: Final = 256
+"""Characters of an id or key that are kept."""
 
 Resolve = Callable[[str, str], tuple[str, ...]]
-"""From a role or a capability to the roles that are played now."""
+"""From a role and a capability, one of them empty, to the matching roles that have an instance."""
 
 
-def result_input(ref: common_pb2.TaskRef, said: agent_pb2.TaskResult, records: int) -> inp.ResultIn:
-    """How the attempt ended."""
+def result_input(ref: common_pb2.TaskRef, result: agent_pb2.TaskResult, records: int) -> inp.ResultIn:
     return inp.ResultIn(
         ref.task_id,
         ref.attempt,
-        state_from_proto(said.state),
-        said,
-        failure_from_proto(said.failure) if said.HasField("failure") else None,
-        not said.no_publish,
+        state_from_proto(result.state),
+        result,
+        failure_from_proto(result.failure) if result.HasField("failure") else None,
+        not result.no_publish,
         records,
-        amount_from_usage(said.usage),
-        said.input_request.input_id[:MAX_KEY],
-        bool(said.checkpoint),
-        bool(said.new_history),
-        said.conversation_version,
-        turn_too_large=sum(one.ByteSize() for one in said.new_history) > MAX_TURN,
+        amount_from_usage(result.usage),
+        result.input_request.input_id[:MAX_KEY],
+        bool(result.checkpoint),
+        bool(result.new_history),
+        result.conversation_version,
+        turn_too_large=sum(message.ByteSize() for message in result.new_history) > MAX_TURN,
     )
 
 
 def checkpoint_input(frame: session_pb2.AgentFrame, records: int) -> inp.CheckpointIn:
-    """What a later attempt is to go on from."""
     data = frame.checkpoint.data
     payload = run_pb2.CheckpointTaken(size=len(data), data=data)
     return inp.CheckpointIn(frame.task.task_id, frame.task.attempt, frame.sequence, records, payload)
 
 
 def delegate_input(frame: session_pb2.AgentFrame, records: int, resolve: Resolve) -> inp.DelegateIn:
-    """What is to be handed on. Its payload is the event's, without what the engine decides."""
-    said = frame.delegate
-    roles = resolve(said.role, said.capability)
-    payload = run_pb2.Delegated(input=said.input, checkpoint=said.checkpoint)
-    if said.HasField("trace"):
-        payload.trace.CopyFrom(said.trace)
-    if said.HasField("budget"):
-        payload.budget.CopyFrom(said.budget)
+    """The payload is that of the Delegated event, without the fields that the engine decides."""
+    delegate = frame.delegate
+    roles = resolve(delegate.role, delegate.capability)
+    payload = run_pb2.Delegated(input=delegate.input, checkpoint=delegate.checkpoint)
+    if delegate.HasField("trace"):
+        payload.trace.CopyFrom(delegate.trace)
+    if delegate.HasField("budget"):
+        payload.budget.CopyFrom(delegate.budget)
+    memo_key = delegate.memo_key
+    if len(memo_key) > MAX_KEY:
+        memo_key = hashlib.sha256(memo_key.encode()).hexdigest()
     return inp.DelegateIn(
         frame.task.task_id,
         frame.task.attempt,
-        said.delegation_id,
+        delegate.delegation_id,
         frame.sequence,
-        roles[0] if roles else said.role,
+        roles[0] if roles else delegate.role,
         bool(roles),
-        _digest(said),
+        _digest(delegate),
         payload,
-        said.capability,
-        said.memo_key if len(said.memo_key) <= MAX_KEY else hashlib.sha256(said.memo_key.encode()).hexdigest(),
-        _time(said),
-        budget_from_proto(said.budget),
-        bool(said.checkpoint),
+        delegate.capability,
+        memo_key,
+        _timeout(delegate),
+        budget_from_proto(delegate.budget),
+        bool(delegate.checkpoint),
         records,
         roles[1:],
     )
 
 
-def _time(said: session_pb2.Delegate) -> float:
-    """Its timeout in seconds, or what its part of the budget has of it where that is less: as a run's."""
-    timeout = quantize(seconds_of(said.timeout)) if said.HasField("timeout") else DELEGATION_TIMEOUT
-    if said.budget.HasField("max_time"):
-        return min(timeout, quantize(seconds_of(said.budget.max_time)))
+def _timeout(delegate: session_pb2.Delegate) -> float:
+    """The timeout of a delegation in seconds, at most the time limit of its budget."""
+    timeout = quantize(seconds_of(delegate.timeout)) if delegate.HasField("timeout") else DELEGATION_TIMEOUT
+    if delegate.budget.HasField("max_time"):
+        return min(timeout, quantize(seconds_of(delegate.budget.max_time)))
     return timeout
 
 
-def _digest(said: session_pb2.Delegate) -> str:
-    """The same target and input, the same digest: what is remembered of a delegation without a key of its own."""
-    digest = hashlib.sha256(f"{said.WhichOneof('target')}\0{said.role or said.capability}\0".encode())
-    for part in said.input:
+def _digest(delegate: session_pb2.Delegate) -> str:
+    """A digest of target and input, the base of the default memo key."""
+    digest = hashlib.sha256(f"{delegate.WhichOneof('target')}\0{delegate.role or delegate.capability}\0".encode())
+    for part in delegate.input:
         digest.update(hashlib.sha256(part.SerializeToString(deterministic=True)).digest())
     return digest.hexdigest()
 
 
 def budget_input(frame: session_pb2.AgentFrame) -> inp.BudgetRequestIn:
-    """How much more it wants to spend."""
-    said = frame.budget_request
-    wanted = Amount(max(0, said.budget.max_tokens), max(0, said.budget.max_cost_micro_usd))
-    return inp.BudgetRequestIn(frame.task.task_id, frame.task.attempt, said.request_id, frame.sequence, wanted)
+    request = frame.budget_request
+    wanted = Amount(max(0, request.budget.max_tokens), max(0, request.budget.max_cost_micro_usd))
+    return inp.BudgetRequestIn(frame.task.task_id, frame.task.attempt, request.request_id, frame.sequence, wanted)
 
 
-def asked_input(
+def unassigned_input(
     frame: session_pb2.AgentFrame, resolve: Resolve
 ) -> inp.DelegateIn | inp.BudgetRequestIn | inp.WorkingIn:
-    """What an attempt that isn't known here waits for an answer to, or that it is still worked on."""
+    """The input of a `delegate`, `budget_request` or `adopted` frame of an attempt that the session does not hold."""
     if frame.HasField("adopted"):
         return inp.WorkingIn(frame.task.task_id, frame.task.attempt)
     return delegate_input(frame, 0, resolve) if frame.HasField("delegate") else budget_input(frame)
 
 
-def needless_input(frame: session_pb2.AgentFrame) -> inp.CancelDelegationIn:
-    """Which answer it waits for no more."""
-    said = frame.cancel_delegation
-    return inp.CancelDelegationIn(frame.task.task_id, frame.task.attempt, said.delegation_id, frame.sequence)
+def cancel_delegation_input(frame: session_pb2.AgentFrame) -> inp.CancelDelegationIn:
+    delegation_id = frame.cancel_delegation.delegation_id
+    return inp.CancelDelegationIn(frame.task.task_id, frame.task.attempt, delegation_id, frame.sequence)

@@ -1,5 +1,8 @@
-"""A session with one instance, over as many streams as it takes. Losing a stream is not losing its tasks: within the
-resume window they are adopted on the next one. Silence loses them at once."""
+"""A session with one instance, over a sequence of streams.
+
+A broken stream does not lose its attempts: if the next one opens within the resume window, the instance is asked for
+them. A silent instance loses them at once.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import asyncio
 import logging
 import random
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from archon import status
@@ -27,12 +30,18 @@ __all__ = ["Limits", "Session"]
 
 _log = logging.getLogger(__name__)
 
+MIN_BACKOFF: Final = 0.1
 MAX_BACKOFF: Final = 0.5
+"""Seconds between two streams."""
 
 
 class Session:
-    """`room_changed` is called whenever there may be room for a task, `unneeded` when the stream of an instance that is
-    no longer registered has ended."""
+    """Keeps a stream to one instance open, and holds its attempts.
+
+    `room_changed` is called with the role whenever a slot may be free, `unneeded` with the id of an instance that is no
+    longer registered when its stream has ended, `run_held` as in Attempts. `may_send` tells whether frames about tasks
+    may be sent.
+    """
 
     def __init__(
         self,
@@ -45,6 +54,7 @@ class Session:
         resolve: Resolve,
         may_send: Callable[[], bool],
         limits: Limits,
+        run_held: Callable[[str, bool], None] = lambda run_id, held: None,
     ) -> None:
         self.instance = instance
         self.instance_id = instance.instance_id
@@ -53,8 +63,8 @@ class Session:
         self.reserved = 0
         self.connected = False
         self.draining = False
-        self._slots = CreditWindow(self.changed, self._room_to_go_on)
-        self._attempts = Attempts(role, inbox, self._send, self._slots, self._halve, resolve)
+        self._credit = CreditWindow(self.changed, self._room_to_continue)
+        self._attempts = Attempts(role, inbox, self._send, self._credit, self._halve_window, resolve, run_held)
         self._orchestrator_id = orchestrator_id
         self._room_changed = room_changed
         self._unneeded = unneeded
@@ -66,73 +76,72 @@ class Session:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Keeps a stream up in the background until `close`."""
+        """Keeps a stream open in the background, until `close`."""
         self._task = asyncio.create_task(self._run(), name=f"session-{self.instance_id}")
 
     async def close(self) -> None:
-        """Ends the stream. What is bound is left as it is: the journal knows it. Idempotent."""
+        """Ends the stream. The attempts are neither stopped nor lost: the journal has them. Idempotent."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task], timeout=2.0)
 
     @property
     def room(self) -> int:
-        """How many more tasks it takes now."""
-        return self._window - self._slots.in_flight - self.reserved if self.connected else 0
+        """The number of free slots."""
+        return self._window - self._credit.in_flight - self.reserved if self.connected else 0
 
-    def _room_to_go_on(self) -> int:
-        """As `room`; but an instance that takes nothing new finishes what it has."""
+    def _room_to_continue(self) -> int:
+        """The free slots for attempts that continue: a draining instance finishes what it has."""
         return 1 if self.draining else self.room
 
     @property
     def load(self) -> float:
-        """0 where idle, 1 where full."""
-        return (self._slots.in_flight + self.reserved) / self._window if self._window else 1.0
+        """The used part of the slots, from 0 (idle) to 1 (full)."""
+        return (self._credit.in_flight + self.reserved) / self._window if self._window else 1.0
 
     @property
     def idle(self) -> bool:
-        """True where nothing is bound to it."""
+        """True if it holds no attempts."""
         return not len(self._attempts)
 
-    def assign(self, ref: common_pb2.TaskRef, role: str, task: agent_pb2.AssignTask) -> None:
-        """See Attempts."""
-        self._attempts.assign(ref, role, task)
-
-    def adopt(self, ref: common_pb2.TaskRef, role: str, standing: AttemptStatus) -> None:
-        """See Attempts."""
-        self._attempts.adopt(ref, role, standing, connected=self.connected)
-
-    def tell(self, ref: common_pb2.TaskRef, frame: session_pb2.OrchestratorFrame) -> None:
-        """See Attempts."""
-        self._attempts.tell(ref, frame)
-
-    def changed(self) -> None:
-        """There may be room: for those that wait to go on, then for new ones."""
-        self._attempts.go_on()
-        self._room_changed(self.role)
-
-    def cancel(self, ref: common_pb2.TaskRef, reason: str) -> None:
-        """See Attempts."""
-        self._attempts.cancel(ref, reason, connected=self.connected)
-
-    def release_run(self, run_id: str, *, over: bool = False) -> None:
-        """See Attempts."""
-        self._attempts.release_run(run_id, over=over)
-        self.changed()
+    @property
+    def runs(self) -> Iterable[str]:
+        """The ids of the runs that its attempts belong to."""
+        return self._attempts.runs
 
     @property
     def stale(self) -> OrderedDict[Key, common_pb2.TaskRef]:
-        """See Attempts."""
+        """The attempts that the instance has to stop when it reconnects."""
         return self._attempts.stale
 
+    def assign(self, ref: common_pb2.TaskRef, role: str, task: agent_pb2.AssignTask) -> None:
+        self._attempts.assign(ref, role, task)
+
+    def adopt(self, ref: common_pb2.TaskRef, role: str, standing: AttemptStatus) -> None:
+        self._attempts.adopt(ref, role, standing, connected=self.connected)
+
+    def tell(self, ref: common_pb2.TaskRef, frame: session_pb2.OrchestratorFrame) -> None:
+        self._attempts.tell(ref, frame)
+
+    def cancel(self, ref: common_pb2.TaskRef, reason: str) -> None:
+        self._attempts.cancel(ref, reason, connected=self.connected)
+
+    def release_run(self, run_id: str, *, over: bool = False) -> None:
+        self._attempts.release_run(run_id, over=over)
+        self.changed()
+
     def lose_all(self, error: ArchonError) -> None:
-        """See Attempts."""
         self._attempts.lose_all(error)
+
+    def changed(self) -> None:
+        """Gives slots that may be free to attempts that wait to continue, then to new ones."""
+        self._attempts.send_released()
+        self._room_changed(self.role)
 
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()
         broken_at = loop.time()
-        backoff = 0.1
+        backoff = MIN_BACKOFF
         while True:
             self._stream = stream = Stream(
                 orchestrator_id=self._orchestrator_id,
@@ -146,10 +155,10 @@ class Session:
                 await stream.serve(self.instance.address, fresh=self._fresh)
             except asyncio.CancelledError:
                 raise
-            except Exception as raised:  # noqa: BLE001 - whatever breaks a stream, its tasks must not hang
+            except Exception as raised:  # noqa: BLE001 - no error of a stream may leave its attempts hanging
                 error = status.as_error(raised)
                 if self.connected:
-                    broken_at, backoff = loop.time(), 0.1
+                    broken_at, backoff = loop.time(), MIN_BACKOFF
                     _log.info("session with %s broke: %s", self.instance_id, error)
                 self.connected = False
                 self._fresh = isinstance(error, Silent)
@@ -166,15 +175,15 @@ class Session:
         if self.connected and self._stream is not None:
             self._stream.queue.put(frame)
 
-    def _halve(self) -> None:
+    def _halve_window(self) -> None:
         self._window //= 2  # until the next credit
 
-    def _granted(self, max_tasks: int, max_waiting: int) -> None:
-        self._window, self._slots.max_waiting, self.draining = max_tasks, max_waiting, max_tasks == 0
+    def _set_credit(self, max_tasks: int, max_waiting: int) -> None:
+        self._window, self._credit.max_waiting, self.draining = max_tasks, max_waiting, max_tasks == 0
 
     def _ready(self, ready: session_pb2.Ready) -> None:
         self.connected = True
-        self._granted(ready.max_tasks, ready.max_waiting)
+        self._set_credit(ready.max_tasks, ready.max_waiting)
         self._attempts.opened(ready)
         self.changed()
 
@@ -185,20 +194,20 @@ class Session:
             else:
                 self._session_frame(frame)
         except ArchonError as error:
-            told = session_pb2.OrchestratorFrame(failure=status.to_failure(error))
+            reply = session_pb2.OrchestratorFrame(failure=status.to_failure(error))
             if frame.HasField("task"):
-                told.task.CopyFrom(frame.task)
-            self._send(told)
+                reply.task.CopyFrom(frame.task)
+            self._send(reply)
 
     def _session_frame(self, frame: session_pb2.AgentFrame) -> None:
         match frame.WhichOneof("frame"):
             case "credit":
-                self._granted(frame.credit.max_tasks, frame.credit.max_waiting)
+                self._set_credit(frame.credit.max_tasks, frame.credit.max_waiting)
                 self.changed()
             case "drain":
                 self._window, self.draining = 0, True
                 self.changed()
             case "failure":
-                _log.warning("%s refused something: %s", self.instance_id, frame.failure.message)
+                _log.warning("%s refused a frame: %s", self.instance_id, frame.failure.message)
             case arm:
-                raise UnknownFrame(f"this orchestrator doesn't know the frame {arm or 'of this number'}")
+                raise UnknownFrame(f"unknown frame: {arm or 'no known field is set'}")

@@ -16,7 +16,7 @@ from archon.registry.convert import policy_to_proto
 from archon_services.orchestrator.convert.failures import failure_from_error, failure_to_proto
 from archon_services.orchestrator.convert.write import timestamp
 from archon_services.orchestrator.journal import Journal
-from archon_services.orchestrator.roles.selection import Chosen
+from archon_services.orchestrator.roles.selection import Participants
 
 _log = logging.getLogger(__name__)
 
@@ -40,7 +40,9 @@ class SessionRecall:
         """Idempotent."""
         await self._client.close()
 
-    async def recall(self, said: run_pb2.Submitted, session_id: str, chosen: Chosen, order: Sequence[str]) -> None:
+    async def recall(
+        self, said: run_pb2.Submitted, session_id: str, chosen: Participants, order: Sequence[str]
+    ) -> None:
         """Writes what the run's readers may see of the session into its first event, in `order` of the roles that said
         it. Raises MessageTooLarge where that is more than 4 MiB."""
         readers = {role: role in chosen.all_ancestors for role in chosen.readers}

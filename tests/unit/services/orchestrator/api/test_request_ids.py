@@ -17,7 +17,7 @@ from archon_services.orchestrator.api.servicer import OrchestratorServicer
 from archon_services.orchestrator.journal import MemoryJournal
 from archon_services.orchestrator.ports import SystemClock
 from archon_services.orchestrator.retention import DAY, Retention
-from archon_services.orchestrator.roles.selection import Chosen
+from archon_services.orchestrator.roles.selection import Participants
 from archon_services.orchestrator.runs.manager import Runs
 from tests.fixtures.orchestrating import commands_of, started
 
@@ -43,10 +43,10 @@ class Graph:
 
     reached = True
 
-    async def choose(self, *asked: Any, **more: Any) -> Chosen:
+    async def choose(self, *asked: Any, **more: Any) -> Participants:
         if not self.reached:
             raise Unavailable("the registry is away")
-        return Chosen(("a",), (), (), ())
+        return Participants(("a",), (), (), ())
 
 
 class Clock(SystemClock):

@@ -9,20 +9,10 @@ from archon.api.common.v1 import common_pb2
 from archon.errors import Unavailable
 from archon.frames import FEATURES, OutgoingFrame
 from archon_mesh.core.run import inputs as inp
-from archon_services.orchestrator.ports import AttemptStatus, Delivery
+from archon_services.orchestrator.ports import AttemptStatus
 from archon_services.orchestrator.sessions.attempts import Attempts
 from archon_services.orchestrator.sessions.credit_window import CreditWindow
-
-
-class Inbox:
-    def __init__(self) -> None:
-        self.got: list[Delivery] = []
-
-    def deliver(self, run_id: str, delivery: Delivery) -> None:
-        self.got.append(delivery)
-
-    def progress(self, ref: common_pb2.TaskRef, progress: agent_pb2.Progress) -> None:
-        pass
+from tests.unit.services.orchestrator.sessions.inbox import Inbox
 
 
 def ref(epoch: int = 1, attempt: int = 1) -> common_pb2.TaskRef:

@@ -14,8 +14,8 @@ class Window:
     def __init__(self, size: int, max_waiting: int = 10) -> None:
         self.size = size
         self.freed = 0
-        self.slots = CreditWindow(self._freed, lambda: self.size - self.slots.in_flight)
-        self.slots.max_waiting = max_waiting
+        self.credit = CreditWindow(self._freed, lambda: self.size - self.credit.in_flight)
+        self.credit.max_waiting = max_waiting
         self._number = 0
 
     def _freed(self) -> None:
@@ -23,9 +23,9 @@ class Window:
 
     def begin(self) -> AttemptChannel:
         self._number += 1
-        binding = AttemptChannel(common_pb2.TaskRef(task_id=f"t{self._number}", attempt=1), "role")
-        self.slots.take(binding)
-        return binding
+        attempt = AttemptChannel(common_pb2.TaskRef(task_id=f"t{self._number}", attempt=1), "role")
+        self.credit.take(attempt)
+        return attempt
 
 
 def answer(name: str) -> session_pb2.OrchestratorFrame:
@@ -35,72 +35,72 @@ def answer(name: str) -> session_pb2.OrchestratorFrame:
 def test_a_task_that_only_waits_gives_its_slot_back_and_takes_one_before_its_last_answer() -> None:
     window = Window(1)
     first = window.begin()
-    window.slots.delegated(first, "a")
-    window.slots.delegated(first, "b")
-    assert (window.slots.in_flight, window.slots.waiting, window.freed) == (0, 1, 1)
+    window.credit.delegated(first, "a")
+    window.credit.delegated(first, "b")
+    assert (window.credit.in_flight, window.credit.waiting, window.freed) == (0, 1, 1)
     second = window.begin()
-    assert window.slots.may_pass(first, answer("a")), "it still waits for another: no slot is needed"
-    assert not window.slots.may_pass(first, answer("b"))
-    assert window.slots.released() == []
-    window.slots.leave(second)
-    assert [binding for binding, _ in window.slots.released()] == [first]
-    assert (window.slots.in_flight, window.slots.waiting) == (1, 0)
+    assert window.credit.may_pass(first, answer("a")), "it still waits for another: no slot is needed"
+    assert not window.credit.may_pass(first, answer("b"))
+    assert window.credit.released() == []
+    window.credit.leave(second)
+    assert [attempt for attempt, _ in window.credit.released()] == [first]
+    assert (window.credit.in_flight, window.credit.waiting) == (1, 0)
 
 
 def test_an_answer_that_is_held_goes_before_anything_new_and_in_order() -> None:
     window = Window(0)
     waiting = [window.begin() for _ in range(3)]
-    for binding in waiting:
-        window.slots.delegated(binding, "a")
-        assert not window.slots.may_pass(binding, answer("a"))
+    for attempt in waiting:
+        window.credit.delegated(attempt, "a")
+        assert not window.credit.may_pass(attempt, answer("a"))
     window.size = 2
-    assert [binding for binding, _ in window.slots.released()] == waiting[:2]
+    assert [attempt for attempt, _ in window.credit.released()] == waiting[:2]
     window.size = 3
-    assert [binding for binding, _ in window.slots.released()] == waiting[2:]
+    assert [attempt for attempt, _ in window.credit.released()] == waiting[2:]
 
 
 def test_above_max_waiting_a_task_keeps_its_slot_while_it_waits() -> None:
     window = Window(2, max_waiting=1)
     first, second = window.begin(), window.begin()
-    window.slots.delegated(first, "a")
-    window.slots.delegated(second, "a")
-    assert (window.slots.in_flight, window.slots.waiting) == (1, 1)
-    assert window.slots.may_pass(second, answer("a"))
-    assert window.slots.may_pass(first, answer("a"))
-    assert (window.slots.in_flight, window.slots.waiting) == (2, 0)
+    window.credit.delegated(first, "a")
+    window.credit.delegated(second, "a")
+    assert (window.credit.in_flight, window.credit.waiting) == (1, 1)
+    assert window.credit.may_pass(second, answer("a"))
+    assert window.credit.may_pass(first, answer("a"))
+    assert (window.credit.in_flight, window.credit.waiting) == (2, 0)
 
 
 def test_a_delegation_that_is_needed_no_more_lets_its_task_go_on() -> None:
     window = Window(1)
-    binding = window.begin()
-    window.slots.delegated(binding, "a")
-    window.slots.needless(binding, "a")
-    assert (window.slots.in_flight, window.slots.waiting) == (1, 0)
+    attempt = window.begin()
+    window.credit.delegated(attempt, "a")
+    window.credit.delegation_cancelled(attempt, "a")
+    assert (window.credit.in_flight, window.credit.waiting) == (1, 0)
 
 
 def test_what_is_held_for_an_attempt_that_is_over_goes_nowhere() -> None:
     window = Window(0)
-    binding = window.begin()
-    window.slots.delegated(binding, "a")
-    assert not window.slots.may_pass(binding, answer("a"))
-    binding.concluded = True
-    window.slots.leave(binding)
+    attempt = window.begin()
+    window.credit.delegated(attempt, "a")
+    assert not window.credit.may_pass(attempt, answer("a"))
+    attempt.concluded = True
+    window.credit.leave(attempt)
     window.size = 1
-    assert window.slots.released() == []
-    assert (window.slots.in_flight, window.slots.waiting) == (0, 0)
+    assert window.credit.released() == []
+    assert (window.credit.in_flight, window.credit.waiting) == (0, 0)
 
 
 def test_other_frames_need_no_slot() -> None:
     window = Window(0)
-    binding = window.begin()
-    window.slots.delegated(binding, "a")
+    attempt = window.begin()
+    window.credit.delegated(attempt, "a")
     grant = session_pb2.OrchestratorFrame(budget_grant=session_pb2.BudgetGrant(request_id="b1"))
-    assert window.slots.may_pass(binding, grant)
+    assert window.credit.may_pass(attempt, grant)
 
 
 def test_an_attempt_that_is_taken_up_with_open_delegations_waits() -> None:
     window = Window(1)
-    binding = AttemptChannel(common_pb2.TaskRef(task_id="t", attempt=1), "role")
-    binding.outstanding = {"a"}
-    window.slots.take(binding)
-    assert (window.slots.in_flight, window.slots.waiting) == (0, 1)
+    attempt = AttemptChannel(common_pb2.TaskRef(task_id="t", attempt=1), "role")
+    attempt.outstanding = {"a"}
+    window.credit.take(attempt)
+    assert (window.credit.in_flight, window.credit.waiting) == (0, 1)

@@ -1,4 +1,4 @@
-"""What is to be said to instances that aren't known yet."""
+"""Adoptions and replies for instances that are not registered yet."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ def named(adoption: Adoption) -> list[str]:
     return [frame.delegate_result.delegation_id for frame in adoption.frames]
 
 
-def test_what_an_attempt_is_told_before_its_instance_is_known_waits_with_it() -> None:
-    unclaimed = PendingAdoptions()
-    unclaimed.add("i", Adoption(ref("r.1"), "a", AttemptStatus(1.0)))
+def test_replies_wait_with_the_adoption_of_their_attempt() -> None:
+    pending = PendingAdoptions()
+    pending.add("i", Adoption(ref("r.1"), "a", AttemptStatus(1.0)))
     for name in ("d1", "d2"):
-        unclaimed.tell("i", ref("r.1"), answer(name))
-    unclaimed.tell("i", ref("r.2"), answer("of an attempt that isn't asked for"))
-    unclaimed.tell("j", ref("r.1"), answer("of another instance"))
-    (adoption,) = unclaimed.take("i")
+        pending.tell("i", ref("r.1"), answer(name))
+    pending.tell("i", ref("r.2"), answer("of an attempt that is not pending"))
+    pending.tell("j", ref("r.1"), answer("of another instance"))
+    (adoption,) = pending.take("i")
     assert named(adoption) == ["d1", "d2"]
-    assert list(unclaimed.take("i")) == []
+    assert list(pending.take("i")) == []
 
 
-def test_what_is_called_off_or_let_go_is_asked_for_no_more() -> None:
-    unclaimed = PendingAdoptions()
+def test_cancelled_and_released_adoptions_are_removed() -> None:
+    pending = PendingAdoptions()
     for task_id, run_id in (("r.1", "r"), ("r.2", "r"), ("s.1", "s")):
-        unclaimed.add("i", Adoption(ref(task_id, run_id), "a", AttemptStatus(1.0)))
-    unclaimed.call_off("i", ref("r.1"))
-    assert [(instance_id, one.task_id) for instance_id, one in unclaimed.release_run("r")] == [("i", "r.2")]
-    assert [adoption.ref.task_id for adoption in unclaimed.take("i")] == ["s.1"]
+        pending.add("i", Adoption(ref(task_id, run_id), "a", AttemptStatus(1.0)))
+    pending.cancel("i", ref("r.1"))
+    assert [(instance_id, released.task_id) for instance_id, released in pending.release_run("r")] == [("i", "r.2")]
+    assert [adoption.ref.task_id for adoption in pending.take("i")] == ["s.1"]

@@ -1,0 +1,95 @@
+"""The sessions by role, so that placing a task looks at the instances of its role only."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from archon.registry import Registration
+from archon_mesh.core.run.types import Requirement
+from archon_services.common.versions import version_fits
+from archon_services.orchestrator.sessions.session import Session
+
+
+@dataclass(slots=True)
+class _Role:
+    sessions: dict[str, Session] = field(default_factory=dict)
+    stateful: int = 0
+    """How many of the instances are stateful."""
+
+
+class RoleIndex:
+    """Sessions by the role and the capabilities of their instance. A changed registration has to be passed to
+    `replace`."""
+
+    def __init__(self) -> None:
+        self._roles: dict[str, _Role] = {}
+        self._offering: dict[str, Counter[str]] = {}
+        """By capability: how many instances of each role offer it."""
+
+    def add(self, session: Session) -> None:
+        instance = session.instance
+        role = self._roles.setdefault(instance.role, _Role())
+        role.sessions[session.instance_id] = session
+        role.stateful += instance.stateful
+        for capability_id in _capability_ids(instance):
+            self._offering.setdefault(capability_id, Counter())[instance.role] += 1
+
+    def remove(self, session: Session) -> None:
+        instance = session.instance
+        role = self._roles[instance.role]
+        del role.sessions[session.instance_id]
+        role.stateful -= instance.stateful
+        if not role.sessions:
+            del self._roles[instance.role]
+        for capability_id in _capability_ids(instance):
+            roles = self._offering[capability_id]
+            roles[instance.role] -= 1
+            if not roles[instance.role]:
+                del roles[instance.role]
+            if not roles:
+                del self._offering[capability_id]
+
+    def replace(self, session: Session, instance: Registration) -> None:
+        """Gives the session a new registration of its instance."""
+        if instance is not session.instance and instance != session.instance:
+            self.remove(session)
+            session.instance = instance
+            self.add(session)
+
+    def clear(self) -> None:
+        self._roles.clear()
+        self._offering.clear()
+
+    def stateful(self, role: str) -> bool:
+        """Whether any instance of the role is stateful."""
+        return role in self._roles and self._roles[role].stateful > 0
+
+    def fitting(self, requirement: Requirement) -> list[Session]:
+        """The sessions whose instance can take a task with this requirement, with or without a free slot."""
+        role = self._roles.get(requirement.role)
+        if role is None:
+            return []
+        if not requirement.capability and not requirement.version:
+            return list(role.sessions.values())
+        return [session for session in role.sessions.values() if fits(session.instance, requirement)]
+
+    def resolve(self, role: str, capability: str) -> tuple[str, ...]:
+        """The role, if it has an instance, and all roles with an instance that offers the capability; sorted."""
+        roles = set(self._offering.get(capability, ()))
+        if role in self._roles:
+            roles.add(role)
+        return tuple(sorted(roles))
+
+
+def fits(instance: Registration, requirement: Requirement) -> bool:
+    """Whether the instance has the required role, capability and version."""
+    return (
+        instance.role == requirement.role
+        and (not requirement.capability or requirement.capability in _capability_ids(instance))
+        and version_fits(instance.version, requirement.version)
+    )
+
+
+def _capability_ids(instance: Registration) -> set[str]:
+    return {capability.id for capability in instance.capabilities}

@@ -1,0 +1,18 @@
+"""An inbox that keeps what sessions deliver."""
+
+from __future__ import annotations
+
+from archon.api.agent.v1 import agent_pb2
+from archon.api.common.v1 import common_pb2
+from archon_services.orchestrator.ports import Delivery
+
+
+class Inbox:
+    def __init__(self) -> None:
+        self.got: list[Delivery] = []
+
+    def deliver(self, run_id: str, delivery: Delivery) -> None:
+        self.got.append(delivery)
+
+    def progress(self, ref: common_pb2.TaskRef, progress: agent_pb2.Progress) -> None:
+        pass

@@ -1,0 +1,108 @@
+"""Sessions by role: which instances fit a requirement, and how the index follows their registrations."""
+
+from __future__ import annotations
+
+import pytest
+
+from archon.registry import Capability, Registration
+from archon_mesh.core.run.types import Requirement
+from archon_services.orchestrator.sessions import Limits, Session
+from archon_services.orchestrator.sessions.role_index import RoleIndex, fits
+from tests.unit.services.orchestrator.sessions.inbox import Inbox
+
+
+def session(instance_id: str, role: str = "designer", *capabilities: str, stateful: bool = False) -> Session:
+    """Of an instance to which no stream is opened."""
+    return Session(
+        orchestrator_id="o",
+        instance=Registration(
+            role, instance_id=instance_id, capabilities=[Capability(name) for name in capabilities], stateful=stateful
+        ),
+        inbox=Inbox(),
+        room_changed=lambda role: None,
+        unneeded=lambda instance_id: None,
+        resolve=lambda role, capability: (),
+        may_send=lambda: True,
+        limits=Limits(),
+    )
+
+
+@pytest.mark.parametrize(
+    ("version", "wanted", "fit"),
+    [
+        ("1.2.3", "", True),
+        ("", "", True),
+        ("1.2.3", "1.2.3", True),
+        ("1.2", "1.2.0", True),
+        ("1.2.3", "1.2", False),
+        ("1.2.3", "1.*", True),
+        ("1.2.3", "1.2.*", True),
+        ("1.20.3", "1.2.*", False),
+        ("10.0", "1.*", False),
+        ("", "1.*", False),
+        ("1", "1.0.*", True),
+    ],
+)
+def test_versions_are_compared_by_their_numbers(version: str, wanted: str, fit: bool) -> None:
+    instance = Registration(role="designer", version=version)
+    assert fits(instance, Requirement("designer", version=wanted)) is fit
+
+
+def test_role_and_capability_must_both_fit() -> None:
+    instance = Registration(role="designer", capabilities=[Capability("design.components")])
+    assert fits(instance, Requirement("designer"))
+    assert fits(instance, Requirement("designer", "design.components"))
+    assert not fits(instance, Requirement("designer", "design.databases"))
+    assert not fits(instance, Requirement("writer", "design.components"))
+
+
+def test_an_index_finds_the_sessions_of_one_role_only() -> None:
+    index = RoleIndex()
+    sessions = [session("a"), session("b"), session("c", "writer", "poems")]
+    for entry in sessions:
+        index.add(entry)
+    assert index.fitting(Requirement("designer")) == sessions[:2]
+    assert index.fitting(Requirement("writer", "poems")) == sessions[2:]
+    assert index.fitting(Requirement("writer", "prose")) == []
+    assert index.fitting(Requirement("nobody")) == []
+    index.remove(sessions[0])
+    assert index.fitting(Requirement("designer")) == sessions[1:2]
+
+
+def test_a_role_is_stateful_while_one_instance_is() -> None:
+    index = RoleIndex()
+    plain, stateful = session("a"), session("b", stateful=True)
+    index.add(plain)
+    assert not index.stateful("designer")
+    index.add(stateful)
+    assert index.stateful("designer")
+    assert not index.stateful("writer")
+    index.remove(stateful)
+    assert not index.stateful("designer")
+
+
+def test_a_capability_resolves_to_the_roles_that_offer_it() -> None:
+    index = RoleIndex()
+    sessions = [session("a", "writer", "poems"), session("b", "bard", "poems", "songs"), session("c", "bard", "poems")]
+    for entry in sessions:
+        index.add(entry)
+    assert index.resolve("", "poems") == ("bard", "writer")
+    assert index.resolve("bard", "") == ("bard",)
+    assert index.resolve("nobody", "") == ()
+    index.remove(sessions[1])
+    assert (index.resolve("", "poems"), index.resolve("", "songs")) == (("bard", "writer"), ())
+    index.remove(sessions[2])
+    assert (index.resolve("", "poems"), index.resolve("bard", "")) == (("writer",), ())
+
+
+def test_a_changed_registration_is_indexed_again() -> None:
+    index = RoleIndex()
+    changing = session("a")
+    index.add(changing)
+    index.replace(changing, Registration("designer", "2.0", instance_id="a", capabilities=[Capability("x")]))
+    assert index.fitting(Requirement("designer", "x", "2.*")) == [changing]
+    assert (index.resolve("", "x"), index.stateful("designer")) == (("designer",), False)
+    index.replace(changing, Registration("designer", "2.0", instance_id="a", stateful=True))
+    assert (index.resolve("", "x"), index.stateful("designer")) == ((), True)
+    index.remove(changing)
+    assert (index.resolve("designer", ""), index.stateful("designer")) == ((), False)
