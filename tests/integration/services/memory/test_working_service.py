@@ -18,7 +18,8 @@ from archon.errors import Aborted, ArchonError, InvalidArgument, MalformedMessag
 from archon.memory import WorkingMemoryClient
 
 if TYPE_CHECKING:
-    from tests.integration.services.memory.conftest import Eventually, Mesh
+    from tests.fixtures.memory_mesh import Mesh
+    from tests.fixtures.waiting import Eventually
 
 
 def of(mesh: Mesh, scope: str = "") -> WorkingMemoryClient:
@@ -212,7 +213,7 @@ async def test_kill_9_loses_no_value_that_was_acknowledged(fresh_mesh: Mesh) -> 
         async with asyncio.timeout(15):
             while sum(acknowledged.values()) < 100:  # noqa: ASYNC110 - it is the service that is waited for
                 await asyncio.sleep(0.01)
-        await fresh_mesh.memory.end(signal.SIGKILL)
+        await fresh_mesh.memory.kill()
         await asyncio.wait(writing, timeout=10)
         await fresh_mesh.memory.start()
         kept = {one.key: one for one in await client.list_values()}
@@ -237,7 +238,7 @@ async def test_a_service_that_is_down_or_frozen_is_told_in_time_and_served_again
         finally:
             fresh_mesh.memory.send(signal.SIGCONT)
         assert await client.get("k") in (1, 2)
-        await fresh_mesh.memory.end(signal.SIGKILL)
+        await fresh_mesh.memory.kill()
         began = time.monotonic()
         with pytest.raises(Unavailable):
             await client.set("k", 3, 1)
