@@ -13,8 +13,9 @@ from archon.registry import RegistryClient
 from tests.chaos.targets import EtcdTarget, PostgresTarget, ServiceTarget, Target, end
 from tests.fixtures.etcd_cluster import EtcdCluster
 from tests.fixtures.postgres import PostgresServer
-from tests.fixtures.services import ServiceProcess, eventually
+from tests.fixtures.services import ServiceProcess
 from tests.fixtures.valve import Valve
+from tests.fixtures.waiting import eventually
 
 PIPELINE: Final = {"reader": (), "thinker": ("reader",), "writer": ("reader", "thinker")}
 LEADER: Final = "leader"

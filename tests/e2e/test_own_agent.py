@@ -17,11 +17,9 @@ from archon_mesh.agent import Agent, AgentEvent
 from archon_mesh.core.messages import ToolCall
 from archon_mesh.declared import load_agent
 from archon_mesh.node import mesh_role
+from tests.fixtures.mesh import Mesh
 from tests.fixtures.scripted_model import ScriptedModel, says
-from tests.fixtures.services import eventually
-from tests.integration.services.orchestrator.conftest import Mesh, etcd
-
-__all__ = ["etcd"]
+from tests.fixtures.waiting import eventually
 
 ARCHON = [str(Path(sys.executable).parent / "archon")]
 

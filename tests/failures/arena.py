@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import socket
 import statistics
 import time
 from collections import defaultdict
@@ -14,11 +13,13 @@ from pathlib import Path
 
 from archon.api.common.v1 import common_pb2
 from archon.client import Client
+from archon_services.local_mesh.etcd_server import free_ports
 from tests.failures.load import Load
 from tests.failures.table import Row, keep
-from tests.fixtures.services import ServiceProcess, eventually
+from tests.fixtures.mesh import Mesh
+from tests.fixtures.services import ServiceProcess
 from tests.fixtures.valve import Valve
-from tests.integration.services.orchestrator.conftest import Mesh
+from tests.fixtures.waiting import eventually
 
 ROLES = {"reader": [], "thinker": ["reader"], "writer": ["reader", "thinker"]}
 WORK = 0.25
@@ -67,7 +68,7 @@ class Arena(Mesh):
 
     async def _behind_a_valve(self) -> dict[str, str]:
         valve = await self._stack.enter_async_context(Valve())
-        valve.server_port = free_port()
+        (valve.server_port,) = free_ports("127.0.0.1", 1)
         self.valves.append(valve)
         return {"ARCHON_PORT": str(valve.server_port), "ARCHON_ADVERTISE": f"127.0.0.1:{valve.port}"}
 
@@ -179,10 +180,3 @@ def check(load: Load, arena: Arena, *, all_complete: bool) -> int:
 def kill(process: ServiceProcess) -> None:
     """kill -9, without waiting."""
     process.send(signal.SIGKILL)
-
-
-def free_port() -> int:
-    """One that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -13,10 +13,8 @@ from tests.failures.arena import Arena
 from tests.fixtures.etcd_cluster import EtcdCluster
 from tests.fixtures.postgres import PostgresServer
 from tests.fixtures.small_disk import SmallDisk, small_disk
-from tests.integration.conftest import fresh_postgres, postgres, postgres_dsn
-from tests.integration.services.orchestrator.conftest import etcd
 
-__all__ = ["etcd", "fresh_postgres", "postgres", "postgres_dsn", "small_disk"]
+__all__ = ["small_disk"]
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

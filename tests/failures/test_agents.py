@@ -8,7 +8,7 @@ import signal
 import pytest
 
 from tests.failures.arena import Arena, kill
-from tests.fixtures.services import eventually
+from tests.fixtures.waiting import eventually
 
 pytestmark = pytest.mark.liveness
 

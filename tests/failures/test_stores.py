@@ -9,8 +9,8 @@ import pytest
 from archon.errors import ArchonError, ResourceExhausted
 from tests.failures.arena import ROLES, Arena
 from tests.fixtures.etcd_cluster import EtcdCluster
-from tests.fixtures.services import eventually
 from tests.fixtures.small_disk import SmallDisk
+from tests.fixtures.waiting import eventually
 
 pytestmark = pytest.mark.liveness
 

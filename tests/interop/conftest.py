@@ -1,133 +1,27 @@
-"""What was built in other languages, and a mesh for it to meet."""
+"""Fixtures of the tests with other languages: their programs, and a mesh to meet."""
 
 from __future__ import annotations
 
-import asyncio
-import os
-import signal
-import subprocess
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack
-from pathlib import Path
-from typing import Protocol
 
 import pytest
 
 from archon.client import Client
-from archon.registry import RegistryClient
 from archon_services.testing.mesh import LocalMesh
-from tests.fixtures.services import eventually
-from tests.interop import builds
+from tests.interop.go_agent import go_program, start_go
 
-STARTED_WITHIN = 10.0
-
-
-class GoAgent:
-    """The Go agent as a process. It logs `begin`, `end` and `adopted` with task and attempt."""
-
-    def __init__(self, program: Path, home: Path, registry: str = "") -> None:
-        self._ready, self._log = home / "ready", home / "log"
-        inherited = {key: value for key, value in os.environ.items() if not key.startswith("ARCHON_")}
-        told = {"ARCHON_REGISTRY": registry, "ARCHON_PORT": "0", "ARCHON_READY_FILE": str(self._ready)}
-        with self._log.open("wb") as log:
-            self._process = subprocess.Popen([program], env={**inherited, **told}, stderr=log)
-
-    @property
-    def address(self) -> str:
-        """host:port; empty before it serves."""
-        return self._ready.read_text() if self._ready.exists() else ""
-
-    @property
-    def log(self) -> str:
-        """What it said so far."""
-        return self._log.read_text(errors="replace")
-
-    def said(self, verb: str) -> list[str]:
-        """The rest of each line that begins with this word, in order."""
-        lines = (line.split(" ", 2)[2] for line in self.log.splitlines() if line.count(" ") >= 2)
-        return [line.removeprefix(f"{verb} ") for line in lines if line.startswith(f"{verb} ")]
-
-    async def saying(self, verb: str, count: int = 1, within: float = 5.0) -> list[str]:
-        """Waits until it has said this so often."""
-
-        async def look() -> bool:
-            assert self._process.poll() is None or verb in self.log, self.log[-2000:]
-            return len(self.said(verb)) >= count
-
-        await eventually(look, within)
-        return self.said(verb)
-
-    async def serving(self) -> GoAgent:
-        """Waits until it serves."""
-
-        async def look() -> bool:
-            assert self._process.poll() is None, self.log
-            return bool(self.address)
-
-        await eventually(look, STARTED_WITHIN)
-        return self
-
-    def send(self, number: signal.Signals) -> None:
-        """Sends a signal."""
-        self._process.send_signal(number)
-
-    async def exit_code(self, within: float = 10.0) -> int:
-        """Waits for its end."""
-        return await asyncio.to_thread(self._process.wait, within)
-
-    async def end(self) -> None:
-        """Ends it, by force where it must be. Idempotent."""
-        if self._process.poll() is None:
-            self._process.kill()
-        await self.exit_code()
-
-
-class StartGo(Protocol):
-    """Starts a Go agent that ends with the test."""
-
-    async def __call__(self, registry: str = "") -> GoAgent: ...
-
-
-@pytest.fixture(scope="session")
-def go_program() -> Path:
-    return builds.GO.require()
-
-
-@pytest.fixture
-async def start_go(go_program: Path, tmp_path: Path) -> AsyncIterator[StartGo]:
-    async with AsyncExitStack() as stack:
-        count = 0
-
-        async def start(registry: str = "") -> GoAgent:
-            nonlocal count
-            count += 1
-            home = tmp_path / f"go-{count}"
-            home.mkdir()
-            agent = GoAgent(go_program, home, registry)
-            stack.push_async_callback(agent.end)
-            return await agent.serving()
-
-        yield start
+__all__ = ["go_program", "start_go"]
 
 
 @pytest.fixture(scope="module")
 def mesh() -> Iterator[LocalMesh]:
-    """The whole mesh with its reference roles."""
+    """A whole mesh with its reference roles."""
     with LocalMesh() as mesh:
         yield mesh
 
 
 @pytest.fixture
 async def client(mesh: LocalMesh) -> AsyncIterator[Client]:
+    """A client of the mesh's orchestrator."""
     async with Client(mesh.orchestrator) as client:
         yield client
-
-
-async def registered(mesh: LocalMesh, address: str) -> None:
-    """Waits until the registry names an address."""
-    async with RegistryClient(mesh.registry) as registry:
-
-        async def look() -> bool:
-            return any(one.address == address for one in await registry.list_instances())
-
-        await eventually(look, STARTED_WITHIN)

@@ -16,7 +16,7 @@ from archon import errors, status
 from archon.api.agent.v1 import session_pb2
 from archon.api.common.v1 import common_pb2
 from archon.testing import FakeOrchestrator
-from tests.interop.conftest import GoAgent, StartGo
+from tests.interop.go_agent import GoAgent, StartGo
 
 pytestmark = pytest.mark.timeout(300)  # the first may have to build the agent
 

@@ -16,8 +16,8 @@ from archon.client import Client, RunHandle, answer_text
 from archon.memory import MemoryGraphClient
 from archon.registry import RegistryClient
 from archon_services.testing.mesh import LocalMesh
-from tests.fixtures.services import eventually
-from tests.interop.conftest import GoAgent, StartGo, registered
+from tests.fixtures.waiting import eventually
+from tests.interop.go_agent import GoAgent, StartGo, registered
 
 pytestmark = [pytest.mark.liveness, pytest.mark.timeout(300)]  # the first may have to build the agent
 

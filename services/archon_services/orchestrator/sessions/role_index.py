@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from archon.registry import Registration
 from archon_mesh.core.run.types import Requirement
-from archon_services.common.versions import version_fits
+from archon_services.common.versions import version_matches
 from archon_services.orchestrator.sessions.session import Session
 
 
@@ -87,7 +87,7 @@ def fits(instance: Registration, requirement: Requirement) -> bool:
     return (
         instance.role == requirement.role
         and (not requirement.capability or requirement.capability in _capability_ids(instance))
-        and version_fits(instance.version, requirement.version)
+        and version_matches(instance.version, requirement.version)
     )
 
 

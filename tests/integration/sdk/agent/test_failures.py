@@ -10,7 +10,7 @@ from archon import errors, status
 from archon.agent import Answer, TaskContext, TaskRejected
 from archon.api.agent.v1 import agent_pb2
 from archon.api.common.v1 import common_pb2
-from tests.integration.sdk.agent.conftest import Dial, Serve
+from tests.fixtures.agents import Dial, Serve
 
 S = common_pb2
 

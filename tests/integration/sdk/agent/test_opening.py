@@ -14,7 +14,7 @@ from archon.agent import AgentServer, TaskContext
 from archon.api.agent.v1 import agent_service_pb2, session_pb2
 from archon.api.common.v1 import common_pb2
 from archon.testing import FakeOrchestrator
-from tests.integration.sdk.agent.conftest import Dial, Serve
+from tests.fixtures.agents import Dial, Serve
 
 BEAT = session_pb2.OrchestratorFrame(heartbeat=session_pb2.Heartbeat(counter=7))
 

@@ -14,7 +14,8 @@ from archon.agent.values import MAX_CHECKPOINT
 from archon.api.agent.v1 import agent_pb2, agent_service_pb2
 from archon.api.common.v1 import common_pb2
 from archon.testing import FakeOrchestrator
-from tests.integration.sdk.agent.conftest import Dial, Gate, Serve, until
+from tests.fixtures.agents import Dial, Gate, Serve
+from tests.fixtures.waiting import until
 from tests.integration.sdk.agent.test_run_task import answers, asked
 
 INPUT_REQUIRED = common_pb2.TASK_STATE_INPUT_REQUIRED

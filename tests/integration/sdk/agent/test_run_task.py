@@ -12,7 +12,7 @@ from archon import errors, status
 from archon.agent import AgentServer, TaskContext
 from archon.api.agent.v1 import agent_pb2, agent_service_pb2, agent_service_pb2_grpc
 from archon.api.common.v1 import common_pb2
-from tests.integration.sdk.agent.conftest import Serve
+from tests.fixtures.agents import Serve
 
 
 def asked(text: str = "hello") -> agent_service_pb2.RunTaskRequest:

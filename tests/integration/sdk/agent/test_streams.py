@@ -9,7 +9,8 @@ from archon.agent import AgentServer, TaskContext
 from archon.api.agent.v1 import session_pb2
 from archon.api.common.v1 import common_pb2
 from archon.testing import FakeOrchestrator
-from tests.integration.sdk.agent.conftest import Dial, Gate, Serve, until
+from tests.fixtures.agents import Dial, Gate, Serve
+from tests.fixtures.waiting import until
 
 
 async def echo(task: TaskContext) -> str:

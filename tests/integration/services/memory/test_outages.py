@@ -14,7 +14,8 @@ from archon.errors import ArchonError
 from archon.memory import MemoryGraphClient, PropagationPolicy, PublishItem
 
 if TYPE_CHECKING:
-    from tests.integration.services.memory.conftest import Eventually, Mesh
+    from tests.fixtures.memory_mesh import Mesh
+    from tests.fixtures.waiting import Eventually
 
 
 async def test_v11_restart_without_a_registry_changes_nothing(fresh_mesh: Mesh, eventually: Eventually) -> None:
@@ -30,10 +31,10 @@ async def test_v11_restart_without_a_registry_changes_nothing(fresh_mesh: Mesh, 
         before = await client.to_dict(), await client.pull_for("b"), await client.pull_for_indirect("c")
         assert len(before[1]) == 1
 
-        await mesh.registry.end(signal.SIGKILL)
+        await mesh.registry.kill()
         assert (await client.to_dict(), await client.pull_for("b"), await client.pull_for_indirect("c")) == before
 
-        assert await mesh.memory.end() == 0
+        assert await mesh.memory.stop() == 0
         await mesh.memory.start()
         assert (await client.to_dict(), await client.pull_for("b"), await client.pull_for_indirect("c")) == before
         assert await client.publish("gone", "x") == 2
@@ -69,7 +70,7 @@ async def test_kill_9_loses_no_acknowledged_publish(fresh_mesh: Mesh, eventually
     async with mesh.client("session") as client:
         publishing = [asyncio.create_task(publish(client, role)) for role in "abcd"]
         await eventually(enough, within=10.0)
-        await mesh.memory.end(signal.SIGKILL)
+        await mesh.memory.kill()
         await asyncio.wait(publishing, timeout=10)
         await mesh.memory.start()
         stored = {item["source_id"]: item for item in (await client.to_dict())["items"]}
@@ -85,7 +86,7 @@ async def test_watch_continues_after_the_service_was_killed(fresh_mesh: Mesh) ->
         assert (await anext(changes)).items == ()
         await client.publish("a", "before")
         assert [item.content for item in (await anext(changes)).items] == ["before"]
-        await mesh.memory.end(signal.SIGKILL)
+        await mesh.memory.kill()
         await mesh.memory.start()
         again = await anext(changes)
         assert (again.snapshot, [item.content for item in again.items]) == (True, ["before"])
@@ -97,13 +98,13 @@ async def test_file_has_one_service_and_stopping_waits_for_no_watcher(fresh_mesh
     mesh = fresh_mesh
     second = mesh.another_memory(mesh.registry.address)
     try:
-        assert await second.start_or_end() == 1
+        assert await second.start_or_exit() == 1
     finally:
         await second.close()
     async with mesh.client("session") as client, aclosing(client.watch()) as changes:
         await anext(changes)
         began = time.monotonic()
-        assert await mesh.memory.end() == 0
+        assert await mesh.memory.stop() == 0
         assert time.monotonic() - began < 1.5
 
 

@@ -26,7 +26,7 @@ from archon.errors import (
 from archon.memory import MemoryGraphClient, MemoryItem, PublishItem
 
 if TYPE_CHECKING:
-    from tests.integration.services.memory.conftest import Mesh
+    from tests.fixtures.memory_mesh import Mesh
 
 
 def texts(items: list[MemoryItem]) -> list[tuple[str, str]]:

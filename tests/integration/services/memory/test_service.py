@@ -18,7 +18,8 @@ from archon.memory import MemoryGraphClient, MemoryItem, PropagationPolicy, Publ
 from archon_mesh.core.memory_graph import SharedMemoryGraph
 
 if TYPE_CHECKING:
-    from tests.integration.services.memory.conftest import Eventually, Mesh
+    from tests.fixtures.memory_mesh import Mesh
+    from tests.fixtures.waiting import Eventually
 
 FINAL, TOOLS, FULL = PropagationPolicy
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from archon.client import answer_text
 from archon.memory import WorkingMemoryClient
-from tests.integration.services.orchestrator.conftest import Mesh, etcd, own_mesh
+from tests.fixtures.mesh import Mesh, own_mesh
 
-__all__ = ["etcd", "own_mesh"]
+__all__ = ["own_mesh"]
 
 SHARING = "tests.integration.services.memory.sharing_agent"
 

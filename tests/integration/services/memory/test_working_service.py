@@ -18,7 +18,8 @@ from archon.errors import Aborted, ArchonError, InvalidArgument, MalformedMessag
 from archon.memory import WorkingMemoryClient
 
 if TYPE_CHECKING:
-    from tests.integration.services.memory.conftest import Eventually, Mesh
+    from tests.fixtures.memory_mesh import Mesh
+    from tests.fixtures.waiting import Eventually
 
 
 def client_of(mesh: Mesh, scope: str = "") -> WorkingMemoryClient:
@@ -172,7 +173,9 @@ async def test_value_above_a_mebibyte_is_refused_one_of_that_size_not(working: W
     assert refused.value.field_violations[0].field == "value_json"
 
 
-@pytest.mark.parametrize("value", [object(), {1: 2}, (1, 2), float("nan"), b"x", "\ud800", {"k": {1}}], ids=repr)
+@pytest.mark.parametrize(
+    "value", [pytest.param(object(), id="object"), {1: 2}, (1, 2), float("nan"), b"x", "\ud800", {"k": {1}}], ids=repr
+)
 async def test_value_that_would_not_round_trip_is_never_sent(working: WorkingMemoryClient, value: Any) -> None:
     with pytest.raises(InvalidArgument):
         await working.set("k", value)
@@ -212,7 +215,7 @@ async def test_kill_9_loses_no_acknowledged_value(fresh_mesh: Mesh) -> None:
         async with asyncio.timeout(15):
             while sum(acknowledged.values()) < 100:  # noqa: ASYNC110 - waits for the service
                 await asyncio.sleep(0.01)
-        await fresh_mesh.memory.end(signal.SIGKILL)
+        await fresh_mesh.memory.kill()
         await asyncio.wait(writing, timeout=10)
         await fresh_mesh.memory.start()
         stored = {value.key: value for value in await client.list_values()}
@@ -235,7 +238,7 @@ async def test_stopped_or_frozen_service_is_unavailable_and_recovers(fresh_mesh:
         finally:
             fresh_mesh.memory.send(signal.SIGCONT)
         assert await client.get("k") in (1, 2)
-        await fresh_mesh.memory.end(signal.SIGKILL)
+        await fresh_mesh.memory.kill()
         began = time.monotonic()
         with pytest.raises(Unavailable):
             await client.set("k", 3, 1)

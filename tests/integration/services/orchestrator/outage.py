@@ -14,8 +14,8 @@ from archon.agent import AgentSettings
 from archon.client import RunHandle
 from archon.memory import MemoryGraphClient
 from archon_services.testing import EtcdProcess
+from tests.fixtures.mesh import Mesh
 from tests.fixtures.services import ServiceProcess
-from tests.integration.services.orchestrator.conftest import Mesh
 
 ROLES = {"requirements": [], "designer": ["requirements"], "implementer": ["requirements", "designer"]}
 SESSION = "session"

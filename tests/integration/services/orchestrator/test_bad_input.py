@@ -22,7 +22,7 @@ from archon.errors import (
     UnknownRole,
 )
 from archon.status import from_rpc_error
-from tests.integration.services.orchestrator.conftest import Mesh
+from tests.fixtures.mesh import Mesh
 
 METHOD = "/archon.api.orchestrator.v1.OrchestratorService/SubmitRun"
 

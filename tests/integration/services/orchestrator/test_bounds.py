@@ -23,8 +23,8 @@ from archon_services.orchestrator.app import orchestrator_app
 from archon_services.orchestrator.settings import OrchestratorSettings
 from archon_services.registry import RegistrySettings, registry_app
 from archon_services.testing import EtcdProcess
-from tests.fixtures.services import eventually
-from tests.integration.services.orchestrator.conftest import Mesh
+from tests.fixtures.mesh import Mesh
+from tests.fixtures.waiting import eventually
 
 MB = 1024 * 1024
 DELTA = "d" * 16_000

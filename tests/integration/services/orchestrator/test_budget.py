@@ -12,7 +12,7 @@ from archon.api.common.v1 import common_pb2, failure_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.client import answer_text
 from archon.errors import BudgetExhausted
-from tests.integration.services.orchestrator.conftest import Mesh
+from tests.fixtures.mesh import Mesh
 from tests.integration.services.orchestrator.test_delegation_ends import STOPPED_WITHIN, Sleeper
 from tests.integration.services.orchestrator.troupe import Event, Troupe, durable, of
 

@@ -15,7 +15,7 @@ from archon.api.common.v1 import common_pb2, failure_pb2
 from archon.client import answer_text
 from archon.errors import ArchonError, BudgetExhausted, DelegationTimeout, DelegationTooDeep, InvalidArgument
 from tests.fixtures.bare_agent import BareAgent, Frame, Said
-from tests.integration.services.orchestrator.conftest import Mesh
+from tests.fixtures.mesh import Mesh
 from tests.integration.services.orchestrator.test_budget import (
     CANCELED,
     COMPLETED,

@@ -12,8 +12,8 @@ from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.client import submit_request
 from archon.errors import EmptyGoal, InvalidArgument, Unavailable, UnknownRole, UnknownRun
 from archon.testing import FakeAgent
-from tests.fixtures.services import eventually
-from tests.integration.services.orchestrator.conftest import Mesh
+from tests.fixtures.mesh import Mesh
+from tests.fixtures.waiting import eventually
 
 
 async def test_many_runs_on_one_stream_each_with_every_durable_event_once_and_in_order(mesh: Mesh) -> None:

@@ -16,7 +16,7 @@ from archon.channel import connect
 from archon.client import answer_text
 from archon.errors import ArchonError, FailedPrecondition, InvalidArgument, Unimplemented
 from archon.registry import Capability
-from tests.integration.services.orchestrator.conftest import Mesh
+from tests.fixtures.mesh import Mesh
 from tests.integration.services.orchestrator.troupe import Troupe, failing_to
 
 AWARENESS = """\

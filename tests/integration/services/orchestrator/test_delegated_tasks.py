@@ -8,8 +8,8 @@ from typing import Any
 from archon.agent import TaskContext
 from archon.client import answer_text
 from archon.errors import ArchonError
-from tests.fixtures.services import eventually
-from tests.integration.services.orchestrator.conftest import Mesh
+from tests.fixtures.mesh import Mesh
+from tests.fixtures.waiting import eventually
 from tests.integration.services.orchestrator.troupe import Troupe, durable, failing_to, of
 
 

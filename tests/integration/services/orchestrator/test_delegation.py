@@ -20,7 +20,7 @@ from archon.errors import (
     UnknownRole,
 )
 from archon.registry import Capability
-from tests.integration.services.orchestrator.conftest import Mesh
+from tests.fixtures.mesh import Mesh
 from tests.integration.services.orchestrator.troupe import Troupe, durable, failing_to, of
 
 COMPLETED = common_pb2.TASK_STATE_COMPLETED

@@ -12,7 +12,7 @@ from archon.api.common.v1 import common_pb2, failure_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.client import RunHandle, answer_text
 from archon.errors import DelegationTimeout
-from tests.integration.services.orchestrator.conftest import Mesh
+from tests.fixtures.mesh import Mesh
 from tests.integration.services.orchestrator.troupe import Troupe, durable, of
 
 pytestmark = pytest.mark.liveness

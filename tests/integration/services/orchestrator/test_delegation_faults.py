@@ -16,8 +16,9 @@ from archon.api.orchestrator.v1 import run_pb2
 from archon.client import answer_text
 from archon.errors import DelegationTimeout
 from tests.fixtures.bare_agent import BareAgent
-from tests.fixtures.services import ServiceProcess, eventually
-from tests.integration.services.orchestrator.conftest import Mesh
+from tests.fixtures.mesh import Mesh
+from tests.fixtures.services import ServiceProcess
+from tests.fixtures.waiting import eventually
 from tests.integration.services.orchestrator.test_outages import NOTICED_WITHIN, begun
 from tests.integration.services.orchestrator.troupe import Troupe
 

@@ -13,8 +13,8 @@ from archon.api.agent.v1 import agent_pb2, session_pb2
 from archon.api.common.v1 import common_pb2, failure_pb2
 from archon.client import answer_text
 from tests.fixtures.bare_agent import BareAgent, Frame, Said
-from tests.fixtures.services import eventually
-from tests.integration.services.orchestrator.conftest import Mesh
+from tests.fixtures.mesh import Mesh
+from tests.fixtures.waiting import eventually
 from tests.integration.services.orchestrator.test_strangers import completed, run_role
 from tests.integration.services.orchestrator.troupe import Troupe, durable, of
 

@@ -14,8 +14,8 @@ import pytest
 from archon.errors import ArchonError, DeadlineExceeded, Unavailable, UnknownRole
 from archon.memory import MemoryGraphClient
 from archon_services.testing import EtcdProcess
-from tests.fixtures.services import eventually
-from tests.integration.services.orchestrator.conftest import Mesh
+from tests.fixtures.mesh import Mesh
+from tests.fixtures.waiting import eventually
 from tests.integration.services.orchestrator.outage import ROLES, SESSION, Crew, Outage, Pulse, check_completed, started
 
 pytestmark = pytest.mark.liveness

@@ -15,8 +15,8 @@ from archon.client import answer_text
 from archon.errors import ArchonError, RequestIdReused
 from archon.memory import MemoryGraphClient
 from archon_services.testing import EtcdProcess
-from tests.fixtures.services import eventually
-from tests.integration.services.orchestrator.conftest import Mesh
+from tests.fixtures.mesh import Mesh
+from tests.fixtures.waiting import eventually
 
 pytestmark = pytest.mark.liveness
 

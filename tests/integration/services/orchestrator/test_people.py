@@ -12,8 +12,8 @@ from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.client import RunHandle, answer_text, submit_request
 from archon.errors import ArchonError, FailedPrecondition, FrameTooLarge, InvalidArgument, RequestIdReused, Unavailable
-from tests.fixtures.services import eventually
-from tests.integration.services.orchestrator.conftest import Mesh
+from tests.fixtures.mesh import Mesh
+from tests.fixtures.waiting import eventually
 from tests.integration.services.orchestrator.troupe import Troupe, durable, of
 
 INPUT_REQUIRED = common_pb2.TASK_STATE_INPUT_REQUIRED

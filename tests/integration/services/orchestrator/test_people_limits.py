@@ -15,8 +15,8 @@ from archon.api.orchestrator.v1 import orchestrator_service_pb2_grpc
 from archon.client import answer_text
 from archon.errors import MessageTooLarge
 from archon.status import from_rpc_error
-from tests.fixtures.services import eventually
-from tests.integration.services.orchestrator.conftest import Mesh
+from tests.fixtures.mesh import Mesh
+from tests.fixtures.waiting import eventually
 from tests.integration.services.orchestrator.test_people import asked, clerk
 from tests.integration.services.orchestrator.troupe import Troupe
 

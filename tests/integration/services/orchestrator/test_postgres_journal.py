@@ -12,8 +12,8 @@ from archon.api.common.v1 import common_pb2
 from archon.client import answer_text
 from archon.errors import RequestIdReused
 from archon_services.testing import EtcdProcess
+from tests.fixtures.mesh import Mesh
 from tests.fixtures.postgres import PASSWORD, PostgresServer
-from tests.integration.services.orchestrator.conftest import Mesh
 from tests.integration.services.orchestrator.test_outages import WHOLE, begun, three
 
 pytestmark = pytest.mark.liveness

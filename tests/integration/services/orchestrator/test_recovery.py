@@ -9,7 +9,7 @@ from archon.agent import TaskContext
 from archon.api.common.v1 import common_pb2
 from archon.client import answer_text
 from archon.errors import Internal, ResourceExhausted
-from tests.integration.services.orchestrator.conftest import Mesh
+from tests.fixtures.mesh import Mesh
 from tests.integration.services.orchestrator.troupe import Troupe, durable, of
 
 

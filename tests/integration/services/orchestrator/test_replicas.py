@@ -16,8 +16,9 @@ from archon.api.common.v1 import common_pb2, failure_pb2
 from archon.client import Client, answer_text
 from archon.errors import RequestIdReused, Unavailable
 from archon_services.testing import EtcdProcess
-from tests.fixtures.services import ServiceProcess, eventually
-from tests.integration.services.orchestrator.conftest import Mesh
+from tests.fixtures.mesh import Mesh
+from tests.fixtures.services import ServiceProcess
+from tests.fixtures.waiting import eventually
 from tests.integration.services.orchestrator.troupe import Troupe, of
 
 pytestmark = pytest.mark.liveness

@@ -11,9 +11,9 @@ import pytest
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.client import answer_text
+from tests.fixtures.mesh import Mesh
 from tests.fixtures.openai_server import OpenAIServer
 from tests.fixtures.services import ServiceProcess
-from tests.integration.services.orchestrator.conftest import Mesh
 
 PROSE = [
     "The {0} has grown over the years and nobody remembers why.",

@@ -25,8 +25,8 @@ from archon.errors import (
 from archon.memory import MemoryGraphClient
 from archon.registry import Capability
 from archon.testing import FakeAgent
-from tests.fixtures.services import eventually
-from tests.integration.services.orchestrator.conftest import Mesh
+from tests.fixtures.mesh import Mesh
+from tests.fixtures.waiting import eventually
 
 WHOLE = "implementer(requirements(), designer(requirements()))"
 

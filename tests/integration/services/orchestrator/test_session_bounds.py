@@ -18,7 +18,7 @@ from archon_services.orchestrator.ports import Delivery
 from archon_services.orchestrator.sessions import Limits, SessionPool
 from archon_services.orchestrator.sessions.attempts import Attempts
 from archon_services.orchestrator.sessions.credit_window import CreditWindow
-from tests.fixtures.services import eventually
+from tests.fixtures.waiting import eventually
 
 COUNT = 20
 MISSED = 0.3

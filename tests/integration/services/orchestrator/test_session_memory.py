@@ -15,8 +15,8 @@ from archon.agent import TaskContext
 from archon.client import answer_text
 from archon.errors import MessageTooLarge
 from archon.memory import MemoryGraphClient
-from tests.fixtures.services import eventually
-from tests.integration.services.orchestrator.conftest import Mesh
+from tests.fixtures.mesh import Mesh
+from tests.fixtures.waiting import eventually
 from tests.integration.services.orchestrator.troupe import Troupe, durable, of
 
 

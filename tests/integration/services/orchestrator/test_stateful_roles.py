@@ -13,8 +13,8 @@ from archon.agent import Answer, HistoryMessage, TaskContext
 from archon.api.common.v1 import common_pb2
 from archon.client import Client, answer_text
 from archon.errors import ArchonError
-from tests.fixtures.services import eventually
-from tests.integration.services.orchestrator.conftest import Mesh
+from tests.fixtures.mesh import Mesh
+from tests.fixtures.waiting import eventually
 from tests.integration.services.orchestrator.test_replicas import Replicas, replicas
 from tests.integration.services.orchestrator.troupe import Troupe, durable, of
 

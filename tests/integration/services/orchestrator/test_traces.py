@@ -11,8 +11,8 @@ from archon_mesh.agent import Agent
 from archon_mesh.agent.hooks.tracing import TracingMiddleware
 from archon_mesh.core.messages import ToolCall
 from archon_mesh.node.handler import play
+from tests.fixtures.mesh import Mesh
 from tests.fixtures.scripted_model import ScriptedModel, says
-from tests.integration.services.orchestrator.conftest import Mesh
 from tests.integration.services.orchestrator.troupe import Troupe
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pytest
 
 from archon.agent import AgentServer, AgentSettings, TaskContext
 from archon.api.orchestrator.v1 import run_pb2
 from archon.client import RunHandle
 from archon.errors import ArchonError
-from tests.fixtures.services import eventually
-
-if TYPE_CHECKING:
-    from tests.integration.services.orchestrator.conftest import Mesh
+from tests.fixtures.mesh import Mesh
+from tests.fixtures.waiting import eventually
 
 Event = run_pb2.RunEvent
 
@@ -36,6 +36,13 @@ class Troupe:
 
         await eventually(known)
         return agent
+
+
+@pytest.fixture
+async def troupe(mesh: Mesh) -> AsyncIterator[Troupe]:
+    """Agents in the test's process that join the module's mesh for one test."""
+    async with AsyncExitStack() as stack:
+        yield Troupe(mesh, stack)
 
 
 def failing_to(found: list[ArchonError], **target: Any) -> Callable[[TaskContext], Any]:

@@ -19,7 +19,7 @@ from archon_services.registry import registry_app
 from archon_services.registry.store.etcd_client import EtcdClient, range_end
 from archon_services.testing import EtcdProcess
 from tests.fixtures.etcd_cluster import EtcdCluster
-from tests.integration.services.registry.conftest import Make, settings
+from tests.fixtures.registry import Make, settings
 
 ROLES = "abcd"
 """Few enough that about every second edge closes a cycle."""

@@ -20,7 +20,8 @@ from archon.registry import (
     RegistryClient,
     Tool,
 )
-from tests.integration.services.registry.conftest import Eventually, Make
+from tests.fixtures.registry import Make
+from tests.fixtures.waiting import Eventually
 
 
 def pairs(graph: Graph) -> set[tuple[str, str]]:

@@ -14,7 +14,8 @@ from archon.errors import ArchonError, DeadlineExceeded, Unavailable
 from archon.registry import RegistryClient
 from archon_services.registry import registry_app
 from archon_services.testing import EtcdProcess
-from tests.integration.services.registry.conftest import Eventually, Make, settings
+from tests.fixtures.registry import Make, settings
+from tests.fixtures.waiting import Eventually
 
 
 @pytest.fixture

@@ -11,8 +11,9 @@ from archon.errors import DeadlineExceeded, Unavailable
 from archon.registry import RegistryClient
 from archon_services.registry import registry_app
 from archon_services.testing import EtcdProcess
+from tests.fixtures.registry import Make, settings
 from tests.fixtures.valve import Valve
-from tests.integration.services.registry.conftest import Eventually, Make, settings
+from tests.fixtures.waiting import Eventually
 
 pytestmark = pytest.mark.liveness
 

@@ -28,7 +28,8 @@ from archon.errors import ArchonError, GraphCycle, InvalidArgument, Unavailable
 from archon.registry import Registration, RegistryClient
 from archon_services.registry import registry_app
 from archon_services.testing import EtcdProcess
-from tests.integration.services.registry.conftest import Eventually, Make, settings
+from tests.fixtures.registry import Make, settings
+from tests.fixtures.waiting import Eventually
 
 SERVICE = "/archon.api.registry.v1.RegistryService"
 

@@ -7,7 +7,7 @@ from contextlib import aclosing
 from dataclasses import replace
 
 from archon.registry import Graph, RegistryChange, RegistryClient
-from tests.integration.services.registry.conftest import Make
+from tests.fixtures.registry import Make
 
 
 def pairs(graph: Graph) -> set[tuple[str, str]]:

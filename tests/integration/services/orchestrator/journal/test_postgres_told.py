@@ -14,7 +14,7 @@ from archon_services.orchestrator.ownership import lease as ownership
 from archon_services.orchestrator.ownership.lease import Ownership
 from archon_services.orchestrator.ports import Clock
 from tests.fixtures.postgres import PostgresServer
-from tests.fixtures.services import eventually
+from tests.fixtures.waiting import eventually
 from tests.integration.services.orchestrator.journal.test_conformance import new, step
 
 

@@ -1,0 +1,30 @@
+"""The environment of every test session, the fixtures that all tests share, and how tests are spread over workers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.fixtures.environment import clear_environment
+from tests.fixtures.servers import etcd, fresh_etcd, fresh_postgres, postgres, postgres_dsn
+from tests.fixtures.waiting import eventually_fixture
+from tests.fixtures.workers import Scheduler, place
+
+__all__ = ["etcd", "eventually_fixture", "fresh_etcd", "fresh_postgres", "postgres", "postgres_dsn"]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Clears the environment where tests run; the controller of workers keeps it, so that workers know the caller's."""
+    if not config.option.numprocesses:
+        clear_environment()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Sorts slow files to the front."""
+    items.sort(key=lambda item: place(item.nodeid))
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduler:
+    """Spreads tests over workers."""
+    return Scheduler(config, log)
