@@ -1,7 +1,8 @@
 """Writes docs/limits.md from the constants in the code: `python -m tests.unit.docs.limits`.
 
-A limit's text names each constant as `{module:expression}`, optionally with a unit: `{module:expression|bytes}`. The expression is
-evaluated in the imported module, so that a constant which is moved or renamed fails the test that compares the page.
+A limit's text names each constant as `{module:expression}`, optionally with a unit: `{module:expression|bytes}`. The
+expression is evaluated in the imported module, so that a constant which is moved or renamed fails the test that
+compares the page.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ REFERENCE: Final = re.compile(r"\{([\w.]+):([^{}|]+)(?:\|(bytes|seconds|characte
 
 HEAD: Final = """# Limits
 
-Everything that waits or is kept has a limit. If a caller waits for a response, exceeding a limit that is temporary is answered by
+Everything that waits or is kept has a limit. If a caller exceeds a limit that is temporary, the response is
 `RESOURCE_EXHAUSTED` with a delay after which to retry (`RetryInfo`).
 
-This page is written by `python -m tests.unit.docs.limits` from the constants in the code, which the column "constant" names; a test
-compares it with them, and holds that the tests in the last column exist.
+This page is written by `python -m tests.unit.docs.limits` from the constants in the code, which the column "constant"
+names. A test compares it with them and holds that the tests in the last column exist.
 """
 
 TAIL: Final = """
@@ -31,7 +32,7 @@ TAIL: Final = """
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """One row: `value` is a text with references to constants, `above` what happens above it, `tests` the tests that show it."""
+    """One row: `value` is a text with references to constants, `above` what happens above it, `tests` show it."""
 
     what: str
     value: str
