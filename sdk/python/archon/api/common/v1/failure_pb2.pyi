@@ -111,7 +111,9 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     ERROR_REASON_DRAINING: _ErrorReason.ValueType  # 40
     """The agent is draining and accepts no new task."""
     ERROR_REASON_CONFLICT: _ErrorReason.ValueType  # 41
-    """The instance is registered by another identity or for another role, or another version of the value is stored."""
+    """The instance_id belongs to another identity or role, the stream belongs to another orchestrator, or another version
+    of the value is stored.
+    """
     ERROR_REASON_INVALID_PAGE_TOKEN: _ErrorReason.ValueType  # 42
     """The page token does not belong to this list and filter."""
     ERROR_REASON_PROTOCOL_MISMATCH: _ErrorReason.ValueType  # 43
@@ -225,7 +227,9 @@ ERROR_REASON_RUN_TIMEOUT: ErrorReason.ValueType  # 39
 ERROR_REASON_DRAINING: ErrorReason.ValueType  # 40
 """The agent is draining and accepts no new task."""
 ERROR_REASON_CONFLICT: ErrorReason.ValueType  # 41
-"""The instance is registered by another identity or for another role, or another version of the value is stored."""
+"""The instance_id belongs to another identity or role, the stream belongs to another orchestrator, or another version
+of the value is stored.
+"""
 ERROR_REASON_INVALID_PAGE_TOKEN: ErrorReason.ValueType  # 42
 """The page token does not belong to this list and filter."""
 ERROR_REASON_PROTOCOL_MISMATCH: ErrorReason.ValueType  # 43

@@ -139,7 +139,8 @@ class OrchestratorServiceServicer(object):
     def GetRun(self, request, context):
         """Returns the current state of a run.
         Fails with NOT_FOUND / UNKNOWN_RUN, RESOURCE_EXHAUSTED / MESSAGE_TOO_LARGE (the run is too large for the response:
-        watch it, which returns each result in an event of its own), UNAVAILABLE.
+        watch it, which returns each result in an event of its own), DATA_LOSS (the journal of the run cannot be read),
+        UNAVAILABLE.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -53,7 +53,8 @@ class OrchestratorServiceStub:
     GetRun: _grpc.UnaryUnaryMultiCallable[_orchestrator_service_pb2.GetRunRequest, _orchestrator_service_pb2.GetRunResponse]
     """Returns the current state of a run.
     Fails with NOT_FOUND / UNKNOWN_RUN, RESOURCE_EXHAUSTED / MESSAGE_TOO_LARGE (the run is too large for the response:
-    watch it, which returns each result in an event of its own), UNAVAILABLE.
+    watch it, which returns each result in an event of its own), DATA_LOSS (the journal of the run cannot be read),
+    UNAVAILABLE.
     """
     ListRuns: _grpc.UnaryUnaryMultiCallable[_orchestrator_service_pb2.ListRunsRequest, _orchestrator_service_pb2.ListRunsResponse]
     """Lists runs, newest first, without tasks and answers.
@@ -137,7 +138,8 @@ class OrchestratorServiceAsyncStub(OrchestratorServiceStub):
     GetRun: _aio.UnaryUnaryMultiCallable[_orchestrator_service_pb2.GetRunRequest, _orchestrator_service_pb2.GetRunResponse]  # type: ignore[assignment]
     """Returns the current state of a run.
     Fails with NOT_FOUND / UNKNOWN_RUN, RESOURCE_EXHAUSTED / MESSAGE_TOO_LARGE (the run is too large for the response:
-    watch it, which returns each result in an event of its own), UNAVAILABLE.
+    watch it, which returns each result in an event of its own), DATA_LOSS (the journal of the run cannot be read),
+    UNAVAILABLE.
     """
     ListRuns: _aio.UnaryUnaryMultiCallable[_orchestrator_service_pb2.ListRunsRequest, _orchestrator_service_pb2.ListRunsResponse]  # type: ignore[assignment]
     """Lists runs, newest first, without tasks and answers.
@@ -236,7 +238,8 @@ class OrchestratorServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_orchestrator_service_pb2.GetRunResponse, _abc.Awaitable[_orchestrator_service_pb2.GetRunResponse]]:
         """Returns the current state of a run.
         Fails with NOT_FOUND / UNKNOWN_RUN, RESOURCE_EXHAUSTED / MESSAGE_TOO_LARGE (the run is too large for the response:
-        watch it, which returns each result in an event of its own), UNAVAILABLE.
+        watch it, which returns each result in an event of its own), DATA_LOSS (the journal of the run cannot be read),
+        UNAVAILABLE.
         """
 
     @_abc_1.abstractmethod

@@ -73,7 +73,7 @@ class ToolServiceServicer(object):
 
     def LeaseTool(self, request, context):
         """Grants the caller the right to execute a tool for a limited time.
-        Fails with NOT_FOUND (no such tool), PERMISSION_DENIED, RESOURCE_EXHAUSTED (too many leases).
+        Fails with NOT_FOUND (no such tool), PERMISSION_DENIED, RESOURCE_EXHAUSTED (a limit of the tool is reached).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -41,7 +41,7 @@ class ToolServiceStub:
     """
     LeaseTool: _grpc.UnaryUnaryMultiCallable[_tool_service_pb2.LeaseToolRequest, _tool_service_pb2.LeaseToolResponse]
     """Grants the caller the right to execute a tool for a limited time.
-    Fails with NOT_FOUND (no such tool), PERMISSION_DENIED, RESOURCE_EXHAUSTED (too many leases).
+    Fails with NOT_FOUND (no such tool), PERMISSION_DENIED, RESOURCE_EXHAUSTED (a limit of the tool is reached).
     """
     ExecuteTool: _grpc.UnaryStreamMultiCallable[_tool_service_pb2.ExecuteToolRequest, _tool_service_pb2.ExecuteToolResponse]
     """Executes a leased tool and streams its progress, then one result.
@@ -66,7 +66,7 @@ class ToolServiceAsyncStub(ToolServiceStub):
     """
     LeaseTool: _aio.UnaryUnaryMultiCallable[_tool_service_pb2.LeaseToolRequest, _tool_service_pb2.LeaseToolResponse]  # type: ignore[assignment]
     """Grants the caller the right to execute a tool for a limited time.
-    Fails with NOT_FOUND (no such tool), PERMISSION_DENIED, RESOURCE_EXHAUSTED (too many leases).
+    Fails with NOT_FOUND (no such tool), PERMISSION_DENIED, RESOURCE_EXHAUSTED (a limit of the tool is reached).
     """
     ExecuteTool: _aio.UnaryStreamMultiCallable[_tool_service_pb2.ExecuteToolRequest, _tool_service_pb2.ExecuteToolResponse]  # type: ignore[assignment]
     """Executes a leased tool and streams its progress, then one result.
@@ -100,7 +100,7 @@ class ToolServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_tool_service_pb2.LeaseToolResponse, _abc.Awaitable[_tool_service_pb2.LeaseToolResponse]]:
         """Grants the caller the right to execute a tool for a limited time.
-        Fails with NOT_FOUND (no such tool), PERMISSION_DENIED, RESOURCE_EXHAUSTED (too many leases).
+        Fails with NOT_FOUND (no such tool), PERMISSION_DENIED, RESOURCE_EXHAUSTED (a limit of the tool is reached).
         """
 
     @_abc_1.abstractmethod
