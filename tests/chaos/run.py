@@ -1,4 +1,4 @@
-"""`make chaos ROUNDS=200`: real processes under load, killed, frozen, restarted and cut off by chance; see docs/chaos.md."""
+"""`make chaos ROUNDS=200`: real processes under load, killed, frozen, restarted and cut off by chance; described in docs/testing/chaos.md."""
 
 from __future__ import annotations
 

@@ -9,22 +9,23 @@ import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-PAGE = Path(__file__).parents[2] / "docs" / "failures.md"
+PAGE = Path(__file__).parents[2] / "docs" / "testing" / "failures.md"
 
 HEAD = """# Failures
 
-What becomes of runs when something fails under load: two orchestrators on PostgreSQL, a registry on etcd (one member, or three where
-the row says so), the memory service and six agents, all real processes; eight runs of three roles in flight all the time, submitted to
-either orchestrator. Written by `make failures` from what its tests saw.
+What happens to runs when something fails under load: two orchestrators on PostgreSQL, a registry on etcd (one member,
+or three if the row says so), the memory service and six agents, all real processes; eight runs of three roles in
+flight at all times, submitted to either orchestrator. Written by `make failures` from the results of its tests.
 
-"Longest run" is the longest that any run took which ended after the fault had begun, from its caller's first try to submit it, which
-may be refused or get no answer for as long as the fault lasts, to its last event. A healthy run takes {healthy:.1f} s here. "Again" are
-the attempts that were journaled as lost or refused, and made again.
+"Longest run" is the longest duration of a run that ended after the fault had begun, from its caller's first attempt
+to submit it, which may be refused or unanswered for as long as the fault lasts, to its last event. A healthy run
+takes {healthy:.1f} s here. "Again" is the number of attempts that were journaled as lost or rejected and were followed by
+another attempt.
 
-In every row no acknowledged run was lost, every watcher saw every event once and in order, and no task was done again without a
-journaled loss.
+In every row no acknowledged run was lost, every watcher received every event once and in order, and no task was
+executed again without a journaled loss.
 
-| what fails | longest run | of the runs | again |
+| what fails | longest run | outcome of the runs | again |
 |---|---|---|---|
 """
 

@@ -51,7 +51,7 @@ async def test_rolling_restart(arena: Arena) -> None:
 
 
 async def test_unknown_role(arena: Arena) -> None:
-    async with arena.row("a submit for a role that nobody plays", 23) as strike:
+    async with arena.row("a submit for a role without an instance", 23) as strike:
         strike.begins()
         for client in arena.clients:
             began = time.monotonic()

@@ -19,7 +19,7 @@ from tests.simulation.validator import Violation
 
 SEEDS = 150
 
-DOCS = Path(__file__).parents[2] / "docs" / "simulation.md"
+DOCS = Path(__file__).parents[2] / "docs" / "testing" / "simulation.md"
 ROW = re.compile(r"^\| (?P<bug>[^|]+) \| (?P<line>[VD]\d+) \| (?P<seed>\d+) \|$", re.MULTILINE)
 
 FAULTS = (
@@ -93,8 +93,10 @@ def test_a_seed_replays_exactly_in_this_process_and_in_another() -> None:
 
 
 def test_a_failing_seed_fails_again_in_the_very_same_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    BUGS["nobody looks at beats"][1](monkeypatch)
-    seed = int(next(row["seed"] for row in ROW.finditer(DOCS.read_text()) if row["bug"] == "nobody looks at beats"))
+    BUGS["heartbeats are never checked"][1](monkeypatch)
+    seed = int(
+        next(row["seed"] for row in ROW.finditer(DOCS.read_text()) if row["bug"] == "heartbeats are never checked")
+    )
     first = attempt(seed)
     assert isinstance(first, str)
     assert str(seed) in first

@@ -1,4 +1,4 @@
-"""The examples do what they say."""
+"""The examples run, and the documentation shows them unchanged."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from archon_mesh.declared import load_agent
 ROOT = Path(__file__).parents[3]
 
 
-def loaded(name: str) -> ModuleType:
+def load_example(name: str) -> ModuleType:
     spec = importlib.util.spec_from_file_location(name, ROOT / "examples" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
@@ -24,7 +24,7 @@ def loaded(name: str) -> ModuleType:
     return module
 
 
-AGENTS = loaded("agents")
+AGENTS = load_example("agents")
 
 
 @pytest.mark.parametrize(
@@ -43,19 +43,19 @@ AGENTS = loaded("agents")
         ("sessions", "['My name is Ada.', 'What is my name?']"),
     ],
 )
-async def test_an_example_of_the_agent_runtime_does_what_it_says(name: str, expected: str) -> None:
+async def test_an_example_of_the_agent_runtime_gives_its_answer(name: str, expected: str) -> None:
     assert expected in str(await getattr(AGENTS, name)())
 
 
-def test_each_example_is_on_the_page_about_agents_as_it_stands_in_the_file() -> None:
+def test_each_example_on_the_agents_page_is_in_the_file() -> None:
     page, source = (ROOT / "docs" / "agents.md").read_text(), (ROOT / "examples" / "agents.py").read_text()
     blocks = re.findall(r"```python\n(.*?)```", page, re.S)
     assert len(blocks) == 10
     for block in blocks:
-        assert block.strip() in source, f"not as in examples/agents.py:\n{block}"
+        assert block.strip() in source, f"differs from examples/agents.py:\n{block}"
 
 
-def test_the_agent_in_yaml_on_the_page_about_agents_is_loaded_as_it_stands(tmp_path: Path) -> None:
+def test_the_yaml_agent_on_the_agents_page_loads(tmp_path: Path) -> None:
     (block,) = re.findall(r"```yaml\n(name: .*?)```", (ROOT / "docs" / "agents.md").read_text(), re.S)
     (tmp_path / "helper.yaml").write_text(block)
     (tmp_path / "critic.yaml").write_text("name: critic\ndescription: Judges.\n")
@@ -63,9 +63,9 @@ def test_the_agent_in_yaml_on_the_page_about_agents_is_loaded_as_it_stands(tmp_p
         'def time_of_day() -> str:\n    """Says the time."""\n    return "noon"\n'
     )
     try:
-        loaded = load_agent(tmp_path / "helper.yaml")
+        agent_file = load_agent(tmp_path / "helper.yaml")
     finally:
-        sys.modules.pop("helper_tools", None)  # others have one of that name, too
-    assert set(loaded.agent.sub_agents) == {"poet", "critic", "designer"}
-    assert loaded.role.stateful
-    assert list(loaded.role.depends_on) == ["requirements"]
+        sys.modules.pop("helper_tools", None)  # other tests import a module of this name, too
+    assert set(agent_file.agent.sub_agents) == {"poet", "critic", "designer"}
+    assert agent_file.role.stateful
+    assert list(agent_file.role.depends_on) == ["requirements"]

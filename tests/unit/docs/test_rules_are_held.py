@@ -1,4 +1,4 @@
-"""What the docs say is held is named by a test: `test_durability_N_...`, `test_contract_rule_N_...`."""
+"""Each rule that the documentation calls held has a test that names it: `test_durability_N_...`, `test_contract_rule_N_...`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NAMES = "\n".join(
 
 
 def durability_rules() -> list[int]:
-    """The rules that the status table calls held, or partly."""
+    """Returns the rules that the status table calls held or partly held."""
     text = (ROOT / "docs" / "durability.md").read_text()
     rules: list[int] = []
     for row in re.findall(r"^\| (D[^|]*)\| (?:held|partly) \|", text, re.M):
@@ -24,7 +24,7 @@ def durability_rules() -> list[int]:
 
 
 def contract_rules() -> list[int]:
-    """All but those that the page calls planned."""
+    """Returns all rules except those that the page calls planned."""
     text = (ROOT / "docs" / "contract.md").read_text()
     planned = re.search(r"Planned:(.*?)\n\n", text, re.S)
     assert planned is not None
@@ -33,15 +33,15 @@ def contract_rules() -> list[int]:
 
 
 @pytest.mark.parametrize("rule", durability_rules())
-def test_each_line_of_durability_that_is_held_is_named_by_a_test(rule: int) -> None:
+def test_each_held_rule_of_durability_is_named_by_a_test(rule: int) -> None:
     assert re.search(rf"durability_{rule}_", NAMES), f"no test names D{rule}"
 
 
 @pytest.mark.parametrize("rule", contract_rules())
-def test_each_rule_of_the_contract_that_is_served_is_named_by_a_test(rule: int) -> None:
+def test_each_served_rule_of_the_contract_is_named_by_a_test(rule: int) -> None:
     assert re.search(rf"contract_rule_{rule}_", NAMES), f"no test names C{rule}"
 
 
-def test_the_tables_are_read_as_they_are_meant() -> None:
+def test_the_rules_are_read_from_the_pages() -> None:
     assert durability_rules() == list(range(1, 31))
     assert {1, 6, 7, 8, 9, 12} <= set(contract_rules())

@@ -65,7 +65,7 @@ class PostgresJournal(PostgresOwners):
         await self._connections.open()
         await self._beats.open()
         if (await self._connections.fetch("SELECT current_setting('fsync')"))[0][0] != "on":
-            _log.warning("the database at %s has fsync off: a power cut loses what was acknowledged", self._dsn.redacted)
+            _log.warning("fsync is off in the database at %s: a power cut loses acknowledged steps", self._dsn.redacted)
         self._creations.start()
         self._appends.start()
 

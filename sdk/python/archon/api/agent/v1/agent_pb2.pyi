@@ -30,17 +30,17 @@ class _RecordKind:
 class _RecordKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_RecordKind.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     RECORD_KIND_UNSPECIFIED: _RecordKind.ValueType  # 0
-    """Not said."""
+    """The kind is not set."""
     RECORD_KIND_MODEL: _RecordKind.ValueType  # 1
     """A call of a model."""
     RECORD_KIND_TOOL: _RecordKind.ValueType  # 2
     """A call of a tool."""
 
 class RecordKind(_RecordKind, metaclass=_RecordKindEnumTypeWrapper):
-    """What a record is of."""
+    """Kind of a recorded call."""
 
 RECORD_KIND_UNSPECIFIED: RecordKind.ValueType  # 0
-"""Not said."""
+"""The kind is not set."""
 RECORD_KIND_MODEL: RecordKind.ValueType  # 1
 """A call of a model."""
 RECORD_KIND_TOOL: RecordKind.ValueType  # 2
@@ -49,7 +49,7 @@ Global___RecordKind: _TypeAlias = RecordKind  # noqa: Y015
 
 @_typing.final
 class AssignTask(_message.Message):
-    """A task, as it is given to an instance."""
+    """A task as assigned to an instance: one attempt."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -89,18 +89,18 @@ class AssignTask(_message.Message):
     METADATA_FIELD_NUMBER: _builtins.int
     DELEGATION_TARGETS_FIELD_NUMBER: _builtins.int
     awareness: _builtins.str
-    """What a coordinating role should know of the others; one system message, empty where there is none."""
+    """Description of the other roles and their edges for a coordinating role; one system message. Empty for other roles."""
     expected_output: _builtins.str
-    """What a good answer looks like."""
+    """Description of a good answer."""
     idempotency_key: _builtins.str
-    """The same for all attempts at the task: for calls to systems that deduplicate."""
+    """Idempotency key, the same for all attempts at the task: for calls to systems that deduplicate."""
     conversation_id: _builtins.str
-    """Stands for (session, role): the key of a stateful role's history."""
+    """Id of the conversation (session, role): the key of a stateful role's history."""
     conversation_version: _builtins.int
-    """The version of that history."""
+    """Version of the history below."""
     @_builtins.property
     def input(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Part]:
-        """What to work on."""
+        """The task's input."""
 
     @_builtins.property
     def context(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.ContextItem]:
@@ -108,35 +108,37 @@ class AssignTask(_message.Message):
 
     @_builtins.property
     def remaining(self) -> _duration_pb2.Duration:
-        """Time left for the task, computed as the frame is written; the agent counts it down itself. Absent: no end."""
+        """Time left for the task, computed when the frame is written; the agent counts it down on its own clock. Absent: no
+        limit.
+        """
 
     @_builtins.property
     def delegation_chain(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """The roles above this task, outermost first; from the orchestrator's journal."""
+        """The roles above this task in the delegation chain, outermost first, from the orchestrator's journal."""
 
     @_builtins.property
     def budget(self) -> _common_pb2.Budget:
-        """The slice of the run's budget that this attempt may spend, until more is granted; absent: no limit."""
+        """The slice of the run's budget that this attempt may spend until more is granted; absent: no limit."""
 
     @_builtins.property
     def trace(self) -> _common_pb2.TraceContext:
-        """Where the task belongs in a trace."""
+        """Trace context of the task."""
 
     @_builtins.property
     def resume(self) -> Global___Resume:
-        """What earlier attempts left; absent on a first."""
+        """State left by earlier attempts; absent on a first attempt."""
 
     @_builtins.property
     def history(self) -> _containers.RepeatedCompositeFieldContainer[Global___HistoryMessage]:
-        """That history, oldest first."""
+        """The role's history in the session, oldest message first."""
 
     @_builtins.property
     def metadata(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """Remarks from the submitter; keys in reverse DNS."""
+        """Metadata from the submitter; keys in reverse DNS."""
 
     @_builtins.property
     def delegation_targets(self) -> _containers.RepeatedCompositeFieldContainer[Global___DelegationTarget]:
-        """The roles that a coordinating role may delegate to, in topological order; empty for all others."""
+        """Roles that a coordinating role may delegate to, in topological order; empty for other roles."""
 
     def __init__(
         self,
@@ -174,9 +176,9 @@ class DelegationTarget(_message.Message):
     ROLE_FIELD_NUMBER: _builtins.int
     DESCRIPTION_FIELD_NUMBER: _builtins.int
     role: _builtins.str
-    """The role."""
+    """Name of the role."""
     description: _builtins.str
-    """What it does, as it registered."""
+    """Description of the role, as registered."""
     def __init__(
         self,
         *,
@@ -193,7 +195,7 @@ Global___DelegationTarget: _TypeAlias = DelegationTarget  # noqa: Y015
 
 @_typing.final
 class Resume(_message.Message):
-    """What an earlier attempt left for this one."""
+    """State that earlier attempts left for this one."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -201,14 +203,14 @@ class Resume(_message.Message):
     INPUTS_FIELD_NUMBER: _builtins.int
     DELEGATIONS_FIELD_NUMBER: _builtins.int
     checkpoint: _builtins.bytes
-    """The last checkpoint handed over."""
+    """The last checkpoint that was stored."""
     @_builtins.property
     def inputs(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Part]:
-        """Answers of people, in the order they came."""
+        """Answers from people, in the order of their arrival."""
 
     @_builtins.property
     def delegations(self) -> _containers.RepeatedCompositeFieldContainer[Global___ResumedDelegation]:
-        """Every delegation made so far."""
+        """All delegations that earlier attempts made."""
 
     def __init__(
         self,
@@ -227,7 +229,7 @@ Global___Resume: _TypeAlias = Resume  # noqa: Y015
 
 @_typing.final
 class ResumedDelegation(_message.Message):
-    """A delegation of an earlier attempt."""
+    """A delegation made by an earlier attempt."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -236,16 +238,16 @@ class ResumedDelegation(_message.Message):
     STATE_FIELD_NUMBER: _builtins.int
     RESULT_FIELD_NUMBER: _builtins.int
     memo_key: _builtins.str
-    """Its key."""
+    """The delegation's memo key."""
     state: _common_pb2.TaskState.ValueType
-    """How it stands."""
+    """State of the delegated task."""
     @_builtins.property
     def input(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Part]:
-        """What was asked."""
+        """Input of the delegated task."""
 
     @_builtins.property
     def result(self) -> Global___TaskResult:
-        """The result, where there is one."""
+        """Result of the delegated task; absent if it has not ended."""
 
     def __init__(
         self,
@@ -265,7 +267,7 @@ Global___ResumedDelegation: _TypeAlias = ResumedDelegation  # noqa: Y015
 
 @_typing.final
 class HistoryMessage(_message.Message):
-    """One turn of a conversation."""
+    """A message of a conversation."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -293,14 +295,14 @@ class HistoryMessage(_message.Message):
     PARTS_FIELD_NUMBER: _builtins.int
     METADATA_FIELD_NUMBER: _builtins.int
     role: _builtins.str
-    """system, user, assistant or tool."""
+    """The message's author: system, user, assistant or tool."""
     @_builtins.property
     def parts(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Part]:
-        """What was said."""
+        """The message's content."""
 
     @_builtins.property
     def metadata(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """Remarks."""
+        """Metadata of the message."""
 
     def __init__(
         self,
@@ -319,7 +321,7 @@ Global___HistoryMessage: _TypeAlias = HistoryMessage  # noqa: Y015
 
 @_typing.final
 class TaskResult(_message.Message):
-    """How a task ended, or that it waits for a person."""
+    """The end of an attempt: the result of the task, or a question to a person."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -355,40 +357,40 @@ class TaskResult(_message.Message):
     CONVERSATION_VERSION_FIELD_NUMBER: _builtins.int
     METADATA_FIELD_NUMBER: _builtins.int
     state: _common_pb2.TaskState.ValueType
-    """COMPLETED, FAILED, CANCELED, REJECTED (the role refuses: final) or INPUT_REQUIRED (frees the slot)."""
+    """COMPLETED, FAILED, CANCELED, REJECTED (the role refuses: final) or INPUT_REQUIRED (the slot becomes free)."""
     no_publish: _builtins.bool
     """True: the answer is not published to the shared memory."""
     checkpoint: _builtins.bytes
-    """To go on from, with INPUT_REQUIRED."""
+    """Checkpoint that the next attempt resumes from, with INPUT_REQUIRED."""
     conversation_version: _builtins.int
-    """The version of the history that the turn read."""
+    """Version of the history that the attempt received."""
     @_builtins.property
     def output(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Part]:
         """The answer."""
 
     @_builtins.property
     def failure(self) -> _failure_pb2.Failure:
-        """Why it failed or was refused."""
+        """The reason for FAILED or REJECTED."""
 
     @_builtins.property
     def usage(self) -> _common_pb2.Usage:
-        """What the attempt spent in all."""
+        """Total usage of the attempt."""
 
     @_builtins.property
     def used(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.MemoryRef]:
-        """The context that the answer rests on."""
+        """The context items that the answer is based on."""
 
     @_builtins.property
     def input_request(self) -> Global___InputRequest:
-        """What is asked of a person, with INPUT_REQUIRED."""
+        """The question to a person, with INPUT_REQUIRED."""
 
     @_builtins.property
     def new_history(self) -> _containers.RepeatedCompositeFieldContainer[Global___HistoryMessage]:
-        """What the turn adds to a stateful role's history."""
+        """Messages that the turn adds to a stateful role's history."""
 
     @_builtins.property
     def metadata(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """Remarks."""
+        """Metadata of the result."""
 
     def __init__(
         self,
@@ -423,12 +425,12 @@ class InputRequest(_message.Message):
     PROMPT_FIELD_NUMBER: _builtins.int
     SCHEMA_JSON_FIELD_NUMBER: _builtins.int
     input_id: _builtins.str
-    """Made by the agent, unique in its task."""
+    """The question's id, created by the agent, unique in its task."""
     schema_json: _builtins.str
     """JSON Schema of the answer; empty: free text."""
     @_builtins.property
     def prompt(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Part]:
-        """The question."""
+        """Text of the question."""
 
     def __init__(
         self,
@@ -447,7 +449,7 @@ Global___InputRequest: _TypeAlias = InputRequest  # noqa: Y015
 
 @_typing.final
 class Progress(_message.Message):
-    """How far a task is. Never sequenced; the text may be dropped under load."""
+    """Progress of a task. Never sequenced; its text may be dropped under load."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -458,20 +460,20 @@ class Progress(_message.Message):
     EVENT_JSON_FIELD_NUMBER: _builtins.int
     USAGE_FIELD_NUMBER: _builtins.int
     state: _common_pb2.TaskState.ValueType
-    """Its state."""
+    """State of the task."""
     offset: _builtins.int
-    """How many bytes of text came before this one: a gap shows what was dropped."""
+    """Number of bytes of the attempt's text before this one: a gap shows what was dropped."""
     text: _builtins.str
-    """More of the answer's text."""
+    """The next piece of the answer's text."""
     event_json: _builtins.str
-    """An event of the agent's own: one JSON value."""
+    """An application event of the agent: one JSON value."""
     @_builtins.property
     def tool_event(self) -> Global___ToolEvent:
-        """A tool is called, or has answered."""
+        """A tool was called or has returned."""
 
     @_builtins.property
     def usage(self) -> _common_pb2.Usage:
-        """What was spent so far."""
+        """Usage of the attempt so far."""
 
     def __init__(
         self,
@@ -495,7 +497,7 @@ Global___Progress: _TypeAlias = Progress  # noqa: Y015
 
 @_typing.final
 class ToolEvent(_message.Message):
-    """A tool call, as it is seen from outside."""
+    """A tool call, reported for observers."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -505,15 +507,15 @@ class ToolEvent(_message.Message):
     RESULT_JSON_FIELD_NUMBER: _builtins.int
     FAILED_FIELD_NUMBER: _builtins.int
     call_id: _builtins.str
-    """The call."""
+    """The call's id."""
     tool_name: _builtins.str
-    """The tool."""
+    """Name of the tool."""
     arguments_json: _builtins.str
-    """Its arguments, when it is called: one JSON object."""
+    """Arguments of the call, in the event that reports the call: one JSON object."""
     result_json: _builtins.str
-    """Its result, when it has answered: one JSON value."""
+    """Result of the call, in the event that reports the result: one JSON value."""
     failed: _builtins.bool
-    """True where it failed."""
+    """True if the call failed."""
     def __init__(
         self,
         *,
@@ -533,8 +535,8 @@ Global___ToolEvent: _TypeAlias = ToolEvent  # noqa: Y015
 
 @_typing.final
 class CallRecord(_message.Message):
-    """One call of a model or a tool, exactly as it was made. Sent in sequence before the result, delegate or checkpoint that
-    follows it, and stored in that append.
+    """A record of one call of a model or a tool, exactly as it was made. Sent in sequence before the result, delegate or
+    checkpoint that follows it, and stored in the same append as that frame.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -547,24 +549,24 @@ class CallRecord(_message.Message):
     RESPONSE_JSON_FIELD_NUMBER: _builtins.int
     TARGET_FIELD_NUMBER: _builtins.int
     kind: Global___RecordKind.ValueType
-    """What it is of."""
+    """Kind of the call."""
     request_json: _builtins.str
-    """What was sent: one JSON value."""
+    """Request of the call: one JSON value."""
     response_json: _builtins.str
-    """What came back: one JSON value."""
+    """Response of the call: one JSON value."""
     target: _builtins.str
-    """Of which model or tool."""
+    """Name of the model or tool."""
     @_builtins.property
     def start_time(self) -> _timestamp_pb2.Timestamp:
-        """When the call began, by the agent's clock."""
+        """Start of the call, by the agent's clock."""
 
     @_builtins.property
     def duration(self) -> _duration_pb2.Duration:
-        """How long it took."""
+        """Duration of the call."""
 
     @_builtins.property
     def usage(self) -> _common_pb2.Usage:
-        """What it spent."""
+        """Usage of the call."""
 
     def __init__(
         self,

@@ -24,14 +24,14 @@ DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
 class SessionRequest(_message.Message):
-    """Frames of an orchestrator."""
+    """Request message for Session: frames from the orchestrator."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     FRAMES_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def frames(self) -> _containers.RepeatedCompositeFieldContainer[_session_pb2.OrchestratorFrame]:
-        """In order per task."""
+        """The frames, in order per task."""
 
     def __init__(
         self,
@@ -48,14 +48,14 @@ Global___SessionRequest: _TypeAlias = SessionRequest  # noqa: Y015
 
 @_typing.final
 class SessionResponse(_message.Message):
-    """Frames of an agent."""
+    """Response message for Session: frames from the agent."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     FRAMES_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def frames(self) -> _containers.RepeatedCompositeFieldContainer[_session_pb2.AgentFrame]:
-        """In order per task."""
+        """The frames, in order per task."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ Global___SessionResponse: _TypeAlias = SessionResponse  # noqa: Y015
 
 @_typing.final
 class DescribeRequest(_message.Message):
-    """Asks who it is."""
+    """Request message for Describe."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -89,7 +89,7 @@ Global___DescribeRequest: _TypeAlias = DescribeRequest  # noqa: Y015
 
 @_typing.final
 class DescribeResponse(_message.Message):
-    """Who it is."""
+    """Response message for Describe."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -100,23 +100,23 @@ class DescribeResponse(_message.Message):
     OUTPUT_MODES_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def registration(self) -> _registry_pb2.Registration:
-        """Its registration as it was last made."""
+        """The agent's most recent registration."""
 
     @_builtins.property
     def protocols(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """The versions of the session's rules that it speaks."""
+        """Protocol versions of the session that the agent supports."""
 
     @_builtins.property
     def features(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """The features that it speaks."""
+        """Features that the agent supports, by name."""
 
     @_builtins.property
     def input_modes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """MIME types it takes."""
+        """MIME types that the agent accepts."""
 
     @_builtins.property
     def output_modes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """MIME types it gives."""
+        """MIME types that the agent produces."""
 
     def __init__(
         self,
@@ -137,14 +137,14 @@ Global___DescribeResponse: _TypeAlias = DescribeResponse  # noqa: Y015
 
 @_typing.final
 class RunTaskRequest(_message.Message):
-    """One task."""
+    """Request message for RunTask."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     TASK_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def task(self) -> _agent_pb2.AssignTask:
-        """The task."""
+        """The task to run."""
 
     def __init__(
         self,
@@ -161,7 +161,7 @@ Global___RunTaskRequest: _TypeAlias = RunTaskRequest  # noqa: Y015
 
 @_typing.final
 class RunTaskResponse(_message.Message):
-    """Progress or the result."""
+    """Response message for RunTask: progress, or the result."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -169,11 +169,11 @@ class RunTaskResponse(_message.Message):
     RESULT_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def progress(self) -> _agent_pb2.Progress:
-        """How far it is."""
+        """Progress of the task."""
 
     @_builtins.property
     def result(self) -> _agent_pb2.TaskResult:
-        """How it ended; nothing comes after it."""
+        """The result of the task. It is the last message of the stream."""
 
     def __init__(
         self,
@@ -193,17 +193,17 @@ Global___RunTaskResponse: _TypeAlias = RunTaskResponse  # noqa: Y015
 
 @_typing.final
 class DeliverRequest(_message.Message):
-    """Delivers."""
+    """Request message for Deliver."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     MESSAGES_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
-    """Unique per tenant."""
+    """Request id, unique per tenant."""
     @_builtins.property
     def messages(self) -> _containers.RepeatedCompositeFieldContainer[_message_pb2.PeerMessage]:
-        """In the order of their topic."""
+        """The messages to deliver, in order per topic."""
 
     def __init__(
         self,
@@ -221,14 +221,14 @@ Global___DeliverRequest: _TypeAlias = DeliverRequest  # noqa: Y015
 
 @_typing.final
 class DeliverResponse(_message.Message):
-    """Says what arrived."""
+    """Response message for Deliver."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     ACCEPTED_MESSAGE_IDS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def accepted_message_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """The ids of the messages that were taken."""
+        """Ids of the messages that were accepted."""
 
     def __init__(
         self,

@@ -62,33 +62,38 @@ class AgentServiceServicer(object):
     """
 
     def Describe(self, request, context):
-        """All that an A2A agent card needs. Fails with UNIMPLEMENTED where it isn't served.
+        """Returns the agent's registration and what it supports: everything that an A2A agent card needs. Called by clients.
+        Fails with UNIMPLEMENTED if the agent does not serve it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def RunTask(self, request, context):
-        """Runs one task for simple callers and grpcurl: progress, then the result. Such a task can't delegate.
-        Fails with INVALID_ARGUMENT, RESOURCE_EXHAUSTED (no room now), DEADLINE_EXCEEDED, UNIMPLEMENTED.
+        """Runs one task and streams its progress, then its result. For callers without an orchestrator, such as grpcurl; the
+        task cannot delegate.
+        Fails with INVALID_ARGUMENT (the task has no input), RESOURCE_EXHAUSTED (no free capacity), UNAVAILABLE (the agent
+        drains), DEADLINE_EXCEEDED, UNIMPLEMENTED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Session(self, request_iterator, context):
-        """One orchestrator's work with this instance: many tasks on one stream. The first frame is Open, answered by Ready; what
-        concerns a single task or frame is answered by a Failure frame and the stream lives. The stream ends with
-        FAILED_PRECONDITION / WRONG_INSTANCE or PROTOCOL_MISMATCH after such an Open, ABORTED / SESSION_REPLACED when a newer
-        stream of the same orchestrator takes its place, OK after a drain.
+        """Opens the session between one orchestrator and this instance, which carries many tasks on one stream. Called by
+        orchestrators. The first frame is Open, which the agent answers with Ready; an error about a single task or frame
+        is answered by a Failure frame, and the stream stays open.
+        The stream ends with FAILED_PRECONDITION / WRONG_INSTANCE or PROTOCOL_MISMATCH after an Open that does not match,
+        ABORTED / SESSION_REPLACED if a newer stream of the same orchestrator replaces it, RESOURCE_EXHAUSTED if the
+        orchestrator does not read its frames, OK after a drain.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Deliver(self, request, context):
-        """Takes messages from other agents. Idempotent by request_id. Fails with INVALID_ARGUMENT, ALREADY_EXISTS /
-        REQUEST_ID_REUSED, RESOURCE_EXHAUSTED, UNIMPLEMENTED.
+        """Delivers messages from other agents. Idempotent by request_id.
+        Fails with INVALID_ARGUMENT, ALREADY_EXISTS / REQUEST_ID_REUSED, RESOURCE_EXHAUSTED, UNIMPLEMENTED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

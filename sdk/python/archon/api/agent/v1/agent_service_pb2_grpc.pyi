@@ -34,20 +34,26 @@ class AgentServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> AgentServiceAsyncStub: ...
     Describe: _grpc.UnaryUnaryMultiCallable[_agent_service_pb2.DescribeRequest, _agent_service_pb2.DescribeResponse]
-    """All that an A2A agent card needs. Fails with UNIMPLEMENTED where it isn't served."""
+    """Returns the agent's registration and what it supports: everything that an A2A agent card needs. Called by clients.
+    Fails with UNIMPLEMENTED if the agent does not serve it.
+    """
     RunTask: _grpc.UnaryStreamMultiCallable[_agent_service_pb2.RunTaskRequest, _agent_service_pb2.RunTaskResponse]
-    """Runs one task for simple callers and grpcurl: progress, then the result. Such a task can't delegate.
-    Fails with INVALID_ARGUMENT, RESOURCE_EXHAUSTED (no room now), DEADLINE_EXCEEDED, UNIMPLEMENTED.
+    """Runs one task and streams its progress, then its result. For callers without an orchestrator, such as grpcurl; the
+    task cannot delegate.
+    Fails with INVALID_ARGUMENT (the task has no input), RESOURCE_EXHAUSTED (no free capacity), UNAVAILABLE (the agent
+    drains), DEADLINE_EXCEEDED, UNIMPLEMENTED.
     """
     Session: _grpc.StreamStreamMultiCallable[_agent_service_pb2.SessionRequest, _agent_service_pb2.SessionResponse]
-    """One orchestrator's work with this instance: many tasks on one stream. The first frame is Open, answered by Ready; what
-    concerns a single task or frame is answered by a Failure frame and the stream lives. The stream ends with
-    FAILED_PRECONDITION / WRONG_INSTANCE or PROTOCOL_MISMATCH after such an Open, ABORTED / SESSION_REPLACED when a newer
-    stream of the same orchestrator takes its place, OK after a drain.
+    """Opens the session between one orchestrator and this instance, which carries many tasks on one stream. Called by
+    orchestrators. The first frame is Open, which the agent answers with Ready; an error about a single task or frame
+    is answered by a Failure frame, and the stream stays open.
+    The stream ends with FAILED_PRECONDITION / WRONG_INSTANCE or PROTOCOL_MISMATCH after an Open that does not match,
+    ABORTED / SESSION_REPLACED if a newer stream of the same orchestrator replaces it, RESOURCE_EXHAUSTED if the
+    orchestrator does not read its frames, OK after a drain.
     """
     Deliver: _grpc.UnaryUnaryMultiCallable[_agent_service_pb2.DeliverRequest, _agent_service_pb2.DeliverResponse]
-    """Takes messages from other agents. Idempotent by request_id. Fails with INVALID_ARGUMENT, ALREADY_EXISTS /
-    REQUEST_ID_REUSED, RESOURCE_EXHAUSTED, UNIMPLEMENTED.
+    """Delivers messages from other agents. Idempotent by request_id.
+    Fails with INVALID_ARGUMENT, ALREADY_EXISTS / REQUEST_ID_REUSED, RESOURCE_EXHAUSTED, UNIMPLEMENTED.
     """
 
 @_typing.type_check_only
@@ -56,20 +62,26 @@ class AgentServiceAsyncStub(AgentServiceStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     Describe: _aio.UnaryUnaryMultiCallable[_agent_service_pb2.DescribeRequest, _agent_service_pb2.DescribeResponse]  # type: ignore[assignment]
-    """All that an A2A agent card needs. Fails with UNIMPLEMENTED where it isn't served."""
+    """Returns the agent's registration and what it supports: everything that an A2A agent card needs. Called by clients.
+    Fails with UNIMPLEMENTED if the agent does not serve it.
+    """
     RunTask: _aio.UnaryStreamMultiCallable[_agent_service_pb2.RunTaskRequest, _agent_service_pb2.RunTaskResponse]  # type: ignore[assignment]
-    """Runs one task for simple callers and grpcurl: progress, then the result. Such a task can't delegate.
-    Fails with INVALID_ARGUMENT, RESOURCE_EXHAUSTED (no room now), DEADLINE_EXCEEDED, UNIMPLEMENTED.
+    """Runs one task and streams its progress, then its result. For callers without an orchestrator, such as grpcurl; the
+    task cannot delegate.
+    Fails with INVALID_ARGUMENT (the task has no input), RESOURCE_EXHAUSTED (no free capacity), UNAVAILABLE (the agent
+    drains), DEADLINE_EXCEEDED, UNIMPLEMENTED.
     """
     Session: _aio.StreamStreamMultiCallable[_agent_service_pb2.SessionRequest, _agent_service_pb2.SessionResponse]  # type: ignore[assignment]
-    """One orchestrator's work with this instance: many tasks on one stream. The first frame is Open, answered by Ready; what
-    concerns a single task or frame is answered by a Failure frame and the stream lives. The stream ends with
-    FAILED_PRECONDITION / WRONG_INSTANCE or PROTOCOL_MISMATCH after such an Open, ABORTED / SESSION_REPLACED when a newer
-    stream of the same orchestrator takes its place, OK after a drain.
+    """Opens the session between one orchestrator and this instance, which carries many tasks on one stream. Called by
+    orchestrators. The first frame is Open, which the agent answers with Ready; an error about a single task or frame
+    is answered by a Failure frame, and the stream stays open.
+    The stream ends with FAILED_PRECONDITION / WRONG_INSTANCE or PROTOCOL_MISMATCH after an Open that does not match,
+    ABORTED / SESSION_REPLACED if a newer stream of the same orchestrator replaces it, RESOURCE_EXHAUSTED if the
+    orchestrator does not read its frames, OK after a drain.
     """
     Deliver: _aio.UnaryUnaryMultiCallable[_agent_service_pb2.DeliverRequest, _agent_service_pb2.DeliverResponse]  # type: ignore[assignment]
-    """Takes messages from other agents. Idempotent by request_id. Fails with INVALID_ARGUMENT, ALREADY_EXISTS /
-    REQUEST_ID_REUSED, RESOURCE_EXHAUSTED, UNIMPLEMENTED.
+    """Delivers messages from other agents. Idempotent by request_id.
+    Fails with INVALID_ARGUMENT, ALREADY_EXISTS / REQUEST_ID_REUSED, RESOURCE_EXHAUSTED, UNIMPLEMENTED.
     """
 
 class AgentServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -81,7 +93,9 @@ class AgentServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _agent_service_pb2.DescribeRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_agent_service_pb2.DescribeResponse, _abc.Awaitable[_agent_service_pb2.DescribeResponse]]:
-        """All that an A2A agent card needs. Fails with UNIMPLEMENTED where it isn't served."""
+        """Returns the agent's registration and what it supports: everything that an A2A agent card needs. Called by clients.
+        Fails with UNIMPLEMENTED if the agent does not serve it.
+        """
 
     @_abc_1.abstractmethod
     def RunTask(
@@ -89,8 +103,10 @@ class AgentServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _agent_service_pb2.RunTaskRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_agent_service_pb2.RunTaskResponse], _abc.AsyncIterator[_agent_service_pb2.RunTaskResponse]]:
-        """Runs one task for simple callers and grpcurl: progress, then the result. Such a task can't delegate.
-        Fails with INVALID_ARGUMENT, RESOURCE_EXHAUSTED (no room now), DEADLINE_EXCEEDED, UNIMPLEMENTED.
+        """Runs one task and streams its progress, then its result. For callers without an orchestrator, such as grpcurl; the
+        task cannot delegate.
+        Fails with INVALID_ARGUMENT (the task has no input), RESOURCE_EXHAUSTED (no free capacity), UNAVAILABLE (the agent
+        drains), DEADLINE_EXCEEDED, UNIMPLEMENTED.
         """
 
     @_abc_1.abstractmethod
@@ -99,10 +115,12 @@ class AgentServiceServicer(metaclass=_abc_1.ABCMeta):
         request_iterator: _MaybeAsyncIterator[_agent_service_pb2.SessionRequest],
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_agent_service_pb2.SessionResponse], _abc.AsyncIterator[_agent_service_pb2.SessionResponse]]:
-        """One orchestrator's work with this instance: many tasks on one stream. The first frame is Open, answered by Ready; what
-        concerns a single task or frame is answered by a Failure frame and the stream lives. The stream ends with
-        FAILED_PRECONDITION / WRONG_INSTANCE or PROTOCOL_MISMATCH after such an Open, ABORTED / SESSION_REPLACED when a newer
-        stream of the same orchestrator takes its place, OK after a drain.
+        """Opens the session between one orchestrator and this instance, which carries many tasks on one stream. Called by
+        orchestrators. The first frame is Open, which the agent answers with Ready; an error about a single task or frame
+        is answered by a Failure frame, and the stream stays open.
+        The stream ends with FAILED_PRECONDITION / WRONG_INSTANCE or PROTOCOL_MISMATCH after an Open that does not match,
+        ABORTED / SESSION_REPLACED if a newer stream of the same orchestrator replaces it, RESOURCE_EXHAUSTED if the
+        orchestrator does not read its frames, OK after a drain.
         """
 
     @_abc_1.abstractmethod
@@ -111,8 +129,8 @@ class AgentServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _agent_service_pb2.DeliverRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_agent_service_pb2.DeliverResponse, _abc.Awaitable[_agent_service_pb2.DeliverResponse]]:
-        """Takes messages from other agents. Idempotent by request_id. Fails with INVALID_ARGUMENT, ALREADY_EXISTS /
-        REQUEST_ID_REUSED, RESOURCE_EXHAUSTED, UNIMPLEMENTED.
+        """Delivers messages from other agents. Idempotent by request_id.
+        Fails with INVALID_ARGUMENT, ALREADY_EXISTS / REQUEST_ID_REUSED, RESOURCE_EXHAUSTED, UNIMPLEMENTED.
         """
 
 def add_AgentServiceServicer_to_server(servicer: AgentServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

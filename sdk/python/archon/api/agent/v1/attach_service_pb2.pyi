@@ -21,14 +21,14 @@ DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
 class AttachRequest(_message.Message):
-    """Frames of an agent."""
+    """Request message for Attach: frames from the agent."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     FRAMES_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def frames(self) -> _containers.RepeatedCompositeFieldContainer[_session_pb2.AgentFrame]:
-        """In order per task."""
+        """The frames, in order per task."""
 
     def __init__(
         self,
@@ -45,14 +45,14 @@ Global___AttachRequest: _TypeAlias = AttachRequest  # noqa: Y015
 
 @_typing.final
 class AttachResponse(_message.Message):
-    """Frames of an orchestrator."""
+    """Response message for Attach: frames from the orchestrator."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     FRAMES_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def frames(self) -> _containers.RepeatedCompositeFieldContainer[_session_pb2.OrchestratorFrame]:
-        """In order per task."""
+        """The frames, in order per task."""
 
     def __init__(
         self,

@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class AttachServiceStub(object):
-    """Served by the orchestrator, for agents that can't be dialled.
+    """Served by the orchestrator, for agents that cannot be dialled.
     """
 
     def __init__(self, channel):
@@ -43,13 +43,14 @@ class AttachServiceStub(object):
 
 
 class AttachServiceServicer(object):
-    """Served by the orchestrator, for agents that can't be dialled.
+    """Served by the orchestrator, for agents that cannot be dialled.
     """
 
     def Attach(self, request_iterator, context):
-        """A session with the directions swapped. The agent's first frame is Ready with its registration; the orchestrator
-        registers it under its own address, answers Open and holds the lease while the stream lives. Fails as Session, and with
-        UNIMPLEMENTED where it isn't served.
+        """Opens a session with the directions swapped. Called by agents. The agent's first frame is Ready with its
+        registration; the orchestrator registers the agent under its own address, answers with Open and holds the lease
+        while the stream is open.
+        Fails as Session does, and with UNIMPLEMENTED if the orchestrator does not serve it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -72,7 +73,7 @@ def add_AttachServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class AttachService(object):
-    """Served by the orchestrator, for agents that can't be dialled.
+    """Served by the orchestrator, for agents that cannot be dialled.
     """
 
     @staticmethod

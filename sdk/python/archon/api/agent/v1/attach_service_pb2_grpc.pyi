@@ -27,31 +27,33 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class AttachServiceStub:
-    """Served by the orchestrator, for agents that can't be dialled."""
+    """Served by the orchestrator, for agents that cannot be dialled."""
 
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> AttachServiceAsyncStub: ...
     Attach: _grpc.StreamStreamMultiCallable[_attach_service_pb2.AttachRequest, _attach_service_pb2.AttachResponse]
-    """A session with the directions swapped. The agent's first frame is Ready with its registration; the orchestrator
-    registers it under its own address, answers Open and holds the lease while the stream lives. Fails as Session, and with
-    UNIMPLEMENTED where it isn't served.
+    """Opens a session with the directions swapped. Called by agents. The agent's first frame is Ready with its
+    registration; the orchestrator registers the agent under its own address, answers with Open and holds the lease
+    while the stream is open.
+    Fails as Session does, and with UNIMPLEMENTED if the orchestrator does not serve it.
     """
 
 @_typing.type_check_only
 class AttachServiceAsyncStub(AttachServiceStub):
-    """Served by the orchestrator, for agents that can't be dialled."""
+    """Served by the orchestrator, for agents that cannot be dialled."""
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     Attach: _aio.StreamStreamMultiCallable[_attach_service_pb2.AttachRequest, _attach_service_pb2.AttachResponse]  # type: ignore[assignment]
-    """A session with the directions swapped. The agent's first frame is Ready with its registration; the orchestrator
-    registers it under its own address, answers Open and holds the lease while the stream lives. Fails as Session, and with
-    UNIMPLEMENTED where it isn't served.
+    """Opens a session with the directions swapped. Called by agents. The agent's first frame is Ready with its
+    registration; the orchestrator registers the agent under its own address, answers with Open and holds the lease
+    while the stream is open.
+    Fails as Session does, and with UNIMPLEMENTED if the orchestrator does not serve it.
     """
 
 class AttachServiceServicer(metaclass=_abc_1.ABCMeta):
-    """Served by the orchestrator, for agents that can't be dialled."""
+    """Served by the orchestrator, for agents that cannot be dialled."""
 
     @_abc_1.abstractmethod
     def Attach(
@@ -59,9 +61,10 @@ class AttachServiceServicer(metaclass=_abc_1.ABCMeta):
         request_iterator: _MaybeAsyncIterator[_attach_service_pb2.AttachRequest],
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_attach_service_pb2.AttachResponse], _abc.AsyncIterator[_attach_service_pb2.AttachResponse]]:
-        """A session with the directions swapped. The agent's first frame is Ready with its registration; the orchestrator
-        registers it under its own address, answers Open and holds the lease while the stream lives. Fails as Session, and with
-        UNIMPLEMENTED where it isn't served.
+        """Opens a session with the directions swapped. Called by agents. The agent's first frame is Ready with its
+        registration; the orchestrator registers the agent under its own address, answers with Open and holds the lease
+        while the stream is open.
+        Fails as Session does, and with UNIMPLEMENTED if the orchestrator does not serve it.
         """
 
 def add_AttachServiceServicer_to_server(servicer: AttachServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -28,50 +28,50 @@ class _MessageType:
 class _MessageTypeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_MessageType.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     MESSAGE_TYPE_UNSPECIFIED: _MessageType.ValueType  # 0
-    """Not said."""
+    """The type is not set."""
     MESSAGE_TYPE_TASK_REQUEST: _MessageType.ValueType  # 1
-    """Asks for work."""
+    """Requests work."""
     MESSAGE_TYPE_TASK_RESPONSE: _MessageType.ValueType  # 2
-    """Answers it."""
+    """Answers a request for work."""
     MESSAGE_TYPE_STATUS_UPDATE: _MessageType.ValueType  # 3
-    """Tells how things stand."""
+    """Reports a status."""
     MESSAGE_TYPE_ERROR: _MessageType.ValueType  # 4
-    """Tells of an error."""
+    """Reports an error."""
     MESSAGE_TYPE_INFORMATION_SHARE: _MessageType.ValueType  # 5
-    """Shares something."""
+    """Shares information."""
     MESSAGE_TYPE_CONTEXT_REQUEST: _MessageType.ValueType  # 6
-    """Asks for context."""
+    """Requests context."""
     MESSAGE_TYPE_HELP_REQUEST: _MessageType.ValueType  # 7
-    """Asks for help."""
+    """Requests help."""
     MESSAGE_TYPE_NOTIFICATION: _MessageType.ValueType  # 8
-    """Tells, and wants no answer."""
+    """Informs the receiver and expects no answer."""
 
 class MessageType(_MessageType, metaclass=_MessageTypeEnumTypeWrapper):
-    """What a message between agents is."""
+    """Type of a message between agents."""
 
 MESSAGE_TYPE_UNSPECIFIED: MessageType.ValueType  # 0
-"""Not said."""
+"""The type is not set."""
 MESSAGE_TYPE_TASK_REQUEST: MessageType.ValueType  # 1
-"""Asks for work."""
+"""Requests work."""
 MESSAGE_TYPE_TASK_RESPONSE: MessageType.ValueType  # 2
-"""Answers it."""
+"""Answers a request for work."""
 MESSAGE_TYPE_STATUS_UPDATE: MessageType.ValueType  # 3
-"""Tells how things stand."""
+"""Reports a status."""
 MESSAGE_TYPE_ERROR: MessageType.ValueType  # 4
-"""Tells of an error."""
+"""Reports an error."""
 MESSAGE_TYPE_INFORMATION_SHARE: MessageType.ValueType  # 5
-"""Shares something."""
+"""Shares information."""
 MESSAGE_TYPE_CONTEXT_REQUEST: MessageType.ValueType  # 6
-"""Asks for context."""
+"""Requests context."""
 MESSAGE_TYPE_HELP_REQUEST: MessageType.ValueType  # 7
-"""Asks for help."""
+"""Requests help."""
 MESSAGE_TYPE_NOTIFICATION: MessageType.ValueType  # 8
-"""Tells, and wants no answer."""
+"""Informs the receiver and expects no answer."""
 Global___MessageType: _TypeAlias = MessageType  # noqa: Y015
 
 @_typing.final
 class PeerMessage(_message.Message):
-    """A message from one agent to another, or to all."""
+    """A message from one agent to another agent, or to all agents."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -83,22 +83,22 @@ class PeerMessage(_message.Message):
     SEND_TIME_FIELD_NUMBER: _builtins.int
     CORRELATION_ID_FIELD_NUMBER: _builtins.int
     message_id: _builtins.str
-    """Made by the sender."""
+    """The message's id, created by the sender."""
     sender_id: _builtins.str
-    """Who sends it: a role or an instance."""
+    """The sender: a role or an instance."""
     receiver_id: _builtins.str
-    """Who gets it; empty: everybody."""
+    """The receiver: a role or an instance; empty: all agents."""
     message_type: Global___MessageType.ValueType
-    """What it is."""
+    """Type of the message."""
     correlation_id: _builtins.str
-    """The message it answers, or the conversation it belongs to."""
+    """Id of the message that this one answers, or of the exchange that it belongs to."""
     @_builtins.property
     def content(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Part]:
-        """What it says."""
+        """Content of the message."""
 
     @_builtins.property
     def send_time(self) -> _timestamp_pb2.Timestamp:
-        """When it was sent."""
+        """The time at which the message was sent."""
 
     def __init__(
         self,

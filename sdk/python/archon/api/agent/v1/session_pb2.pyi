@@ -25,7 +25,7 @@ DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
 class OrchestratorFrame(_message.Message):
-    """What an orchestrator says to an agent instance."""
+    """A frame from an orchestrator to an agent instance."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -45,50 +45,50 @@ class OrchestratorFrame(_message.Message):
     DRAIN_FIELD_NUMBER: _builtins.int
     FAILURE_FIELD_NUMBER: _builtins.int
     sequence: _builtins.int
-    """The place of this frame among those of its (task, attempt, direction), from 1; 0: not sequenced."""
+    """The frame's sequence number per (task, attempt, direction), from 1; 0: the frame is not sequenced."""
     ack: _builtins.int
-    """The last sequence of the other direction that is done with: cumulative per (task, attempt). 0: says nothing. A frame
-    may carry nothing else.
+    """The last sequence of the other direction that is acknowledged; cumulative per (task, attempt). 0: acknowledges
+    nothing. A frame may consist of its ack alone.
     """
     @_builtins.property
     def task(self) -> _common_pb2.TaskRef:
-        """Which attempt it is about; absent on frames about the session."""
+        """The attempt that the frame concerns; absent on frames that concern the session."""
 
     @_builtins.property
     def open(self) -> Global___Open:
-        """The first frame of a session."""
+        """Opens the session. The first frame of a session."""
 
     @_builtins.property
     def heartbeat(self) -> Global___Heartbeat:
-        """A sign of life, to be echoed."""
+        """A heartbeat, which the agent echoes."""
 
     @_builtins.property
     def assign_task(self) -> _agent_pb2.AssignTask:
-        """A task to work on."""
+        """Assigns an attempt."""
 
     @_builtins.property
     def cancel_task(self) -> Global___CancelTask:
-        """Stop working on it."""
+        """Cancels an attempt."""
 
     @_builtins.property
     def adopt_task(self) -> Global___AdoptTask:
-        """The task goes on under a new epoch or on a new stream."""
+        """Adopts an attempt under a new epoch or on a new stream."""
 
     @_builtins.property
     def discarded(self) -> Global___Discarded:
-        """A result was received and did not count; acks it."""
+        """Acknowledges a result that did not count."""
 
     @_builtins.property
     def delegate_result(self) -> Global___DelegateResult:
-        """What came of a delegation."""
+        """The result of a delegation."""
 
     @_builtins.property
     def update_memory(self) -> Global___UpdateMemory:
-        """Upstream answers changed meanwhile."""
+        """Upstream answers that changed after the dispatch."""
 
     @_builtins.property
     def input(self) -> Global___Input:
-        """A person's answer, live."""
+        """A person's answer to a live question."""
 
     @_builtins.property
     def budget_grant(self) -> Global___BudgetGrant:
@@ -96,11 +96,11 @@ class OrchestratorFrame(_message.Message):
 
     @_builtins.property
     def drain(self) -> Global___Drain:
-        """The orchestrator will end this session."""
+        """Announces that the orchestrator will end this session."""
 
     @_builtins.property
     def failure(self) -> _failure_pb2.Failure:
-        """Something in a frame was wrong."""
+        """An error in a frame."""
 
     def __init__(
         self,
@@ -133,7 +133,7 @@ Global___OrchestratorFrame: _TypeAlias = OrchestratorFrame  # noqa: Y015
 
 @_typing.final
 class AgentFrame(_message.Message):
-    """What an agent instance says to an orchestrator."""
+    """A frame from an agent instance to an orchestrator."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -156,74 +156,74 @@ class AgentFrame(_message.Message):
     DRAIN_FIELD_NUMBER: _builtins.int
     FAILURE_FIELD_NUMBER: _builtins.int
     sequence: _builtins.int
-    """The place of this frame among those of its (task, attempt, direction), from 1; 0: not sequenced."""
+    """The frame's sequence number per (task, attempt, direction), from 1; 0: the frame is not sequenced."""
     ack: _builtins.int
-    """The last sequence of the other direction that is done with: cumulative per (task, attempt). 0: says nothing. A frame
-    may carry nothing else.
+    """The last sequence of the other direction that is acknowledged; cumulative per (task, attempt). 0: acknowledges
+    nothing. A frame may consist of its ack alone.
     """
     @_builtins.property
     def task(self) -> _common_pb2.TaskRef:
-        """Which attempt it is about, as it was given; absent on frames about the session."""
+        """The attempt that the frame concerns, as assigned; absent on frames that concern the session."""
 
     @_builtins.property
     def ready(self) -> Global___Ready:
-        """The answer to Open; with Attach the first frame."""
+        """Answers Open. With Attach, the first frame."""
 
     @_builtins.property
     def heartbeat(self) -> Global___Heartbeat:
-        """A sign of life, or the echo of one."""
+        """A heartbeat, or the echo of one."""
 
     @_builtins.property
     def progress(self) -> _agent_pb2.Progress:
-        """How far the task is; never sequenced."""
+        """Progress of the task; never sequenced."""
 
     @_builtins.property
     def result(self) -> _agent_pb2.TaskResult:
-        """How the task ended."""
+        """The result of the attempt."""
 
     @_builtins.property
     def reject(self) -> Global___Reject:
-        """Not this instance, not now."""
+        """Rejects the attempt: this instance cannot take it now."""
 
     @_builtins.property
     def adopted(self) -> Global___Adopted:
-        """The answer to AdoptTask while the task is worked on."""
+        """Answers AdoptTask for a task that is still being worked on."""
 
     @_builtins.property
     def delegate(self) -> Global___Delegate:
-        """A part of the task for another role."""
+        """Delegates a part of the task to another role."""
 
     @_builtins.property
     def cancel_delegation(self) -> Global___CancelDelegation:
-        """A delegation is not needed any more."""
+        """Cancels a delegation."""
 
     @_builtins.property
     def publish(self) -> Global___Publish:
-        """Something for the shared memory before the result."""
+        """Publishes an item to the shared memory before the result."""
 
     @_builtins.property
     def checkpoint(self) -> Global___Checkpoint:
-        """What a later attempt should start from."""
+        """Stores a checkpoint, from which a later attempt resumes."""
 
     @_builtins.property
     def record(self) -> _agent_pb2.CallRecord:
-        """A call of a model or a tool."""
+        """A record of a model or tool call."""
 
     @_builtins.property
     def budget_request(self) -> Global___BudgetRequest:
-        """The slice of the budget is used up."""
+        """Requests a further slice of the budget."""
 
     @_builtins.property
     def credit(self) -> Global___Credit:
-        """How many tasks this session may have in flight."""
+        """Sets how many tasks this session may have in flight."""
 
     @_builtins.property
     def drain(self) -> Global___Drain:
-        """The agent takes nothing new and ends when it has finished."""
+        """Announces that the agent accepts no new task and stops when its tasks have ended."""
 
     @_builtins.property
     def failure(self) -> _failure_pb2.Failure:
-        """Something in a frame was wrong."""
+        """An error in a frame."""
 
     def __init__(
         self,
@@ -273,32 +273,32 @@ class Open(_message.Message):
     PARK_TTL_FIELD_NUMBER: _builtins.int
     MAX_MESSAGE_BYTES_FIELD_NUMBER: _builtins.int
     orchestrator_id: _builtins.str
-    """The orchestrator's process; a newer stream of the same one replaces the older."""
+    """Id of the orchestrator's process. A newer stream of the same process replaces the older one."""
     instance_id: _builtins.str
-    """Whom the orchestrator believes to speak to; another one refuses (WRONG_INSTANCE)."""
+    """The instance that the orchestrator dials. Another instance refuses (WRONG_INSTANCE)."""
     protocol: _builtins.int
-    """The newest version of these rules that it speaks; the version before it works too. Now 1."""
+    """The newest protocol version that the orchestrator supports; it supports the previous version, too. Currently 1."""
     max_message_bytes: _builtins.int
-    """The largest message it takes, in bytes."""
+    """Maximum message size that the orchestrator accepts, in bytes."""
     @_builtins.property
     def features(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """The features it speaks, by name."""
+        """Features that the orchestrator supports, by name."""
 
     @_builtins.property
     def heartbeat_interval(self) -> _duration_pb2.Duration:
-        """The orchestrator beats at least so often; the agent echoes."""
+        """Maximum interval between the orchestrator's heartbeats; the agent echoes each."""
 
     @_builtins.property
     def silence_limit(self) -> _duration_pb2.Duration:
-        """Lost after so long without any frame."""
+        """Time without any frame after which the session counts as lost."""
 
     @_builtins.property
     def resume_window(self) -> _duration_pb2.Duration:
-        """For how long after a broken stream the orchestrator tries to take up its tasks again."""
+        """Time after a broken stream during which the orchestrator tries to adopt the session's tasks."""
 
     @_builtins.property
     def park_ttl(self) -> _duration_pb2.Duration:
-        """For how long the agent keeps a result that nobody acks."""
+        """Time for which the agent parks a result that is not acknowledged."""
 
     def __init__(
         self,
@@ -335,22 +335,22 @@ class Ready(_message.Message):
     MAX_MESSAGE_BYTES_FIELD_NUMBER: _builtins.int
     REGISTRATION_FIELD_NUMBER: _builtins.int
     instance_id: _builtins.str
-    """Who answers."""
+    """The instance that answers."""
     protocol: _builtins.int
-    """The version both speak."""
+    """The protocol version that both sides support."""
     max_tasks: _builtins.int
-    """How many tasks this session may have in flight at first."""
+    """Initial maximum number of tasks in flight on this session."""
     max_waiting: _builtins.int
-    """How many tasks more may wait for their delegations."""
+    """Initial maximum number of further tasks that only wait for their delegations."""
     max_message_bytes: _builtins.int
-    """The largest message it takes, in bytes."""
+    """Maximum message size that the agent accepts, in bytes."""
     @_builtins.property
     def features(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """The features both speak."""
+        """The features that both sides support."""
 
     @_builtins.property
     def registration(self) -> _registry_pb2.Registration:
-        """With Attach only: what to register."""
+        """The registration to make, with Attach only."""
 
     def __init__(
         self,
@@ -373,16 +373,16 @@ Global___Ready: _TypeAlias = Ready  # noqa: Y015
 
 @_typing.final
 class Heartbeat(_message.Message):
-    """A sign of life. It is answered by the loop that runs the tasks, with echo = counter."""
+    """A heartbeat. The event loop that runs the tasks answers it, with echo = counter."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     COUNTER_FIELD_NUMBER: _builtins.int
     ECHO_FIELD_NUMBER: _builtins.int
     counter: _builtins.int
-    """Counts the sender's beats, from 1; 0 in a pure echo."""
+    """Number of the sender's heartbeat, from 1; 0 in a pure echo."""
     echo: _builtins.int
-    """The last counter seen from the other side."""
+    """The last counter received from the other side."""
     def __init__(
         self,
         *,
@@ -399,13 +399,13 @@ Global___Heartbeat: _TypeAlias = Heartbeat  # noqa: Y015
 
 @_typing.final
 class CancelTask(_message.Message):
-    """Stop working. The agent answers with a result, CANCELED or what it had."""
+    """Cancels an attempt. The agent answers with a result: CANCELED, or the result that it already had."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     REASON_FIELD_NUMBER: _builtins.int
     reason: _builtins.str
-    """Why, for people."""
+    """Reason of the cancellation, for people."""
     def __init__(
         self,
         *,
@@ -421,17 +421,17 @@ Global___CancelTask: _TypeAlias = CancelTask  # noqa: Y015
 
 @_typing.final
 class AdoptTask(_message.Message):
-    """A task goes on: after a broken stream, or under a new owner with its epoch."""
+    """Adopts an attempt after a broken stream, or for a new owner under its epoch."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     LAST_APPLIED_FIELD_NUMBER: _builtins.int
     REMAINING_FIELD_NUMBER: _builtins.int
     last_applied: _builtins.int
-    """The last sequence of the agent's frames that is in the journal; send again from the one after it."""
+    """The last sequence of the agent's frames that is in the journal; the agent resends the frames after it."""
     @_builtins.property
     def remaining(self) -> _duration_pb2.Duration:
-        """Time left, as it is written; absent: the agent's own count goes on."""
+        """Time left for the task, computed when the frame is written; absent: the agent's own countdown continues."""
 
     def __init__(
         self,
@@ -449,15 +449,15 @@ Global___AdoptTask: _TypeAlias = AdoptTask  # noqa: Y015
 
 @_typing.final
 class Adopted(_message.Message):
-    """The task is being worked on and belongs to this stream now. A finished one is answered by its result, one that isn't
-    held by Reject NOT_HELD.
+    """Confirms an adoption: the attempt is in progress and bound to this stream. An agent answers with the result instead
+    if the attempt has ended, and with Reject NOT_HELD if it does not hold the attempt.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
 
     LAST_APPLIED_FIELD_NUMBER: _builtins.int
     last_applied: _builtins.int
-    """The last sequence of the orchestrator's frames that was applied; send again from the one after it."""
+    """The last sequence of the orchestrator's frames that was applied; the orchestrator resends the frames after it."""
     def __init__(
         self,
         *,
@@ -473,16 +473,16 @@ Global___Adopted: _TypeAlias = Adopted  # noqa: Y015
 
 @_typing.final
 class Discarded(_message.Message):
-    """A result came too late or from a superseded attempt. It acks the result."""
+    """Acknowledges a result that came too late or from a superseded attempt, and therefore did not count."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     REASON_FIELD_NUMBER: _builtins.int
     MESSAGE_FIELD_NUMBER: _builtins.int
     reason: _failure_pb2.ErrorReason.ValueType
-    """Why, for programs."""
+    """Machine-readable reason."""
     message: _builtins.str
-    """Why, for people."""
+    """Reason for people."""
     def __init__(
         self,
         *,
@@ -499,7 +499,7 @@ Global___Discarded: _TypeAlias = Discarded  # noqa: Y015
 
 @_typing.final
 class Delegate(_message.Message):
-    """A part of the task for another role, or for whoever has a capability."""
+    """Delegates a part of the task to a role, or to a role that has a capability."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -513,32 +513,32 @@ class Delegate(_message.Message):
     TIMEOUT_FIELD_NUMBER: _builtins.int
     TRACE_FIELD_NUMBER: _builtins.int
     delegation_id: _builtins.str
-    """Made by the agent, unique in its attempt."""
+    """The delegation's id, created by the agent, unique in its attempt."""
     role: _builtins.str
-    """A role."""
+    """Name of the target role."""
     capability: _builtins.str
-    """A capability."""
+    """Id of the capability that the target role must have."""
     memo_key: _builtins.str
-    """Under which key it is remembered across attempts; empty: a hash of task, target, input and occurrence. A key that
-    was used before gives what was remembered, whatever the input.
+    """Key under which the delegation is remembered across attempts; empty: a hash of task, target, input and occurrence.
+    A key that was used before returns the remembered result, whatever the input.
     """
     checkpoint: _builtins.bytes
-    """To start from, should this attempt be lost."""
+    """Checkpoint to resume from if this attempt is lost."""
     @_builtins.property
     def input(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Part]:
-        """What to work on."""
+        """Input of the delegated task."""
 
     @_builtins.property
     def budget(self) -> _common_pb2.Budget:
-        """The part of the budget it may spend."""
+        """The part of the budget that the delegated task may spend."""
 
     @_builtins.property
     def timeout(self) -> _duration_pb2.Duration:
-        """Give up after so long; 60 s where absent."""
+        """Timeout of the delegation; 60 s if absent."""
 
     @_builtins.property
     def trace(self) -> _common_pb2.TraceContext:
-        """Where it belongs in a trace."""
+        """Trace context of the delegation."""
 
     def __init__(
         self,
@@ -565,7 +565,7 @@ Global___Delegate: _TypeAlias = Delegate  # noqa: Y015
 
 @_typing.final
 class DelegateResult(_message.Message):
-    """What came of a delegation."""
+    """The result of a delegation."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -573,12 +573,12 @@ class DelegateResult(_message.Message):
     RESULT_FIELD_NUMBER: _builtins.int
     MEMOIZED_FIELD_NUMBER: _builtins.int
     delegation_id: _builtins.str
-    """Which."""
+    """The delegation that the result belongs to."""
     memoized: _builtins.bool
-    """True where an earlier attempt had paid for it."""
+    """True if an earlier attempt made the same delegation."""
     @_builtins.property
     def result(self) -> _agent_pb2.TaskResult:
-        """The other role's result, or a failure."""
+        """The delegated task's result, or the failure of the delegation."""
 
     def __init__(
         self,
@@ -597,13 +597,13 @@ Global___DelegateResult: _TypeAlias = DelegateResult  # noqa: Y015
 
 @_typing.final
 class CancelDelegation(_message.Message):
-    """A delegation is not needed any more."""
+    """Cancels a delegation whose result is no longer needed."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     DELEGATION_ID_FIELD_NUMBER: _builtins.int
     delegation_id: _builtins.str
-    """Which."""
+    """The delegation to cancel."""
     def __init__(
         self,
         *,
@@ -619,7 +619,7 @@ Global___CancelDelegation: _TypeAlias = CancelDelegation  # noqa: Y015
 
 @_typing.final
 class Publish(_message.Message):
-    """Something for the shared memory before the result is there."""
+    """Publishes an item to the shared memory before the result."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -647,14 +647,14 @@ class Publish(_message.Message):
     POLICY_FIELD_NUMBER: _builtins.int
     METADATA_FIELD_NUMBER: _builtins.int
     policy: _common_pb2.PropagationPolicy.ValueType
-    """What edges must allow for it to travel."""
+    """The policy that an edge must have for the item to pass it."""
     @_builtins.property
     def parts(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Part]:
-        """What."""
+        """The content to publish."""
 
     @_builtins.property
     def metadata(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """Remarks."""
+        """Metadata of the item."""
 
     def __init__(
         self,
@@ -673,13 +673,13 @@ Global___Publish: _TypeAlias = Publish  # noqa: Y015
 
 @_typing.final
 class Checkpoint(_message.Message):
-    """What a later attempt should start from."""
+    """Stores a checkpoint, from which a later attempt resumes."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     DATA_FIELD_NUMBER: _builtins.int
     data: _builtins.bytes
-    """Opaque to the mesh, at most 1 MiB."""
+    """The checkpoint, opaque to the mesh; at most 1 MiB."""
     def __init__(
         self,
         *,
@@ -695,14 +695,14 @@ Global___Checkpoint: _TypeAlias = Checkpoint  # noqa: Y015
 
 @_typing.final
 class UpdateMemory(_message.Message):
-    """Upstream answers that are newer than those given."""
+    """Delivers upstream answers that are newer than those delivered with the task."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     CONTEXT_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def context(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.ContextItem]:
-        """The items."""
+        """The newer answers."""
 
     def __init__(
         self,
@@ -726,7 +726,7 @@ class Input(_message.Message):
     INPUT_ID_FIELD_NUMBER: _builtins.int
     PARTS_FIELD_NUMBER: _builtins.int
     input_id: _builtins.str
-    """Which question."""
+    """The question that is answered."""
     @_builtins.property
     def parts(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Part]:
         """The answer."""
@@ -747,17 +747,17 @@ Global___Input: _TypeAlias = Input  # noqa: Y015
 
 @_typing.final
 class BudgetGrant(_message.Message):
-    """A further slice."""
+    """Answers a BudgetRequest."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     BUDGET_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
-    """The request that it answers."""
+    """The request that is answered."""
     @_builtins.property
     def budget(self) -> _common_pb2.Budget:
-        """How much more; absent: there is not so much left."""
+        """The additional slice; absent: the budget is insufficient."""
 
     def __init__(
         self,
@@ -775,17 +775,17 @@ Global___BudgetGrant: _TypeAlias = BudgetGrant  # noqa: Y015
 
 @_typing.final
 class BudgetRequest(_message.Message):
-    """The slice is used up."""
+    """Requests a further slice of the budget."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     BUDGET_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
-    """Made by the agent, unique in its attempt."""
+    """The request's id, created by the agent, unique in its attempt."""
     @_builtins.property
     def budget(self) -> _common_pb2.Budget:
-        """How much more is wanted."""
+        """The requested amount."""
 
     def __init__(
         self,
@@ -803,7 +803,7 @@ Global___BudgetRequest: _TypeAlias = BudgetRequest  # noqa: Y015
 
 @_typing.final
 class Credit(_message.Message):
-    """An absolute window: so many tasks may be in flight on this session, which are assigned and have neither result nor
+    """Sets the session's window. The window is absolute and bounds the tasks that are assigned and have neither result nor
     reject.
     """
 
@@ -812,9 +812,9 @@ class Credit(_message.Message):
     MAX_TASKS_FIELD_NUMBER: _builtins.int
     MAX_WAITING_FIELD_NUMBER: _builtins.int
     max_tasks: _builtins.int
-    """Tasks in flight."""
+    """Maximum number of tasks in flight."""
     max_waiting: _builtins.int
-    """Tasks more that only wait for their delegations."""
+    """Maximum number of further tasks that only wait for their delegations."""
     def __init__(
         self,
         *,
@@ -831,14 +831,14 @@ Global___Credit: _TypeAlias = Credit  # noqa: Y015
 
 @_typing.final
 class Reject(_message.Message):
-    """Not this instance, not now; the task goes elsewhere with a new attempt."""
+    """Rejects an attempt: this instance cannot take it now. The task is dispatched again as a new attempt."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     FAILURE_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def failure(self) -> _failure_pb2.Failure:
-        """Why: NO_CAPACITY, DRAINING, NOT_HELD, or what was wrong with the frame."""
+        """The reason: NO_CAPACITY, DRAINING, NOT_HELD, or an error in the frame."""
 
     def __init__(
         self,
@@ -855,17 +855,17 @@ Global___Reject: _TypeAlias = Reject  # noqa: Y015
 
 @_typing.final
 class Drain(_message.Message):
-    """Nothing new, please."""
+    """Announces that the sender accepts no new task."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     GRACE_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
     reason: _builtins.str
-    """Why, for people."""
+    """Reason for people."""
     @_builtins.property
     def grace(self) -> _duration_pb2.Duration:
-        """How long the rest may take."""
+        """Time within which the remaining tasks may end."""
 
     def __init__(
         self,

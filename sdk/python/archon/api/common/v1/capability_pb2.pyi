@@ -20,7 +20,7 @@ DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
 class Capability(_message.Message):
-    """Something a role can do, with the fields of an A2A AgentSkill."""
+    """A capability of a role, with the fields of an A2A AgentSkill."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -32,14 +32,14 @@ class Capability(_message.Message):
     INPUT_MODES_FIELD_NUMBER: _builtins.int
     OUTPUT_MODES_FIELD_NUMBER: _builtins.int
     id: _builtins.str
-    """Its id, by which tasks are matched: lower case, dots and dashes."""
+    """The capability's id, by which tasks are matched: lower-case letters, digits, dots, dashes and underscores."""
     name: _builtins.str
-    """Its name for people."""
+    """Name of the capability for people."""
     description: _builtins.str
-    """What it does."""
+    """Description of the capability."""
     @_builtins.property
     def tags(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Words to find it by."""
+        """Keywords for search."""
 
     @_builtins.property
     def examples(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -47,11 +47,11 @@ class Capability(_message.Message):
 
     @_builtins.property
     def input_modes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """MIME types it takes, where they differ from the agent's."""
+        """MIME types that the capability accepts, if they differ from the agent's."""
 
     @_builtins.property
     def output_modes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """MIME types it gives, where they differ from the agent's."""
+        """MIME types that the capability produces, if they differ from the agent's."""
 
     def __init__(
         self,
@@ -85,18 +85,18 @@ class Tool(_message.Message):
     OUTPUT_SCHEMA_JSON_FIELD_NUMBER: _builtins.int
     HINTS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
-    """Its name, unique in its instance."""
+    """Name of the tool, unique in its instance."""
     title: _builtins.str
-    """Its name for people."""
+    """Name of the tool for people."""
     description: _builtins.str
-    """What it does, for a model to choose by."""
+    """Description of the tool, from which a model chooses."""
     input_schema_json: _builtins.str
-    """JSON Schema of its arguments."""
+    """JSON Schema of the tool's arguments."""
     output_schema_json: _builtins.str
-    """JSON Schema of its structured result; empty where it gives none."""
+    """JSON Schema of the tool's structured result; empty if the tool has none."""
     @_builtins.property
     def hints(self) -> Global___ToolHints:
-        """What can be said of its effects."""
+        """Hints about the tool's effects."""
 
     def __init__(
         self,
@@ -118,7 +118,7 @@ Global___Tool: _TypeAlias = Tool  # noqa: Y015
 
 @_typing.final
 class ToolHints(_message.Message):
-    """MCP's tool annotations: hints, not promises."""
+    """MCP's tool annotations: hints, not guarantees."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -127,13 +127,13 @@ class ToolHints(_message.Message):
     IDEMPOTENT_FIELD_NUMBER: _builtins.int
     OPEN_WORLD_FIELD_NUMBER: _builtins.int
     read_only: _builtins.bool
-    """It changes nothing."""
+    """True if the tool changes nothing."""
     destructive: _builtins.bool
-    """It may destroy something."""
+    """True if the tool may destroy data."""
     idempotent: _builtins.bool
-    """Calling it twice with the same arguments changes nothing more."""
+    """True if a second call with the same arguments changes nothing further."""
     open_world: _builtins.bool
-    """It reaches systems outside the mesh."""
+    """True if the tool reaches systems outside the mesh."""
     def __init__(
         self,
         *,
@@ -152,7 +152,7 @@ Global___ToolHints: _TypeAlias = ToolHints  # noqa: Y015
 
 @_typing.final
 class Profile(_message.Message):
-    """What a role tells of itself beyond its interface."""
+    """Descriptive data of a role beyond its interface."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -182,16 +182,16 @@ class Profile(_message.Message):
     EXPECTED_QUALITY_FIELD_NUMBER: _builtins.int
     MESSAGE_TYPES_FIELD_NUMBER: _builtins.int
     instructions: _builtins.str
-    """Instructions for those who give it work."""
+    """Instructions for callers that give work to the role."""
     expected_latency_ms: _builtins.int
-    """What a typical task takes, in milliseconds; 0 where unknown."""
+    """Expected duration of a typical task in milliseconds; 0 if unknown."""
     expected_cost_micro_usd: _builtins.int
-    """What a typical task costs, in millionths of a US dollar; 0 where unknown."""
+    """Expected cost of a typical task in millionths of a US dollar; 0 if unknown."""
     expected_quality: _builtins.float
-    """How good its answers are by its own measure, 0 to 1; 0 where unknown."""
+    """Expected quality of the role's answers by its own measure, 0 to 1; 0 if unknown."""
     @_builtins.property
     def message_types(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """Types of message it may exchange, and with which roles: type to roles, comma separated."""
+        """Message types that the role may exchange, mapped to the roles it may exchange them with, comma-separated."""
 
     def __init__(
         self,

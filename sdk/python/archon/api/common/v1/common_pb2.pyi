@@ -28,45 +28,45 @@ class _TaskState:
 class _TaskStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_TaskState.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     TASK_STATE_UNSPECIFIED: _TaskState.ValueType  # 0
-    """Not said; also how a state that the reader doesn't know is to be read."""
+    """The state is not set. Readers also read a state that they do not know as this value."""
     TASK_STATE_SUBMITTED: _TaskState.ValueType  # 1
-    """Taken on and durable, not begun."""
+    """The task is accepted and durable, and has not started."""
     TASK_STATE_WORKING: _TaskState.ValueType  # 2
-    """Under way."""
+    """The task is in progress."""
     TASK_STATE_COMPLETED: _TaskState.ValueType  # 3
-    """Ended well. Final."""
+    """The task ended successfully. Final."""
     TASK_STATE_FAILED: _TaskState.ValueType  # 4
-    """Ended with a failure. Final."""
+    """The task ended with a failure. Final."""
     TASK_STATE_CANCELED: _TaskState.ValueType  # 5
-    """Ended because somebody asked for it. Final."""
+    """The task was cancelled on request. Final."""
     TASK_STATE_INPUT_REQUIRED: _TaskState.ValueType  # 6
-    """Waits for a person's answer and holds no slot meanwhile."""
+    """The task waits for a person's answer and holds no slot while it waits."""
     TASK_STATE_REJECTED: _TaskState.ValueType  # 7
-    """The role refuses this task. Final."""
+    """The role refuses the task. Final."""
     TASK_STATE_AUTH_REQUIRED: _TaskState.ValueType  # 8
-    """Waits for credentials."""
+    """The task waits for credentials."""
 
 class TaskState(_TaskState, metaclass=_TaskStateEnumTypeWrapper):
-    """The state of a task or of a run: names and numbers of A2A's TaskState (A2A 1.0, section 4.1.3)."""
+    """State of a task or a run: names and numbers of A2A's TaskState (A2A 1.0, section 4.1.3)."""
 
 TASK_STATE_UNSPECIFIED: TaskState.ValueType  # 0
-"""Not said; also how a state that the reader doesn't know is to be read."""
+"""The state is not set. Readers also read a state that they do not know as this value."""
 TASK_STATE_SUBMITTED: TaskState.ValueType  # 1
-"""Taken on and durable, not begun."""
+"""The task is accepted and durable, and has not started."""
 TASK_STATE_WORKING: TaskState.ValueType  # 2
-"""Under way."""
+"""The task is in progress."""
 TASK_STATE_COMPLETED: TaskState.ValueType  # 3
-"""Ended well. Final."""
+"""The task ended successfully. Final."""
 TASK_STATE_FAILED: TaskState.ValueType  # 4
-"""Ended with a failure. Final."""
+"""The task ended with a failure. Final."""
 TASK_STATE_CANCELED: TaskState.ValueType  # 5
-"""Ended because somebody asked for it. Final."""
+"""The task was cancelled on request. Final."""
 TASK_STATE_INPUT_REQUIRED: TaskState.ValueType  # 6
-"""Waits for a person's answer and holds no slot meanwhile."""
+"""The task waits for a person's answer and holds no slot while it waits."""
 TASK_STATE_REJECTED: TaskState.ValueType  # 7
-"""The role refuses this task. Final."""
+"""The role refuses the task. Final."""
 TASK_STATE_AUTH_REQUIRED: TaskState.ValueType  # 8
-"""Waits for credentials."""
+"""The task waits for credentials."""
 Global___TaskState: _TypeAlias = TaskState  # noqa: Y015
 
 class _PropagationPolicy:
@@ -76,30 +76,30 @@ class _PropagationPolicy:
 class _PropagationPolicyEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_PropagationPolicy.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     PROPAGATION_POLICY_UNSPECIFIED: _PropagationPolicy.ValueType  # 0
-    """Reads as FINAL_RESPONSE_ONLY."""
+    """The policy is not set. Reads as FINAL_RESPONSE_ONLY."""
     PROPAGATION_POLICY_FINAL_RESPONSE_ONLY: _PropagationPolicy.ValueType  # 1
-    """The text of the final answer only."""
+    """Only the text of the final answer."""
     PROPAGATION_POLICY_TOOL_RESULTS: _PropagationPolicy.ValueType  # 2
-    """Results of tools too."""
+    """The final answer and the results of tools."""
     PROPAGATION_POLICY_FULL_HISTORY: _PropagationPolicy.ValueType  # 3
-    """The whole history too."""
+    """The final answer, the results of tools and the whole history."""
 
 class PropagationPolicy(_PropagationPolicy, metaclass=_PropagationPolicyEnumTypeWrapper):
     """How much of an upstream role's work an edge lets through."""
 
 PROPAGATION_POLICY_UNSPECIFIED: PropagationPolicy.ValueType  # 0
-"""Reads as FINAL_RESPONSE_ONLY."""
+"""The policy is not set. Reads as FINAL_RESPONSE_ONLY."""
 PROPAGATION_POLICY_FINAL_RESPONSE_ONLY: PropagationPolicy.ValueType  # 1
-"""The text of the final answer only."""
+"""Only the text of the final answer."""
 PROPAGATION_POLICY_TOOL_RESULTS: PropagationPolicy.ValueType  # 2
-"""Results of tools too."""
+"""The final answer and the results of tools."""
 PROPAGATION_POLICY_FULL_HISTORY: PropagationPolicy.ValueType  # 3
-"""The whole history too."""
+"""The final answer, the results of tools and the whole history."""
 Global___PropagationPolicy: _TypeAlias = PropagationPolicy  # noqa: Y015
 
 @_typing.final
 class Part(_message.Message):
-    """One piece of content, with the four arms of an A2A Part (A2A 1.0, section 4.1.6)."""
+    """A piece of content, with the four arms of an A2A Part (A2A 1.0, section 4.1.6)."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -133,18 +133,18 @@ class Part(_message.Message):
     text: _builtins.str
     """Plain text, UTF-8."""
     raw: _builtins.bytes
-    """Bytes inline; keep them small, larger content goes by url."""
+    """Inline bytes. Keep them small and pass larger content by URL."""
     url: _builtins.str
-    """Where the content is; nothing in the mesh fetches it unasked."""
+    """URL of the content. No member of the mesh fetches it unless its handler does so."""
     data_json: _builtins.str
     """Structured data: one JSON value."""
     filename: _builtins.str
-    """A file name to show, without a path."""
+    """File name for display, without a path."""
     media_type: _builtins.str
-    """The content's MIME type; empty reads as text/plain for text and application/octet-stream for raw."""
+    """MIME type of the content. If empty: text/plain for text, application/octet-stream for raw."""
     @_builtins.property
     def metadata(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """Free remarks for whoever reads the part; keys in reverse DNS."""
+        """Free-form metadata for the reader of the part; keys in reverse DNS."""
 
     def __init__(
         self,
@@ -169,7 +169,7 @@ Global___Part: _TypeAlias = Part  # noqa: Y015
 
 @_typing.final
 class TaskRef(_message.Message):
-    """What names one attempt at one task. The orchestrator makes it, the agent echoes it and never invents one."""
+    """Identifies one attempt at one task. The orchestrator creates it; the agent echoes it and never creates one."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -178,13 +178,15 @@ class TaskRef(_message.Message):
     ATTEMPT_FIELD_NUMBER: _builtins.int
     EPOCH_FIELD_NUMBER: _builtins.int
     task_id: _builtins.str
-    """The task; unique in the mesh."""
+    """The task's id, unique in the mesh."""
     run_id: _builtins.str
-    """The run that the task belongs to."""
+    """The id of the run that the task belongs to."""
     attempt: _builtins.int
-    """1 for the first dispatch and one more for each after it: the fence between attempts."""
+    """The attempt's number: 1 for the first dispatch, increased by 1 with each later dispatch. It is the fence between
+    attempts.
+    """
     epoch: _builtins.int
-    """The epoch of the run's owner: an agent refuses frames below the highest seen for the run."""
+    """The epoch of the run's owner. An agent refuses frames with an epoch below the highest that it has seen for the run."""
     def __init__(
         self,
         *,
@@ -203,7 +205,7 @@ Global___TaskRef: _TypeAlias = TaskRef  # noqa: Y015
 
 @_typing.final
 class MemoryRef(_message.Message):
-    """Names one remembered answer: by place in a scope, or by the event of a run that holds it."""
+    """Identifies a published answer by its place in a scope, or by the event of the run that holds it."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -213,15 +215,15 @@ class MemoryRef(_message.Message):
     RUN_ID_FIELD_NUMBER: _builtins.int
     SEQ_FIELD_NUMBER: _builtins.int
     scope: _builtins.str
-    """The memory scope: a session's id, or the run's where no session was named."""
+    """The memory scope: the id of the session, or of the run if the submit named no session."""
     role: _builtins.str
-    """The role that published."""
+    """The role that published the answer."""
     version: _builtins.int
-    """The version in that scope, from 1; 0 where the answer came straight from the run's journal."""
+    """The version in that scope, from 1; 0 if the answer was read from the run's journal."""
     run_id: _builtins.str
-    """The run whose journal holds the answer."""
+    """The id of the run whose journal holds the answer."""
     seq: _builtins.int
-    """The event in that run's journal."""
+    """The sequence number of the event in that run's journal."""
     def __init__(
         self,
         *,
@@ -241,7 +243,7 @@ Global___MemoryRef: _TypeAlias = MemoryRef  # noqa: Y015
 
 @_typing.final
 class ContextItem(_message.Message):
-    """One upstream answer as it is handed to a task."""
+    """An upstream answer as it is delivered with a task."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -271,22 +273,22 @@ class ContextItem(_message.Message):
     POLICY_FIELD_NUMBER: _builtins.int
     METADATA_FIELD_NUMBER: _builtins.int
     policy: Global___PropagationPolicy.ValueType
-    """Under which policy it came."""
+    """The propagation policy under which the answer was delivered."""
     @_builtins.property
     def ref(self) -> Global___MemoryRef:
-        """What it is; an answer names those it used by these."""
+        """Reference to the answer. TaskResult.used names the answers that a result used by these references."""
 
     @_builtins.property
     def parts(self) -> _containers.RepeatedCompositeFieldContainer[Global___Part]:
-        """The content."""
+        """The content of the answer."""
 
     @_builtins.property
     def publish_time(self) -> _timestamp_pb2.Timestamp:
-        """When it was published."""
+        """The time at which the answer was published."""
 
     @_builtins.property
     def metadata(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """The publisher's remarks."""
+        """The publisher's metadata."""
 
     def __init__(
         self,
@@ -307,7 +309,7 @@ Global___ContextItem: _TypeAlias = ContextItem  # noqa: Y015
 
 @_typing.final
 class Usage(_message.Message):
-    """What was spent. Numbers add up: over calls, tasks, runs."""
+    """Resources spent. All counts are additive over calls, tasks and runs."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -318,17 +320,17 @@ class Usage(_message.Message):
     COST_MICRO_USD_FIELD_NUMBER: _builtins.int
     ESTIMATED_FIELD_NUMBER: _builtins.int
     input_tokens: _builtins.int
-    """Tokens read by models."""
+    """Number of tokens that models read."""
     output_tokens: _builtins.int
-    """Tokens written by models."""
+    """Number of tokens that models wrote."""
     model_calls: _builtins.int
-    """Calls of models."""
+    """Number of model calls."""
     tool_calls: _builtins.int
-    """Calls of tools."""
+    """Number of tool calls."""
     cost_micro_usd: _builtins.int
-    """Money, in millionths of a US dollar."""
+    """Cost in millionths of a US dollar."""
     estimated: _builtins.bool
-    """True where the token counts are an estimate and no provider's figure."""
+    """True if the token counts are an estimate and not the provider's figures."""
     def __init__(
         self,
         *,
@@ -349,7 +351,7 @@ Global___Usage: _TypeAlias = Usage  # noqa: Y015
 
 @_typing.final
 class Budget(_message.Message):
-    """A slice of a run's budget. 0 or absent: no limit of that kind."""
+    """A budget, or a slice of one. A field that is 0 or absent sets no limit."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -358,14 +360,14 @@ class Budget(_message.Message):
     MAX_TIME_FIELD_NUMBER: _builtins.int
     MAX_DEPTH_FIELD_NUMBER: _builtins.int
     max_tokens: _builtins.int
-    """Tokens, read and written together."""
+    """Maximum number of tokens, read and written together."""
     max_cost_micro_usd: _builtins.int
-    """Money, in millionths of a US dollar."""
+    """Maximum cost in millionths of a US dollar."""
     max_depth: _builtins.int
-    """How deep delegations may nest."""
+    """Maximum nesting depth of delegations."""
     @_builtins.property
     def max_time(self) -> _duration_pb2.Duration:
-        """Wall time that may be spent."""
+        """Maximum wall-clock time."""
 
     def __init__(
         self,
@@ -385,16 +387,16 @@ Global___Budget: _TypeAlias = Budget  # noqa: Y015
 
 @_typing.final
 class TraceContext(_message.Message):
-    """W3C Trace Context. It rides on frames, because a stream outlives the tasks on it."""
+    """W3C Trace Context. It travels on frames because a stream outlives the tasks that it carries."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     TRACEPARENT_FIELD_NUMBER: _builtins.int
     TRACESTATE_FIELD_NUMBER: _builtins.int
     traceparent: _builtins.str
-    """The traceparent header's value."""
+    """Value of the traceparent header."""
     tracestate: _builtins.str
-    """The tracestate header's value."""
+    """Value of the tracestate header."""
     def __init__(
         self,
         *,
@@ -411,7 +413,7 @@ Global___TraceContext: _TypeAlias = TraceContext  # noqa: Y015
 
 @_typing.final
 class Edge(_message.Message):
-    """A directed edge: downstream sees upstream's final answers."""
+    """A directed edge of the graph of roles: the downstream role receives the upstream role's final answers."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -421,16 +423,16 @@ class Edge(_message.Message):
     PINNED_FIELD_NUMBER: _builtins.int
     DECLARED_BY_FIELD_NUMBER: _builtins.int
     upstream: _builtins.str
-    """The role whose answers travel."""
+    """The role whose answers are delivered."""
     downstream: _builtins.str
-    """The role that gets them."""
+    """The role that receives the answers."""
     policy: Global___PropagationPolicy.ValueType
-    """How much travels."""
+    """How much of the upstream role's work is delivered."""
     pinned: _builtins.bool
-    """Output only: true where an operator pinned it; false where roles declare it."""
+    """Output only. True if an operator pinned the edge; false if only roles declare it."""
     @_builtins.property
     def declared_by(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Output only: the instances that declare it, sorted; empty where it is only pinned."""
+        """Output only. Ids of the instances that declare the edge, sorted; empty if the edge is only pinned."""
 
     def __init__(
         self,

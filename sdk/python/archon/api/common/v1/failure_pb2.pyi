@@ -27,223 +27,231 @@ class _ErrorReason:
 class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReason.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     ERROR_REASON_UNSPECIFIED: _ErrorReason.ValueType  # 0
-    """Not said; also how a reason that the reader doesn't know is to be read."""
+    """The reason is not set. Readers also read a reason that they do not know as this value."""
     ERROR_REASON_UNKNOWN: _ErrorReason.ValueType  # 1
-    """A fault of the other system, which says no more."""
+    """Another system failed and gave no further detail."""
     ERROR_REASON_INVALID_ARGUMENT: _ErrorReason.ValueType  # 2
-    """A field of the request is wrong; field_violations name it."""
+    """A field of the request is invalid; field_violations names it."""
     ERROR_REASON_MALFORMED_MESSAGE: _ErrorReason.ValueType  # 3
-    """Bytes that are no message of the contract, or a string that isn't UTF-8."""
+    """The bytes are not a message of the contract, or a string is not UTF-8."""
     ERROR_REASON_EMPTY_GOAL: _ErrorReason.ValueType  # 4
-    """A run without anything to do."""
+    """The run's goal is empty."""
     ERROR_REASON_MESSAGE_TOO_LARGE: _ErrorReason.ValueType  # 5
-    """The message is larger than the receiver takes."""
+    """The message exceeds the size that the receiver accepts."""
     ERROR_REASON_FRAME_TOO_LARGE: _ErrorReason.ValueType  # 6
-    """One frame is larger than the session's maximum; only its task is hurt."""
+    """One frame exceeds the session's maximum message size; only its task is affected."""
     ERROR_REASON_CANCELLED: _ErrorReason.ValueType  # 7
-    """The caller gave up."""
+    """The caller cancelled the operation."""
     ERROR_REASON_DEADLINE_EXCEEDED: _ErrorReason.ValueType  # 8
-    """The time given was over."""
+    """The deadline passed before the operation completed."""
     ERROR_REASON_NOT_FOUND: _ErrorReason.ValueType  # 9
-    """What was named isn't there."""
+    """The named object does not exist."""
     ERROR_REASON_UNKNOWN_RUN: _ErrorReason.ValueType  # 10
     """No run has this id."""
     ERROR_REASON_UNKNOWN_ROLE: _ErrorReason.ValueType  # 11
-    """Neither an instance nor an edge names this role."""
+    """No instance serves this role and no edge names it."""
     ERROR_REASON_UNKNOWN_CAPABILITY: _ErrorReason.ValueType  # 12
     """No instance offers this capability."""
     ERROR_REASON_LEASE_EXPIRED: _ErrorReason.ValueType  # 13
-    """The lease ran out or never was: register again."""
+    """The lease has expired or never existed: register again."""
     ERROR_REASON_ALREADY_EXISTS: _ErrorReason.ValueType  # 14
-    """It is there already, and differs."""
+    """The object already exists and differs."""
     ERROR_REASON_REQUEST_ID_REUSED: _ErrorReason.ValueType  # 15
-    """The same request id came before with another payload."""
+    """The same request id was used before with another payload."""
     ERROR_REASON_PERMISSION_DENIED: _ErrorReason.ValueType  # 16
-    """Known, and not allowed."""
+    """The caller is identified and is not allowed to do this."""
     ERROR_REASON_RESOURCE_EXHAUSTED: _ErrorReason.ValueType  # 17
-    """A bound is reached; retry_delay says when to come again."""
+    """A limit is reached; retry_delay says when to try again."""
     ERROR_REASON_FAILED_PRECONDITION: _ErrorReason.ValueType  # 18
-    """Not in this state."""
+    """The object's state does not allow the operation."""
     ERROR_REASON_CYCLE: _ErrorReason.ValueType  # 19
     """The edge would close a cycle; metadata["cycle"] names the path."""
     ERROR_REASON_SESSION_NOT_OPEN: _ErrorReason.ValueType  # 20
-    """A frame came before Open or Ready."""
+    """A frame arrived before Open or Ready."""
     ERROR_REASON_SESSION_ALREADY_OPEN: _ErrorReason.ValueType  # 21
-    """A second Open on one stream."""
+    """A second Open arrived on one stream."""
     ERROR_REASON_WRONG_INSTANCE: _ErrorReason.ValueType  # 22
-    """Open names another instance: the address was used again."""
+    """Open names another instance: the address has been reused."""
     ERROR_REASON_RUN_EXPIRED: _ErrorReason.ValueType  # 23
-    """The run's events are gone after retention."""
+    """Retention has removed the run's events."""
     ERROR_REASON_ABORTED: _ErrorReason.ValueType  # 24
-    """Somebody else was faster; read again and retry."""
+    """A concurrent operation won: read again and retry."""
     ERROR_REASON_SESSION_REPLACED: _ErrorReason.ValueType  # 25
-    """A newer stream of the same orchestrator took this one's place."""
+    """A newer stream of the same orchestrator has replaced this one."""
     ERROR_REASON_SEQUENCE_GAP: _ErrorReason.ValueType  # 26
-    """A frame's sequence skips one; metadata["expected"] names the one expected."""
+    """A frame's sequence skips at least one number; metadata["expected"] is the expected sequence."""
     ERROR_REASON_OUT_OF_RANGE: _ErrorReason.ValueType  # 27
-    """Past the end."""
+    """The position is past the end."""
     ERROR_REASON_NOT_SERVED: _ErrorReason.ValueType  # 28
-    """In the contract, not served here."""
+    """The RPC is part of the contract and not served by this process."""
     ERROR_REASON_UNKNOWN_FRAME: _ErrorReason.ValueType  # 29
-    """An arm of the frame that this peer doesn't know or didn't agree to."""
+    """The frame's arm is unknown to this peer or was not negotiated."""
     ERROR_REASON_INTERNAL: _ErrorReason.ValueType  # 30
-    """A fault of the server's own; what happened stays in its log."""
+    """An internal fault of the server; the details stay in its log."""
     ERROR_REASON_UNAVAILABLE: _ErrorReason.ValueType  # 31
-    """Not reachable now."""
+    """The service cannot be reached now."""
     ERROR_REASON_DATA_LOSS: _ErrorReason.ValueType  # 32
-    """What was stored can't be read back."""
+    """Stored data cannot be read back."""
     ERROR_REASON_UNAUTHENTICATED: _ErrorReason.ValueType  # 33
-    """No valid credentials."""
+    """The request has no valid credentials."""
     ERROR_REASON_NOT_HELD: _ErrorReason.ValueType  # 34
-    """The instance doesn't hold this task (any more)."""
+    """The instance does not hold this task, or no longer does."""
     ERROR_REASON_NO_CAPACITY: _ErrorReason.ValueType  # 35
-    """The instance has no room now."""
+    """The instance has no free capacity now."""
     ERROR_REASON_STALE_EPOCH: _ErrorReason.ValueType  # 36
-    """The frame's epoch lies below the highest seen for the run; answered by a Failure frame, metadata["epoch"] is the highest."""
+    """The frame's epoch is below the highest seen for the run. Answered by a Failure frame; metadata["epoch"] is the
+    highest.
+    """
     ERROR_REASON_POISONED: _ErrorReason.ValueType  # 37
-    """The task's attempts ended in loss of their process again and again."""
+    """Attempts at the task repeatedly ended with the loss of their process."""
     ERROR_REASON_INSTANCE_LOST: _ErrorReason.ValueType  # 38
     """The instance that held the attempt is gone."""
     ERROR_REASON_RUN_TIMEOUT: _ErrorReason.ValueType  # 39
-    """The run's time was over."""
+    """The run's timeout has passed."""
     ERROR_REASON_DRAINING: _ErrorReason.ValueType  # 40
-    """The agent is draining and takes nothing new."""
+    """The agent is draining and accepts no new task."""
     ERROR_REASON_CONFLICT: _ErrorReason.ValueType  # 41
-    """The instance was registered by somebody else, or the stream belongs to another."""
+    """The instance_id belongs to another identity or role, the stream belongs to another orchestrator, or another version
+    of the value is stored.
+    """
     ERROR_REASON_INVALID_PAGE_TOKEN: _ErrorReason.ValueType  # 42
-    """The page token is no token of this list and filter."""
+    """The page token does not belong to this list and filter."""
     ERROR_REASON_PROTOCOL_MISMATCH: _ErrorReason.ValueType  # 43
-    """Both sides speak protocols that have no version in common."""
+    """The two sides have no protocol version in common."""
     ERROR_REASON_BUDGET_EXHAUSTED: _ErrorReason.ValueType  # 44
     """The run's budget is spent."""
     ERROR_REASON_DELEGATION_LOOP: _ErrorReason.ValueType  # 45
-    """A delegation would come round to a task that waits for it."""
+    """The delegation would return to a role whose task waits for it."""
     ERROR_REASON_TOO_MANY_EVENTS: _ErrorReason.ValueType  # 46
-    """The run has reached its greatest number of events."""
+    """The run has reached its maximum number of events."""
     ERROR_REASON_DELEGATION_TOO_DEEP: _ErrorReason.ValueType  # 47
-    """A delegation would nest deeper than the run allows."""
+    """The delegation would nest deeper than the run allows."""
     ERROR_REASON_DELEGATION_TIMEOUT: _ErrorReason.ValueType  # 48
-    """A delegation was not answered within its time."""
+    """The delegation was not answered within its timeout."""
     ERROR_REASON_TOO_MANY_DELEGATIONS: _ErrorReason.ValueType  # 49
-    """The task has made as many delegations as one may."""
+    """The task has reached its maximum number of delegations."""
     ERROR_REASON_QUARANTINED: _ErrorReason.ValueType  # 50
-    """The run was taken up again and again and could not go on: its journal is kept as it stands."""
+    """The run was claimed repeatedly and made no progress; its journal is kept unchanged."""
     ERROR_REASON_ERROR_BUDGET_EXHAUSTED: _ErrorReason.ValueType  # 51
-    """The run has recovered from as many lost and failed attempts as one may."""
+    """The run has recovered from its maximum number of lost and failed attempts."""
     ERROR_REASON_CONVERSATION_MOVED: _ErrorReason.ValueType  # 52
-    """Other turns of the conversation came first, again and again."""
+    """Other turns of the conversation were stored first on every attempt."""
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
-    """Why something was refused or went wrong: for programs. RPCs carry it as google.rpc.ErrorInfo.reason without the
-    prefix, in the domain archon.dev; frames and events carry it in Failure.
+    """Machine-readable reason for an error. RPCs carry it as google.rpc.ErrorInfo.reason without the prefix, in the domain
+    archon.dev; frames and events carry it in Failure.
     """
 
 ERROR_REASON_UNSPECIFIED: ErrorReason.ValueType  # 0
-"""Not said; also how a reason that the reader doesn't know is to be read."""
+"""The reason is not set. Readers also read a reason that they do not know as this value."""
 ERROR_REASON_UNKNOWN: ErrorReason.ValueType  # 1
-"""A fault of the other system, which says no more."""
+"""Another system failed and gave no further detail."""
 ERROR_REASON_INVALID_ARGUMENT: ErrorReason.ValueType  # 2
-"""A field of the request is wrong; field_violations name it."""
+"""A field of the request is invalid; field_violations names it."""
 ERROR_REASON_MALFORMED_MESSAGE: ErrorReason.ValueType  # 3
-"""Bytes that are no message of the contract, or a string that isn't UTF-8."""
+"""The bytes are not a message of the contract, or a string is not UTF-8."""
 ERROR_REASON_EMPTY_GOAL: ErrorReason.ValueType  # 4
-"""A run without anything to do."""
+"""The run's goal is empty."""
 ERROR_REASON_MESSAGE_TOO_LARGE: ErrorReason.ValueType  # 5
-"""The message is larger than the receiver takes."""
+"""The message exceeds the size that the receiver accepts."""
 ERROR_REASON_FRAME_TOO_LARGE: ErrorReason.ValueType  # 6
-"""One frame is larger than the session's maximum; only its task is hurt."""
+"""One frame exceeds the session's maximum message size; only its task is affected."""
 ERROR_REASON_CANCELLED: ErrorReason.ValueType  # 7
-"""The caller gave up."""
+"""The caller cancelled the operation."""
 ERROR_REASON_DEADLINE_EXCEEDED: ErrorReason.ValueType  # 8
-"""The time given was over."""
+"""The deadline passed before the operation completed."""
 ERROR_REASON_NOT_FOUND: ErrorReason.ValueType  # 9
-"""What was named isn't there."""
+"""The named object does not exist."""
 ERROR_REASON_UNKNOWN_RUN: ErrorReason.ValueType  # 10
 """No run has this id."""
 ERROR_REASON_UNKNOWN_ROLE: ErrorReason.ValueType  # 11
-"""Neither an instance nor an edge names this role."""
+"""No instance serves this role and no edge names it."""
 ERROR_REASON_UNKNOWN_CAPABILITY: ErrorReason.ValueType  # 12
 """No instance offers this capability."""
 ERROR_REASON_LEASE_EXPIRED: ErrorReason.ValueType  # 13
-"""The lease ran out or never was: register again."""
+"""The lease has expired or never existed: register again."""
 ERROR_REASON_ALREADY_EXISTS: ErrorReason.ValueType  # 14
-"""It is there already, and differs."""
+"""The object already exists and differs."""
 ERROR_REASON_REQUEST_ID_REUSED: ErrorReason.ValueType  # 15
-"""The same request id came before with another payload."""
+"""The same request id was used before with another payload."""
 ERROR_REASON_PERMISSION_DENIED: ErrorReason.ValueType  # 16
-"""Known, and not allowed."""
+"""The caller is identified and is not allowed to do this."""
 ERROR_REASON_RESOURCE_EXHAUSTED: ErrorReason.ValueType  # 17
-"""A bound is reached; retry_delay says when to come again."""
+"""A limit is reached; retry_delay says when to try again."""
 ERROR_REASON_FAILED_PRECONDITION: ErrorReason.ValueType  # 18
-"""Not in this state."""
+"""The object's state does not allow the operation."""
 ERROR_REASON_CYCLE: ErrorReason.ValueType  # 19
 """The edge would close a cycle; metadata["cycle"] names the path."""
 ERROR_REASON_SESSION_NOT_OPEN: ErrorReason.ValueType  # 20
-"""A frame came before Open or Ready."""
+"""A frame arrived before Open or Ready."""
 ERROR_REASON_SESSION_ALREADY_OPEN: ErrorReason.ValueType  # 21
-"""A second Open on one stream."""
+"""A second Open arrived on one stream."""
 ERROR_REASON_WRONG_INSTANCE: ErrorReason.ValueType  # 22
-"""Open names another instance: the address was used again."""
+"""Open names another instance: the address has been reused."""
 ERROR_REASON_RUN_EXPIRED: ErrorReason.ValueType  # 23
-"""The run's events are gone after retention."""
+"""Retention has removed the run's events."""
 ERROR_REASON_ABORTED: ErrorReason.ValueType  # 24
-"""Somebody else was faster; read again and retry."""
+"""A concurrent operation won: read again and retry."""
 ERROR_REASON_SESSION_REPLACED: ErrorReason.ValueType  # 25
-"""A newer stream of the same orchestrator took this one's place."""
+"""A newer stream of the same orchestrator has replaced this one."""
 ERROR_REASON_SEQUENCE_GAP: ErrorReason.ValueType  # 26
-"""A frame's sequence skips one; metadata["expected"] names the one expected."""
+"""A frame's sequence skips at least one number; metadata["expected"] is the expected sequence."""
 ERROR_REASON_OUT_OF_RANGE: ErrorReason.ValueType  # 27
-"""Past the end."""
+"""The position is past the end."""
 ERROR_REASON_NOT_SERVED: ErrorReason.ValueType  # 28
-"""In the contract, not served here."""
+"""The RPC is part of the contract and not served by this process."""
 ERROR_REASON_UNKNOWN_FRAME: ErrorReason.ValueType  # 29
-"""An arm of the frame that this peer doesn't know or didn't agree to."""
+"""The frame's arm is unknown to this peer or was not negotiated."""
 ERROR_REASON_INTERNAL: ErrorReason.ValueType  # 30
-"""A fault of the server's own; what happened stays in its log."""
+"""An internal fault of the server; the details stay in its log."""
 ERROR_REASON_UNAVAILABLE: ErrorReason.ValueType  # 31
-"""Not reachable now."""
+"""The service cannot be reached now."""
 ERROR_REASON_DATA_LOSS: ErrorReason.ValueType  # 32
-"""What was stored can't be read back."""
+"""Stored data cannot be read back."""
 ERROR_REASON_UNAUTHENTICATED: ErrorReason.ValueType  # 33
-"""No valid credentials."""
+"""The request has no valid credentials."""
 ERROR_REASON_NOT_HELD: ErrorReason.ValueType  # 34
-"""The instance doesn't hold this task (any more)."""
+"""The instance does not hold this task, or no longer does."""
 ERROR_REASON_NO_CAPACITY: ErrorReason.ValueType  # 35
-"""The instance has no room now."""
+"""The instance has no free capacity now."""
 ERROR_REASON_STALE_EPOCH: ErrorReason.ValueType  # 36
-"""The frame's epoch lies below the highest seen for the run; answered by a Failure frame, metadata["epoch"] is the highest."""
+"""The frame's epoch is below the highest seen for the run. Answered by a Failure frame; metadata["epoch"] is the
+highest.
+"""
 ERROR_REASON_POISONED: ErrorReason.ValueType  # 37
-"""The task's attempts ended in loss of their process again and again."""
+"""Attempts at the task repeatedly ended with the loss of their process."""
 ERROR_REASON_INSTANCE_LOST: ErrorReason.ValueType  # 38
 """The instance that held the attempt is gone."""
 ERROR_REASON_RUN_TIMEOUT: ErrorReason.ValueType  # 39
-"""The run's time was over."""
+"""The run's timeout has passed."""
 ERROR_REASON_DRAINING: ErrorReason.ValueType  # 40
-"""The agent is draining and takes nothing new."""
+"""The agent is draining and accepts no new task."""
 ERROR_REASON_CONFLICT: ErrorReason.ValueType  # 41
-"""The instance was registered by somebody else, or the stream belongs to another."""
+"""The instance_id belongs to another identity or role, the stream belongs to another orchestrator, or another version
+of the value is stored.
+"""
 ERROR_REASON_INVALID_PAGE_TOKEN: ErrorReason.ValueType  # 42
-"""The page token is no token of this list and filter."""
+"""The page token does not belong to this list and filter."""
 ERROR_REASON_PROTOCOL_MISMATCH: ErrorReason.ValueType  # 43
-"""Both sides speak protocols that have no version in common."""
+"""The two sides have no protocol version in common."""
 ERROR_REASON_BUDGET_EXHAUSTED: ErrorReason.ValueType  # 44
 """The run's budget is spent."""
 ERROR_REASON_DELEGATION_LOOP: ErrorReason.ValueType  # 45
-"""A delegation would come round to a task that waits for it."""
+"""The delegation would return to a role whose task waits for it."""
 ERROR_REASON_TOO_MANY_EVENTS: ErrorReason.ValueType  # 46
-"""The run has reached its greatest number of events."""
+"""The run has reached its maximum number of events."""
 ERROR_REASON_DELEGATION_TOO_DEEP: ErrorReason.ValueType  # 47
-"""A delegation would nest deeper than the run allows."""
+"""The delegation would nest deeper than the run allows."""
 ERROR_REASON_DELEGATION_TIMEOUT: ErrorReason.ValueType  # 48
-"""A delegation was not answered within its time."""
+"""The delegation was not answered within its timeout."""
 ERROR_REASON_TOO_MANY_DELEGATIONS: ErrorReason.ValueType  # 49
-"""The task has made as many delegations as one may."""
+"""The task has reached its maximum number of delegations."""
 ERROR_REASON_QUARANTINED: ErrorReason.ValueType  # 50
-"""The run was taken up again and again and could not go on: its journal is kept as it stands."""
+"""The run was claimed repeatedly and made no progress; its journal is kept unchanged."""
 ERROR_REASON_ERROR_BUDGET_EXHAUSTED: ErrorReason.ValueType  # 51
-"""The run has recovered from as many lost and failed attempts as one may."""
+"""The run has recovered from its maximum number of lost and failed attempts."""
 ERROR_REASON_CONVERSATION_MOVED: ErrorReason.ValueType  # 52
-"""Other turns of the conversation came first, again and again."""
+"""Other turns of the conversation were stored first on every attempt."""
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015
 
 class _FailureClass:
@@ -253,11 +261,11 @@ class _FailureClass:
 class _FailureClassEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_FailureClass.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     FAILURE_CLASS_UNSPECIFIED: _FailureClass.ValueType  # 0
-    """Not said."""
+    """The class is not set."""
     FAILURE_CLASS_MODEL: _FailureClass.ValueType  # 1
     """A model: refusal, format, context overflow."""
     FAILURE_CLASS_TOOL: _FailureClass.ValueType  # 2
-    """A tool: timeout, crash, parameters."""
+    """A tool: timeout, crash, invalid parameters."""
     FAILURE_CLASS_PLANNING: _FailureClass.ValueType  # 3
     """Planning: cycle, decomposition, deadlock."""
     FAILURE_CLASS_MEMORY: _FailureClass.ValueType  # 4
@@ -270,14 +278,14 @@ class _FailureClassEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_FailureC
     """The request itself."""
 
 class FailureClass(_FailureClass, metaclass=_FailureClassEnumTypeWrapper):
-    """What kind of fault a failure is, for the choice of a recovery."""
+    """Kind of fault, from which a recovery is chosen."""
 
 FAILURE_CLASS_UNSPECIFIED: FailureClass.ValueType  # 0
-"""Not said."""
+"""The class is not set."""
 FAILURE_CLASS_MODEL: FailureClass.ValueType  # 1
 """A model: refusal, format, context overflow."""
 FAILURE_CLASS_TOOL: FailureClass.ValueType  # 2
-"""A tool: timeout, crash, parameters."""
+"""A tool: timeout, crash, invalid parameters."""
 FAILURE_CLASS_PLANNING: FailureClass.ValueType  # 3
 """Planning: cycle, decomposition, deadlock."""
 FAILURE_CLASS_MEMORY: FailureClass.ValueType  # 4
@@ -297,39 +305,39 @@ class _Retry:
 class _RetryEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Retry.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     RETRY_UNSPECIFIED: _Retry.ValueType  # 0
-    """Not said: don't."""
+    """The advice is not set: do not retry."""
     RETRY_NEVER: _Retry.ValueType  # 1
-    """It won't help."""
+    """A retry will not succeed."""
     RETRY_LATER: _Retry.ValueType  # 2
-    """It may help, after retry_delay."""
+    """A retry may succeed after retry_delay."""
     RETRY_ELSEWHERE: _Retry.ValueType  # 3
-    """It may help on another instance."""
+    """A retry may succeed on another instance."""
 
 class Retry(_Retry, metaclass=_RetryEnumTypeWrapper):
-    """Whether trying again may help."""
+    """Whether a retry may succeed."""
 
 RETRY_UNSPECIFIED: Retry.ValueType  # 0
-"""Not said: don't."""
+"""The advice is not set: do not retry."""
 RETRY_NEVER: Retry.ValueType  # 1
-"""It won't help."""
+"""A retry will not succeed."""
 RETRY_LATER: Retry.ValueType  # 2
-"""It may help, after retry_delay."""
+"""A retry may succeed after retry_delay."""
 RETRY_ELSEWHERE: Retry.ValueType  # 3
-"""It may help on another instance."""
+"""A retry may succeed on another instance."""
 Global___Retry: _TypeAlias = Retry  # noqa: Y015
 
 @_typing.final
 class FieldViolation(_message.Message):
-    """One field that is wrong, as in google.rpc.BadRequest."""
+    """An invalid field, as in google.rpc.BadRequest."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     FIELD_FIELD_NUMBER: _builtins.int
     DESCRIPTION_FIELD_NUMBER: _builtins.int
     field: _builtins.str
-    """The field's path, such as goal[0].text."""
+    """Path of the field, such as goal[0].text."""
     description: _builtins.str
-    """What is wrong with it."""
+    """Description of the violation."""
     def __init__(
         self,
         *,
@@ -382,28 +390,28 @@ class Failure(_message.Message):
     code: _builtins.int
     """The canonical gRPC code, 1 to 16 (google.rpc.Code)."""
     reason: Global___ErrorReason.ValueType
-    """Why, for programs."""
+    """The machine-readable reason."""
     message: _builtins.str
-    """Why, for people: one sentence, never a stack trace."""
+    """The message for people: one sentence, never a stack trace."""
     failure_class: Global___FailureClass.ValueType
     """The kind of fault."""
     retry: Global___Retry.ValueType
-    """Whether to try again."""
+    """Whether a retry may succeed."""
     @_builtins.property
     def retry_delay(self) -> _duration_pb2.Duration:
-        """How long to wait before trying again."""
+        """Time to wait before a retry."""
 
     @_builtins.property
     def metadata(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """What it was about."""
+        """Context of the error, such as the ids and limits involved."""
 
     @_builtins.property
     def field_violations(self) -> _containers.RepeatedCompositeFieldContainer[Global___FieldViolation]:
-        """Fields that are wrong."""
+        """The invalid fields of the request."""
 
     @_builtins.property
     def causes(self) -> _containers.RepeatedCompositeFieldContainer[Global___Failure]:
-        """What lay behind it, outermost first; each without causes of its own."""
+        """The causes of the failure, outermost first; each has no causes of its own."""
 
     def __init__(
         self,

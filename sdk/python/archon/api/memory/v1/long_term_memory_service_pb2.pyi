@@ -21,7 +21,7 @@ DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
 class StoreEntryRequest(_message.Message):
-    """Stores."""
+    """Request message for StoreEntry."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -49,12 +49,12 @@ class StoreEntryRequest(_message.Message):
     METADATA_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     content: _builtins.str
-    """The text."""
+    """The text to store."""
     request_id: _builtins.str
-    """Unique per tenant; the same again gives the same answer. Empty: not remembered."""
+    """Request id, unique per tenant: a repeated request receives the same response. Empty: the request is not remembered."""
     @_builtins.property
     def metadata(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """Filters for later searches."""
+        """Metadata by which later searches can filter."""
 
     def __init__(
         self,
@@ -73,14 +73,14 @@ Global___StoreEntryRequest: _TypeAlias = StoreEntryRequest  # noqa: Y015
 
 @_typing.final
 class StoreEntryResponse(_message.Message):
-    """What was stored."""
+    """Response message for StoreEntry."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     ENTRY_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def entry(self) -> _memory_pb2.LongTermEntry:
-        """The entry."""
+        """The stored entry."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ Global___StoreEntryResponse: _TypeAlias = StoreEntryResponse  # noqa: Y015
 
 @_typing.final
 class SearchEntriesRequest(_message.Message):
-    """Searches."""
+    """Request message for SearchEntries."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -126,14 +126,14 @@ class SearchEntriesRequest(_message.Message):
     THRESHOLD_FIELD_NUMBER: _builtins.int
     FILTER_FIELD_NUMBER: _builtins.int
     query: _builtins.str
-    """What to look for."""
+    """The text to search for."""
     limit: _builtins.int
-    """At most so many, up to 1,000; 5 where 0."""
+    """Maximum number of entries to return, up to 1,000; 0 means 5."""
     threshold: _builtins.float
-    """Only entries at least so near, 0 to 1; absent: 0.7."""
+    """Minimum score, 0 to 1; 0.7 if absent."""
     @_builtins.property
     def filter(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """Only entries whose metadata has all of these."""
+        """Metadata that an entry must all have."""
 
     def __init__(
         self,
@@ -155,14 +155,14 @@ Global___SearchEntriesRequest: _TypeAlias = SearchEntriesRequest  # noqa: Y015
 
 @_typing.final
 class SearchEntriesResponse(_message.Message):
-    """What was found."""
+    """Response message for SearchEntries."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     ENTRIES_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def entries(self) -> _containers.RepeatedCompositeFieldContainer[_memory_pb2.LongTermEntry]:
-        """Nearest first."""
+        """The entries found, most similar first."""
 
     def __init__(
         self,
@@ -179,13 +179,13 @@ Global___SearchEntriesResponse: _TypeAlias = SearchEntriesResponse  # noqa: Y015
 
 @_typing.final
 class DeleteEntryRequest(_message.Message):
-    """Deletes."""
+    """Request message for DeleteEntry."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     ENTRY_ID_FIELD_NUMBER: _builtins.int
     entry_id: _builtins.str
-    """Which."""
+    """The entry to delete."""
     def __init__(
         self,
         *,
@@ -201,13 +201,13 @@ Global___DeleteEntryRequest: _TypeAlias = DeleteEntryRequest  # noqa: Y015
 
 @_typing.final
 class DeleteEntryResponse(_message.Message):
-    """Says whether something was deleted."""
+    """Response message for DeleteEntry."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     DELETED_FIELD_NUMBER: _builtins.int
     deleted: _builtins.bool
-    """True where it stood there."""
+    """True if the entry existed."""
     def __init__(
         self,
         *,

@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class LongTermMemoryServiceStub(object):
-    """What outlives runs, found by meaning and by words.
+    """Long-term memory: texts that outlive runs, searched by meaning and by keywords.
     """
 
     def __init__(self, channel):
@@ -53,25 +53,28 @@ class LongTermMemoryServiceStub(object):
 
 
 class LongTermMemoryServiceServicer(object):
-    """What outlives runs, found by meaning and by words.
+    """Long-term memory: texts that outlive runs, searched by meaning and by keywords.
     """
 
     def StoreEntry(self, request, context):
-        """Stores a text. Fails with INVALID_ARGUMENT, RESOURCE_EXHAUSTED (too large), UNAVAILABLE.
+        """Stores a text. Idempotent by request_id.
+        Fails with INVALID_ARGUMENT, RESOURCE_EXHAUSTED (the text is too large), UNAVAILABLE.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def SearchEntries(self, request, context):
-        """Finds what lies nearest to a query. Fails with INVALID_ARGUMENT, UNAVAILABLE.
+        """Returns the entries that are most similar to a query.
+        Fails with INVALID_ARGUMENT, UNAVAILABLE.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def DeleteEntry(self, request, context):
-        """Deletes an entry; an unknown one is no error. Fails with INVALID_ARGUMENT, UNAVAILABLE.
+        """Deletes an entry. An unknown entry is not an error.
+        Fails with INVALID_ARGUMENT, UNAVAILABLE.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -104,7 +107,7 @@ def add_LongTermMemoryServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class LongTermMemoryService(object):
-    """What outlives runs, found by meaning and by words.
+    """Long-term memory: texts that outlive runs, searched by meaning and by keywords.
     """
 
     @staticmethod

@@ -27,33 +27,45 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class LongTermMemoryServiceStub:
-    """What outlives runs, found by meaning and by words."""
+    """Long-term memory: texts that outlive runs, searched by meaning and by keywords."""
 
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> LongTermMemoryServiceAsyncStub: ...
     StoreEntry: _grpc.UnaryUnaryMultiCallable[_long_term_memory_service_pb2.StoreEntryRequest, _long_term_memory_service_pb2.StoreEntryResponse]
-    """Stores a text. Fails with INVALID_ARGUMENT, RESOURCE_EXHAUSTED (too large), UNAVAILABLE."""
+    """Stores a text. Idempotent by request_id.
+    Fails with INVALID_ARGUMENT, RESOURCE_EXHAUSTED (the text is too large), UNAVAILABLE.
+    """
     SearchEntries: _grpc.UnaryUnaryMultiCallable[_long_term_memory_service_pb2.SearchEntriesRequest, _long_term_memory_service_pb2.SearchEntriesResponse]
-    """Finds what lies nearest to a query. Fails with INVALID_ARGUMENT, UNAVAILABLE."""
+    """Returns the entries that are most similar to a query.
+    Fails with INVALID_ARGUMENT, UNAVAILABLE.
+    """
     DeleteEntry: _grpc.UnaryUnaryMultiCallable[_long_term_memory_service_pb2.DeleteEntryRequest, _long_term_memory_service_pb2.DeleteEntryResponse]
-    """Deletes an entry; an unknown one is no error. Fails with INVALID_ARGUMENT, UNAVAILABLE."""
+    """Deletes an entry. An unknown entry is not an error.
+    Fails with INVALID_ARGUMENT, UNAVAILABLE.
+    """
 
 @_typing.type_check_only
 class LongTermMemoryServiceAsyncStub(LongTermMemoryServiceStub):
-    """What outlives runs, found by meaning and by words."""
+    """Long-term memory: texts that outlive runs, searched by meaning and by keywords."""
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     StoreEntry: _aio.UnaryUnaryMultiCallable[_long_term_memory_service_pb2.StoreEntryRequest, _long_term_memory_service_pb2.StoreEntryResponse]  # type: ignore[assignment]
-    """Stores a text. Fails with INVALID_ARGUMENT, RESOURCE_EXHAUSTED (too large), UNAVAILABLE."""
+    """Stores a text. Idempotent by request_id.
+    Fails with INVALID_ARGUMENT, RESOURCE_EXHAUSTED (the text is too large), UNAVAILABLE.
+    """
     SearchEntries: _aio.UnaryUnaryMultiCallable[_long_term_memory_service_pb2.SearchEntriesRequest, _long_term_memory_service_pb2.SearchEntriesResponse]  # type: ignore[assignment]
-    """Finds what lies nearest to a query. Fails with INVALID_ARGUMENT, UNAVAILABLE."""
+    """Returns the entries that are most similar to a query.
+    Fails with INVALID_ARGUMENT, UNAVAILABLE.
+    """
     DeleteEntry: _aio.UnaryUnaryMultiCallable[_long_term_memory_service_pb2.DeleteEntryRequest, _long_term_memory_service_pb2.DeleteEntryResponse]  # type: ignore[assignment]
-    """Deletes an entry; an unknown one is no error. Fails with INVALID_ARGUMENT, UNAVAILABLE."""
+    """Deletes an entry. An unknown entry is not an error.
+    Fails with INVALID_ARGUMENT, UNAVAILABLE.
+    """
 
 class LongTermMemoryServiceServicer(metaclass=_abc_1.ABCMeta):
-    """What outlives runs, found by meaning and by words."""
+    """Long-term memory: texts that outlive runs, searched by meaning and by keywords."""
 
     @_abc_1.abstractmethod
     def StoreEntry(
@@ -61,7 +73,9 @@ class LongTermMemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _long_term_memory_service_pb2.StoreEntryRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_long_term_memory_service_pb2.StoreEntryResponse, _abc.Awaitable[_long_term_memory_service_pb2.StoreEntryResponse]]:
-        """Stores a text. Fails with INVALID_ARGUMENT, RESOURCE_EXHAUSTED (too large), UNAVAILABLE."""
+        """Stores a text. Idempotent by request_id.
+        Fails with INVALID_ARGUMENT, RESOURCE_EXHAUSTED (the text is too large), UNAVAILABLE.
+        """
 
     @_abc_1.abstractmethod
     def SearchEntries(
@@ -69,7 +83,9 @@ class LongTermMemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _long_term_memory_service_pb2.SearchEntriesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_long_term_memory_service_pb2.SearchEntriesResponse, _abc.Awaitable[_long_term_memory_service_pb2.SearchEntriesResponse]]:
-        """Finds what lies nearest to a query. Fails with INVALID_ARGUMENT, UNAVAILABLE."""
+        """Returns the entries that are most similar to a query.
+        Fails with INVALID_ARGUMENT, UNAVAILABLE.
+        """
 
     @_abc_1.abstractmethod
     def DeleteEntry(
@@ -77,6 +93,8 @@ class LongTermMemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _long_term_memory_service_pb2.DeleteEntryRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_long_term_memory_service_pb2.DeleteEntryResponse, _abc.Awaitable[_long_term_memory_service_pb2.DeleteEntryResponse]]:
-        """Deletes an entry; an unknown one is no error. Fails with INVALID_ARGUMENT, UNAVAILABLE."""
+        """Deletes an entry. An unknown entry is not an error.
+        Fails with INVALID_ARGUMENT, UNAVAILABLE.
+        """
 
 def add_LongTermMemoryServiceServicer_to_server(servicer: LongTermMemoryServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

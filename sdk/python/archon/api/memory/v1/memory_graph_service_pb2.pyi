@@ -21,7 +21,7 @@ DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
 class PublishItemsRequest(_message.Message):
-    """Publishes."""
+    """Request message for PublishItems."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -29,12 +29,12 @@ class PublishItemsRequest(_message.Message):
     ITEMS_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     scope: _builtins.str
-    """The session's id, or the run's."""
+    """The scope: the id of a session, or of a run."""
     request_id: _builtins.str
-    """Unique per tenant; the same again gives the same answer. Empty: not remembered."""
+    """Request id, unique per tenant: a repeated request receives the same response. Empty: the request is not remembered."""
     @_builtins.property
     def items(self) -> _containers.RepeatedCompositeFieldContainer[_memory_pb2.PublishItem]:
-        """At least one."""
+        """The items to publish, 1 to 100."""
 
     def __init__(
         self,
@@ -53,14 +53,14 @@ Global___PublishItemsRequest: _TypeAlias = PublishItemsRequest  # noqa: Y015
 
 @_typing.final
 class PublishItemsResponse(_message.Message):
-    """What became of it."""
+    """Response message for PublishItems."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     PUBLISHED_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def published(self) -> _containers.RepeatedCompositeFieldContainer[_memory_pb2.Published]:
-        """One per item, in the same order."""
+        """The outcomes, one per item, in the same order."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ Global___PublishItemsResponse: _TypeAlias = PublishItemsResponse  # noqa: Y015
 
 @_typing.final
 class PullItemsRequest(_message.Message):
-    """Pulls."""
+    """Request message for PullItems."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -85,11 +85,11 @@ class PullItemsRequest(_message.Message):
     ROLE_FIELD_NUMBER: _builtins.int
     ALL_ANCESTORS_FIELD_NUMBER: _builtins.int
     scope: _builtins.str
-    """The scope."""
+    """The scope to pull from."""
     role: _builtins.str
-    """For whom."""
+    """The role to pull for."""
     all_ancestors: _builtins.bool
-    """All ancestors, breadth first, instead of direct predecessors."""
+    """True: items of all ancestors, breadth first. False: items of direct predecessors only."""
     def __init__(
         self,
         *,
@@ -107,14 +107,14 @@ Global___PullItemsRequest: _TypeAlias = PullItemsRequest  # noqa: Y015
 
 @_typing.final
 class PullItemsResponse(_message.Message):
-    """What the role may see."""
+    """Response message for PullItems."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     ITEMS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def items(self) -> _containers.RepeatedCompositeFieldContainer[_memory_pb2.MemoryItem]:
-        """In dependency order."""
+        """The items that the role may see, in dependency order."""
 
     def __init__(
         self,
@@ -131,13 +131,13 @@ Global___PullItemsResponse: _TypeAlias = PullItemsResponse  # noqa: Y015
 
 @_typing.final
 class GetGraphRequest(_message.Message):
-    """Asks for a scope's graph."""
+    """Request message for GetGraph."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     SCOPE_FIELD_NUMBER: _builtins.int
     scope: _builtins.str
-    """The scope."""
+    """The scope whose graph to return."""
     def __init__(
         self,
         *,
@@ -153,14 +153,14 @@ Global___GetGraphRequest: _TypeAlias = GetGraphRequest  # noqa: Y015
 
 @_typing.final
 class GetGraphResponse(_message.Message):
-    """A scope's graph."""
+    """Response message for GetGraph."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     GRAPH_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def graph(self) -> _memory_pb2.ScopeGraph:
-        """The graph."""
+        """The graph of the scope."""
 
     def __init__(
         self,
@@ -177,13 +177,13 @@ Global___GetGraphResponse: _TypeAlias = GetGraphResponse  # noqa: Y015
 
 @_typing.final
 class WatchItemsRequest(_message.Message):
-    """Opens a watch."""
+    """Request message for WatchItems."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     SCOPE_FIELD_NUMBER: _builtins.int
     scope: _builtins.str
-    """The scope."""
+    """The scope to watch."""
     def __init__(
         self,
         *,
@@ -199,17 +199,17 @@ Global___WatchItemsRequest: _TypeAlias = WatchItemsRequest  # noqa: Y015
 
 @_typing.final
 class WatchItemsResponse(_message.Message):
-    """What is new."""
+    """Response message for WatchItems."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     ITEMS_FIELD_NUMBER: _builtins.int
     SNAPSHOT_FIELD_NUMBER: _builtins.int
     snapshot: _builtins.bool
-    """True for the first message: what stood already."""
+    """True for the first message, which holds the items that existed when the watch started."""
     @_builtins.property
     def items(self) -> _containers.RepeatedCompositeFieldContainer[_memory_pb2.MemoryItem]:
-        """The items, in the order they were published."""
+        """The items, in the order in which they were published."""
 
     def __init__(
         self,
@@ -227,13 +227,13 @@ Global___WatchItemsResponse: _TypeAlias = WatchItemsResponse  # noqa: Y015
 
 @_typing.final
 class ClearItemsRequest(_message.Message):
-    """Forgets."""
+    """Request message for ClearItems."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     SCOPE_FIELD_NUMBER: _builtins.int
     scope: _builtins.str
-    """The scope."""
+    """The scope to clear."""
     def __init__(
         self,
         *,
@@ -249,13 +249,13 @@ Global___ClearItemsRequest: _TypeAlias = ClearItemsRequest  # noqa: Y015
 
 @_typing.final
 class ClearItemsResponse(_message.Message):
-    """Says how much was forgotten."""
+    """Response message for ClearItems."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     CLEARED_FIELD_NUMBER: _builtins.int
     cleared: _builtins.int
-    """How many items."""
+    """Number of removed items."""
     def __init__(
         self,
         *,

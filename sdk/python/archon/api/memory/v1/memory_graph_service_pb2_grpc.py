@@ -26,8 +26,9 @@ if _version_not_supported:
 
 
 class MemoryGraphServiceStub(object):
-    """Carries final answers from role to role, per scope. The structure is the registry's; a scope keeps only what was
-    published in it.
+    """The shared memory: delivers final answers between roles, per scope. The graph of roles comes from the registry; a
+    scope holds only what was published in it. Called by the orchestrator (PublishItems, PullItems) and by clients that
+    read.
     """
 
     def __init__(self, channel):
@@ -64,45 +65,52 @@ class MemoryGraphServiceStub(object):
 
 
 class MemoryGraphServiceServicer(object):
-    """Carries final answers from role to role, per scope. The structure is the registry's; a scope keeps only what was
-    published in it.
+    """The shared memory: delivers final answers between roles, per scope. The graph of roles comes from the registry; a
+    scope holds only what was published in it. Called by the orchestrator (PublishItems, PullItems) and by clients that
+    read.
     """
 
     def PublishItems(self, request, context):
-        """Publishes answers; all of them or none. Idempotent by request_id, and by (run_id, epoch, seq) of each item.
-        Fails with INVALID_ARGUMENT, ALREADY_EXISTS / REQUEST_ID_REUSED, ABORTED / STALE_EPOCH (a later owner has published),
-        INVALID_ARGUMENT / MESSAGE_TOO_LARGE (above 1 MiB of text), RESOURCE_EXHAUSTED (no room now), UNAVAILABLE.
+        """Publishes answers, all of them or none. Called by the orchestrator from its outbox. Idempotent by request_id, and
+        by the (run_id, epoch, seq) of each item.
+        Fails with INVALID_ARGUMENT, INVALID_ARGUMENT / MESSAGE_TOO_LARGE (more than 1 MiB of text in an item, or 4 MiB in
+        all), ALREADY_EXISTS / REQUEST_ID_REUSED, ABORTED / STALE_EPOCH (an owner with a higher epoch has published),
+        RESOURCE_EXHAUSTED (too many publishes in progress, or the disk is full), UNAVAILABLE.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def PullItems(self, request, context):
-        """What a role may see: of its direct predecessors, or of all ancestors, in dependency order. An unknown role sees nothing.
-        Fails with INVALID_ARGUMENT, RESOURCE_EXHAUSTED, UNAVAILABLE.
+        """Returns the items that a role may see: those of its direct predecessors or of all ancestors, in dependency order.
+        Called by the orchestrator when it accepts a run with a session. An unknown role receives an empty response.
+        Fails with INVALID_ARGUMENT, RESOURCE_EXHAUSTED (overloaded, or MESSAGE_TOO_LARGE: the response would be too
+        large), UNAVAILABLE.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetGraph(self, request, context):
-        """The whole graph of a scope. Fails with INVALID_ARGUMENT, RESOURCE_EXHAUSTED, UNAVAILABLE.
+        """Returns the whole graph of a scope.
+        Fails with INVALID_ARGUMENT, RESOURCE_EXHAUSTED (overloaded, or MESSAGE_TOO_LARGE: the response would be too
+        large), UNAVAILABLE.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def WatchItems(self, request, context):
-        """Follows what is published in a scope: what stands first, then each publish.
-        Ends with RESOURCE_EXHAUSTED when the watcher is too slow, INVALID_ARGUMENT, UNAVAILABLE.
+        """Streams the items of a scope: first those that exist, then each publish.
+        Ends with INVALID_ARGUMENT, RESOURCE_EXHAUSTED (the watcher is too slow, or too many watchers), UNAVAILABLE.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ClearItems(self, request, context):
-        """Forgets what was published in a scope; versions go on from where they were. Fails with INVALID_ARGUMENT,
-        RESOURCE_EXHAUSTED, UNAVAILABLE.
+        """Removes the items of a scope. Versions continue from where they were.
+        Fails with INVALID_ARGUMENT, RESOURCE_EXHAUSTED, UNAVAILABLE.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -145,8 +153,9 @@ def add_MemoryGraphServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class MemoryGraphService(object):
-    """Carries final answers from role to role, per scope. The structure is the registry's; a scope keeps only what was
-    published in it.
+    """The shared memory: delivers final answers between roles, per scope. The graph of roles comes from the registry; a
+    scope holds only what was published in it. Called by the orchestrator (PublishItems, PullItems) and by clients that
+    read.
     """
 
     @staticmethod

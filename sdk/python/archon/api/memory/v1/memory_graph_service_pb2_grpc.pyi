@@ -27,8 +27,9 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class MemoryGraphServiceStub:
-    """Carries final answers from role to role, per scope. The structure is the registry's; a scope keeps only what was
-    published in it.
+    """The shared memory: delivers final answers between roles, per scope. The graph of roles comes from the registry; a
+    scope holds only what was published in it. Called by the orchestrator (PublishItems, PullItems) and by clients that
+    read.
     """
 
     @_typing.overload
@@ -36,55 +37,71 @@ class MemoryGraphServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> MemoryGraphServiceAsyncStub: ...
     PublishItems: _grpc.UnaryUnaryMultiCallable[_memory_graph_service_pb2.PublishItemsRequest, _memory_graph_service_pb2.PublishItemsResponse]
-    """Publishes answers; all of them or none. Idempotent by request_id, and by (run_id, epoch, seq) of each item.
-    Fails with INVALID_ARGUMENT, ALREADY_EXISTS / REQUEST_ID_REUSED, ABORTED / STALE_EPOCH (a later owner has published),
-    INVALID_ARGUMENT / MESSAGE_TOO_LARGE (above 1 MiB of text), RESOURCE_EXHAUSTED (no room now), UNAVAILABLE.
+    """Publishes answers, all of them or none. Called by the orchestrator from its outbox. Idempotent by request_id, and
+    by the (run_id, epoch, seq) of each item.
+    Fails with INVALID_ARGUMENT, INVALID_ARGUMENT / MESSAGE_TOO_LARGE (more than 1 MiB of text in an item, or 4 MiB in
+    all), ALREADY_EXISTS / REQUEST_ID_REUSED, ABORTED / STALE_EPOCH (an owner with a higher epoch has published),
+    RESOURCE_EXHAUSTED (too many publishes in progress, or the disk is full), UNAVAILABLE.
     """
     PullItems: _grpc.UnaryUnaryMultiCallable[_memory_graph_service_pb2.PullItemsRequest, _memory_graph_service_pb2.PullItemsResponse]
-    """What a role may see: of its direct predecessors, or of all ancestors, in dependency order. An unknown role sees nothing.
-    Fails with INVALID_ARGUMENT, RESOURCE_EXHAUSTED, UNAVAILABLE.
+    """Returns the items that a role may see: those of its direct predecessors or of all ancestors, in dependency order.
+    Called by the orchestrator when it accepts a run with a session. An unknown role receives an empty response.
+    Fails with INVALID_ARGUMENT, RESOURCE_EXHAUSTED (overloaded, or MESSAGE_TOO_LARGE: the response would be too
+    large), UNAVAILABLE.
     """
     GetGraph: _grpc.UnaryUnaryMultiCallable[_memory_graph_service_pb2.GetGraphRequest, _memory_graph_service_pb2.GetGraphResponse]
-    """The whole graph of a scope. Fails with INVALID_ARGUMENT, RESOURCE_EXHAUSTED, UNAVAILABLE."""
+    """Returns the whole graph of a scope.
+    Fails with INVALID_ARGUMENT, RESOURCE_EXHAUSTED (overloaded, or MESSAGE_TOO_LARGE: the response would be too
+    large), UNAVAILABLE.
+    """
     WatchItems: _grpc.UnaryStreamMultiCallable[_memory_graph_service_pb2.WatchItemsRequest, _memory_graph_service_pb2.WatchItemsResponse]
-    """Follows what is published in a scope: what stands first, then each publish.
-    Ends with RESOURCE_EXHAUSTED when the watcher is too slow, INVALID_ARGUMENT, UNAVAILABLE.
+    """Streams the items of a scope: first those that exist, then each publish.
+    Ends with INVALID_ARGUMENT, RESOURCE_EXHAUSTED (the watcher is too slow, or too many watchers), UNAVAILABLE.
     """
     ClearItems: _grpc.UnaryUnaryMultiCallable[_memory_graph_service_pb2.ClearItemsRequest, _memory_graph_service_pb2.ClearItemsResponse]
-    """Forgets what was published in a scope; versions go on from where they were. Fails with INVALID_ARGUMENT,
-    RESOURCE_EXHAUSTED, UNAVAILABLE.
+    """Removes the items of a scope. Versions continue from where they were.
+    Fails with INVALID_ARGUMENT, RESOURCE_EXHAUSTED, UNAVAILABLE.
     """
 
 @_typing.type_check_only
 class MemoryGraphServiceAsyncStub(MemoryGraphServiceStub):
-    """Carries final answers from role to role, per scope. The structure is the registry's; a scope keeps only what was
-    published in it.
+    """The shared memory: delivers final answers between roles, per scope. The graph of roles comes from the registry; a
+    scope holds only what was published in it. Called by the orchestrator (PublishItems, PullItems) and by clients that
+    read.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     PublishItems: _aio.UnaryUnaryMultiCallable[_memory_graph_service_pb2.PublishItemsRequest, _memory_graph_service_pb2.PublishItemsResponse]  # type: ignore[assignment]
-    """Publishes answers; all of them or none. Idempotent by request_id, and by (run_id, epoch, seq) of each item.
-    Fails with INVALID_ARGUMENT, ALREADY_EXISTS / REQUEST_ID_REUSED, ABORTED / STALE_EPOCH (a later owner has published),
-    INVALID_ARGUMENT / MESSAGE_TOO_LARGE (above 1 MiB of text), RESOURCE_EXHAUSTED (no room now), UNAVAILABLE.
+    """Publishes answers, all of them or none. Called by the orchestrator from its outbox. Idempotent by request_id, and
+    by the (run_id, epoch, seq) of each item.
+    Fails with INVALID_ARGUMENT, INVALID_ARGUMENT / MESSAGE_TOO_LARGE (more than 1 MiB of text in an item, or 4 MiB in
+    all), ALREADY_EXISTS / REQUEST_ID_REUSED, ABORTED / STALE_EPOCH (an owner with a higher epoch has published),
+    RESOURCE_EXHAUSTED (too many publishes in progress, or the disk is full), UNAVAILABLE.
     """
     PullItems: _aio.UnaryUnaryMultiCallable[_memory_graph_service_pb2.PullItemsRequest, _memory_graph_service_pb2.PullItemsResponse]  # type: ignore[assignment]
-    """What a role may see: of its direct predecessors, or of all ancestors, in dependency order. An unknown role sees nothing.
-    Fails with INVALID_ARGUMENT, RESOURCE_EXHAUSTED, UNAVAILABLE.
+    """Returns the items that a role may see: those of its direct predecessors or of all ancestors, in dependency order.
+    Called by the orchestrator when it accepts a run with a session. An unknown role receives an empty response.
+    Fails with INVALID_ARGUMENT, RESOURCE_EXHAUSTED (overloaded, or MESSAGE_TOO_LARGE: the response would be too
+    large), UNAVAILABLE.
     """
     GetGraph: _aio.UnaryUnaryMultiCallable[_memory_graph_service_pb2.GetGraphRequest, _memory_graph_service_pb2.GetGraphResponse]  # type: ignore[assignment]
-    """The whole graph of a scope. Fails with INVALID_ARGUMENT, RESOURCE_EXHAUSTED, UNAVAILABLE."""
+    """Returns the whole graph of a scope.
+    Fails with INVALID_ARGUMENT, RESOURCE_EXHAUSTED (overloaded, or MESSAGE_TOO_LARGE: the response would be too
+    large), UNAVAILABLE.
+    """
     WatchItems: _aio.UnaryStreamMultiCallable[_memory_graph_service_pb2.WatchItemsRequest, _memory_graph_service_pb2.WatchItemsResponse]  # type: ignore[assignment]
-    """Follows what is published in a scope: what stands first, then each publish.
-    Ends with RESOURCE_EXHAUSTED when the watcher is too slow, INVALID_ARGUMENT, UNAVAILABLE.
+    """Streams the items of a scope: first those that exist, then each publish.
+    Ends with INVALID_ARGUMENT, RESOURCE_EXHAUSTED (the watcher is too slow, or too many watchers), UNAVAILABLE.
     """
     ClearItems: _aio.UnaryUnaryMultiCallable[_memory_graph_service_pb2.ClearItemsRequest, _memory_graph_service_pb2.ClearItemsResponse]  # type: ignore[assignment]
-    """Forgets what was published in a scope; versions go on from where they were. Fails with INVALID_ARGUMENT,
-    RESOURCE_EXHAUSTED, UNAVAILABLE.
+    """Removes the items of a scope. Versions continue from where they were.
+    Fails with INVALID_ARGUMENT, RESOURCE_EXHAUSTED, UNAVAILABLE.
     """
 
 class MemoryGraphServiceServicer(metaclass=_abc_1.ABCMeta):
-    """Carries final answers from role to role, per scope. The structure is the registry's; a scope keeps only what was
-    published in it.
+    """The shared memory: delivers final answers between roles, per scope. The graph of roles comes from the registry; a
+    scope holds only what was published in it. Called by the orchestrator (PublishItems, PullItems) and by clients that
+    read.
     """
 
     @_abc_1.abstractmethod
@@ -93,9 +110,11 @@ class MemoryGraphServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _memory_graph_service_pb2.PublishItemsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_memory_graph_service_pb2.PublishItemsResponse, _abc.Awaitable[_memory_graph_service_pb2.PublishItemsResponse]]:
-        """Publishes answers; all of them or none. Idempotent by request_id, and by (run_id, epoch, seq) of each item.
-        Fails with INVALID_ARGUMENT, ALREADY_EXISTS / REQUEST_ID_REUSED, ABORTED / STALE_EPOCH (a later owner has published),
-        INVALID_ARGUMENT / MESSAGE_TOO_LARGE (above 1 MiB of text), RESOURCE_EXHAUSTED (no room now), UNAVAILABLE.
+        """Publishes answers, all of them or none. Called by the orchestrator from its outbox. Idempotent by request_id, and
+        by the (run_id, epoch, seq) of each item.
+        Fails with INVALID_ARGUMENT, INVALID_ARGUMENT / MESSAGE_TOO_LARGE (more than 1 MiB of text in an item, or 4 MiB in
+        all), ALREADY_EXISTS / REQUEST_ID_REUSED, ABORTED / STALE_EPOCH (an owner with a higher epoch has published),
+        RESOURCE_EXHAUSTED (too many publishes in progress, or the disk is full), UNAVAILABLE.
         """
 
     @_abc_1.abstractmethod
@@ -104,8 +123,10 @@ class MemoryGraphServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _memory_graph_service_pb2.PullItemsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_memory_graph_service_pb2.PullItemsResponse, _abc.Awaitable[_memory_graph_service_pb2.PullItemsResponse]]:
-        """What a role may see: of its direct predecessors, or of all ancestors, in dependency order. An unknown role sees nothing.
-        Fails with INVALID_ARGUMENT, RESOURCE_EXHAUSTED, UNAVAILABLE.
+        """Returns the items that a role may see: those of its direct predecessors or of all ancestors, in dependency order.
+        Called by the orchestrator when it accepts a run with a session. An unknown role receives an empty response.
+        Fails with INVALID_ARGUMENT, RESOURCE_EXHAUSTED (overloaded, or MESSAGE_TOO_LARGE: the response would be too
+        large), UNAVAILABLE.
         """
 
     @_abc_1.abstractmethod
@@ -114,7 +135,10 @@ class MemoryGraphServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _memory_graph_service_pb2.GetGraphRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_memory_graph_service_pb2.GetGraphResponse, _abc.Awaitable[_memory_graph_service_pb2.GetGraphResponse]]:
-        """The whole graph of a scope. Fails with INVALID_ARGUMENT, RESOURCE_EXHAUSTED, UNAVAILABLE."""
+        """Returns the whole graph of a scope.
+        Fails with INVALID_ARGUMENT, RESOURCE_EXHAUSTED (overloaded, or MESSAGE_TOO_LARGE: the response would be too
+        large), UNAVAILABLE.
+        """
 
     @_abc_1.abstractmethod
     def WatchItems(
@@ -122,8 +146,8 @@ class MemoryGraphServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _memory_graph_service_pb2.WatchItemsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_memory_graph_service_pb2.WatchItemsResponse], _abc.AsyncIterator[_memory_graph_service_pb2.WatchItemsResponse]]:
-        """Follows what is published in a scope: what stands first, then each publish.
-        Ends with RESOURCE_EXHAUSTED when the watcher is too slow, INVALID_ARGUMENT, UNAVAILABLE.
+        """Streams the items of a scope: first those that exist, then each publish.
+        Ends with INVALID_ARGUMENT, RESOURCE_EXHAUSTED (the watcher is too slow, or too many watchers), UNAVAILABLE.
         """
 
     @_abc_1.abstractmethod
@@ -132,8 +156,8 @@ class MemoryGraphServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _memory_graph_service_pb2.ClearItemsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_memory_graph_service_pb2.ClearItemsResponse, _abc.Awaitable[_memory_graph_service_pb2.ClearItemsResponse]]:
-        """Forgets what was published in a scope; versions go on from where they were. Fails with INVALID_ARGUMENT,
-        RESOURCE_EXHAUSTED, UNAVAILABLE.
+        """Removes the items of a scope. Versions continue from where they were.
+        Fails with INVALID_ARGUMENT, RESOURCE_EXHAUSTED, UNAVAILABLE.
         """
 
 def add_MemoryGraphServiceServicer_to_server(servicer: MemoryGraphServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

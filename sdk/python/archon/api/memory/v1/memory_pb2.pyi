@@ -23,7 +23,7 @@ DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
 class MemoryItem(_message.Message):
-    """One published answer of a role in a scope. Only the last of a role is kept."""
+    """A role's published answer in a scope. Only the newest of each role is kept."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -56,28 +56,28 @@ class MemoryItem(_message.Message):
     ORIGIN_FIELD_NUMBER: _builtins.int
     EXPIRE_TIME_FIELD_NUMBER: _builtins.int
     source_role: _builtins.str
-    """The role that published it."""
+    """The role that published the item."""
     content: _builtins.str
-    """The text of the answer."""
+    """Text of the answer."""
     version: _builtins.int
-    """From 1, per scope and role; never goes back, not after a clear either."""
+    """The item's version, from 1, per scope and role. It never decreases, also not after ClearItems."""
     policy: _common_pb2.PropagationPolicy.ValueType
-    """What edges must allow for it to travel."""
+    """The policy that an edge must have for the item to pass it."""
     @_builtins.property
     def publish_time(self) -> _timestamp_pb2.Timestamp:
-        """When it was published."""
+        """The time at which the item was published."""
 
     @_builtins.property
     def metadata(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """The publisher's remarks; keys given again replace, others stay."""
+        """Metadata from the publisher. A publish replaces the values of the keys that it names and keeps the others."""
 
     @_builtins.property
     def origin(self) -> _common_pb2.MemoryRef:
-        """The event of a run that it comes from."""
+        """The event of the run that the item comes from."""
 
     @_builtins.property
     def expire_time(self) -> _timestamp_pb2.Timestamp:
-        """When it is forgotten; absent: never."""
+        """The time at which the item expires; absent: never."""
 
     def __init__(
         self,
@@ -101,7 +101,7 @@ Global___MemoryItem: _TypeAlias = MemoryItem  # noqa: Y015
 
 @_typing.final
 class PublishItem(_message.Message):
-    """One answer to publish."""
+    """An answer to publish."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -136,22 +136,24 @@ class PublishItem(_message.Message):
     role: _builtins.str
     """The role that publishes."""
     content: _builtins.str
-    """The text; an empty one is not published."""
+    """Text of the answer. An empty text is not published."""
     policy: _common_pb2.PropagationPolicy.ValueType
-    """What edges must allow; FINAL_RESPONSE_ONLY where not said."""
+    """The policy that an edge must have for the item to pass it; UNSPECIFIED means FINAL_RESPONSE_ONLY."""
     run_id: _builtins.str
-    """The run, where it comes from one."""
+    """The run that the answer comes from; empty if it comes from none."""
     epoch: _builtins.int
-    """The epoch of the run's owner: with seq the fence against a late writer."""
+    """Epoch of the run's owner. Together with seq it is the fence against a late writer."""
     seq: _builtins.int
-    """The event of the run; a publish whose (epoch, seq) lies below the last of its (scope, run, role) is refused."""
+    """Sequence number of the run's event. A publish whose (epoch, seq) is below the last of its (scope, run, role) is
+    refused.
+    """
     @_builtins.property
     def metadata(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """Remarks, merged with those of the item before it."""
+        """Metadata, merged with that of the role's previous item."""
 
     @_builtins.property
     def ttl(self) -> _duration_pb2.Duration:
-        """Forget it after so long; absent: never."""
+        """Time to live of the item; absent: it never expires."""
 
     def __init__(
         self,
@@ -175,7 +177,7 @@ Global___PublishItem: _TypeAlias = PublishItem  # noqa: Y015
 
 @_typing.final
 class Published(_message.Message):
-    """What became of one publish."""
+    """Outcome of publishing one item."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -183,11 +185,11 @@ class Published(_message.Message):
     VERSION_FIELD_NUMBER: _builtins.int
     REPEATED_BEFORE_FIELD_NUMBER: _builtins.int
     role: _builtins.str
-    """The role."""
+    """The role that published."""
     version: _builtins.int
-    """The version it got; 0 where the text was empty and nothing was published."""
+    """The version of the published item; 0 if the text was empty and nothing was published."""
     repeated_before: _builtins.bool
-    """True where the same (run, epoch, seq) had been published before: this is the version from then."""
+    """True if the same (run, epoch, seq) was published before; the version is the one from that publish."""
     def __init__(
         self,
         *,
@@ -205,7 +207,7 @@ Global___Published: _TypeAlias = Published  # noqa: Y015
 
 @_typing.final
 class ScopeGraph(_message.Message):
-    """The graph of a scope: the registry's structure with what was published."""
+    """The graph of a scope: the registry's graph of roles together with the published items."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -217,7 +219,7 @@ class ScopeGraph(_message.Message):
     scope: _builtins.str
     """The scope."""
     registry_revision: _builtins.int
-    """The revision of the registry that the structure comes from; 0 where none has been seen yet."""
+    """The registry's revision that the graph comes from; 0 if none has been received yet."""
     @_builtins.property
     def roles(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """All roles, in topological order."""
@@ -228,7 +230,7 @@ class ScopeGraph(_message.Message):
 
     @_builtins.property
     def items(self) -> _containers.RepeatedCompositeFieldContainer[Global___MemoryItem]:
-        """What was published, by role."""
+        """The published items, by role."""
 
     def __init__(
         self,
@@ -249,7 +251,7 @@ Global___ScopeGraph: _TypeAlias = ScopeGraph  # noqa: Y015
 
 @_typing.final
 class WorkingValue(_message.Message):
-    """A value of a run's working memory."""
+    """A value in the working memory of a run."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -258,14 +260,14 @@ class WorkingValue(_message.Message):
     VERSION_FIELD_NUMBER: _builtins.int
     UPDATE_TIME_FIELD_NUMBER: _builtins.int
     key: _builtins.str
-    """Its key."""
+    """The value's key."""
     value_json: _builtins.str
-    """One JSON value."""
+    """The value: one JSON value."""
     version: _builtins.int
-    """From 1, one more with each write."""
+    """The value's version, from 1, increased by 1 with each write."""
     @_builtins.property
     def update_time(self) -> _timestamp_pb2.Timestamp:
-        """When it was written."""
+        """The time of the last write."""
 
     def __init__(
         self,
@@ -315,18 +317,18 @@ class LongTermEntry(_message.Message):
     CREATE_TIME_FIELD_NUMBER: _builtins.int
     SCORE_FIELD_NUMBER: _builtins.int
     entry_id: _builtins.str
-    """Made by the server."""
+    """The entry's id, created by the server."""
     content: _builtins.str
-    """The text."""
+    """Text of the entry."""
     score: _builtins.float
-    """How near it lies to the query, 0 to 1; output of a search only."""
+    """Similarity to the query, 0 to 1. Set in search results only."""
     @_builtins.property
     def metadata(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """Filters: user, session, task, role; keys in reverse DNS for others."""
+        """Metadata to filter by: user, session, task, role; other keys in reverse DNS."""
 
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp:
-        """When it was stored."""
+        """The time at which the entry was stored."""
 
     def __init__(
         self,

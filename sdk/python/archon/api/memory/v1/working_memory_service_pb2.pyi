@@ -21,16 +21,16 @@ DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
 class GetValueRequest(_message.Message):
-    """Reads."""
+    """Request message for GetValue."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     SCOPE_FIELD_NUMBER: _builtins.int
     KEY_FIELD_NUMBER: _builtins.int
     scope: _builtins.str
-    """The run."""
+    """The scope: the id of the run."""
     key: _builtins.str
-    """The key."""
+    """The key to read."""
     def __init__(
         self,
         *,
@@ -47,7 +47,7 @@ Global___GetValueRequest: _TypeAlias = GetValueRequest  # noqa: Y015
 
 @_typing.final
 class GetValueResponse(_message.Message):
-    """A value."""
+    """Response message for GetValue."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -71,7 +71,7 @@ Global___GetValueResponse: _TypeAlias = GetValueResponse  # noqa: Y015
 
 @_typing.final
 class SetValueRequest(_message.Message):
-    """Writes."""
+    """Request message for SetValue."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -80,13 +80,13 @@ class SetValueRequest(_message.Message):
     VALUE_JSON_FIELD_NUMBER: _builtins.int
     EXPECTED_VERSION_FIELD_NUMBER: _builtins.int
     scope: _builtins.str
-    """The run."""
+    """The scope: the id of the run."""
     key: _builtins.str
-    """The key."""
+    """The key to write."""
     value_json: _builtins.str
-    """One JSON value."""
+    """The new value: one JSON value."""
     expected_version: _builtins.int
-    """Only where this version stands; 0: only where nothing stands; absent: whatever stands."""
+    """Version that must be stored for the write to succeed; 0: the key must have no value; absent: no condition."""
     def __init__(
         self,
         *,
@@ -107,14 +107,14 @@ Global___SetValueRequest: _TypeAlias = SetValueRequest  # noqa: Y015
 
 @_typing.final
 class SetValueResponse(_message.Message):
-    """What was written."""
+    """Response message for SetValue."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     VALUE_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def value(self) -> _memory_pb2.WorkingValue:
-        """The value as it stands."""
+        """The value as stored."""
 
     def __init__(
         self,
@@ -131,7 +131,7 @@ Global___SetValueResponse: _TypeAlias = SetValueResponse  # noqa: Y015
 
 @_typing.final
 class ListValuesRequest(_message.Message):
-    """Lists."""
+    """Request message for ListValues."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -140,13 +140,13 @@ class ListValuesRequest(_message.Message):
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     PREFIX_FIELD_NUMBER: _builtins.int
     scope: _builtins.str
-    """The run."""
+    """The scope: the id of the run."""
     page_size: _builtins.int
-    """At most so many, up to 1,000; 100 where 0."""
+    """Maximum number of values to return, up to 1,000; 0 means 100."""
     page_token: _builtins.str
-    """From the page before; empty for the first."""
+    """Token from the previous page; empty for the first page."""
     prefix: _builtins.str
-    """Only keys that begin so."""
+    """Prefix that a key must have; empty for all keys."""
     def __init__(
         self,
         *,
@@ -165,17 +165,17 @@ Global___ListValuesRequest: _TypeAlias = ListValuesRequest  # noqa: Y015
 
 @_typing.final
 class ListValuesResponse(_message.Message):
-    """A page of values."""
+    """Response message for ListValues."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     VALUES_FIELD_NUMBER: _builtins.int
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     next_page_token: _builtins.str
-    """For the next page; empty after the last."""
+    """Token for the next page; empty on the last page."""
     @_builtins.property
     def values(self) -> _containers.RepeatedCompositeFieldContainer[_memory_pb2.WorkingValue]:
-        """The values."""
+        """The values of this page."""
 
     def __init__(
         self,
@@ -193,7 +193,7 @@ Global___ListValuesResponse: _TypeAlias = ListValuesResponse  # noqa: Y015
 
 @_typing.final
 class DeleteValueRequest(_message.Message):
-    """Deletes."""
+    """Request message for DeleteValue."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -201,11 +201,11 @@ class DeleteValueRequest(_message.Message):
     KEY_FIELD_NUMBER: _builtins.int
     EXPECTED_VERSION_FIELD_NUMBER: _builtins.int
     scope: _builtins.str
-    """The run."""
+    """The scope: the id of the run."""
     key: _builtins.str
-    """The key."""
+    """The key to delete."""
     expected_version: _builtins.int
-    """Only where this version stands; absent: whatever stands."""
+    """Version that must be stored for the deletion to succeed; absent: no condition."""
     def __init__(
         self,
         *,
@@ -225,13 +225,13 @@ Global___DeleteValueRequest: _TypeAlias = DeleteValueRequest  # noqa: Y015
 
 @_typing.final
 class DeleteValueResponse(_message.Message):
-    """Says whether something was deleted."""
+    """Response message for DeleteValue."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     DELETED_FIELD_NUMBER: _builtins.int
     deleted: _builtins.bool
-    """True where a value stood there."""
+    """True if the key had a value."""
     def __init__(
         self,
         *,

@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class WorkingMemoryServiceStub(object):
-    """Versioned values shared by the tasks of a run.
+    """Working memory: versioned JSON values that the tasks of a run share. Called by agents.
     """
 
     def __init__(self, channel):
@@ -58,34 +58,39 @@ class WorkingMemoryServiceStub(object):
 
 
 class WorkingMemoryServiceServicer(object):
-    """Versioned values shared by the tasks of a run.
+    """Working memory: versioned JSON values that the tasks of a run share. Called by agents.
     """
 
     def GetValue(self, request, context):
-        """Reads a value. Fails with NOT_FOUND, INVALID_ARGUMENT, UNAVAILABLE.
+        """Returns a value.
+        Fails with NOT_FOUND (the key has no value), INVALID_ARGUMENT, UNAVAILABLE.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def SetValue(self, request, context):
-        """Writes a value. Fails with ABORTED where expected_version is given and another stands, INVALID_ARGUMENT,
-        RESOURCE_EXHAUSTED (too large), UNAVAILABLE.
+        """Writes a value; it is durable when the response arrives.
+        Fails with ABORTED / CONFLICT (expected_version is set and another version is stored), INVALID_ARGUMENT,
+        RESOURCE_EXHAUSTED (the scope is full, or the service is overloaded; MESSAGE_TOO_LARGE: the value exceeds 1 MiB),
+        UNAVAILABLE.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListValues(self, request, context):
-        """All values of a scope, by key. Fails with INVALID_ARGUMENT / INVALID_PAGE_TOKEN, UNAVAILABLE.
+        """Lists the values of a scope, ordered by key. A page ends early if its values are large.
+        Fails with INVALID_ARGUMENT / INVALID_PAGE_TOKEN, UNAVAILABLE.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def DeleteValue(self, request, context):
-        """Deletes a value; none there is no error. Fails with ABORTED where expected_version is given and another stands,
-        INVALID_ARGUMENT, UNAVAILABLE.
+        """Deletes a value; the deletion is durable when the response arrives. A key without a value is not an error.
+        Fails with ABORTED / CONFLICT (expected_version is set and another version is stored), INVALID_ARGUMENT,
+        UNAVAILABLE.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -123,7 +128,7 @@ def add_WorkingMemoryServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class WorkingMemoryService(object):
-    """Versioned values shared by the tasks of a run.
+    """Working memory: versioned JSON values that the tasks of a run share. Called by agents.
     """
 
     @staticmethod

@@ -27,45 +27,59 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class WorkingMemoryServiceStub:
-    """Versioned values shared by the tasks of a run."""
+    """Working memory: versioned JSON values that the tasks of a run share. Called by agents."""
 
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> WorkingMemoryServiceAsyncStub: ...
     GetValue: _grpc.UnaryUnaryMultiCallable[_working_memory_service_pb2.GetValueRequest, _working_memory_service_pb2.GetValueResponse]
-    """Reads a value. Fails with NOT_FOUND, INVALID_ARGUMENT, UNAVAILABLE."""
+    """Returns a value.
+    Fails with NOT_FOUND (the key has no value), INVALID_ARGUMENT, UNAVAILABLE.
+    """
     SetValue: _grpc.UnaryUnaryMultiCallable[_working_memory_service_pb2.SetValueRequest, _working_memory_service_pb2.SetValueResponse]
-    """Writes a value. Fails with ABORTED where expected_version is given and another stands, INVALID_ARGUMENT,
-    RESOURCE_EXHAUSTED (too large), UNAVAILABLE.
+    """Writes a value; it is durable when the response arrives.
+    Fails with ABORTED / CONFLICT (expected_version is set and another version is stored), INVALID_ARGUMENT,
+    RESOURCE_EXHAUSTED (the scope is full, or the service is overloaded; MESSAGE_TOO_LARGE: the value exceeds 1 MiB),
+    UNAVAILABLE.
     """
     ListValues: _grpc.UnaryUnaryMultiCallable[_working_memory_service_pb2.ListValuesRequest, _working_memory_service_pb2.ListValuesResponse]
-    """All values of a scope, by key. Fails with INVALID_ARGUMENT / INVALID_PAGE_TOKEN, UNAVAILABLE."""
+    """Lists the values of a scope, ordered by key. A page ends early if its values are large.
+    Fails with INVALID_ARGUMENT / INVALID_PAGE_TOKEN, UNAVAILABLE.
+    """
     DeleteValue: _grpc.UnaryUnaryMultiCallable[_working_memory_service_pb2.DeleteValueRequest, _working_memory_service_pb2.DeleteValueResponse]
-    """Deletes a value; none there is no error. Fails with ABORTED where expected_version is given and another stands,
-    INVALID_ARGUMENT, UNAVAILABLE.
+    """Deletes a value; the deletion is durable when the response arrives. A key without a value is not an error.
+    Fails with ABORTED / CONFLICT (expected_version is set and another version is stored), INVALID_ARGUMENT,
+    UNAVAILABLE.
     """
 
 @_typing.type_check_only
 class WorkingMemoryServiceAsyncStub(WorkingMemoryServiceStub):
-    """Versioned values shared by the tasks of a run."""
+    """Working memory: versioned JSON values that the tasks of a run share. Called by agents."""
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     GetValue: _aio.UnaryUnaryMultiCallable[_working_memory_service_pb2.GetValueRequest, _working_memory_service_pb2.GetValueResponse]  # type: ignore[assignment]
-    """Reads a value. Fails with NOT_FOUND, INVALID_ARGUMENT, UNAVAILABLE."""
+    """Returns a value.
+    Fails with NOT_FOUND (the key has no value), INVALID_ARGUMENT, UNAVAILABLE.
+    """
     SetValue: _aio.UnaryUnaryMultiCallable[_working_memory_service_pb2.SetValueRequest, _working_memory_service_pb2.SetValueResponse]  # type: ignore[assignment]
-    """Writes a value. Fails with ABORTED where expected_version is given and another stands, INVALID_ARGUMENT,
-    RESOURCE_EXHAUSTED (too large), UNAVAILABLE.
+    """Writes a value; it is durable when the response arrives.
+    Fails with ABORTED / CONFLICT (expected_version is set and another version is stored), INVALID_ARGUMENT,
+    RESOURCE_EXHAUSTED (the scope is full, or the service is overloaded; MESSAGE_TOO_LARGE: the value exceeds 1 MiB),
+    UNAVAILABLE.
     """
     ListValues: _aio.UnaryUnaryMultiCallable[_working_memory_service_pb2.ListValuesRequest, _working_memory_service_pb2.ListValuesResponse]  # type: ignore[assignment]
-    """All values of a scope, by key. Fails with INVALID_ARGUMENT / INVALID_PAGE_TOKEN, UNAVAILABLE."""
+    """Lists the values of a scope, ordered by key. A page ends early if its values are large.
+    Fails with INVALID_ARGUMENT / INVALID_PAGE_TOKEN, UNAVAILABLE.
+    """
     DeleteValue: _aio.UnaryUnaryMultiCallable[_working_memory_service_pb2.DeleteValueRequest, _working_memory_service_pb2.DeleteValueResponse]  # type: ignore[assignment]
-    """Deletes a value; none there is no error. Fails with ABORTED where expected_version is given and another stands,
-    INVALID_ARGUMENT, UNAVAILABLE.
+    """Deletes a value; the deletion is durable when the response arrives. A key without a value is not an error.
+    Fails with ABORTED / CONFLICT (expected_version is set and another version is stored), INVALID_ARGUMENT,
+    UNAVAILABLE.
     """
 
 class WorkingMemoryServiceServicer(metaclass=_abc_1.ABCMeta):
-    """Versioned values shared by the tasks of a run."""
+    """Working memory: versioned JSON values that the tasks of a run share. Called by agents."""
 
     @_abc_1.abstractmethod
     def GetValue(
@@ -73,7 +87,9 @@ class WorkingMemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _working_memory_service_pb2.GetValueRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_working_memory_service_pb2.GetValueResponse, _abc.Awaitable[_working_memory_service_pb2.GetValueResponse]]:
-        """Reads a value. Fails with NOT_FOUND, INVALID_ARGUMENT, UNAVAILABLE."""
+        """Returns a value.
+        Fails with NOT_FOUND (the key has no value), INVALID_ARGUMENT, UNAVAILABLE.
+        """
 
     @_abc_1.abstractmethod
     def SetValue(
@@ -81,8 +97,10 @@ class WorkingMemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _working_memory_service_pb2.SetValueRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_working_memory_service_pb2.SetValueResponse, _abc.Awaitable[_working_memory_service_pb2.SetValueResponse]]:
-        """Writes a value. Fails with ABORTED where expected_version is given and another stands, INVALID_ARGUMENT,
-        RESOURCE_EXHAUSTED (too large), UNAVAILABLE.
+        """Writes a value; it is durable when the response arrives.
+        Fails with ABORTED / CONFLICT (expected_version is set and another version is stored), INVALID_ARGUMENT,
+        RESOURCE_EXHAUSTED (the scope is full, or the service is overloaded; MESSAGE_TOO_LARGE: the value exceeds 1 MiB),
+        UNAVAILABLE.
         """
 
     @_abc_1.abstractmethod
@@ -91,7 +109,9 @@ class WorkingMemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _working_memory_service_pb2.ListValuesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_working_memory_service_pb2.ListValuesResponse, _abc.Awaitable[_working_memory_service_pb2.ListValuesResponse]]:
-        """All values of a scope, by key. Fails with INVALID_ARGUMENT / INVALID_PAGE_TOKEN, UNAVAILABLE."""
+        """Lists the values of a scope, ordered by key. A page ends early if its values are large.
+        Fails with INVALID_ARGUMENT / INVALID_PAGE_TOKEN, UNAVAILABLE.
+        """
 
     @_abc_1.abstractmethod
     def DeleteValue(
@@ -99,8 +119,9 @@ class WorkingMemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _working_memory_service_pb2.DeleteValueRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_working_memory_service_pb2.DeleteValueResponse, _abc.Awaitable[_working_memory_service_pb2.DeleteValueResponse]]:
-        """Deletes a value; none there is no error. Fails with ABORTED where expected_version is given and another stands,
-        INVALID_ARGUMENT, UNAVAILABLE.
+        """Deletes a value; the deletion is durable when the response arrives. A key without a value is not an error.
+        Fails with ABORTED / CONFLICT (expected_version is set and another version is stored), INVALID_ARGUMENT,
+        UNAVAILABLE.
         """
 
 def add_WorkingMemoryServiceServicer_to_server(servicer: WorkingMemoryServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

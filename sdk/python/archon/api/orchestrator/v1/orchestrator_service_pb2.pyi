@@ -24,7 +24,7 @@ DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
 class SubmitRunRequest(_message.Message):
-    """Submits."""
+    """Request message for SubmitRun."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -81,46 +81,50 @@ class SubmitRunRequest(_message.Message):
     TRACE_FIELD_NUMBER: _builtins.int
     VERSIONS_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
-    """Unique per tenant; made by the caller. Empty: each call is a new run."""
+    """Request id, created by the caller, unique per tenant, at most 256 characters. Empty: each call creates a new run."""
     strategy: _run_pb2.Strategy.ValueType
-    """What to do."""
+    """The run's strategy."""
     session_id: _builtins.str
-    """The user's session, and the memory scope; empty: the run is its own scope."""
+    """Id of the user's session, which is also the memory scope, at most 256 characters. Empty: the run is its own scope."""
     @_builtins.property
     def goal(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Part]:
-        """What is to be done; at least one part that isn't empty, 4 MiB in all."""
+        """The goal. At least one part must not be empty; 4 MiB in all."""
 
     @_builtins.property
     def roles(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Who takes part; empty: all roles that stand on an edge. With PIPELINE any number, with AGENT one."""
+        """The roles that take part, at most 200; with AGENT at most one. Empty: with PIPELINE all roles that stand on an
+        edge, with AGENT the one role that coordinates.
+        """
 
     @_builtins.property
     def capabilities(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Instead of roles: whoever has these capabilities."""
+        """Capabilities, as an alternative to roles: for each one the first role, by name, that offers it."""
 
     @_builtins.property
     def timeout(self) -> _duration_pb2.Duration:
-        """The run's time; 1 h where absent, 24 h at most."""
+        """Timeout of the run; 1 h if absent, at most 24 h."""
 
     @_builtins.property
     def wait(self) -> _duration_pb2.Duration:
-        """Hold the answer until the run has ended, at most so long (10 min)."""
+        """Time to hold the response until the run has ended, at most 10 min; absent: the response is not held."""
 
     @_builtins.property
     def budget(self) -> _common_pb2.Budget:
-        """What it may spend."""
+        """The run's budget; absent: no limit."""
 
     @_builtins.property
     def metadata(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """Remarks, handed to every task; keys in reverse DNS."""
+        """Metadata, delivered with every task; at most 64 entries, keys in reverse DNS."""
 
     @_builtins.property
     def trace(self) -> _common_pb2.TraceContext:
-        """Where the run belongs in a trace."""
+        """Trace context of the run."""
 
     @_builtins.property
     def versions(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """Only instances of this version of a role or, ending in .*, of this prefix of it: role to version."""
+        """Version that the instances of a role must have, by role. A version that ends in .* matches every version with that
+        prefix.
+        """
 
     def __init__(
         self,
@@ -148,17 +152,17 @@ Global___SubmitRunRequest: _TypeAlias = SubmitRunRequest  # noqa: Y015
 
 @_typing.final
 class SubmitRunResponse(_message.Message):
-    """What was taken on."""
+    """Response message for SubmitRun."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     RUN_FIELD_NUMBER: _builtins.int
     REPEATED_BEFORE_FIELD_NUMBER: _builtins.int
     repeated_before: _builtins.bool
-    """True where the request id had been seen before."""
+    """True if an earlier request with the same request_id created the run."""
     @_builtins.property
     def run(self) -> _run_pb2.Run:
-        """The run as it stands."""
+        """The current state of the run."""
 
     def __init__(
         self,
@@ -176,7 +180,7 @@ Global___SubmitRunResponse: _TypeAlias = SubmitRunResponse  # noqa: Y015
 
 @_typing.final
 class WatchRunRequest(_message.Message):
-    """Opens a watch."""
+    """Request message for WatchRun."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -184,9 +188,9 @@ class WatchRunRequest(_message.Message):
     AFTER_SEQ_FIELD_NUMBER: _builtins.int
     DURABLE_ONLY_FIELD_NUMBER: _builtins.int
     run_id: _builtins.str
-    """The run."""
+    """The run to watch."""
     after_seq: _builtins.int
-    """Only what comes after this event; 0: everything."""
+    """Sequence number after which to start; 0: start with the first event."""
     durable_only: _builtins.bool
     """True: durable events only."""
     def __init__(
@@ -206,14 +210,14 @@ Global___WatchRunRequest: _TypeAlias = WatchRunRequest  # noqa: Y015
 
 @_typing.final
 class WatchRunResponse(_message.Message):
-    """A batch of events; an empty one is a sign of life."""
+    """Response message for WatchRun: a batch of events. An empty batch shows that the stream is alive."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     EVENTS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def events(self) -> _containers.RepeatedCompositeFieldContainer[_run_pb2.RunEvent]:
-        """In order."""
+        """The events, in order."""
 
     def __init__(
         self,
@@ -230,13 +234,13 @@ Global___WatchRunResponse: _TypeAlias = WatchRunResponse  # noqa: Y015
 
 @_typing.final
 class GetRunRequest(_message.Message):
-    """Asks for a run."""
+    """Request message for GetRun."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     RUN_ID_FIELD_NUMBER: _builtins.int
     run_id: _builtins.str
-    """Which."""
+    """The run to return."""
     def __init__(
         self,
         *,
@@ -252,14 +256,14 @@ Global___GetRunRequest: _TypeAlias = GetRunRequest  # noqa: Y015
 
 @_typing.final
 class GetRunResponse(_message.Message):
-    """A run."""
+    """Response message for GetRun."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     RUN_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def run(self) -> _run_pb2.Run:
-        """The run."""
+        """The current state of the run."""
 
     def __init__(
         self,
@@ -276,7 +280,7 @@ Global___GetRunResponse: _TypeAlias = GetRunResponse  # noqa: Y015
 
 @_typing.final
 class ListRunsRequest(_message.Message):
-    """Asks for a page of runs."""
+    """Request message for ListRuns."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -285,14 +289,14 @@ class ListRunsRequest(_message.Message):
     SESSION_ID_FIELD_NUMBER: _builtins.int
     STATES_FIELD_NUMBER: _builtins.int
     page_size: _builtins.int
-    """At most so many, up to 1,000; 100 where 0."""
+    """Maximum number of runs to return, up to 1,000; 0 means 100."""
     page_token: _builtins.str
-    """From the page before, under the same filter; empty for the first."""
+    """Token from the previous page under the same filter; empty for the first page."""
     session_id: _builtins.str
-    """Only runs of this session, where not empty."""
+    """Session to filter by; empty for all sessions."""
     @_builtins.property
     def states(self) -> _containers.RepeatedScalarFieldContainer[_common_pb2.TaskState.ValueType]:
-        """Only runs in these states, where not empty."""
+        """States to filter by; empty for all states."""
 
     def __init__(
         self,
@@ -312,17 +316,17 @@ Global___ListRunsRequest: _TypeAlias = ListRunsRequest  # noqa: Y015
 
 @_typing.final
 class ListRunsResponse(_message.Message):
-    """A page of runs."""
+    """Response message for ListRuns."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     RUNS_FIELD_NUMBER: _builtins.int
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     next_page_token: _builtins.str
-    """For the next page; empty after the last."""
+    """Token for the next page; empty on the last page."""
     @_builtins.property
     def runs(self) -> _containers.RepeatedCompositeFieldContainer[_run_pb2.Run]:
-        """Newest first."""
+        """The runs of this page, newest first."""
 
     def __init__(
         self,
@@ -340,7 +344,7 @@ Global___ListRunsResponse: _TypeAlias = ListRunsResponse  # noqa: Y015
 
 @_typing.final
 class ListRunRecordsRequest(_message.Message):
-    """Asks for a page of records."""
+    """Request message for ListRunRecords."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -349,13 +353,13 @@ class ListRunRecordsRequest(_message.Message):
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     ROLE_FIELD_NUMBER: _builtins.int
     run_id: _builtins.str
-    """Which run."""
+    """The run whose records to list."""
     page_size: _builtins.int
-    """At most so many, up to 1,000; 100 where 0. A page ends early before it would pass 3 MiB."""
+    """Maximum number of records to return, up to 1,000; 0 means 100. A page ends early before it exceeds 3 MiB."""
     page_token: _builtins.str
-    """From the page before, under the same filter; empty for the first."""
+    """Token from the previous page under the same filter; empty for the first page."""
     role: _builtins.str
-    """Only this role's, where not empty."""
+    """Role to filter by; empty for all roles."""
     def __init__(
         self,
         *,
@@ -374,17 +378,17 @@ Global___ListRunRecordsRequest: _TypeAlias = ListRunRecordsRequest  # noqa: Y015
 
 @_typing.final
 class ListRunRecordsResponse(_message.Message):
-    """A page of records."""
+    """Response message for ListRunRecords."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     RECORDS_FIELD_NUMBER: _builtins.int
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     next_page_token: _builtins.str
-    """For the next page; empty after the last."""
+    """Token for the next page; empty on the last page."""
     @_builtins.property
     def records(self) -> _containers.RepeatedCompositeFieldContainer[_run_pb2.RunRecord]:
-        """In order."""
+        """The records of this page, in order."""
 
     def __init__(
         self,
@@ -402,16 +406,16 @@ Global___ListRunRecordsResponse: _TypeAlias = ListRunRecordsResponse  # noqa: Y0
 
 @_typing.final
 class CancelRunRequest(_message.Message):
-    """Cancels."""
+    """Request message for CancelRun."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     RUN_ID_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
     run_id: _builtins.str
-    """Which."""
+    """The run to cancel."""
     reason: _builtins.str
-    """Why, for people."""
+    """Reason of the cancellation, for people."""
     def __init__(
         self,
         *,
@@ -428,14 +432,14 @@ Global___CancelRunRequest: _TypeAlias = CancelRunRequest  # noqa: Y015
 
 @_typing.final
 class CancelRunResponse(_message.Message):
-    """Says how it stands."""
+    """Response message for CancelRun."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     RUN_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def run(self) -> _run_pb2.Run:
-        """The run."""
+        """The current state of the run."""
 
     def __init__(
         self,
@@ -452,7 +456,7 @@ Global___CancelRunResponse: _TypeAlias = CancelRunResponse  # noqa: Y015
 
 @_typing.final
 class RespondRequest(_message.Message):
-    """Answers a question."""
+    """Request message for Respond."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -461,14 +465,14 @@ class RespondRequest(_message.Message):
     INPUT_ID_FIELD_NUMBER: _builtins.int
     PARTS_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
-    """Unique per tenant."""
+    """Request id, unique per tenant, at most 256 characters. Empty: the input_id takes its place."""
     run_id: _builtins.str
-    """Which run."""
+    """The run that asks the question."""
     input_id: _builtins.str
-    """Which question."""
+    """The question to answer: Question.input_id."""
     @_builtins.property
     def parts(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Part]:
-        """The answer."""
+        """The answer. At least one part must not be empty."""
 
     def __init__(
         self,
@@ -488,14 +492,14 @@ Global___RespondRequest: _TypeAlias = RespondRequest  # noqa: Y015
 
 @_typing.final
 class RespondResponse(_message.Message):
-    """Says how it stands."""
+    """Response message for Respond."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     RUN_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def run(self) -> _run_pb2.Run:
-        """The run."""
+        """The current state of the run."""
 
     def __init__(
         self,
@@ -512,13 +516,13 @@ Global___RespondResponse: _TypeAlias = RespondResponse  # noqa: Y015
 
 @_typing.final
 class PauseRunRequest(_message.Message):
-    """Pauses."""
+    """Request message for PauseRun."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     RUN_ID_FIELD_NUMBER: _builtins.int
     run_id: _builtins.str
-    """Which."""
+    """The run to pause."""
     def __init__(
         self,
         *,
@@ -534,14 +538,14 @@ Global___PauseRunRequest: _TypeAlias = PauseRunRequest  # noqa: Y015
 
 @_typing.final
 class PauseRunResponse(_message.Message):
-    """Says how it stands."""
+    """Response message for PauseRun."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     RUN_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def run(self) -> _run_pb2.Run:
-        """The run."""
+        """The current state of the run."""
 
     def __init__(
         self,
@@ -558,13 +562,13 @@ Global___PauseRunResponse: _TypeAlias = PauseRunResponse  # noqa: Y015
 
 @_typing.final
 class ResumeRunRequest(_message.Message):
-    """Goes on."""
+    """Request message for ResumeRun."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     RUN_ID_FIELD_NUMBER: _builtins.int
     run_id: _builtins.str
-    """Which."""
+    """The run to resume."""
     def __init__(
         self,
         *,
@@ -580,14 +584,14 @@ Global___ResumeRunRequest: _TypeAlias = ResumeRunRequest  # noqa: Y015
 
 @_typing.final
 class ResumeRunResponse(_message.Message):
-    """Says how it stands."""
+    """Response message for ResumeRun."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     RUN_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def run(self) -> _run_pb2.Run:
-        """The run."""
+        """The current state of the run."""
 
     def __init__(
         self,
@@ -604,14 +608,14 @@ Global___ResumeRunResponse: _TypeAlias = ResumeRunResponse  # noqa: Y015
 
 @_typing.final
 class PlanRunRequest(_message.Message):
-    """Asks what a run would do."""
+    """Request message for PlanRun."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     SUBMIT_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def submit(self) -> Global___SubmitRunRequest:
-        """The run."""
+        """The submit to plan."""
 
     def __init__(
         self,
@@ -628,7 +632,7 @@ Global___PlanRunRequest: _TypeAlias = PlanRunRequest  # noqa: Y015
 
 @_typing.final
 class PlanRunResponse(_message.Message):
-    """What a run would do."""
+    """Response message for PlanRun."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -636,11 +640,11 @@ class PlanRunResponse(_message.Message):
     EDGES_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def tasks(self) -> _containers.RepeatedCompositeFieldContainer[_run_pb2.Task]:
-        """Its tasks."""
+        """The tasks that the run would have."""
 
     @_builtins.property
     def edges(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Edge]:
-        """What each waits for."""
+        """The dependencies among the tasks."""
 
     def __init__(
         self,
@@ -658,7 +662,7 @@ Global___PlanRunResponse: _TypeAlias = PlanRunResponse  # noqa: Y015
 
 @_typing.final
 class EditPlanRequest(_message.Message):
-    """Changes a plan."""
+    """Request message for EditPlan."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -666,9 +670,9 @@ class EditPlanRequest(_message.Message):
     EXPECTED_SEQ_FIELD_NUMBER: _builtins.int
     PLAN_JSON_FIELD_NUMBER: _builtins.int
     run_id: _builtins.str
-    """Which run."""
+    """The run whose plan to edit."""
     expected_seq: _builtins.int
-    """Only where the plan was last changed by this event."""
+    """Sequence number of the event that must have changed the plan last for the edit to succeed."""
     plan_json: _builtins.str
     """The new plan: one JSON object."""
     def __init__(
@@ -688,14 +692,14 @@ Global___EditPlanRequest: _TypeAlias = EditPlanRequest  # noqa: Y015
 
 @_typing.final
 class EditPlanResponse(_message.Message):
-    """Says how it stands."""
+    """Response message for EditPlan."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     RUN_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def run(self) -> _run_pb2.Run:
-        """The run."""
+        """The current state of the run."""
 
     def __init__(
         self,
@@ -712,7 +716,7 @@ Global___EditPlanResponse: _TypeAlias = EditPlanResponse  # noqa: Y015
 
 @_typing.final
 class ForkRunRequest(_message.Message):
-    """Forks."""
+    """Request message for ForkRun."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -721,14 +725,14 @@ class ForkRunRequest(_message.Message):
     AFTER_SEQ_FIELD_NUMBER: _builtins.int
     GOAL_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
-    """Unique per tenant."""
+    """Request id, unique per tenant."""
     run_id: _builtins.str
-    """From which run."""
+    """The run to fork."""
     after_seq: _builtins.int
-    """From which event on."""
+    """Sequence number of the last event that the new run takes over."""
     @_builtins.property
     def goal(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Part]:
-        """Another goal; empty: the same."""
+        """The new run's goal; empty: the goal of the forked run."""
 
     def __init__(
         self,
@@ -748,7 +752,7 @@ Global___ForkRunRequest: _TypeAlias = ForkRunRequest  # noqa: Y015
 
 @_typing.final
 class ForkRunResponse(_message.Message):
-    """What was started."""
+    """Response message for ForkRun."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -772,7 +776,7 @@ Global___ForkRunResponse: _TypeAlias = ForkRunResponse  # noqa: Y015
 
 @_typing.final
 class RateRunRequest(_message.Message):
-    """Rates."""
+    """Request message for RateRun."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -780,11 +784,11 @@ class RateRunRequest(_message.Message):
     STARS_FIELD_NUMBER: _builtins.int
     COMMENT_FIELD_NUMBER: _builtins.int
     run_id: _builtins.str
-    """Which."""
+    """The run to rate."""
     stars: _builtins.int
-    """1 (bad) to 5 (good)."""
+    """The rating, 1 (bad) to 5 (good)."""
     comment: _builtins.str
-    """In words."""
+    """Comment of the rater."""
     def __init__(
         self,
         *,
@@ -802,7 +806,7 @@ Global___RateRunRequest: _TypeAlias = RateRunRequest  # noqa: Y015
 
 @_typing.final
 class RateRunResponse(_message.Message):
-    """Says that it was kept."""
+    """Response message for RateRun."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -819,7 +823,7 @@ Global___RateRunResponse: _TypeAlias = RateRunResponse  # noqa: Y015
 
 @_typing.final
 class ConverseRequest(_message.Message):
-    """One message of a conversation."""
+    """Request message for Converse: one command."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -829,22 +833,22 @@ class ConverseRequest(_message.Message):
     CANCEL_FIELD_NUMBER: _builtins.int
     RESPOND_FIELD_NUMBER: _builtins.int
     correlation_id: _builtins.str
-    """Made by the caller, echoed in the answer."""
+    """Id of the command, created by the caller and echoed in the reply."""
     @_builtins.property
     def submit(self) -> Global___SubmitRunRequest:
-        """Take a run on; its events follow on this stream."""
+        """Submits a run, whose events follow on this stream."""
 
     @_builtins.property
     def watch(self) -> Global___WatchRunRequest:
-        """Follow a run."""
+        """Watches a run."""
 
     @_builtins.property
     def cancel(self) -> Global___CancelRunRequest:
-        """Cancel a run."""
+        """Cancels a run."""
 
     @_builtins.property
     def respond(self) -> Global___RespondRequest:
-        """Answer a question."""
+        """Answers a question."""
 
     def __init__(
         self,
@@ -867,7 +871,7 @@ Global___ConverseRequest: _TypeAlias = ConverseRequest  # noqa: Y015
 
 @_typing.final
 class ConverseResponse(_message.Message):
-    """Answers and events."""
+    """Response message for Converse."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -875,11 +879,11 @@ class ConverseResponse(_message.Message):
     EVENTS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def replies(self) -> _containers.RepeatedCompositeFieldContainer[Global___ConverseReply]:
-        """Answers to commands."""
+        """Replies to commands."""
 
     @_builtins.property
     def events(self) -> _containers.RepeatedCompositeFieldContainer[_run_pb2.RunEvent]:
-        """Events of all runs that are followed; in order per run."""
+        """Events of all runs that the stream follows, in order per run."""
 
     def __init__(
         self,
@@ -897,7 +901,7 @@ Global___ConverseResponse: _TypeAlias = ConverseResponse  # noqa: Y015
 
 @_typing.final
 class ConverseReply(_message.Message):
-    """The answer to one command."""
+    """The reply to one command, or a failure of a run that the stream follows."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -905,14 +909,14 @@ class ConverseReply(_message.Message):
     RUN_FIELD_NUMBER: _builtins.int
     FAILURE_FIELD_NUMBER: _builtins.int
     correlation_id: _builtins.str
-    """As it was given."""
+    """Correlation id of the command; empty for the failure of a followed run, which metadata["run_id"] names."""
     @_builtins.property
     def run(self) -> _run_pb2.Run:
-        """The run as it stands."""
+        """The current state of the run."""
 
     @_builtins.property
     def failure(self) -> _failure_pb2.Failure:
-        """Why not."""
+        """The failure of the command."""
 
     def __init__(
         self,

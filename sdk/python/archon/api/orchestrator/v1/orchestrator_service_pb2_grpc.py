@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class OrchestratorServiceStub(object):
-    """Takes runs on, sees them through, and tells how they stand.
+    """Accepts runs, drives them to their end and reports on them. Called by clients; every replica answers for every run.
     """
 
     def __init__(self, channel):
@@ -108,119 +108,139 @@ class OrchestratorServiceStub(object):
 
 
 class OrchestratorServiceServicer(object):
-    """Takes runs on, sees them through, and tells how they stand.
+    """Accepts runs, drives them to their end and reports on them. Called by clients; every replica answers for every run.
     """
 
     def SubmitRun(self, request, context):
-        """Takes a run on; it is durable before the answer. Idempotent by request_id: the same id and payload again give the same
-        run. With wait the answer is held until the run has ended or the wait is over, whichever is first.
-        Fails with INVALID_ARGUMENT / EMPTY_GOAL or MESSAGE_TOO_LARGE (the goal, or what the session remembers), NOT_FOUND / UNKNOWN_ROLE (a role that neither lives nor
-        stands on an edge) or UNKNOWN_CAPABILITY, FAILED_PRECONDITION (no pipeline: no role stands on an edge), ALREADY_EXISTS / REQUEST_ID_REUSED,
-        RESOURCE_EXHAUSTED (too many runs, or the disk is full; MESSAGE_TOO_LARGE: it was taken on, and is too large for an
-        answer), UNIMPLEMENTED (a strategy that isn't served), UNAVAILABLE.
+        """Accepts a run, which is durable before the response. Idempotent by request_id: the same id and payload return the
+        same run. With wait, the response is held until the run has ended or the wait has passed, whichever comes first.
+        Fails with INVALID_ARGUMENT (a field is invalid), INVALID_ARGUMENT / EMPTY_GOAL or MESSAGE_TOO_LARGE (the goal, or
+        the session's shared memory, is too large), NOT_FOUND / UNKNOWN_ROLE (the role has no live instance and stands on
+        no edge) or UNKNOWN_CAPABILITY, FAILED_PRECONDITION (no pipeline: no role stands on an edge; or no role, or more
+        than one, coordinates), FAILED_PRECONDITION / RUN_EXPIRED (the run of this request_id has been deleted),
+        ALREADY_EXISTS / REQUEST_ID_REUSED, RESOURCE_EXHAUSTED (too many runs, or the disk is full), RESOURCE_EXHAUSTED /
+        MESSAGE_TOO_LARGE (the run was accepted and is too large for the response: watch it), UNIMPLEMENTED (the strategy
+        is not served), UNAVAILABLE.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def WatchRun(self, request, context):
-        """Follows a run: every durable event once and in order from after_seq on, and passing events as they come. An empty batch
-        every 15 s; OK after the last event. Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION / RUN_EXPIRED,
-        OUT_OF_RANGE (after_seq is ahead of the journal), RESOURCE_EXHAUSTED (too many watch), UNAVAILABLE.
+        """Streams the events of a run: every durable event after after_seq exactly once and in order, and transient events as
+        they occur. Sends an empty batch every 15 s and ends with OK after the last event.
+        Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION / RUN_EXPIRED (retention has removed the events),
+        OUT_OF_RANGE (after_seq is ahead of the journal), RESOURCE_EXHAUSTED (too many watchers), UNAVAILABLE.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetRun(self, request, context):
-        """A run as it stands. Fails with NOT_FOUND / UNKNOWN_RUN, RESOURCE_EXHAUSTED / MESSAGE_TOO_LARGE (watch it: each result
-        comes by itself), UNAVAILABLE.
+        """Returns the current state of a run.
+        Fails with NOT_FOUND / UNKNOWN_RUN, RESOURCE_EXHAUSTED / MESSAGE_TOO_LARGE (the run is too large for the response:
+        watch it, which returns each result in an event of its own), DATA_LOSS (the journal of the run cannot be read),
+        UNAVAILABLE.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListRuns(self, request, context):
-        """Runs, newest first, without tasks and answers. Fails with INVALID_ARGUMENT / INVALID_PAGE_TOKEN, UNAVAILABLE.
+        """Lists runs, newest first, without tasks and answers.
+        Fails with INVALID_ARGUMENT / INVALID_PAGE_TOKEN, UNAVAILABLE.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListRunRecords(self, request, context):
-        """The recorded model and tool calls of a run, in order. Fails with NOT_FOUND / UNKNOWN_RUN, INVALID_ARGUMENT /
-        INVALID_PAGE_TOKEN, UNAVAILABLE.
+        """Lists the recorded model and tool calls of a run, in order.
+        Fails with NOT_FOUND / UNKNOWN_RUN, INVALID_ARGUMENT / INVALID_PAGE_TOKEN, UNAVAILABLE.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def CancelRun(self, request, context):
-        """Asks for a run to be cancelled; it has ended when its last event says so. A run that has ended is left as it is, and
-        that is no error. Fails with NOT_FOUND / UNKNOWN_RUN, RESOURCE_EXHAUSTED / MESSAGE_TOO_LARGE (it is cancelled all the
-        same), UNAVAILABLE.
+        """Requests the cancellation of a run. The request is durable before the response; the run has ended when its last
+        event says so. A run that has ended is left unchanged, which is not an error.
+        Fails with NOT_FOUND / UNKNOWN_RUN, RESOURCE_EXHAUSTED / MESSAGE_TOO_LARGE (the run is too large for the response;
+        it is cancelled all the same), RESOURCE_EXHAUSTED (too many commands wait for the run), UNAVAILABLE.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Respond(self, request, context):
-        """Answers a question that a run asks. Idempotent by request_id. Fails with NOT_FOUND, FAILED_PRECONDITION (nothing is
-        asked), INVALID_ARGUMENT (the answer doesn't fit), ALREADY_EXISTS / REQUEST_ID_REUSED, UNIMPLEMENTED.
+        """Answers a question that a run asks a person. The first answer counts. Idempotent by request_id.
+        Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION (the run does not ask this question, or no longer),
+        INVALID_ARGUMENT (the answer is empty or does not match the question's schema), INVALID_ARGUMENT /
+        MESSAGE_TOO_LARGE, ALREADY_EXISTS / REQUEST_ID_REUSED, RESOURCE_EXHAUSTED (as CancelRun), UNAVAILABLE,
+        UNIMPLEMENTED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def PauseRun(self, request, context):
-        """Dispatches nothing more in a run until it is resumed; what is under way goes on. Fails with NOT_FOUND / UNKNOWN_RUN,
-        FAILED_PRECONDITION (it has ended), UNIMPLEMENTED.
+        """Pauses a run: no task is dispatched until the run is resumed; attempts in progress continue. A paused run is left
+        unchanged.
+        Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION (the run has ended), RESOURCE_EXHAUSTED (as CancelRun),
+        UNAVAILABLE, UNIMPLEMENTED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ResumeRun(self, request, context):
-        """Goes on with a paused run. Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION, UNIMPLEMENTED.
+        """Resumes a paused run. A run that is not paused is left unchanged.
+        Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION (the run has ended), RESOURCE_EXHAUSTED (as CancelRun),
+        UNAVAILABLE, UNIMPLEMENTED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def PlanRun(self, request, context):
-        """What a run would do, without doing it. Fails as SubmitRun, and with UNIMPLEMENTED.
+        """Returns the tasks that a submit would create, without creating a run.
+        Fails as SubmitRun does, and with UNIMPLEMENTED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def EditPlan(self, request, context):
-        """Changes the part of a plan that hasn't begun. Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION, ABORTED (the plan
-        has changed meanwhile), UNIMPLEMENTED.
+        """Changes the part of a plan that has not started.
+        Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION (the run has ended), ABORTED (the plan has changed since
+        expected_seq), UNIMPLEMENTED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ForkRun(self, request, context):
-        """Starts a new run from an event of another. Idempotent by request_id. Fails with NOT_FOUND / UNKNOWN_RUN,
-        FAILED_PRECONDITION / RUN_EXPIRED, ALREADY_EXISTS / REQUEST_ID_REUSED, UNIMPLEMENTED.
+        """Starts a new run from an event of another run. Idempotent by request_id.
+        Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION / RUN_EXPIRED, ALREADY_EXISTS / REQUEST_ID_REUSED,
+        UNIMPLEMENTED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def RateRun(self, request, context):
-        """Keeps a person's rating of a run. Fails with NOT_FOUND / UNKNOWN_RUN, INVALID_ARGUMENT, UNIMPLEMENTED.
+        """Stores a person's rating of a run.
+        Fails with NOT_FOUND / UNKNOWN_RUN, INVALID_ARGUMENT, UNIMPLEMENTED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Converse(self, request_iterator, context):
-        """Many runs on one stream: submits, cancels and answers one way, batches of events the other. What concerns one run is
-        answered in place and the stream lives. Ends with UNIMPLEMENTED where it isn't served, RESOURCE_EXHAUSTED (too many
-        runs on one stream), UNAVAILABLE.
+        """Carries many runs on one stream: commands in one direction, replies and batches of events in the other. An error
+        about a single command is answered by its reply, and the stream stays open; so is a submit or watch above 1,000
+        followed runs (RESOURCE_EXHAUSTED).
+        Ends with UNIMPLEMENTED if the orchestrator does not serve it, UNAVAILABLE.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -308,7 +328,7 @@ def add_OrchestratorServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class OrchestratorService(object):
-    """Takes runs on, sees them through, and tells how they stand.
+    """Accepts runs, drives them to their end and reports on them. Called by clients; every replica answers for every run.
     """
 
     @staticmethod

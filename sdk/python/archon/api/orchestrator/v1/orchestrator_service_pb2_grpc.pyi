@@ -27,131 +27,179 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class OrchestratorServiceStub:
-    """Takes runs on, sees them through, and tells how they stand."""
+    """Accepts runs, drives them to their end and reports on them. Called by clients; every replica answers for every run."""
 
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> OrchestratorServiceAsyncStub: ...
     SubmitRun: _grpc.UnaryUnaryMultiCallable[_orchestrator_service_pb2.SubmitRunRequest, _orchestrator_service_pb2.SubmitRunResponse]
-    """Takes a run on; it is durable before the answer. Idempotent by request_id: the same id and payload again give the same
-    run. With wait the answer is held until the run has ended or the wait is over, whichever is first.
-    Fails with INVALID_ARGUMENT / EMPTY_GOAL or MESSAGE_TOO_LARGE (the goal, or what the session remembers), NOT_FOUND / UNKNOWN_ROLE (a role that neither lives nor
-    stands on an edge) or UNKNOWN_CAPABILITY, FAILED_PRECONDITION (no pipeline: no role stands on an edge), ALREADY_EXISTS / REQUEST_ID_REUSED,
-    RESOURCE_EXHAUSTED (too many runs, or the disk is full; MESSAGE_TOO_LARGE: it was taken on, and is too large for an
-    answer), UNIMPLEMENTED (a strategy that isn't served), UNAVAILABLE.
+    """Accepts a run, which is durable before the response. Idempotent by request_id: the same id and payload return the
+    same run. With wait, the response is held until the run has ended or the wait has passed, whichever comes first.
+    Fails with INVALID_ARGUMENT (a field is invalid), INVALID_ARGUMENT / EMPTY_GOAL or MESSAGE_TOO_LARGE (the goal, or
+    the session's shared memory, is too large), NOT_FOUND / UNKNOWN_ROLE (the role has no live instance and stands on
+    no edge) or UNKNOWN_CAPABILITY, FAILED_PRECONDITION (no pipeline: no role stands on an edge; or no role, or more
+    than one, coordinates), FAILED_PRECONDITION / RUN_EXPIRED (the run of this request_id has been deleted),
+    ALREADY_EXISTS / REQUEST_ID_REUSED, RESOURCE_EXHAUSTED (too many runs, or the disk is full), RESOURCE_EXHAUSTED /
+    MESSAGE_TOO_LARGE (the run was accepted and is too large for the response: watch it), UNIMPLEMENTED (the strategy
+    is not served), UNAVAILABLE.
     """
     WatchRun: _grpc.UnaryStreamMultiCallable[_orchestrator_service_pb2.WatchRunRequest, _orchestrator_service_pb2.WatchRunResponse]
-    """Follows a run: every durable event once and in order from after_seq on, and passing events as they come. An empty batch
-    every 15 s; OK after the last event. Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION / RUN_EXPIRED,
-    OUT_OF_RANGE (after_seq is ahead of the journal), RESOURCE_EXHAUSTED (too many watch), UNAVAILABLE.
+    """Streams the events of a run: every durable event after after_seq exactly once and in order, and transient events as
+    they occur. Sends an empty batch every 15 s and ends with OK after the last event.
+    Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION / RUN_EXPIRED (retention has removed the events),
+    OUT_OF_RANGE (after_seq is ahead of the journal), RESOURCE_EXHAUSTED (too many watchers), UNAVAILABLE.
     """
     GetRun: _grpc.UnaryUnaryMultiCallable[_orchestrator_service_pb2.GetRunRequest, _orchestrator_service_pb2.GetRunResponse]
-    """A run as it stands. Fails with NOT_FOUND / UNKNOWN_RUN, RESOURCE_EXHAUSTED / MESSAGE_TOO_LARGE (watch it: each result
-    comes by itself), UNAVAILABLE.
+    """Returns the current state of a run.
+    Fails with NOT_FOUND / UNKNOWN_RUN, RESOURCE_EXHAUSTED / MESSAGE_TOO_LARGE (the run is too large for the response:
+    watch it, which returns each result in an event of its own), DATA_LOSS (the journal of the run cannot be read),
+    UNAVAILABLE.
     """
     ListRuns: _grpc.UnaryUnaryMultiCallable[_orchestrator_service_pb2.ListRunsRequest, _orchestrator_service_pb2.ListRunsResponse]
-    """Runs, newest first, without tasks and answers. Fails with INVALID_ARGUMENT / INVALID_PAGE_TOKEN, UNAVAILABLE."""
+    """Lists runs, newest first, without tasks and answers.
+    Fails with INVALID_ARGUMENT / INVALID_PAGE_TOKEN, UNAVAILABLE.
+    """
     ListRunRecords: _grpc.UnaryUnaryMultiCallable[_orchestrator_service_pb2.ListRunRecordsRequest, _orchestrator_service_pb2.ListRunRecordsResponse]
-    """The recorded model and tool calls of a run, in order. Fails with NOT_FOUND / UNKNOWN_RUN, INVALID_ARGUMENT /
-    INVALID_PAGE_TOKEN, UNAVAILABLE.
+    """Lists the recorded model and tool calls of a run, in order.
+    Fails with NOT_FOUND / UNKNOWN_RUN, INVALID_ARGUMENT / INVALID_PAGE_TOKEN, UNAVAILABLE.
     """
     CancelRun: _grpc.UnaryUnaryMultiCallable[_orchestrator_service_pb2.CancelRunRequest, _orchestrator_service_pb2.CancelRunResponse]
-    """Asks for a run to be cancelled; it has ended when its last event says so. A run that has ended is left as it is, and
-    that is no error. Fails with NOT_FOUND / UNKNOWN_RUN, RESOURCE_EXHAUSTED / MESSAGE_TOO_LARGE (it is cancelled all the
-    same), UNAVAILABLE.
+    """Requests the cancellation of a run. The request is durable before the response; the run has ended when its last
+    event says so. A run that has ended is left unchanged, which is not an error.
+    Fails with NOT_FOUND / UNKNOWN_RUN, RESOURCE_EXHAUSTED / MESSAGE_TOO_LARGE (the run is too large for the response;
+    it is cancelled all the same), RESOURCE_EXHAUSTED (too many commands wait for the run), UNAVAILABLE.
     """
     Respond: _grpc.UnaryUnaryMultiCallable[_orchestrator_service_pb2.RespondRequest, _orchestrator_service_pb2.RespondResponse]
-    """Answers a question that a run asks. Idempotent by request_id. Fails with NOT_FOUND, FAILED_PRECONDITION (nothing is
-    asked), INVALID_ARGUMENT (the answer doesn't fit), ALREADY_EXISTS / REQUEST_ID_REUSED, UNIMPLEMENTED.
+    """Answers a question that a run asks a person. The first answer counts. Idempotent by request_id.
+    Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION (the run does not ask this question, or no longer),
+    INVALID_ARGUMENT (the answer is empty or does not match the question's schema), INVALID_ARGUMENT /
+    MESSAGE_TOO_LARGE, ALREADY_EXISTS / REQUEST_ID_REUSED, RESOURCE_EXHAUSTED (as CancelRun), UNAVAILABLE,
+    UNIMPLEMENTED.
     """
     PauseRun: _grpc.UnaryUnaryMultiCallable[_orchestrator_service_pb2.PauseRunRequest, _orchestrator_service_pb2.PauseRunResponse]
-    """Dispatches nothing more in a run until it is resumed; what is under way goes on. Fails with NOT_FOUND / UNKNOWN_RUN,
-    FAILED_PRECONDITION (it has ended), UNIMPLEMENTED.
+    """Pauses a run: no task is dispatched until the run is resumed; attempts in progress continue. A paused run is left
+    unchanged.
+    Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION (the run has ended), RESOURCE_EXHAUSTED (as CancelRun),
+    UNAVAILABLE, UNIMPLEMENTED.
     """
     ResumeRun: _grpc.UnaryUnaryMultiCallable[_orchestrator_service_pb2.ResumeRunRequest, _orchestrator_service_pb2.ResumeRunResponse]
-    """Goes on with a paused run. Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION, UNIMPLEMENTED."""
+    """Resumes a paused run. A run that is not paused is left unchanged.
+    Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION (the run has ended), RESOURCE_EXHAUSTED (as CancelRun),
+    UNAVAILABLE, UNIMPLEMENTED.
+    """
     PlanRun: _grpc.UnaryUnaryMultiCallable[_orchestrator_service_pb2.PlanRunRequest, _orchestrator_service_pb2.PlanRunResponse]
-    """What a run would do, without doing it. Fails as SubmitRun, and with UNIMPLEMENTED."""
+    """Returns the tasks that a submit would create, without creating a run.
+    Fails as SubmitRun does, and with UNIMPLEMENTED.
+    """
     EditPlan: _grpc.UnaryUnaryMultiCallable[_orchestrator_service_pb2.EditPlanRequest, _orchestrator_service_pb2.EditPlanResponse]
-    """Changes the part of a plan that hasn't begun. Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION, ABORTED (the plan
-    has changed meanwhile), UNIMPLEMENTED.
+    """Changes the part of a plan that has not started.
+    Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION (the run has ended), ABORTED (the plan has changed since
+    expected_seq), UNIMPLEMENTED.
     """
     ForkRun: _grpc.UnaryUnaryMultiCallable[_orchestrator_service_pb2.ForkRunRequest, _orchestrator_service_pb2.ForkRunResponse]
-    """Starts a new run from an event of another. Idempotent by request_id. Fails with NOT_FOUND / UNKNOWN_RUN,
-    FAILED_PRECONDITION / RUN_EXPIRED, ALREADY_EXISTS / REQUEST_ID_REUSED, UNIMPLEMENTED.
+    """Starts a new run from an event of another run. Idempotent by request_id.
+    Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION / RUN_EXPIRED, ALREADY_EXISTS / REQUEST_ID_REUSED,
+    UNIMPLEMENTED.
     """
     RateRun: _grpc.UnaryUnaryMultiCallable[_orchestrator_service_pb2.RateRunRequest, _orchestrator_service_pb2.RateRunResponse]
-    """Keeps a person's rating of a run. Fails with NOT_FOUND / UNKNOWN_RUN, INVALID_ARGUMENT, UNIMPLEMENTED."""
+    """Stores a person's rating of a run.
+    Fails with NOT_FOUND / UNKNOWN_RUN, INVALID_ARGUMENT, UNIMPLEMENTED.
+    """
     Converse: _grpc.StreamStreamMultiCallable[_orchestrator_service_pb2.ConverseRequest, _orchestrator_service_pb2.ConverseResponse]
-    """Many runs on one stream: submits, cancels and answers one way, batches of events the other. What concerns one run is
-    answered in place and the stream lives. Ends with UNIMPLEMENTED where it isn't served, RESOURCE_EXHAUSTED (too many
-    runs on one stream), UNAVAILABLE.
+    """Carries many runs on one stream: commands in one direction, replies and batches of events in the other. An error
+    about a single command is answered by its reply, and the stream stays open; so is a submit or watch above 1,000
+    followed runs (RESOURCE_EXHAUSTED).
+    Ends with UNIMPLEMENTED if the orchestrator does not serve it, UNAVAILABLE.
     """
 
 @_typing.type_check_only
 class OrchestratorServiceAsyncStub(OrchestratorServiceStub):
-    """Takes runs on, sees them through, and tells how they stand."""
+    """Accepts runs, drives them to their end and reports on them. Called by clients; every replica answers for every run."""
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     SubmitRun: _aio.UnaryUnaryMultiCallable[_orchestrator_service_pb2.SubmitRunRequest, _orchestrator_service_pb2.SubmitRunResponse]  # type: ignore[assignment]
-    """Takes a run on; it is durable before the answer. Idempotent by request_id: the same id and payload again give the same
-    run. With wait the answer is held until the run has ended or the wait is over, whichever is first.
-    Fails with INVALID_ARGUMENT / EMPTY_GOAL or MESSAGE_TOO_LARGE (the goal, or what the session remembers), NOT_FOUND / UNKNOWN_ROLE (a role that neither lives nor
-    stands on an edge) or UNKNOWN_CAPABILITY, FAILED_PRECONDITION (no pipeline: no role stands on an edge), ALREADY_EXISTS / REQUEST_ID_REUSED,
-    RESOURCE_EXHAUSTED (too many runs, or the disk is full; MESSAGE_TOO_LARGE: it was taken on, and is too large for an
-    answer), UNIMPLEMENTED (a strategy that isn't served), UNAVAILABLE.
+    """Accepts a run, which is durable before the response. Idempotent by request_id: the same id and payload return the
+    same run. With wait, the response is held until the run has ended or the wait has passed, whichever comes first.
+    Fails with INVALID_ARGUMENT (a field is invalid), INVALID_ARGUMENT / EMPTY_GOAL or MESSAGE_TOO_LARGE (the goal, or
+    the session's shared memory, is too large), NOT_FOUND / UNKNOWN_ROLE (the role has no live instance and stands on
+    no edge) or UNKNOWN_CAPABILITY, FAILED_PRECONDITION (no pipeline: no role stands on an edge; or no role, or more
+    than one, coordinates), FAILED_PRECONDITION / RUN_EXPIRED (the run of this request_id has been deleted),
+    ALREADY_EXISTS / REQUEST_ID_REUSED, RESOURCE_EXHAUSTED (too many runs, or the disk is full), RESOURCE_EXHAUSTED /
+    MESSAGE_TOO_LARGE (the run was accepted and is too large for the response: watch it), UNIMPLEMENTED (the strategy
+    is not served), UNAVAILABLE.
     """
     WatchRun: _aio.UnaryStreamMultiCallable[_orchestrator_service_pb2.WatchRunRequest, _orchestrator_service_pb2.WatchRunResponse]  # type: ignore[assignment]
-    """Follows a run: every durable event once and in order from after_seq on, and passing events as they come. An empty batch
-    every 15 s; OK after the last event. Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION / RUN_EXPIRED,
-    OUT_OF_RANGE (after_seq is ahead of the journal), RESOURCE_EXHAUSTED (too many watch), UNAVAILABLE.
+    """Streams the events of a run: every durable event after after_seq exactly once and in order, and transient events as
+    they occur. Sends an empty batch every 15 s and ends with OK after the last event.
+    Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION / RUN_EXPIRED (retention has removed the events),
+    OUT_OF_RANGE (after_seq is ahead of the journal), RESOURCE_EXHAUSTED (too many watchers), UNAVAILABLE.
     """
     GetRun: _aio.UnaryUnaryMultiCallable[_orchestrator_service_pb2.GetRunRequest, _orchestrator_service_pb2.GetRunResponse]  # type: ignore[assignment]
-    """A run as it stands. Fails with NOT_FOUND / UNKNOWN_RUN, RESOURCE_EXHAUSTED / MESSAGE_TOO_LARGE (watch it: each result
-    comes by itself), UNAVAILABLE.
+    """Returns the current state of a run.
+    Fails with NOT_FOUND / UNKNOWN_RUN, RESOURCE_EXHAUSTED / MESSAGE_TOO_LARGE (the run is too large for the response:
+    watch it, which returns each result in an event of its own), DATA_LOSS (the journal of the run cannot be read),
+    UNAVAILABLE.
     """
     ListRuns: _aio.UnaryUnaryMultiCallable[_orchestrator_service_pb2.ListRunsRequest, _orchestrator_service_pb2.ListRunsResponse]  # type: ignore[assignment]
-    """Runs, newest first, without tasks and answers. Fails with INVALID_ARGUMENT / INVALID_PAGE_TOKEN, UNAVAILABLE."""
+    """Lists runs, newest first, without tasks and answers.
+    Fails with INVALID_ARGUMENT / INVALID_PAGE_TOKEN, UNAVAILABLE.
+    """
     ListRunRecords: _aio.UnaryUnaryMultiCallable[_orchestrator_service_pb2.ListRunRecordsRequest, _orchestrator_service_pb2.ListRunRecordsResponse]  # type: ignore[assignment]
-    """The recorded model and tool calls of a run, in order. Fails with NOT_FOUND / UNKNOWN_RUN, INVALID_ARGUMENT /
-    INVALID_PAGE_TOKEN, UNAVAILABLE.
+    """Lists the recorded model and tool calls of a run, in order.
+    Fails with NOT_FOUND / UNKNOWN_RUN, INVALID_ARGUMENT / INVALID_PAGE_TOKEN, UNAVAILABLE.
     """
     CancelRun: _aio.UnaryUnaryMultiCallable[_orchestrator_service_pb2.CancelRunRequest, _orchestrator_service_pb2.CancelRunResponse]  # type: ignore[assignment]
-    """Asks for a run to be cancelled; it has ended when its last event says so. A run that has ended is left as it is, and
-    that is no error. Fails with NOT_FOUND / UNKNOWN_RUN, RESOURCE_EXHAUSTED / MESSAGE_TOO_LARGE (it is cancelled all the
-    same), UNAVAILABLE.
+    """Requests the cancellation of a run. The request is durable before the response; the run has ended when its last
+    event says so. A run that has ended is left unchanged, which is not an error.
+    Fails with NOT_FOUND / UNKNOWN_RUN, RESOURCE_EXHAUSTED / MESSAGE_TOO_LARGE (the run is too large for the response;
+    it is cancelled all the same), RESOURCE_EXHAUSTED (too many commands wait for the run), UNAVAILABLE.
     """
     Respond: _aio.UnaryUnaryMultiCallable[_orchestrator_service_pb2.RespondRequest, _orchestrator_service_pb2.RespondResponse]  # type: ignore[assignment]
-    """Answers a question that a run asks. Idempotent by request_id. Fails with NOT_FOUND, FAILED_PRECONDITION (nothing is
-    asked), INVALID_ARGUMENT (the answer doesn't fit), ALREADY_EXISTS / REQUEST_ID_REUSED, UNIMPLEMENTED.
+    """Answers a question that a run asks a person. The first answer counts. Idempotent by request_id.
+    Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION (the run does not ask this question, or no longer),
+    INVALID_ARGUMENT (the answer is empty or does not match the question's schema), INVALID_ARGUMENT /
+    MESSAGE_TOO_LARGE, ALREADY_EXISTS / REQUEST_ID_REUSED, RESOURCE_EXHAUSTED (as CancelRun), UNAVAILABLE,
+    UNIMPLEMENTED.
     """
     PauseRun: _aio.UnaryUnaryMultiCallable[_orchestrator_service_pb2.PauseRunRequest, _orchestrator_service_pb2.PauseRunResponse]  # type: ignore[assignment]
-    """Dispatches nothing more in a run until it is resumed; what is under way goes on. Fails with NOT_FOUND / UNKNOWN_RUN,
-    FAILED_PRECONDITION (it has ended), UNIMPLEMENTED.
+    """Pauses a run: no task is dispatched until the run is resumed; attempts in progress continue. A paused run is left
+    unchanged.
+    Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION (the run has ended), RESOURCE_EXHAUSTED (as CancelRun),
+    UNAVAILABLE, UNIMPLEMENTED.
     """
     ResumeRun: _aio.UnaryUnaryMultiCallable[_orchestrator_service_pb2.ResumeRunRequest, _orchestrator_service_pb2.ResumeRunResponse]  # type: ignore[assignment]
-    """Goes on with a paused run. Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION, UNIMPLEMENTED."""
+    """Resumes a paused run. A run that is not paused is left unchanged.
+    Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION (the run has ended), RESOURCE_EXHAUSTED (as CancelRun),
+    UNAVAILABLE, UNIMPLEMENTED.
+    """
     PlanRun: _aio.UnaryUnaryMultiCallable[_orchestrator_service_pb2.PlanRunRequest, _orchestrator_service_pb2.PlanRunResponse]  # type: ignore[assignment]
-    """What a run would do, without doing it. Fails as SubmitRun, and with UNIMPLEMENTED."""
+    """Returns the tasks that a submit would create, without creating a run.
+    Fails as SubmitRun does, and with UNIMPLEMENTED.
+    """
     EditPlan: _aio.UnaryUnaryMultiCallable[_orchestrator_service_pb2.EditPlanRequest, _orchestrator_service_pb2.EditPlanResponse]  # type: ignore[assignment]
-    """Changes the part of a plan that hasn't begun. Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION, ABORTED (the plan
-    has changed meanwhile), UNIMPLEMENTED.
+    """Changes the part of a plan that has not started.
+    Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION (the run has ended), ABORTED (the plan has changed since
+    expected_seq), UNIMPLEMENTED.
     """
     ForkRun: _aio.UnaryUnaryMultiCallable[_orchestrator_service_pb2.ForkRunRequest, _orchestrator_service_pb2.ForkRunResponse]  # type: ignore[assignment]
-    """Starts a new run from an event of another. Idempotent by request_id. Fails with NOT_FOUND / UNKNOWN_RUN,
-    FAILED_PRECONDITION / RUN_EXPIRED, ALREADY_EXISTS / REQUEST_ID_REUSED, UNIMPLEMENTED.
+    """Starts a new run from an event of another run. Idempotent by request_id.
+    Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION / RUN_EXPIRED, ALREADY_EXISTS / REQUEST_ID_REUSED,
+    UNIMPLEMENTED.
     """
     RateRun: _aio.UnaryUnaryMultiCallable[_orchestrator_service_pb2.RateRunRequest, _orchestrator_service_pb2.RateRunResponse]  # type: ignore[assignment]
-    """Keeps a person's rating of a run. Fails with NOT_FOUND / UNKNOWN_RUN, INVALID_ARGUMENT, UNIMPLEMENTED."""
+    """Stores a person's rating of a run.
+    Fails with NOT_FOUND / UNKNOWN_RUN, INVALID_ARGUMENT, UNIMPLEMENTED.
+    """
     Converse: _aio.StreamStreamMultiCallable[_orchestrator_service_pb2.ConverseRequest, _orchestrator_service_pb2.ConverseResponse]  # type: ignore[assignment]
-    """Many runs on one stream: submits, cancels and answers one way, batches of events the other. What concerns one run is
-    answered in place and the stream lives. Ends with UNIMPLEMENTED where it isn't served, RESOURCE_EXHAUSTED (too many
-    runs on one stream), UNAVAILABLE.
+    """Carries many runs on one stream: commands in one direction, replies and batches of events in the other. An error
+    about a single command is answered by its reply, and the stream stays open; so is a submit or watch above 1,000
+    followed runs (RESOURCE_EXHAUSTED).
+    Ends with UNIMPLEMENTED if the orchestrator does not serve it, UNAVAILABLE.
     """
 
 class OrchestratorServiceServicer(metaclass=_abc_1.ABCMeta):
-    """Takes runs on, sees them through, and tells how they stand."""
+    """Accepts runs, drives them to their end and reports on them. Called by clients; every replica answers for every run."""
 
     @_abc_1.abstractmethod
     def SubmitRun(
@@ -159,12 +207,15 @@ class OrchestratorServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _orchestrator_service_pb2.SubmitRunRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_orchestrator_service_pb2.SubmitRunResponse, _abc.Awaitable[_orchestrator_service_pb2.SubmitRunResponse]]:
-        """Takes a run on; it is durable before the answer. Idempotent by request_id: the same id and payload again give the same
-        run. With wait the answer is held until the run has ended or the wait is over, whichever is first.
-        Fails with INVALID_ARGUMENT / EMPTY_GOAL or MESSAGE_TOO_LARGE (the goal, or what the session remembers), NOT_FOUND / UNKNOWN_ROLE (a role that neither lives nor
-        stands on an edge) or UNKNOWN_CAPABILITY, FAILED_PRECONDITION (no pipeline: no role stands on an edge), ALREADY_EXISTS / REQUEST_ID_REUSED,
-        RESOURCE_EXHAUSTED (too many runs, or the disk is full; MESSAGE_TOO_LARGE: it was taken on, and is too large for an
-        answer), UNIMPLEMENTED (a strategy that isn't served), UNAVAILABLE.
+        """Accepts a run, which is durable before the response. Idempotent by request_id: the same id and payload return the
+        same run. With wait, the response is held until the run has ended or the wait has passed, whichever comes first.
+        Fails with INVALID_ARGUMENT (a field is invalid), INVALID_ARGUMENT / EMPTY_GOAL or MESSAGE_TOO_LARGE (the goal, or
+        the session's shared memory, is too large), NOT_FOUND / UNKNOWN_ROLE (the role has no live instance and stands on
+        no edge) or UNKNOWN_CAPABILITY, FAILED_PRECONDITION (no pipeline: no role stands on an edge; or no role, or more
+        than one, coordinates), FAILED_PRECONDITION / RUN_EXPIRED (the run of this request_id has been deleted),
+        ALREADY_EXISTS / REQUEST_ID_REUSED, RESOURCE_EXHAUSTED (too many runs, or the disk is full), RESOURCE_EXHAUSTED /
+        MESSAGE_TOO_LARGE (the run was accepted and is too large for the response: watch it), UNIMPLEMENTED (the strategy
+        is not served), UNAVAILABLE.
         """
 
     @_abc_1.abstractmethod
@@ -173,9 +224,10 @@ class OrchestratorServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _orchestrator_service_pb2.WatchRunRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_orchestrator_service_pb2.WatchRunResponse], _abc.AsyncIterator[_orchestrator_service_pb2.WatchRunResponse]]:
-        """Follows a run: every durable event once and in order from after_seq on, and passing events as they come. An empty batch
-        every 15 s; OK after the last event. Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION / RUN_EXPIRED,
-        OUT_OF_RANGE (after_seq is ahead of the journal), RESOURCE_EXHAUSTED (too many watch), UNAVAILABLE.
+        """Streams the events of a run: every durable event after after_seq exactly once and in order, and transient events as
+        they occur. Sends an empty batch every 15 s and ends with OK after the last event.
+        Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION / RUN_EXPIRED (retention has removed the events),
+        OUT_OF_RANGE (after_seq is ahead of the journal), RESOURCE_EXHAUSTED (too many watchers), UNAVAILABLE.
         """
 
     @_abc_1.abstractmethod
@@ -184,8 +236,10 @@ class OrchestratorServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _orchestrator_service_pb2.GetRunRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_orchestrator_service_pb2.GetRunResponse, _abc.Awaitable[_orchestrator_service_pb2.GetRunResponse]]:
-        """A run as it stands. Fails with NOT_FOUND / UNKNOWN_RUN, RESOURCE_EXHAUSTED / MESSAGE_TOO_LARGE (watch it: each result
-        comes by itself), UNAVAILABLE.
+        """Returns the current state of a run.
+        Fails with NOT_FOUND / UNKNOWN_RUN, RESOURCE_EXHAUSTED / MESSAGE_TOO_LARGE (the run is too large for the response:
+        watch it, which returns each result in an event of its own), DATA_LOSS (the journal of the run cannot be read),
+        UNAVAILABLE.
         """
 
     @_abc_1.abstractmethod
@@ -194,7 +248,9 @@ class OrchestratorServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _orchestrator_service_pb2.ListRunsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_orchestrator_service_pb2.ListRunsResponse, _abc.Awaitable[_orchestrator_service_pb2.ListRunsResponse]]:
-        """Runs, newest first, without tasks and answers. Fails with INVALID_ARGUMENT / INVALID_PAGE_TOKEN, UNAVAILABLE."""
+        """Lists runs, newest first, without tasks and answers.
+        Fails with INVALID_ARGUMENT / INVALID_PAGE_TOKEN, UNAVAILABLE.
+        """
 
     @_abc_1.abstractmethod
     def ListRunRecords(
@@ -202,8 +258,8 @@ class OrchestratorServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _orchestrator_service_pb2.ListRunRecordsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_orchestrator_service_pb2.ListRunRecordsResponse, _abc.Awaitable[_orchestrator_service_pb2.ListRunRecordsResponse]]:
-        """The recorded model and tool calls of a run, in order. Fails with NOT_FOUND / UNKNOWN_RUN, INVALID_ARGUMENT /
-        INVALID_PAGE_TOKEN, UNAVAILABLE.
+        """Lists the recorded model and tool calls of a run, in order.
+        Fails with NOT_FOUND / UNKNOWN_RUN, INVALID_ARGUMENT / INVALID_PAGE_TOKEN, UNAVAILABLE.
         """
 
     @_abc_1.abstractmethod
@@ -212,9 +268,10 @@ class OrchestratorServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _orchestrator_service_pb2.CancelRunRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_orchestrator_service_pb2.CancelRunResponse, _abc.Awaitable[_orchestrator_service_pb2.CancelRunResponse]]:
-        """Asks for a run to be cancelled; it has ended when its last event says so. A run that has ended is left as it is, and
-        that is no error. Fails with NOT_FOUND / UNKNOWN_RUN, RESOURCE_EXHAUSTED / MESSAGE_TOO_LARGE (it is cancelled all the
-        same), UNAVAILABLE.
+        """Requests the cancellation of a run. The request is durable before the response; the run has ended when its last
+        event says so. A run that has ended is left unchanged, which is not an error.
+        Fails with NOT_FOUND / UNKNOWN_RUN, RESOURCE_EXHAUSTED / MESSAGE_TOO_LARGE (the run is too large for the response;
+        it is cancelled all the same), RESOURCE_EXHAUSTED (too many commands wait for the run), UNAVAILABLE.
         """
 
     @_abc_1.abstractmethod
@@ -223,8 +280,11 @@ class OrchestratorServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _orchestrator_service_pb2.RespondRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_orchestrator_service_pb2.RespondResponse, _abc.Awaitable[_orchestrator_service_pb2.RespondResponse]]:
-        """Answers a question that a run asks. Idempotent by request_id. Fails with NOT_FOUND, FAILED_PRECONDITION (nothing is
-        asked), INVALID_ARGUMENT (the answer doesn't fit), ALREADY_EXISTS / REQUEST_ID_REUSED, UNIMPLEMENTED.
+        """Answers a question that a run asks a person. The first answer counts. Idempotent by request_id.
+        Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION (the run does not ask this question, or no longer),
+        INVALID_ARGUMENT (the answer is empty or does not match the question's schema), INVALID_ARGUMENT /
+        MESSAGE_TOO_LARGE, ALREADY_EXISTS / REQUEST_ID_REUSED, RESOURCE_EXHAUSTED (as CancelRun), UNAVAILABLE,
+        UNIMPLEMENTED.
         """
 
     @_abc_1.abstractmethod
@@ -233,8 +293,10 @@ class OrchestratorServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _orchestrator_service_pb2.PauseRunRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_orchestrator_service_pb2.PauseRunResponse, _abc.Awaitable[_orchestrator_service_pb2.PauseRunResponse]]:
-        """Dispatches nothing more in a run until it is resumed; what is under way goes on. Fails with NOT_FOUND / UNKNOWN_RUN,
-        FAILED_PRECONDITION (it has ended), UNIMPLEMENTED.
+        """Pauses a run: no task is dispatched until the run is resumed; attempts in progress continue. A paused run is left
+        unchanged.
+        Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION (the run has ended), RESOURCE_EXHAUSTED (as CancelRun),
+        UNAVAILABLE, UNIMPLEMENTED.
         """
 
     @_abc_1.abstractmethod
@@ -243,7 +305,10 @@ class OrchestratorServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _orchestrator_service_pb2.ResumeRunRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_orchestrator_service_pb2.ResumeRunResponse, _abc.Awaitable[_orchestrator_service_pb2.ResumeRunResponse]]:
-        """Goes on with a paused run. Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION, UNIMPLEMENTED."""
+        """Resumes a paused run. A run that is not paused is left unchanged.
+        Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION (the run has ended), RESOURCE_EXHAUSTED (as CancelRun),
+        UNAVAILABLE, UNIMPLEMENTED.
+        """
 
     @_abc_1.abstractmethod
     def PlanRun(
@@ -251,7 +316,9 @@ class OrchestratorServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _orchestrator_service_pb2.PlanRunRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_orchestrator_service_pb2.PlanRunResponse, _abc.Awaitable[_orchestrator_service_pb2.PlanRunResponse]]:
-        """What a run would do, without doing it. Fails as SubmitRun, and with UNIMPLEMENTED."""
+        """Returns the tasks that a submit would create, without creating a run.
+        Fails as SubmitRun does, and with UNIMPLEMENTED.
+        """
 
     @_abc_1.abstractmethod
     def EditPlan(
@@ -259,8 +326,9 @@ class OrchestratorServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _orchestrator_service_pb2.EditPlanRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_orchestrator_service_pb2.EditPlanResponse, _abc.Awaitable[_orchestrator_service_pb2.EditPlanResponse]]:
-        """Changes the part of a plan that hasn't begun. Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION, ABORTED (the plan
-        has changed meanwhile), UNIMPLEMENTED.
+        """Changes the part of a plan that has not started.
+        Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION (the run has ended), ABORTED (the plan has changed since
+        expected_seq), UNIMPLEMENTED.
         """
 
     @_abc_1.abstractmethod
@@ -269,8 +337,9 @@ class OrchestratorServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _orchestrator_service_pb2.ForkRunRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_orchestrator_service_pb2.ForkRunResponse, _abc.Awaitable[_orchestrator_service_pb2.ForkRunResponse]]:
-        """Starts a new run from an event of another. Idempotent by request_id. Fails with NOT_FOUND / UNKNOWN_RUN,
-        FAILED_PRECONDITION / RUN_EXPIRED, ALREADY_EXISTS / REQUEST_ID_REUSED, UNIMPLEMENTED.
+        """Starts a new run from an event of another run. Idempotent by request_id.
+        Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION / RUN_EXPIRED, ALREADY_EXISTS / REQUEST_ID_REUSED,
+        UNIMPLEMENTED.
         """
 
     @_abc_1.abstractmethod
@@ -279,7 +348,9 @@ class OrchestratorServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _orchestrator_service_pb2.RateRunRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_orchestrator_service_pb2.RateRunResponse, _abc.Awaitable[_orchestrator_service_pb2.RateRunResponse]]:
-        """Keeps a person's rating of a run. Fails with NOT_FOUND / UNKNOWN_RUN, INVALID_ARGUMENT, UNIMPLEMENTED."""
+        """Stores a person's rating of a run.
+        Fails with NOT_FOUND / UNKNOWN_RUN, INVALID_ARGUMENT, UNIMPLEMENTED.
+        """
 
     @_abc_1.abstractmethod
     def Converse(
@@ -287,9 +358,10 @@ class OrchestratorServiceServicer(metaclass=_abc_1.ABCMeta):
         request_iterator: _MaybeAsyncIterator[_orchestrator_service_pb2.ConverseRequest],
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_orchestrator_service_pb2.ConverseResponse], _abc.AsyncIterator[_orchestrator_service_pb2.ConverseResponse]]:
-        """Many runs on one stream: submits, cancels and answers one way, batches of events the other. What concerns one run is
-        answered in place and the stream lives. Ends with UNIMPLEMENTED where it isn't served, RESOURCE_EXHAUSTED (too many
-        runs on one stream), UNAVAILABLE.
+        """Carries many runs on one stream: commands in one direction, replies and batches of events in the other. An error
+        about a single command is answered by its reply, and the stream stays open; so is a submit or watch above 1,000
+        followed runs (RESOURCE_EXHAUSTED).
+        Ends with UNIMPLEMENTED if the orchestrator does not serve it, UNAVAILABLE.
         """
 
 def add_OrchestratorServiceServicer_to_server(servicer: OrchestratorServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -30,30 +30,34 @@ class _Strategy:
 class _StrategyEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Strategy.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     STRATEGY_UNSPECIFIED: _Strategy.ValueType  # 0
-    """PIPELINE where no role is named or several, AGENT where one is."""
+    """The strategy is not set: AGENT if exactly one role or capability is named, else PIPELINE."""
     STRATEGY_AGENT: _Strategy.ValueType  # 1
     """The goal goes to one role, which may delegate."""
     STRATEGY_PIPELINE: _Strategy.ValueType  # 2
-    """Every role of the registry's graph among those asked for; each starts as soon as its own predecessors are done."""
+    """The run consists of the roles asked for and the registry's edges among them; each role starts as soon as its own
+    predecessors have ended.
+    """
     STRATEGY_PLAN: _Strategy.ValueType  # 3
-    """A planner role makes a plan, the engine carries it out."""
+    """A planner role creates a plan, which the engine executes."""
 
 class Strategy(_Strategy, metaclass=_StrategyEnumTypeWrapper):
-    """What a run does."""
+    """Strategy of a run."""
 
 STRATEGY_UNSPECIFIED: Strategy.ValueType  # 0
-"""PIPELINE where no role is named or several, AGENT where one is."""
+"""The strategy is not set: AGENT if exactly one role or capability is named, else PIPELINE."""
 STRATEGY_AGENT: Strategy.ValueType  # 1
 """The goal goes to one role, which may delegate."""
 STRATEGY_PIPELINE: Strategy.ValueType  # 2
-"""Every role of the registry's graph among those asked for; each starts as soon as its own predecessors are done."""
+"""The run consists of the roles asked for and the registry's edges among them; each role starts as soon as its own
+predecessors have ended.
+"""
 STRATEGY_PLAN: Strategy.ValueType  # 3
-"""A planner role makes a plan, the engine carries it out."""
+"""A planner role creates a plan, which the engine executes."""
 Global___Strategy: _TypeAlias = Strategy  # noqa: Y015
 
 @_typing.final
 class Run(_message.Message):
-    """A run as it stands."""
+    """The current state of a run."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -96,60 +100,60 @@ class Run(_message.Message):
     PAUSED_FIELD_NUMBER: _builtins.int
     QUESTIONS_FIELD_NUMBER: _builtins.int
     run_id: _builtins.str
-    """Made by the server."""
+    """The run's id, created by the server."""
     tenant: _builtins.str
-    """Output only: the tenant."""
+    """Output only. The tenant that the run belongs to."""
     session_id: _builtins.str
-    """The user's session, and the memory scope; empty where none was named."""
+    """Id of the user's session, which is also the memory scope; empty if the submit named none."""
     strategy: Global___Strategy.ValueType
-    """What it does."""
+    """The run's strategy."""
     state: _common_pb2.TaskState.ValueType
-    """Its state."""
+    """The run's state."""
     last_seq: _builtins.int
-    """The last event of its journal."""
+    """Sequence number of the last event in the run's journal."""
     parent_run_id: _builtins.str
-    """The run that this one was forked from, or that it is a child of."""
+    """The run that this run was forked from, or is a child of."""
     paused: _builtins.bool
-    """True: nothing more is dispatched until it is resumed."""
+    """True if the run is paused: no task is dispatched until it is resumed."""
     @_builtins.property
     def goal(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Part]:
-        """The goal."""
+        """The run's goal."""
 
     @_builtins.property
     def tasks(self) -> _containers.RepeatedCompositeFieldContainer[Global___Task]:
-        """Its tasks, in the order they were made."""
+        """The run's tasks, in the order of their creation."""
 
     @_builtins.property
     def answers(self) -> _containers.RepeatedCompositeFieldContainer[Global___Answer]:
-        """The final answer: the answers of the roles that nobody depends on."""
+        """The final answers: those of the roles that no other role depends on."""
 
     @_builtins.property
     def failure(self) -> _failure_pb2.Failure:
-        """Why it failed."""
+        """The reason for the run's failure."""
 
     @_builtins.property
     def usage(self) -> _common_pb2.Usage:
-        """What it spent."""
+        """Usage of the run."""
 
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp:
-        """When it was submitted."""
+        """The time of the submit."""
 
     @_builtins.property
     def end_time(self) -> _timestamp_pb2.Timestamp:
-        """When it ended; absent before."""
+        """The time at which the run ended; absent before."""
 
     @_builtins.property
     def metadata(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """Remarks of the submitter."""
+        """Metadata from the submitter."""
 
     @_builtins.property
     def edges(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Edge]:
-        """The graph as it stood at the submit, among the run's roles."""
+        """The edges among the run's roles, as of the submit."""
 
     @_builtins.property
     def questions(self) -> _containers.RepeatedCompositeFieldContainer[Global___Question]:
-        """What people are asked, oldest first."""
+        """The open questions to people, oldest first."""
 
     def __init__(
         self,
@@ -183,7 +187,7 @@ Global___Run: _TypeAlias = Run  # noqa: Y015
 
 @_typing.final
 class Question(_message.Message):
-    """A question of a run that waits for its answer."""
+    """An open question of a run to a person."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -193,16 +197,16 @@ class Question(_message.Message):
     PROMPT_FIELD_NUMBER: _builtins.int
     SCHEMA_JSON_FIELD_NUMBER: _builtins.int
     input_id: _builtins.str
-    """Unique in the run; what Respond names."""
+    """The question's id, unique in the run; RespondRequest.input_id names it."""
     task_id: _builtins.str
     """The task that asks."""
     role: _builtins.str
-    """Its role."""
+    """The role that asks."""
     schema_json: _builtins.str
     """JSON Schema of the answer; empty: free text."""
     @_builtins.property
     def prompt(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Part]:
-        """The question."""
+        """Text of the question."""
 
     def __init__(
         self,
@@ -241,38 +245,38 @@ class Task(_message.Message):
     FAILURE_FIELD_NUMBER: _builtins.int
     PARENT_TASK_ID_FIELD_NUMBER: _builtins.int
     task_id: _builtins.str
-    """Made by the server."""
+    """The task's id, created by the server."""
     role: _builtins.str
-    """For whom: a role."""
+    """The role that the task is for."""
     state: _common_pb2.TaskState.ValueType
-    """Its state."""
+    """The task's state."""
     attempt: _builtins.int
-    """The last attempt; 0 before the first."""
+    """Number of the last attempt; 0 before the first."""
     instance_id: _builtins.str
-    """The instance of that attempt."""
+    """The instance of the last attempt."""
     waiting_for: _builtins.str
-    """What it waits for, where it isn't dispatched: a predecessor, an instance of its role."""
+    """What the task waits for if it is not dispatched: a predecessor, or an instance of its role."""
     result_seq: _builtins.int
-    """The event that holds its result; 0 before."""
+    """Sequence number of the event that holds the result; 0 before."""
     memory_version: _builtins.int
-    """The version its answer got in the shared memory; 0 before, or where it wasn't published."""
+    """Version of the answer in the shared memory; 0 before it is published, or if it is not published."""
     parent_task_id: _builtins.str
-    """The task that delegated it; empty where the run itself made it."""
+    """The task that delegated this one; empty if the run itself created it."""
     @_builtins.property
     def start_time(self) -> _timestamp_pb2.Timestamp:
-        """When it was dispatched last."""
+        """The time of the last dispatch."""
 
     @_builtins.property
     def end_time(self) -> _timestamp_pb2.Timestamp:
-        """When it ended."""
+        """The time at which the task ended."""
 
     @_builtins.property
     def usage(self) -> _common_pb2.Usage:
-        """What it spent."""
+        """Usage of the task."""
 
     @_builtins.property
     def failure(self) -> _failure_pb2.Failure:
-        """Why it failed."""
+        """The reason for the task's failure."""
 
     def __init__(
         self,
@@ -308,7 +312,7 @@ class Answer(_message.Message):
     ROLE_FIELD_NUMBER: _builtins.int
     PARTS_FIELD_NUMBER: _builtins.int
     role: _builtins.str
-    """The role that gave it."""
+    """The role that gave the answer."""
     @_builtins.property
     def parts(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Part]:
         """The answer."""
@@ -329,7 +333,9 @@ Global___Answer: _TypeAlias = Answer  # noqa: Y015
 
 @_typing.final
 class RunEvent(_message.Message):
-    """What happened in a run. Durable events have a seq, contiguous from 1; passing ones (deltas) have seq 0."""
+    """An event of a run. Durable events have a sequence number, contiguous from 1; transient events (deltas) have sequence
+    number 0.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -363,18 +369,18 @@ class RunEvent(_message.Message):
     run_id: _builtins.str
     """The run."""
     seq: _builtins.int
-    """Its place in the run's journal."""
+    """The event's sequence number in the run's journal; 0 for a transient event."""
     @_builtins.property
     def time(self) -> _timestamp_pb2.Timestamp:
-        """When it was decided, by the owner's clock."""
+        """The time of the decision, by the owner's clock."""
 
     @_builtins.property
     def task(self) -> _common_pb2.TaskRef:
-        """The attempt it is about; absent where it is about the run."""
+        """The attempt that the event concerns; absent if it concerns the run."""
 
     @_builtins.property
     def submitted(self) -> Global___Submitted:
-        """The run was taken on. The first event of every run."""
+        """The run was accepted. The first event of every run."""
 
     @_builtins.property
     def run_state(self) -> Global___RunStateChanged:
@@ -382,19 +388,19 @@ class RunEvent(_message.Message):
 
     @_builtins.property
     def task_state(self) -> Global___TaskStateChanged:
-        """A task was made, or its state changed without a result."""
+        """A task was created, or its state changed without a result."""
 
     @_builtins.property
     def dispatched(self) -> Global___Dispatched:
-        """A task was given to an instance."""
+        """A task was dispatched to an instance."""
 
     @_builtins.property
     def delegated(self) -> Global___Delegated:
-        """A task handed a part of itself on."""
+        """A task delegated a part of its work."""
 
     @_builtins.property
     def published(self) -> Global___PublishedToMemory:
-        """An answer reached the shared memory."""
+        """An answer was published to the shared memory."""
 
     @_builtins.property
     def result(self) -> Global___ResultReceived:
@@ -402,7 +408,7 @@ class RunEvent(_message.Message):
 
     @_builtins.property
     def input_requested(self) -> Global___InputRequested:
-        """A person is asked."""
+        """A person was asked a question."""
 
     @_builtins.property
     def recorded(self) -> Global___Recorded:
@@ -410,59 +416,59 @@ class RunEvent(_message.Message):
 
     @_builtins.property
     def lost(self) -> Global___Lost:
-        """The attempt's instance is gone."""
+        """The attempt's instance was lost."""
 
     @_builtins.property
     def rejected(self) -> Global___RejectedByInstance:
-        """The instance didn't take the attempt."""
+        """The instance rejected the attempt."""
 
     @_builtins.property
     def discarded(self) -> Global___DiscardedResult:
-        """A result came that doesn't count."""
+        """A result was discarded."""
 
     @_builtins.property
     def cancel_requested(self) -> Global___CancelRequested:
-        """Somebody asked for the run to be cancelled."""
+        """The cancellation of the run was requested."""
 
     @_builtins.property
     def checkpoint(self) -> Global___CheckpointTaken:
-        """The task handed over a checkpoint."""
+        """The task stored a checkpoint."""
 
     @_builtins.property
     def claimed(self) -> Global___Claimed:
-        """Another owner, or the same one after a restart, goes on with the run."""
+        """A new owner, or the same one after a restart, claimed the run."""
 
     @_builtins.property
     def budget_reserved(self) -> Global___BudgetReserved:
-        """More of the budget was reserved for an attempt, or there was not enough left."""
+        """A further slice of the budget was reserved for an attempt, or refused."""
 
     @_builtins.property
     def delegation_cancelled(self) -> Global___DelegationCancelled:
-        """A delegation is not needed any more."""
+        """A delegation was cancelled."""
 
     @_builtins.property
     def input_given(self) -> Global___InputGiven:
-        """A person has answered."""
+        """A person answered a question."""
 
     @_builtins.property
     def paused(self) -> Global___RunPaused:
-        """Nothing more is dispatched until the run is resumed."""
+        """The run was paused."""
 
     @_builtins.property
     def resumed(self) -> Global___RunResumed:
-        """The run goes on."""
+        """The run was resumed."""
 
     @_builtins.property
     def retry(self) -> Global___RetryScheduled:
-        """The attempt failed, and is tried again."""
+        """The attempt failed, and the task is to be retried."""
 
     @_builtins.property
     def text_delta(self) -> Global___TextDelta:
-        """Passing: more of an answer's text."""
+        """Transient: the next piece of an answer's text."""
 
     @_builtins.property
     def tool_event(self) -> Global___ToolActivity:
-        """Passing: a tool is called or has answered."""
+        """Transient: a tool was called or has returned."""
 
     def __init__(
         self,
@@ -507,7 +513,7 @@ Global___RunEvent: _TypeAlias = RunEvent  # noqa: Y015
 
 @_typing.final
 class Submitted(_message.Message):
-    """The run was taken on."""
+    """The run was accepted."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -550,20 +556,20 @@ class Submitted(_message.Message):
     SESSION_CONTEXT_FIELD_NUMBER: _builtins.int
     SESSION_CONTEXT_FAILURE_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
-    """The request id it came with."""
+    """Request id of the submit."""
     session_id: _builtins.str
-    """The user's session."""
+    """Id of the user's session."""
     strategy: Global___Strategy.ValueType
-    """What it does."""
+    """The run's strategy."""
     owner: _builtins.str
-    """The owner's process."""
+    """Id of the owner's process."""
     epoch: _builtins.int
     """The owner's epoch, from 1."""
     tenant: _builtins.str
-    """The tenant."""
+    """The tenant that the run belongs to."""
     @_builtins.property
     def goal(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Part]:
-        """The goal."""
+        """The run's goal."""
 
     @_builtins.property
     def roles(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -571,19 +577,19 @@ class Submitted(_message.Message):
 
     @_builtins.property
     def edges(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Edge]:
-        """The graph among them, as it stood."""
+        """The edges among the roles, as of the submit."""
 
     @_builtins.property
     def timeout(self) -> _duration_pb2.Duration:
-        """The run's time."""
+        """Timeout of the run."""
 
     @_builtins.property
     def trace(self) -> _common_pb2.TraceContext:
-        """Where the run belongs in a trace."""
+        """Trace context of the run."""
 
     @_builtins.property
     def metadata(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """The submitter's remarks."""
+        """Metadata from the submitter."""
 
     @_builtins.property
     def budget(self) -> _common_pb2.Budget:
@@ -591,27 +597,29 @@ class Submitted(_message.Message):
 
     @_builtins.property
     def wants(self) -> _containers.RepeatedCompositeFieldContainer[Global___Want]:
-        """Where more is wanted of a role's instances than the role."""
+        """Requirements that the instances of a role must meet, for roles with such requirements."""
 
     @_builtins.property
     def all_ancestors(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """The roles that are handed the answers of all their ancestors."""
+        """The roles whose tasks receive the answers of all ancestors."""
 
     @_builtins.property
     def targets(self) -> _containers.RepeatedCompositeFieldContainer[Global___Target]:
-        """The roles that can be delegated to, as they stood, in topological order; empty where no role that takes part
+        """The roles that may be delegated to, as of the submit, in topological order; empty if no role that takes part
         coordinates.
         """
 
     @_builtins.property
     def session_context(self) -> _containers.RepeatedCompositeFieldContainer[Global___SessionContext]:
-        """What the session's shared memory knew that roles of this run depend on and the run itself doesn't bring, as it was
-        when the run was taken on; every attempt is given the same.
+        """Answers from earlier runs of the session, on which roles of this run depend and which the run itself does not
+        produce, as of the submit. Every attempt receives the same.
         """
 
     @_builtins.property
     def session_context_failure(self) -> _failure_pb2.Failure:
-        """Why the shared memory could not be asked for it: the run goes on without. Absent: it could, or there was no need."""
+        """The failure to read session_context from the memory service: the run continues without it. Absent if the read
+        succeeded or was not needed.
+        """
 
     def __init__(
         self,
@@ -645,7 +653,7 @@ Global___Submitted: _TypeAlias = Submitted  # noqa: Y015
 
 @_typing.final
 class SessionContext(_message.Message):
-    """An answer from before the run."""
+    """An answer from an earlier run of the session."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -657,7 +665,7 @@ class SessionContext(_message.Message):
 
     @_builtins.property
     def readers(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """The roles that are given it."""
+        """The roles that receive the answer."""
 
     def __init__(
         self,
@@ -675,7 +683,7 @@ Global___SessionContext: _TypeAlias = SessionContext  # noqa: Y015
 
 @_typing.final
 class Target(_message.Message):
-    """A role that can be delegated to."""
+    """A role that may be delegated to."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -683,11 +691,11 @@ class Target(_message.Message):
     DESCRIPTION_FIELD_NUMBER: _builtins.int
     COORDINATOR_FIELD_NUMBER: _builtins.int
     role: _builtins.str
-    """The role."""
+    """Name of the role."""
     description: _builtins.str
-    """What it does, as it registered."""
+    """Description of the role, as registered."""
     coordinator: _builtins.bool
-    """True where it coordinates others."""
+    """True if the role coordinates others."""
     def __init__(
         self,
         *,
@@ -705,7 +713,7 @@ Global___Target: _TypeAlias = Target  # noqa: Y015
 
 @_typing.final
 class Want(_message.Message):
-    """Who may take a role's task."""
+    """Requirement that the instances of a role must meet to take its task."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -713,11 +721,11 @@ class Want(_message.Message):
     CAPABILITY_FIELD_NUMBER: _builtins.int
     VERSION_FIELD_NUMBER: _builtins.int
     role: _builtins.str
-    """The role."""
+    """Name of the role."""
     capability: _builtins.str
-    """Only instances that have this capability; empty: any."""
+    """Capability that the instance must have; empty: any."""
     version: _builtins.str
-    """Only instances of this version or, ending in .*, this prefix of it; empty: any."""
+    """Version that the instance must have; a version that ends in .* matches every version with that prefix. Empty: any."""
     def __init__(
         self,
         *,
@@ -743,14 +751,14 @@ class RunStateChanged(_message.Message):
     FAILURE_FIELD_NUMBER: _builtins.int
     ANSWER_SEQS_FIELD_NUMBER: _builtins.int
     state: _common_pb2.TaskState.ValueType
-    """Its state now."""
+    """The new state."""
     @_builtins.property
     def failure(self) -> _failure_pb2.Failure:
-        """Why, where it failed."""
+        """The reason for FAILED."""
 
     @_builtins.property
     def answer_seqs(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """The events that hold the final answers."""
+        """Sequence numbers of the events that hold the final answers."""
 
     def __init__(
         self,
@@ -769,7 +777,7 @@ Global___RunStateChanged: _TypeAlias = RunStateChanged  # noqa: Y015
 
 @_typing.final
 class TaskStateChanged(_message.Message):
-    """A task was made, or its state changed without a result."""
+    """A task was created, or its state changed without a result."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -779,16 +787,16 @@ class TaskStateChanged(_message.Message):
     PARENT_TASK_ID_FIELD_NUMBER: _builtins.int
     STOPPING_FIELD_NUMBER: _builtins.int
     role: _builtins.str
-    """The role."""
+    """The task's role."""
     state: _common_pb2.TaskState.ValueType
-    """Its state now."""
+    """The new state."""
     parent_task_id: _builtins.str
-    """The task that delegated it, where it is made; empty where the run itself makes it."""
+    """The task that delegated this one, in the event that creates it; empty if the run itself creates it."""
     stopping: _builtins.bool
-    """True: it isn't over yet, but is to stop, because nobody needs it any more or its time is over."""
+    """True: the task has not ended and is being stopped, because its result is no longer needed or its time is over."""
     @_builtins.property
     def failure(self) -> _failure_pb2.Failure:
-        """Why, where it failed or is being stopped."""
+        """The reason for which the task failed or is being stopped."""
 
     def __init__(
         self,
@@ -809,7 +817,7 @@ Global___TaskStateChanged: _TypeAlias = TaskStateChanged  # noqa: Y015
 
 @_typing.final
 class Dispatched(_message.Message):
-    """A task was given to an instance."""
+    """A task was dispatched to an instance."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -819,18 +827,20 @@ class Dispatched(_message.Message):
     BUDGET_FIELD_NUMBER: _builtins.int
     CONVERSATION_VERSION_FIELD_NUMBER: _builtins.int
     role: _builtins.str
-    """The role."""
+    """The task's role."""
     instance_id: _builtins.str
-    """To whom."""
+    """The instance that the attempt is assigned to."""
     conversation_version: _builtins.int
-    """The version of the conversation that it was given; absent where the role keeps none, or the run has no session."""
+    """Version of the conversation that was delivered with the attempt; absent if the role is stateless or the run has no
+    session.
+    """
     @_builtins.property
     def given(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.MemoryRef]:
-        """The upstream answers that it was given."""
+        """References to the upstream answers that were delivered with the attempt."""
 
     @_builtins.property
     def budget(self) -> _common_pb2.Budget:
-        """The slice of the budget that was reserved for it; absent where the run has none."""
+        """The slice of the budget that is reserved for the attempt; absent if the run has no budget."""
 
     def __init__(
         self,
@@ -853,7 +863,7 @@ Global___Dispatched: _TypeAlias = Dispatched  # noqa: Y015
 
 @_typing.final
 class Delegated(_message.Message):
-    """A task handed a part of itself on."""
+    """A task delegated a part of its work."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -870,38 +880,38 @@ class Delegated(_message.Message):
     TRACE_FIELD_NUMBER: _builtins.int
     FAILURE_FIELD_NUMBER: _builtins.int
     delegation_id: _builtins.str
-    """The agent's name for it, unique in its attempt."""
+    """The delegation's id, created by the agent, unique in its attempt."""
     child_task_id: _builtins.str
-    """The task it became, now or in an earlier attempt; empty where it was refused."""
+    """The delegated task, created by this attempt or an earlier one; empty if the delegation was refused."""
     role: _builtins.str
-    """For whom."""
+    """The role of the delegated task."""
     memo_key: _builtins.str
-    """The key under which it is remembered."""
+    """Key under which the delegation is remembered."""
     sequence: _builtins.int
-    """The frame's place among those of its attempt."""
+    """Sequence number of the delegate frame in its attempt."""
     capability: _builtins.str
-    """The instances of the role that may take it must have this capability; empty: any."""
+    """Capability that the instance must have; empty: any."""
     checkpoint: _builtins.bytes
-    """To start from, should the attempt be lost."""
+    """Checkpoint to resume from if the attempt is lost."""
     @_builtins.property
     def input(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Part]:
-        """What is asked."""
+        """Input of the delegated task."""
 
     @_builtins.property
     def timeout(self) -> _duration_pb2.Duration:
-        """How long it may take."""
+        """Timeout of the delegation."""
 
     @_builtins.property
     def budget(self) -> _common_pb2.Budget:
-        """The part of the budget that it may spend."""
+        """The part of the budget that the delegated task may spend."""
 
     @_builtins.property
     def trace(self) -> _common_pb2.TraceContext:
-        """Where it belongs in a trace."""
+        """Trace context of the delegation."""
 
     @_builtins.property
     def failure(self) -> _failure_pb2.Failure:
-        """Why it was refused."""
+        """The reason for which the delegation was refused."""
 
     def __init__(
         self,
@@ -929,16 +939,16 @@ Global___Delegated: _TypeAlias = Delegated  # noqa: Y015
 
 @_typing.final
 class DelegationCancelled(_message.Message):
-    """The task that delegated needs an answer no more."""
+    """A task cancelled a delegation."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     DELEGATION_ID_FIELD_NUMBER: _builtins.int
     SEQUENCE_FIELD_NUMBER: _builtins.int
     delegation_id: _builtins.str
-    """The agent's name for it."""
+    """The delegation that is cancelled."""
     sequence: _builtins.int
-    """The frame's place among those of its attempt."""
+    """Sequence number of the cancel_delegation frame in its attempt."""
     def __init__(
         self,
         *,
@@ -955,7 +965,7 @@ Global___DelegationCancelled: _TypeAlias = DelegationCancelled  # noqa: Y015
 
 @_typing.final
 class BudgetReserved(_message.Message):
-    """More of the budget for an attempt, or a refusal."""
+    """A request for a further slice of the budget was granted or refused."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -963,12 +973,12 @@ class BudgetReserved(_message.Message):
     SEQUENCE_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     sequence: _builtins.int
-    """The frame's place among those of its attempt."""
+    """Sequence number of the budget_request frame in its attempt."""
     request_id: _builtins.str
-    """The agent's name for the request."""
+    """The request's id, created by the agent."""
     @_builtins.property
     def budget(self) -> _common_pb2.Budget:
-        """How much more; absent: there is not so much left."""
+        """The additional slice; absent: the budget is insufficient."""
 
     def __init__(
         self,
@@ -987,17 +997,17 @@ Global___BudgetReserved: _TypeAlias = BudgetReserved  # noqa: Y015
 
 @_typing.final
 class PublishedToMemory(_message.Message):
-    """An answer reached the shared memory."""
+    """An answer was published to the shared memory."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     ROLE_FIELD_NUMBER: _builtins.int
     REF_FIELD_NUMBER: _builtins.int
     role: _builtins.str
-    """The role."""
+    """The role that gave the answer."""
     @_builtins.property
     def ref(self) -> _common_pb2.MemoryRef:
-        """Where, and which version it got."""
+        """Place and version of the answer in the shared memory."""
 
     def __init__(
         self,
@@ -1049,32 +1059,34 @@ class ResultReceived(_message.Message):
     METADATA_FIELD_NUMBER: _builtins.int
     REMEMBERED_FIELD_NUMBER: _builtins.int
     role: _builtins.str
-    """The role."""
+    """The task's role."""
     state: _common_pb2.TaskState.ValueType
-    """Its state."""
+    """The task's state."""
     no_publish: _builtins.bool
-    """True: not for the shared memory."""
+    """True: the answer is not published to the shared memory."""
     remembered: _builtins.bool
-    """True: what it adds to the conversation was stored with it, as the version after the one that its attempt was given."""
+    """True: the result's new_history was stored with it, as the version after the one that was delivered with the
+    attempt.
+    """
     @_builtins.property
     def output(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Part]:
         """The answer."""
 
     @_builtins.property
     def failure(self) -> _failure_pb2.Failure:
-        """Why it failed."""
+        """The reason for FAILED or REJECTED."""
 
     @_builtins.property
     def usage(self) -> _common_pb2.Usage:
-        """What it spent."""
+        """Usage of the attempt."""
 
     @_builtins.property
     def used(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.MemoryRef]:
-        """The context it says it rests on."""
+        """The context items that the answer is based on."""
 
     @_builtins.property
     def metadata(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """The agent's remarks."""
+        """Metadata from the agent."""
 
     def __init__(
         self,
@@ -1099,7 +1111,7 @@ Global___ResultReceived: _TypeAlias = ResultReceived  # noqa: Y015
 
 @_typing.final
 class InputRequested(_message.Message):
-    """A person is asked. The attempt is over, its slot is free, and the run's clock stands."""
+    """A person was asked a question. The attempt is over, its slot is free, and the run's clock stands still."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1110,20 +1122,20 @@ class InputRequested(_message.Message):
     CHECKPOINT_FIELD_NUMBER: _builtins.int
     USAGE_FIELD_NUMBER: _builtins.int
     input_id: _builtins.str
-    """Which question: unique in the run."""
+    """The question's id, unique in the run."""
     schema_json: _builtins.str
-    """JSON Schema of the answer."""
+    """JSON Schema of the answer; empty: free text."""
     role: _builtins.str
     """The role that asks."""
     checkpoint: _builtins.bytes
-    """What the next attempt goes on from."""
+    """Checkpoint that the next attempt resumes from."""
     @_builtins.property
     def prompt(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Part]:
-        """The question."""
+        """Text of the question."""
 
     @_builtins.property
     def usage(self) -> _common_pb2.Usage:
-        """What the attempt spent."""
+        """Usage of the attempt."""
 
     def __init__(
         self,
@@ -1145,7 +1157,7 @@ Global___InputRequested: _TypeAlias = InputRequested  # noqa: Y015
 
 @_typing.final
 class InputGiven(_message.Message):
-    """A person has answered."""
+    """A person answered a question."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1155,13 +1167,13 @@ class InputGiven(_message.Message):
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     PAYLOAD_HASH_FIELD_NUMBER: _builtins.int
     input_id: _builtins.str
-    """Which question."""
+    """The question that is answered."""
     identity: _builtins.str
-    """Who, from credentials."""
+    """The identity that answered, from credentials."""
     request_id: _builtins.str
-    """The request id it came with."""
+    """Request id of the answer."""
     payload_hash: _builtins.bytes
-    """Of what it said (SHA-256)."""
+    """SHA-256 hash of the answer."""
     @_builtins.property
     def parts(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Part]:
         """The answer."""
@@ -1185,13 +1197,13 @@ Global___InputGiven: _TypeAlias = InputGiven  # noqa: Y015
 
 @_typing.final
 class RunPaused(_message.Message):
-    """The run is paused."""
+    """The run was paused."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     IDENTITY_FIELD_NUMBER: _builtins.int
     identity: _builtins.str
-    """Who asked for it, from credentials."""
+    """The identity that paused the run, from credentials."""
     def __init__(
         self,
         *,
@@ -1207,13 +1219,13 @@ Global___RunPaused: _TypeAlias = RunPaused  # noqa: Y015
 
 @_typing.final
 class RunResumed(_message.Message):
-    """The run goes on."""
+    """The run was resumed."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     IDENTITY_FIELD_NUMBER: _builtins.int
     identity: _builtins.str
-    """Who asked for it, from credentials."""
+    """The identity that resumed the run, from credentials."""
     def __init__(
         self,
         *,
@@ -1229,7 +1241,7 @@ Global___RunResumed: _TypeAlias = RunResumed  # noqa: Y015
 
 @_typing.final
 class RetryScheduled(_message.Message):
-    """An attempt failed in a way that may pass: the task is given out again."""
+    """An attempt failed in a way that may be temporary: the task is to be dispatched again."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1238,18 +1250,18 @@ class RetryScheduled(_message.Message):
     NOT_BEFORE_FIELD_NUMBER: _builtins.int
     USAGE_FIELD_NUMBER: _builtins.int
     role: _builtins.str
-    """The role."""
+    """The task's role."""
     @_builtins.property
     def failure(self) -> _failure_pb2.Failure:
-        """Why it failed."""
+        """The attempt's failure."""
 
     @_builtins.property
     def not_before(self) -> _timestamp_pb2.Timestamp:
-        """The task isn't given out again before this."""
+        """Earliest time of the next dispatch."""
 
     @_builtins.property
     def usage(self) -> _common_pb2.Usage:
-        """What the attempt spent."""
+        """Usage of the attempt."""
 
     def __init__(
         self,
@@ -1275,7 +1287,7 @@ class Recorded(_message.Message):
 
     COUNT_FIELD_NUMBER: _builtins.int
     count: _builtins.int
-    """How many."""
+    """Number of records."""
     def __init__(
         self,
         *,
@@ -1291,17 +1303,17 @@ Global___Recorded: _TypeAlias = Recorded  # noqa: Y015
 
 @_typing.final
 class Lost(_message.Message):
-    """The attempt's instance is gone."""
+    """The attempt's instance was lost."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     INSTANCE_ID_FIELD_NUMBER: _builtins.int
     FAILURE_FIELD_NUMBER: _builtins.int
     instance_id: _builtins.str
-    """The instance."""
+    """The lost instance."""
     @_builtins.property
     def failure(self) -> _failure_pb2.Failure:
-        """How it was noticed."""
+        """The failure by which the loss was detected."""
 
     def __init__(
         self,
@@ -1319,7 +1331,7 @@ Global___Lost: _TypeAlias = Lost  # noqa: Y015
 
 @_typing.final
 class RejectedByInstance(_message.Message):
-    """The instance didn't take the attempt."""
+    """The instance rejected the attempt."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1327,14 +1339,14 @@ class RejectedByInstance(_message.Message):
     FAILURE_FIELD_NUMBER: _builtins.int
     NOT_BEFORE_FIELD_NUMBER: _builtins.int
     instance_id: _builtins.str
-    """The instance."""
+    """The instance that rejected."""
     @_builtins.property
     def failure(self) -> _failure_pb2.Failure:
-        """Why."""
+        """The reason for the rejection."""
 
     @_builtins.property
     def not_before(self) -> _timestamp_pb2.Timestamp:
-        """The task isn't given out again before this."""
+        """Earliest time of the next dispatch."""
 
     def __init__(
         self,
@@ -1353,13 +1365,13 @@ Global___RejectedByInstance: _TypeAlias = RejectedByInstance  # noqa: Y015
 
 @_typing.final
 class DiscardedResult(_message.Message):
-    """A result came that doesn't count."""
+    """A result was discarded."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     REASON_FIELD_NUMBER: _builtins.int
     reason: _failure_pb2.ErrorReason.ValueType
-    """Why."""
+    """The reason for which the result did not count."""
     def __init__(
         self,
         *,
@@ -1375,7 +1387,7 @@ Global___DiscardedResult: _TypeAlias = DiscardedResult  # noqa: Y015
 
 @_typing.final
 class CancelRequested(_message.Message):
-    """Somebody asked for the run to be cancelled."""
+    """The cancellation of the run was requested."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1383,11 +1395,13 @@ class CancelRequested(_message.Message):
     REASON_FIELD_NUMBER: _builtins.int
     CAUSE_FIELD_NUMBER: _builtins.int
     identity: _builtins.str
-    """Who, from credentials."""
+    """The identity that requested it, from credentials."""
     reason: _builtins.str
-    """Why, for people."""
+    """Reason for people."""
     cause: _failure_pb2.ErrorReason.ValueType
-    """What asked: CANCELLED (a caller), RUN_TIMEOUT, TOO_MANY_EVENTS or BUDGET_EXHAUSTED (the orchestrator itself)."""
+    """Cause of the cancellation: CANCELLED (a caller), RUN_TIMEOUT, TOO_MANY_EVENTS or BUDGET_EXHAUSTED (the
+    orchestrator).
+    """
     def __init__(
         self,
         *,
@@ -1405,7 +1419,7 @@ Global___CancelRequested: _TypeAlias = CancelRequested  # noqa: Y015
 
 @_typing.final
 class CheckpointTaken(_message.Message):
-    """The task handed over a checkpoint."""
+    """The task stored a checkpoint."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1413,11 +1427,11 @@ class CheckpointTaken(_message.Message):
     DATA_FIELD_NUMBER: _builtins.int
     SEQUENCE_FIELD_NUMBER: _builtins.int
     size: _builtins.int
-    """How large, in bytes."""
+    """Size of the checkpoint in bytes."""
     data: _builtins.bytes
-    """What the next attempt goes on from."""
+    """The checkpoint, which the next attempt resumes from."""
     sequence: _builtins.int
-    """The frame's place among those of its attempt."""
+    """Sequence number of the checkpoint frame in its attempt."""
     def __init__(
         self,
         *,
@@ -1435,16 +1449,16 @@ Global___CheckpointTaken: _TypeAlias = CheckpointTaken  # noqa: Y015
 
 @_typing.final
 class Claimed(_message.Message):
-    """A new epoch."""
+    """An orchestrator claimed the run under a new epoch."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     OWNER_FIELD_NUMBER: _builtins.int
     EPOCH_FIELD_NUMBER: _builtins.int
     owner: _builtins.str
-    """The owner's process."""
+    """Id of the owner's process."""
     epoch: _builtins.int
-    """Its epoch."""
+    """The owner's epoch."""
     def __init__(
         self,
         *,
@@ -1461,7 +1475,7 @@ Global___Claimed: _TypeAlias = Claimed  # noqa: Y015
 
 @_typing.final
 class TextDelta(_message.Message):
-    """Passing: more of an answer's text."""
+    """Transient: the next piece of an answer's text."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1469,9 +1483,9 @@ class TextDelta(_message.Message):
     OFFSET_FIELD_NUMBER: _builtins.int
     TEXT_FIELD_NUMBER: _builtins.int
     role: _builtins.str
-    """The role."""
+    """The task's role."""
     offset: _builtins.int
-    """How many bytes of the attempt's text came before: a gap shows what was dropped."""
+    """Number of bytes of the attempt's text before this piece: a gap shows what was dropped."""
     text: _builtins.str
     """The text."""
     def __init__(
@@ -1491,7 +1505,7 @@ Global___TextDelta: _TypeAlias = TextDelta  # noqa: Y015
 
 @_typing.final
 class ToolActivity(_message.Message):
-    """Passing: a tool is called or has answered."""
+    """Transient: a tool was called or has returned."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1502,17 +1516,17 @@ class ToolActivity(_message.Message):
     RESULT_JSON_FIELD_NUMBER: _builtins.int
     FAILED_FIELD_NUMBER: _builtins.int
     role: _builtins.str
-    """The role."""
+    """The task's role."""
     call_id: _builtins.str
-    """The call."""
+    """The call's id."""
     tool_name: _builtins.str
-    """The tool."""
+    """Name of the tool."""
     arguments_json: _builtins.str
-    """Its arguments: one JSON object."""
+    """Arguments of the call: one JSON object."""
     result_json: _builtins.str
-    """Its result: one JSON value."""
+    """Result of the call: one JSON value."""
     failed: _builtins.bool
-    """True where it failed."""
+    """True if the call failed."""
     def __init__(
         self,
         *,
@@ -1533,7 +1547,7 @@ Global___ToolActivity: _TypeAlias = ToolActivity  # noqa: Y015
 
 @_typing.final
 class RunRecord(_message.Message):
-    """One call of a model or a tool in a run, exactly as it was made."""
+    """A record of one call of a model or a tool in a run, exactly as it was made."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1548,32 +1562,32 @@ class RunRecord(_message.Message):
     RESPONSE_JSON_FIELD_NUMBER: _builtins.int
     TARGET_FIELD_NUMBER: _builtins.int
     role: _builtins.str
-    """The role."""
+    """The task's role."""
     ordinal: _builtins.int
-    """From 1, in the order of the run."""
+    """Position of the record in the run, from 1."""
     kind: _builtins.str
-    """model or tool."""
+    """Kind of the call: model or tool."""
     request_json: _builtins.str
-    """What was sent: one JSON value."""
+    """Request of the call: one JSON value."""
     response_json: _builtins.str
-    """What came back: one JSON value."""
+    """Response of the call: one JSON value."""
     target: _builtins.str
-    """Of which model or tool."""
+    """Name of the model or tool."""
     @_builtins.property
     def task(self) -> _common_pb2.TaskRef:
-        """Which attempt made it."""
+        """The attempt that made the call."""
 
     @_builtins.property
     def start_time(self) -> _timestamp_pb2.Timestamp:
-        """When it began."""
+        """Start of the call."""
 
     @_builtins.property
     def duration(self) -> _duration_pb2.Duration:
-        """How long it took."""
+        """Duration of the call."""
 
     @_builtins.property
     def usage(self) -> _common_pb2.Usage:
-        """What it spent."""
+        """Usage of the call."""
 
     def __init__(
         self,

@@ -23,7 +23,7 @@ DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
 class Registration(_message.Message):
-    """One running process that serves a role."""
+    """An instance: one running process that serves a role."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -67,54 +67,58 @@ class Registration(_message.Message):
     COORDINATOR_FIELD_NUMBER: _builtins.int
     STATEFUL_FIELD_NUMBER: _builtins.int
     instance_id: _builtins.str
-    """New with every start of the process; the key of the registration."""
+    """The instance's id, new with every start of the process; the key of the registration."""
     role: _builtins.str
-    """The role it serves: lower case letters, digits and dashes, at most 63, beginning with a letter."""
+    """The role that the instance serves: lower-case letters, digits and dashes, at most 63 characters, starting with a
+    letter.
+    """
     version: _builtins.str
-    """The role's version, dotted numbers; a newer one supersedes the edges of the older."""
+    """The role's version, dotted numbers. The edges of a newer version supersede those of an older one."""
     address: _builtins.str
-    """host:port, as others dial it."""
+    """The address under which other processes dial the instance, as host:port."""
     description: _builtins.str
-    """What the role does, for people and for models that choose."""
+    """Description of the role, for people and for models that choose a role."""
     max_tasks: _builtins.int
-    """How many tasks it works on at once, over all sessions; at least 1."""
+    """Maximum number of concurrent tasks over all sessions; 0 means 1."""
     tenant: _builtins.str
-    """Output only: the tenant, from credentials; default without any."""
+    """Output only. The tenant, from credentials; "default" without credentials."""
     identity: _builtins.str
-    """Output only: who registered, from credentials; anonymous without any."""
+    """Output only. The identity that registered the instance, from credentials; "anonymous" without credentials."""
     revision: _builtins.int
-    """Output only: the registry's revision at which this last changed."""
+    """Output only. The registry's revision of the last change to this registration."""
     via_orchestrator: _builtins.str
-    """Output only: the orchestrator through which an attached agent is reached; empty where it can be dialled."""
+    """Output only. The orchestrator through which an attached agent is reached; empty if the agent can be dialled."""
     all_ancestors: _builtins.bool
-    """Its tasks are handed the answers of all ancestors, not only of the roles that it depends on itself."""
+    """True if tasks of the role receive the answers of all ancestors, not only of the roles that it depends on directly."""
     coordinator: _builtins.bool
-    """It coordinates: its tasks are told of the other roles and of the edges among them."""
+    """True if the role coordinates others: its tasks receive the list of other roles and the edges among them."""
     stateful: _builtins.bool
-    """It remembers: a task of a session is given the role's history in it, and what its result adds is kept with the result."""
+    """True if the role is stateful: a task in a session receives the role's history in that session, and the history that
+    its result adds is stored with the result.
+    """
     @_builtins.property
     def capabilities(self) -> _containers.RepeatedCompositeFieldContainer[_capability_pb2.Capability]:
-        """What it can do."""
+        """Capabilities of the role."""
 
     @_builtins.property
     def tools(self) -> _containers.RepeatedCompositeFieldContainer[_capability_pb2.Tool]:
-        """Its tools."""
+        """Tools of the role."""
 
     @_builtins.property
     def depends_on(self) -> _containers.RepeatedCompositeFieldContainer[Global___DependsOn]:
-        """The roles whose answers it depends on."""
+        """The roles whose answers this role depends on."""
 
     @_builtins.property
     def tags(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """Free labels to resolve by."""
+        """Free-form labels, by which instances can be resolved."""
 
     @_builtins.property
     def ttl(self) -> _duration_pb2.Duration:
-        """The lease: without renewal it disappears after this long. 1 s to 1 h; 10 s where absent."""
+        """Time to live of the lease: the registration expires if it is not renewed for this long. 1 s to 1 h; 10 s if absent."""
 
     @_builtins.property
     def profile(self) -> _capability_pb2.Profile:
-        """More about the role."""
+        """Further descriptive data of the role."""
 
     def __init__(
         self,
@@ -149,7 +153,7 @@ Global___Registration: _TypeAlias = Registration  # noqa: Y015
 
 @_typing.final
 class DependsOn(_message.Message):
-    """One declared dependency."""
+    """A declared dependency."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -158,7 +162,7 @@ class DependsOn(_message.Message):
     role: _builtins.str
     """The upstream role."""
     policy: _common_pb2.PropagationPolicy.ValueType
-    """How much of its work travels."""
+    """How much of the upstream role's work is delivered."""
     def __init__(
         self,
         *,
@@ -184,14 +188,14 @@ class Graph(_message.Message):
     REVISION_FIELD_NUMBER: _builtins.int
     REFUSED_FIELD_NUMBER: _builtins.int
     revision: _builtins.int
-    """The registry's revision it was read at."""
+    """The registry's revision at which the graph was read."""
     @_builtins.property
     def roles(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Every role that lives or stands on an edge, in topological order."""
+        """All roles that have a live instance or stand on an edge, in topological order."""
 
     @_builtins.property
     def edges(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Edge]:
-        """Every edge, in the order of the roles."""
+        """All edges, in the order of the roles."""
 
     @_builtins.property
     def refused(self) -> _containers.RepeatedCompositeFieldContainer[Global___RefusedEdge]:
@@ -215,17 +219,17 @@ Global___Graph: _TypeAlias = Graph  # noqa: Y015
 
 @_typing.final
 class RefusedEdge(_message.Message):
-    """A declared edge that is left out, and why."""
+    """A declared edge that is not part of the graph, and the reason."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     EDGE_FIELD_NUMBER: _builtins.int
     CYCLE_FIELD_NUMBER: _builtins.int
     cycle: _builtins.str
-    """The cycle it would close, as a -> b -> a."""
+    """The cycle that the edge would close, as a -> b -> a."""
     @_builtins.property
     def edge(self) -> _common_pb2.Edge:
-        """The edge; declared_by names the instance."""
+        """The refused edge; declared_by names the instance."""
 
     def __init__(
         self,

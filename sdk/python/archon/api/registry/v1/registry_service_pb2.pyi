@@ -29,33 +29,33 @@ class _WatchKind:
 class _WatchKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_WatchKind.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     WATCH_KIND_UNSPECIFIED: _WatchKind.ValueType  # 0
-    """Both kinds."""
+    """All kinds."""
     WATCH_KIND_INSTANCES: _WatchKind.ValueType  # 1
-    """Instances come and go."""
+    """Instances that are registered, changed or gone."""
     WATCH_KIND_EDGES: _WatchKind.ValueType  # 2
-    """The graph's edges."""
+    """Edges of the graph."""
 
 class WatchKind(_WatchKind, metaclass=_WatchKindEnumTypeWrapper):
-    """What a watch follows."""
+    """Kind of change that a watch streams."""
 
 WATCH_KIND_UNSPECIFIED: WatchKind.ValueType  # 0
-"""Both kinds."""
+"""All kinds."""
 WATCH_KIND_INSTANCES: WatchKind.ValueType  # 1
-"""Instances come and go."""
+"""Instances that are registered, changed or gone."""
 WATCH_KIND_EDGES: WatchKind.ValueType  # 2
-"""The graph's edges."""
+"""Edges of the graph."""
 Global___WatchKind: _TypeAlias = WatchKind  # noqa: Y015
 
 @_typing.final
 class RegisterInstanceRequest(_message.Message):
-    """Asks for a registration."""
+    """Request message for RegisterInstance."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     REGISTRATION_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def registration(self) -> _registry_pb2.Registration:
-        """The instance; output only fields are ignored."""
+        """The instance to register. Output-only fields are ignored."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ Global___RegisterInstanceRequest: _TypeAlias = RegisterInstanceRequest  # noqa: 
 
 @_typing.final
 class RegisterInstanceResponse(_message.Message):
-    """Says what was registered."""
+    """Response message for RegisterInstance."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -81,15 +81,15 @@ class RegisterInstanceResponse(_message.Message):
     TTL_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def registration(self) -> _registry_pb2.Registration:
-        """The registration as it stands."""
+        """The registration as stored."""
 
     @_builtins.property
     def refused_edges(self) -> _containers.RepeatedCompositeFieldContainer[_registry_pb2.RefusedEdge]:
-        """Edges of its depends_on that were refused."""
+        """The edges of its depends_on that were refused."""
 
     @_builtins.property
     def ttl(self) -> _duration_pb2.Duration:
-        """The lease as granted."""
+        """Time to live of the granted lease."""
 
     def __init__(
         self,
@@ -108,14 +108,14 @@ Global___RegisterInstanceResponse: _TypeAlias = RegisterInstanceResponse  # noqa
 
 @_typing.final
 class KeepAliveRequest(_message.Message):
-    """Renews leases."""
+    """Request message for KeepAlive."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     INSTANCE_IDS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def instance_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """The instances to renew, at most 1,000."""
+        """Ids of the instances whose leases to renew, at most 1,000."""
 
     def __init__(
         self,
@@ -132,14 +132,14 @@ Global___KeepAliveRequest: _TypeAlias = KeepAliveRequest  # noqa: Y015
 
 @_typing.final
 class KeepAliveResponse(_message.Message):
-    """Answers one renewal."""
+    """Response message for KeepAlive: the answer to one request."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     LEASES_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def leases(self) -> _containers.RepeatedCompositeFieldContainer[Global___LeaseStatus]:
-        """One per instance named, in the same order."""
+        """Status of the leases, one per named instance, in the same order."""
 
     def __init__(
         self,
@@ -156,7 +156,7 @@ Global___KeepAliveResponse: _TypeAlias = KeepAliveResponse  # noqa: Y015
 
 @_typing.final
 class LeaseStatus(_message.Message):
-    """The lease of one instance."""
+    """Status of an instance's lease."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -164,12 +164,12 @@ class LeaseStatus(_message.Message):
     TTL_FIELD_NUMBER: _builtins.int
     EXPIRED_FIELD_NUMBER: _builtins.int
     instance_id: _builtins.str
-    """Whose."""
+    """The instance."""
     expired: _builtins.bool
-    """True where the lease is gone (LEASE_EXPIRED): register again."""
+    """True if the lease has expired (LEASE_EXPIRED): register the instance again."""
     @_builtins.property
     def ttl(self) -> _duration_pb2.Duration:
-        """What is left; absent where expired."""
+        """Remaining time to live; absent if the lease has expired."""
 
     def __init__(
         self,
@@ -188,13 +188,13 @@ Global___LeaseStatus: _TypeAlias = LeaseStatus  # noqa: Y015
 
 @_typing.final
 class DeregisterInstanceRequest(_message.Message):
-    """Ends a registration."""
+    """Request message for DeregisterInstance."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     INSTANCE_ID_FIELD_NUMBER: _builtins.int
     instance_id: _builtins.str
-    """Whose."""
+    """The instance to deregister."""
     def __init__(
         self,
         *,
@@ -210,7 +210,7 @@ Global___DeregisterInstanceRequest: _TypeAlias = DeregisterInstanceRequest  # no
 
 @_typing.final
 class DeregisterInstanceResponse(_message.Message):
-    """Says that the registration is gone."""
+    """Response message for DeregisterInstance."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -227,7 +227,7 @@ Global___DeregisterInstanceResponse: _TypeAlias = DeregisterInstanceResponse  # 
 
 @_typing.final
 class ResolveInstancesRequest(_message.Message):
-    """Asks who can take a task."""
+    """Request message for ResolveInstances."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -256,14 +256,14 @@ class ResolveInstancesRequest(_message.Message):
     VERSION_FIELD_NUMBER: _builtins.int
     TAGS_FIELD_NUMBER: _builtins.int
     role: _builtins.str
-    """A role's name."""
+    """Name of the role."""
     capability: _builtins.str
-    """A capability's id."""
+    """Id of the capability."""
     version: _builtins.str
-    """Only this version or, ending in .*, this prefix of it; empty: any."""
+    """Version to match; a version that ends in .* matches every version with that prefix. Empty: any version."""
     @_builtins.property
     def tags(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """Only instances that carry all of these tags."""
+        """Tags that an instance must all carry."""
 
     def __init__(
         self,
@@ -285,7 +285,7 @@ Global___ResolveInstancesRequest: _TypeAlias = ResolveInstancesRequest  # noqa: 
 
 @_typing.final
 class ResolveInstancesResponse(_message.Message):
-    """Who can take a task."""
+    """Response message for ResolveInstances."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -295,7 +295,7 @@ class ResolveInstancesResponse(_message.Message):
     """The registry's revision."""
     @_builtins.property
     def instances(self) -> _containers.RepeatedCompositeFieldContainer[_registry_pb2.Registration]:
-        """By role, newest version first, then instance_id."""
+        """The matching instances, ordered by role, then newest version first, then instance_id."""
 
     def __init__(
         self,
@@ -313,7 +313,7 @@ Global___ResolveInstancesResponse: _TypeAlias = ResolveInstancesResponse  # noqa
 
 @_typing.final
 class ListInstancesRequest(_message.Message):
-    """Asks for a page of instances."""
+    """Request message for ListInstances."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -321,11 +321,11 @@ class ListInstancesRequest(_message.Message):
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     ROLE_FIELD_NUMBER: _builtins.int
     page_size: _builtins.int
-    """At most so many, up to 1,000; 100 where 0."""
+    """Maximum number of instances to return, up to 1,000; 0 means 100."""
     page_token: _builtins.str
-    """From the page before, under the same filter; empty for the first."""
+    """Token from the previous page under the same filter; empty for the first page."""
     role: _builtins.str
-    """Only this role, where not empty."""
+    """Role to filter by; empty for all roles."""
     def __init__(
         self,
         *,
@@ -343,7 +343,7 @@ Global___ListInstancesRequest: _TypeAlias = ListInstancesRequest  # noqa: Y015
 
 @_typing.final
 class ListInstancesResponse(_message.Message):
-    """A page of instances."""
+    """Response message for ListInstances."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -351,12 +351,12 @@ class ListInstancesResponse(_message.Message):
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     REVISION_FIELD_NUMBER: _builtins.int
     next_page_token: _builtins.str
-    """For the next page; empty after the last."""
+    """Token for the next page; empty on the last page."""
     revision: _builtins.int
     """The registry's revision."""
     @_builtins.property
     def instances(self) -> _containers.RepeatedCompositeFieldContainer[_registry_pb2.Registration]:
-        """The instances."""
+        """The instances of this page."""
 
     def __init__(
         self,
@@ -375,14 +375,14 @@ Global___ListInstancesResponse: _TypeAlias = ListInstancesResponse  # noqa: Y015
 
 @_typing.final
 class PinEdgesRequest(_message.Message):
-    """Pins edges."""
+    """Request message for PinEdges."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     EDGES_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def edges(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Edge]:
-        """The edges; output only fields are ignored."""
+        """The edges to pin, 1 to 100. Output-only fields are ignored."""
 
     def __init__(
         self,
@@ -399,14 +399,14 @@ Global___PinEdgesRequest: _TypeAlias = PinEdgesRequest  # noqa: Y015
 
 @_typing.final
 class PinEdgesResponse(_message.Message):
-    """Says what stands."""
+    """Response message for PinEdges."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     GRAPH_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def graph(self) -> _registry_pb2.Graph:
-        """The graph after it."""
+        """The graph after the change."""
 
     def __init__(
         self,
@@ -423,14 +423,14 @@ Global___PinEdgesResponse: _TypeAlias = PinEdgesResponse  # noqa: Y015
 
 @_typing.final
 class UnpinEdgesRequest(_message.Message):
-    """Unpins edges."""
+    """Request message for UnpinEdges."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     EDGES_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def edges(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Edge]:
-        """The edges, by upstream and downstream."""
+        """The edges to unpin, 1 to 100, identified by upstream and downstream."""
 
     def __init__(
         self,
@@ -447,14 +447,14 @@ Global___UnpinEdgesRequest: _TypeAlias = UnpinEdgesRequest  # noqa: Y015
 
 @_typing.final
 class UnpinEdgesResponse(_message.Message):
-    """Says what stands."""
+    """Response message for UnpinEdges."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     GRAPH_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def graph(self) -> _registry_pb2.Graph:
-        """The graph after it."""
+        """The graph after the change."""
 
     def __init__(
         self,
@@ -471,7 +471,7 @@ Global___UnpinEdgesResponse: _TypeAlias = UnpinEdgesResponse  # noqa: Y015
 
 @_typing.final
 class GetGraphRequest(_message.Message):
-    """Asks for the graph."""
+    """Request message for GetGraph."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -488,14 +488,14 @@ Global___GetGraphRequest: _TypeAlias = GetGraphRequest  # noqa: Y015
 
 @_typing.final
 class GetGraphResponse(_message.Message):
-    """The graph."""
+    """Response message for GetGraph."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     GRAPH_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def graph(self) -> _registry_pb2.Graph:
-        """The graph."""
+        """The graph of roles."""
 
     def __init__(
         self,
@@ -512,17 +512,17 @@ Global___GetGraphResponse: _TypeAlias = GetGraphResponse  # noqa: Y015
 
 @_typing.final
 class WatchRequest(_message.Message):
-    """Opens a watch."""
+    """Request message for Watch."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     KINDS_FIELD_NUMBER: _builtins.int
     FROM_REVISION_FIELD_NUMBER: _builtins.int
     from_revision: _builtins.int
-    """Resume after this revision, from an earlier message; 0: begin with a snapshot."""
+    """Revision after which to resume, from an earlier message; 0: start with a snapshot."""
     @_builtins.property
     def kinds(self) -> _containers.RepeatedScalarFieldContainer[Global___WatchKind.ValueType]:
-        """What to follow; empty: everything."""
+        """The kinds of change to stream; empty: all kinds."""
 
     def __init__(
         self,
@@ -540,7 +540,7 @@ Global___WatchRequest: _TypeAlias = WatchRequest  # noqa: Y015
 
 @_typing.final
 class WatchResponse(_message.Message):
-    """One snapshot or one change."""
+    """Response message for Watch: a snapshot, or one change."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -550,20 +550,20 @@ class WatchResponse(_message.Message):
     REMOVED_INSTANCE_IDS_FIELD_NUMBER: _builtins.int
     GRAPH_FIELD_NUMBER: _builtins.int
     revision: _builtins.int
-    """The registry's revision; resume from it."""
+    """The registry's revision; a later watch can resume from it."""
     snapshot: _builtins.bool
-    """True where this replaces all that was known."""
+    """True if this message replaces all state from earlier messages."""
     @_builtins.property
     def instances(self) -> _containers.RepeatedCompositeFieldContainer[_registry_pb2.Registration]:
         """Instances that are new or changed."""
 
     @_builtins.property
     def removed_instance_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Instances that are gone."""
+        """Ids of the instances that are gone."""
 
     @_builtins.property
     def graph(self) -> _registry_pb2.Graph:
-        """The whole graph, where edges changed and are followed."""
+        """The whole graph, if edges are watched and have changed."""
 
     def __init__(
         self,

@@ -26,7 +26,8 @@ if _version_not_supported:
 
 
 class RegistryServiceStub(object):
-    """Says who is alive, what each can do, and whose answers each role depends on.
+    """Registers instances under leases and serves the graph of roles. Called by agents (registration), by the orchestrator
+    and the memory service (Watch) and by operators.
     """
 
     def __init__(self, channel):
@@ -83,30 +84,34 @@ class RegistryServiceStub(object):
 
 
 class RegistryServiceServicer(object):
-    """Says who is alive, what each can do, and whose answers each role depends on.
+    """Registers instances under leases and serves the graph of roles. Called by agents (registration), by the orchestrator
+    and the memory service (Watch) and by operators.
     """
 
     def RegisterInstance(self, request, context):
-        """Registers an instance or renews it: an idempotent upsert by instance_id. Calling it every ttl/3 is a complete
-        client. A cycle among depends_on refuses the edges that close it, not the registration: the answer names them.
-        Fails with INVALID_ARGUMENT (a field is wrong), ALREADY_EXISTS / CONFLICT (the instance_id belongs to another role
-        or identity), UNAVAILABLE (the store can't be reached).
+        """Registers an instance or renews its lease: an idempotent upsert by instance_id. An agent that calls it every ttl/3
+        is a complete client. A cycle among depends_on refuses the edges that close it, not the registration: the response
+        lists them.
+        Fails with INVALID_ARGUMENT (a field is invalid), ALREADY_EXISTS / CONFLICT (the instance_id belongs to another
+        role or identity), UNAVAILABLE (the store cannot be reached).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def KeepAlive(self, request_iterator, context):
-        """Keeps many leases of one process alive on one stream: each message renews the instances it names and is answered by
-        one message. An instance whose lease is gone is answered as expired: register it again. Ends with UNAVAILABLE when the
-        store can't be reached.
+        """Keeps many leases of one process alive on one stream: each request renews the instances that it names and is
+        answered by one response. An instance whose lease has expired is reported as expired and must be registered again.
+        Ends with INVALID_ARGUMENT (an id is invalid, or a message names more than 1,000 instances), UNAVAILABLE (the store
+        cannot be reached).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def DeregisterInstance(self, request, context):
-        """Ends a registration at once; its edges go with it. Idempotent: an unknown instance is no error.
+        """Ends a registration at once, together with the edges that it declares. Idempotent: an unknown instance is not an
+        error.
         Fails with INVALID_ARGUMENT, UNAVAILABLE.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -114,47 +119,53 @@ class RegistryServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ResolveInstances(self, request, context):
-        """The living instances of a role or of a capability that fit. None alive is NOT_FOUND with UNKNOWN_ROLE or
-        UNKNOWN_CAPABILITY; some alive but none that fits version and tags is an empty answer.
-        Fails with INVALID_ARGUMENT, UNAVAILABLE too.
+        """Returns the live instances of a role or of a capability that match the version and the tags. The response is empty
+        if live instances exist and none of them matches.
+        Fails with NOT_FOUND / UNKNOWN_ROLE or UNKNOWN_CAPABILITY (no live instance), INVALID_ARGUMENT, UNAVAILABLE.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListInstances(self, request, context):
-        """All living instances, by role and instance_id. Fails with INVALID_ARGUMENT / INVALID_PAGE_TOKEN, UNAVAILABLE.
+        """Lists all live instances, ordered by role and instance_id.
+        Fails with INVALID_ARGUMENT / INVALID_PAGE_TOKEN, UNAVAILABLE.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def PinEdges(self, request, context):
-        """Pins edges that stay whoever lives; all of them or none. Fails with INVALID_ARGUMENT, FAILED_PRECONDITION / CYCLE
-        (metadata "cycle" names the path), UNAVAILABLE.
+        """Pins edges, for operators: a pinned edge exists whether or not a live instance declares it. Pins all edges of the
+        request or none.
+        Fails with INVALID_ARGUMENT, FAILED_PRECONDITION / CYCLE (metadata "cycle" names the path), UNAVAILABLE.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def UnpinEdges(self, request, context):
-        """Unpins edges; what isn't pinned is no error. Edges that roles declare stay. Fails with INVALID_ARGUMENT, UNAVAILABLE.
+        """Unpins edges, for operators. An edge that is not pinned is not an error. Edges that roles declare stay.
+        Fails with INVALID_ARGUMENT, UNAVAILABLE.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetGraph(self, request, context):
-        """The graph of roles as it stands. Fails with UNAVAILABLE.
+        """Returns the current graph of roles.
+        Fails with UNAVAILABLE.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Watch(self, request, context):
-        """Follows instances and edges: a snapshot first, then one message per change, all of a transaction together. With
-        from_revision the changes since then; where those were compacted it starts with a snapshot again.
-        Ends with UNAVAILABLE when the store can't be reached for long, RESOURCE_EXHAUSTED when the watcher is too slow.
+        """Streams changes of instances and edges: first a snapshot, then one message per change, with all changes of one
+        transaction together. With from_revision it streams the changes since that revision; if those have been compacted,
+        it starts with a snapshot again.
+        Ends with UNAVAILABLE (the store cannot be reached for a long time), RESOURCE_EXHAUSTED (the watcher is too slow,
+        or too many watchers).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -217,7 +228,8 @@ def add_RegistryServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class RegistryService(object):
-    """Says who is alive, what each can do, and whose answers each role depends on.
+    """Registers instances under leases and serves the graph of roles. Called by agents (registration), by the orchestrator
+    and the memory service (Watch) and by operators.
     """
 
     @staticmethod

@@ -27,91 +27,121 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class RegistryServiceStub:
-    """Says who is alive, what each can do, and whose answers each role depends on."""
+    """Registers instances under leases and serves the graph of roles. Called by agents (registration), by the orchestrator
+    and the memory service (Watch) and by operators.
+    """
 
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> RegistryServiceAsyncStub: ...
     RegisterInstance: _grpc.UnaryUnaryMultiCallable[_registry_service_pb2.RegisterInstanceRequest, _registry_service_pb2.RegisterInstanceResponse]
-    """Registers an instance or renews it: an idempotent upsert by instance_id. Calling it every ttl/3 is a complete
-    client. A cycle among depends_on refuses the edges that close it, not the registration: the answer names them.
-    Fails with INVALID_ARGUMENT (a field is wrong), ALREADY_EXISTS / CONFLICT (the instance_id belongs to another role
-    or identity), UNAVAILABLE (the store can't be reached).
+    """Registers an instance or renews its lease: an idempotent upsert by instance_id. An agent that calls it every ttl/3
+    is a complete client. A cycle among depends_on refuses the edges that close it, not the registration: the response
+    lists them.
+    Fails with INVALID_ARGUMENT (a field is invalid), ALREADY_EXISTS / CONFLICT (the instance_id belongs to another
+    role or identity), UNAVAILABLE (the store cannot be reached).
     """
     KeepAlive: _grpc.StreamStreamMultiCallable[_registry_service_pb2.KeepAliveRequest, _registry_service_pb2.KeepAliveResponse]
-    """Keeps many leases of one process alive on one stream: each message renews the instances it names and is answered by
-    one message. An instance whose lease is gone is answered as expired: register it again. Ends with UNAVAILABLE when the
-    store can't be reached.
+    """Keeps many leases of one process alive on one stream: each request renews the instances that it names and is
+    answered by one response. An instance whose lease has expired is reported as expired and must be registered again.
+    Ends with INVALID_ARGUMENT (an id is invalid, or a message names more than 1,000 instances), UNAVAILABLE (the store
+    cannot be reached).
     """
     DeregisterInstance: _grpc.UnaryUnaryMultiCallable[_registry_service_pb2.DeregisterInstanceRequest, _registry_service_pb2.DeregisterInstanceResponse]
-    """Ends a registration at once; its edges go with it. Idempotent: an unknown instance is no error.
+    """Ends a registration at once, together with the edges that it declares. Idempotent: an unknown instance is not an
+    error.
     Fails with INVALID_ARGUMENT, UNAVAILABLE.
     """
     ResolveInstances: _grpc.UnaryUnaryMultiCallable[_registry_service_pb2.ResolveInstancesRequest, _registry_service_pb2.ResolveInstancesResponse]
-    """The living instances of a role or of a capability that fit. None alive is NOT_FOUND with UNKNOWN_ROLE or
-    UNKNOWN_CAPABILITY; some alive but none that fits version and tags is an empty answer.
-    Fails with INVALID_ARGUMENT, UNAVAILABLE too.
+    """Returns the live instances of a role or of a capability that match the version and the tags. The response is empty
+    if live instances exist and none of them matches.
+    Fails with NOT_FOUND / UNKNOWN_ROLE or UNKNOWN_CAPABILITY (no live instance), INVALID_ARGUMENT, UNAVAILABLE.
     """
     ListInstances: _grpc.UnaryUnaryMultiCallable[_registry_service_pb2.ListInstancesRequest, _registry_service_pb2.ListInstancesResponse]
-    """All living instances, by role and instance_id. Fails with INVALID_ARGUMENT / INVALID_PAGE_TOKEN, UNAVAILABLE."""
+    """Lists all live instances, ordered by role and instance_id.
+    Fails with INVALID_ARGUMENT / INVALID_PAGE_TOKEN, UNAVAILABLE.
+    """
     PinEdges: _grpc.UnaryUnaryMultiCallable[_registry_service_pb2.PinEdgesRequest, _registry_service_pb2.PinEdgesResponse]
-    """Pins edges that stay whoever lives; all of them or none. Fails with INVALID_ARGUMENT, FAILED_PRECONDITION / CYCLE
-    (metadata "cycle" names the path), UNAVAILABLE.
+    """Pins edges, for operators: a pinned edge exists whether or not a live instance declares it. Pins all edges of the
+    request or none.
+    Fails with INVALID_ARGUMENT, FAILED_PRECONDITION / CYCLE (metadata "cycle" names the path), UNAVAILABLE.
     """
     UnpinEdges: _grpc.UnaryUnaryMultiCallable[_registry_service_pb2.UnpinEdgesRequest, _registry_service_pb2.UnpinEdgesResponse]
-    """Unpins edges; what isn't pinned is no error. Edges that roles declare stay. Fails with INVALID_ARGUMENT, UNAVAILABLE."""
+    """Unpins edges, for operators. An edge that is not pinned is not an error. Edges that roles declare stay.
+    Fails with INVALID_ARGUMENT, UNAVAILABLE.
+    """
     GetGraph: _grpc.UnaryUnaryMultiCallable[_registry_service_pb2.GetGraphRequest, _registry_service_pb2.GetGraphResponse]
-    """The graph of roles as it stands. Fails with UNAVAILABLE."""
+    """Returns the current graph of roles.
+    Fails with UNAVAILABLE.
+    """
     Watch: _grpc.UnaryStreamMultiCallable[_registry_service_pb2.WatchRequest, _registry_service_pb2.WatchResponse]
-    """Follows instances and edges: a snapshot first, then one message per change, all of a transaction together. With
-    from_revision the changes since then; where those were compacted it starts with a snapshot again.
-    Ends with UNAVAILABLE when the store can't be reached for long, RESOURCE_EXHAUSTED when the watcher is too slow.
+    """Streams changes of instances and edges: first a snapshot, then one message per change, with all changes of one
+    transaction together. With from_revision it streams the changes since that revision; if those have been compacted,
+    it starts with a snapshot again.
+    Ends with UNAVAILABLE (the store cannot be reached for a long time), RESOURCE_EXHAUSTED (the watcher is too slow,
+    or too many watchers).
     """
 
 @_typing.type_check_only
 class RegistryServiceAsyncStub(RegistryServiceStub):
-    """Says who is alive, what each can do, and whose answers each role depends on."""
+    """Registers instances under leases and serves the graph of roles. Called by agents (registration), by the orchestrator
+    and the memory service (Watch) and by operators.
+    """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     RegisterInstance: _aio.UnaryUnaryMultiCallable[_registry_service_pb2.RegisterInstanceRequest, _registry_service_pb2.RegisterInstanceResponse]  # type: ignore[assignment]
-    """Registers an instance or renews it: an idempotent upsert by instance_id. Calling it every ttl/3 is a complete
-    client. A cycle among depends_on refuses the edges that close it, not the registration: the answer names them.
-    Fails with INVALID_ARGUMENT (a field is wrong), ALREADY_EXISTS / CONFLICT (the instance_id belongs to another role
-    or identity), UNAVAILABLE (the store can't be reached).
+    """Registers an instance or renews its lease: an idempotent upsert by instance_id. An agent that calls it every ttl/3
+    is a complete client. A cycle among depends_on refuses the edges that close it, not the registration: the response
+    lists them.
+    Fails with INVALID_ARGUMENT (a field is invalid), ALREADY_EXISTS / CONFLICT (the instance_id belongs to another
+    role or identity), UNAVAILABLE (the store cannot be reached).
     """
     KeepAlive: _aio.StreamStreamMultiCallable[_registry_service_pb2.KeepAliveRequest, _registry_service_pb2.KeepAliveResponse]  # type: ignore[assignment]
-    """Keeps many leases of one process alive on one stream: each message renews the instances it names and is answered by
-    one message. An instance whose lease is gone is answered as expired: register it again. Ends with UNAVAILABLE when the
-    store can't be reached.
+    """Keeps many leases of one process alive on one stream: each request renews the instances that it names and is
+    answered by one response. An instance whose lease has expired is reported as expired and must be registered again.
+    Ends with INVALID_ARGUMENT (an id is invalid, or a message names more than 1,000 instances), UNAVAILABLE (the store
+    cannot be reached).
     """
     DeregisterInstance: _aio.UnaryUnaryMultiCallable[_registry_service_pb2.DeregisterInstanceRequest, _registry_service_pb2.DeregisterInstanceResponse]  # type: ignore[assignment]
-    """Ends a registration at once; its edges go with it. Idempotent: an unknown instance is no error.
+    """Ends a registration at once, together with the edges that it declares. Idempotent: an unknown instance is not an
+    error.
     Fails with INVALID_ARGUMENT, UNAVAILABLE.
     """
     ResolveInstances: _aio.UnaryUnaryMultiCallable[_registry_service_pb2.ResolveInstancesRequest, _registry_service_pb2.ResolveInstancesResponse]  # type: ignore[assignment]
-    """The living instances of a role or of a capability that fit. None alive is NOT_FOUND with UNKNOWN_ROLE or
-    UNKNOWN_CAPABILITY; some alive but none that fits version and tags is an empty answer.
-    Fails with INVALID_ARGUMENT, UNAVAILABLE too.
+    """Returns the live instances of a role or of a capability that match the version and the tags. The response is empty
+    if live instances exist and none of them matches.
+    Fails with NOT_FOUND / UNKNOWN_ROLE or UNKNOWN_CAPABILITY (no live instance), INVALID_ARGUMENT, UNAVAILABLE.
     """
     ListInstances: _aio.UnaryUnaryMultiCallable[_registry_service_pb2.ListInstancesRequest, _registry_service_pb2.ListInstancesResponse]  # type: ignore[assignment]
-    """All living instances, by role and instance_id. Fails with INVALID_ARGUMENT / INVALID_PAGE_TOKEN, UNAVAILABLE."""
+    """Lists all live instances, ordered by role and instance_id.
+    Fails with INVALID_ARGUMENT / INVALID_PAGE_TOKEN, UNAVAILABLE.
+    """
     PinEdges: _aio.UnaryUnaryMultiCallable[_registry_service_pb2.PinEdgesRequest, _registry_service_pb2.PinEdgesResponse]  # type: ignore[assignment]
-    """Pins edges that stay whoever lives; all of them or none. Fails with INVALID_ARGUMENT, FAILED_PRECONDITION / CYCLE
-    (metadata "cycle" names the path), UNAVAILABLE.
+    """Pins edges, for operators: a pinned edge exists whether or not a live instance declares it. Pins all edges of the
+    request or none.
+    Fails with INVALID_ARGUMENT, FAILED_PRECONDITION / CYCLE (metadata "cycle" names the path), UNAVAILABLE.
     """
     UnpinEdges: _aio.UnaryUnaryMultiCallable[_registry_service_pb2.UnpinEdgesRequest, _registry_service_pb2.UnpinEdgesResponse]  # type: ignore[assignment]
-    """Unpins edges; what isn't pinned is no error. Edges that roles declare stay. Fails with INVALID_ARGUMENT, UNAVAILABLE."""
+    """Unpins edges, for operators. An edge that is not pinned is not an error. Edges that roles declare stay.
+    Fails with INVALID_ARGUMENT, UNAVAILABLE.
+    """
     GetGraph: _aio.UnaryUnaryMultiCallable[_registry_service_pb2.GetGraphRequest, _registry_service_pb2.GetGraphResponse]  # type: ignore[assignment]
-    """The graph of roles as it stands. Fails with UNAVAILABLE."""
+    """Returns the current graph of roles.
+    Fails with UNAVAILABLE.
+    """
     Watch: _aio.UnaryStreamMultiCallable[_registry_service_pb2.WatchRequest, _registry_service_pb2.WatchResponse]  # type: ignore[assignment]
-    """Follows instances and edges: a snapshot first, then one message per change, all of a transaction together. With
-    from_revision the changes since then; where those were compacted it starts with a snapshot again.
-    Ends with UNAVAILABLE when the store can't be reached for long, RESOURCE_EXHAUSTED when the watcher is too slow.
+    """Streams changes of instances and edges: first a snapshot, then one message per change, with all changes of one
+    transaction together. With from_revision it streams the changes since that revision; if those have been compacted,
+    it starts with a snapshot again.
+    Ends with UNAVAILABLE (the store cannot be reached for a long time), RESOURCE_EXHAUSTED (the watcher is too slow,
+    or too many watchers).
     """
 
 class RegistryServiceServicer(metaclass=_abc_1.ABCMeta):
-    """Says who is alive, what each can do, and whose answers each role depends on."""
+    """Registers instances under leases and serves the graph of roles. Called by agents (registration), by the orchestrator
+    and the memory service (Watch) and by operators.
+    """
 
     @_abc_1.abstractmethod
     def RegisterInstance(
@@ -119,10 +149,11 @@ class RegistryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _registry_service_pb2.RegisterInstanceRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_registry_service_pb2.RegisterInstanceResponse, _abc.Awaitable[_registry_service_pb2.RegisterInstanceResponse]]:
-        """Registers an instance or renews it: an idempotent upsert by instance_id. Calling it every ttl/3 is a complete
-        client. A cycle among depends_on refuses the edges that close it, not the registration: the answer names them.
-        Fails with INVALID_ARGUMENT (a field is wrong), ALREADY_EXISTS / CONFLICT (the instance_id belongs to another role
-        or identity), UNAVAILABLE (the store can't be reached).
+        """Registers an instance or renews its lease: an idempotent upsert by instance_id. An agent that calls it every ttl/3
+        is a complete client. A cycle among depends_on refuses the edges that close it, not the registration: the response
+        lists them.
+        Fails with INVALID_ARGUMENT (a field is invalid), ALREADY_EXISTS / CONFLICT (the instance_id belongs to another
+        role or identity), UNAVAILABLE (the store cannot be reached).
         """
 
     @_abc_1.abstractmethod
@@ -131,9 +162,10 @@ class RegistryServiceServicer(metaclass=_abc_1.ABCMeta):
         request_iterator: _MaybeAsyncIterator[_registry_service_pb2.KeepAliveRequest],
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_registry_service_pb2.KeepAliveResponse], _abc.AsyncIterator[_registry_service_pb2.KeepAliveResponse]]:
-        """Keeps many leases of one process alive on one stream: each message renews the instances it names and is answered by
-        one message. An instance whose lease is gone is answered as expired: register it again. Ends with UNAVAILABLE when the
-        store can't be reached.
+        """Keeps many leases of one process alive on one stream: each request renews the instances that it names and is
+        answered by one response. An instance whose lease has expired is reported as expired and must be registered again.
+        Ends with INVALID_ARGUMENT (an id is invalid, or a message names more than 1,000 instances), UNAVAILABLE (the store
+        cannot be reached).
         """
 
     @_abc_1.abstractmethod
@@ -142,7 +174,8 @@ class RegistryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _registry_service_pb2.DeregisterInstanceRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_registry_service_pb2.DeregisterInstanceResponse, _abc.Awaitable[_registry_service_pb2.DeregisterInstanceResponse]]:
-        """Ends a registration at once; its edges go with it. Idempotent: an unknown instance is no error.
+        """Ends a registration at once, together with the edges that it declares. Idempotent: an unknown instance is not an
+        error.
         Fails with INVALID_ARGUMENT, UNAVAILABLE.
         """
 
@@ -152,9 +185,9 @@ class RegistryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _registry_service_pb2.ResolveInstancesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_registry_service_pb2.ResolveInstancesResponse, _abc.Awaitable[_registry_service_pb2.ResolveInstancesResponse]]:
-        """The living instances of a role or of a capability that fit. None alive is NOT_FOUND with UNKNOWN_ROLE or
-        UNKNOWN_CAPABILITY; some alive but none that fits version and tags is an empty answer.
-        Fails with INVALID_ARGUMENT, UNAVAILABLE too.
+        """Returns the live instances of a role or of a capability that match the version and the tags. The response is empty
+        if live instances exist and none of them matches.
+        Fails with NOT_FOUND / UNKNOWN_ROLE or UNKNOWN_CAPABILITY (no live instance), INVALID_ARGUMENT, UNAVAILABLE.
         """
 
     @_abc_1.abstractmethod
@@ -163,7 +196,9 @@ class RegistryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _registry_service_pb2.ListInstancesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_registry_service_pb2.ListInstancesResponse, _abc.Awaitable[_registry_service_pb2.ListInstancesResponse]]:
-        """All living instances, by role and instance_id. Fails with INVALID_ARGUMENT / INVALID_PAGE_TOKEN, UNAVAILABLE."""
+        """Lists all live instances, ordered by role and instance_id.
+        Fails with INVALID_ARGUMENT / INVALID_PAGE_TOKEN, UNAVAILABLE.
+        """
 
     @_abc_1.abstractmethod
     def PinEdges(
@@ -171,8 +206,9 @@ class RegistryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _registry_service_pb2.PinEdgesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_registry_service_pb2.PinEdgesResponse, _abc.Awaitable[_registry_service_pb2.PinEdgesResponse]]:
-        """Pins edges that stay whoever lives; all of them or none. Fails with INVALID_ARGUMENT, FAILED_PRECONDITION / CYCLE
-        (metadata "cycle" names the path), UNAVAILABLE.
+        """Pins edges, for operators: a pinned edge exists whether or not a live instance declares it. Pins all edges of the
+        request or none.
+        Fails with INVALID_ARGUMENT, FAILED_PRECONDITION / CYCLE (metadata "cycle" names the path), UNAVAILABLE.
         """
 
     @_abc_1.abstractmethod
@@ -181,7 +217,9 @@ class RegistryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _registry_service_pb2.UnpinEdgesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_registry_service_pb2.UnpinEdgesResponse, _abc.Awaitable[_registry_service_pb2.UnpinEdgesResponse]]:
-        """Unpins edges; what isn't pinned is no error. Edges that roles declare stay. Fails with INVALID_ARGUMENT, UNAVAILABLE."""
+        """Unpins edges, for operators. An edge that is not pinned is not an error. Edges that roles declare stay.
+        Fails with INVALID_ARGUMENT, UNAVAILABLE.
+        """
 
     @_abc_1.abstractmethod
     def GetGraph(
@@ -189,7 +227,9 @@ class RegistryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _registry_service_pb2.GetGraphRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_registry_service_pb2.GetGraphResponse, _abc.Awaitable[_registry_service_pb2.GetGraphResponse]]:
-        """The graph of roles as it stands. Fails with UNAVAILABLE."""
+        """Returns the current graph of roles.
+        Fails with UNAVAILABLE.
+        """
 
     @_abc_1.abstractmethod
     def Watch(
@@ -197,9 +237,11 @@ class RegistryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _registry_service_pb2.WatchRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_registry_service_pb2.WatchResponse], _abc.AsyncIterator[_registry_service_pb2.WatchResponse]]:
-        """Follows instances and edges: a snapshot first, then one message per change, all of a transaction together. With
-        from_revision the changes since then; where those were compacted it starts with a snapshot again.
-        Ends with UNAVAILABLE when the store can't be reached for long, RESOURCE_EXHAUSTED when the watcher is too slow.
+        """Streams changes of instances and edges: first a snapshot, then one message per change, with all changes of one
+        transaction together. With from_revision it streams the changes since that revision; if those have been compacted,
+        it starts with a snapshot again.
+        Ends with UNAVAILABLE (the store cannot be reached for a long time), RESOURCE_EXHAUSTED (the watcher is too slow,
+        or too many watchers).
         """
 
 def add_RegistryServiceServicer_to_server(servicer: RegistryServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -28,30 +28,30 @@ class _ToolStatus:
 class _ToolStatusEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ToolStatus.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     TOOL_STATUS_UNSPECIFIED: _ToolStatus.ValueType  # 0
-    """Not said."""
+    """The outcome is not set."""
     TOOL_STATUS_SUCCESS: _ToolStatus.ValueType  # 1
-    """It gave a result."""
+    """The tool returned a result."""
     TOOL_STATUS_ERROR: _ToolStatus.ValueType  # 2
-    """It failed; error_message says why."""
+    """The tool failed; error_message has the reason."""
     TOOL_STATUS_TIMEOUT: _ToolStatus.ValueType  # 3
-    """Its time was over."""
+    """The tool exceeded its timeout."""
 
 class ToolStatus(_ToolStatus, metaclass=_ToolStatusEnumTypeWrapper):
-    """How a tool call ended."""
+    """Outcome of a tool call."""
 
 TOOL_STATUS_UNSPECIFIED: ToolStatus.ValueType  # 0
-"""Not said."""
+"""The outcome is not set."""
 TOOL_STATUS_SUCCESS: ToolStatus.ValueType  # 1
-"""It gave a result."""
+"""The tool returned a result."""
 TOOL_STATUS_ERROR: ToolStatus.ValueType  # 2
-"""It failed; error_message says why."""
+"""The tool failed; error_message has the reason."""
 TOOL_STATUS_TIMEOUT: ToolStatus.ValueType  # 3
-"""Its time was over."""
+"""The tool exceeded its timeout."""
 Global___ToolStatus: _TypeAlias = ToolStatus  # noqa: Y015
 
 @_typing.final
 class ToolLease(_message.Message):
-    """The right to execute one shared tool for a while."""
+    """The right to execute one shared tool for a limited time."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -60,14 +60,14 @@ class ToolLease(_message.Message):
     EXPIRE_TIME_FIELD_NUMBER: _builtins.int
     MAX_CALLS_PER_MINUTE_FIELD_NUMBER: _builtins.int
     lease_id: _builtins.str
-    """Made by the server."""
+    """The lease's id, created by the server."""
     tool_name: _builtins.str
-    """The tool."""
+    """Name of the leased tool."""
     max_calls_per_minute: _builtins.int
-    """At most so many calls a minute; 0: no limit."""
+    """Maximum number of calls per minute; 0 if unlimited."""
     @_builtins.property
     def expire_time(self) -> _timestamp_pb2.Timestamp:
-        """Until when; 10 minutes where nothing else was asked."""
+        """Time at which the lease expires; 10 minutes after the grant unless the request asked otherwise."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ Global___ToolLease: _TypeAlias = ToolLease  # noqa: Y015
 
 @_typing.final
 class ToolResult(_message.Message):
-    """What a tool gave."""
+    """Result of a tool call."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -117,18 +117,18 @@ class ToolResult(_message.Message):
     EXECUTION_TIME_FIELD_NUMBER: _builtins.int
     METADATA_FIELD_NUMBER: _builtins.int
     status: Global___ToolStatus.ValueType
-    """How it ended."""
+    """Outcome of the call."""
     content_json: _builtins.str
     """The result as one JSON value."""
     error_message: _builtins.str
-    """What went wrong, in one sentence."""
+    """Description of the error in one sentence."""
     @_builtins.property
     def execution_time(self) -> _duration_pb2.Duration:
-        """How long the tool itself took."""
+        """Time that the tool itself took."""
 
     @_builtins.property
     def metadata(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """Remarks."""
+        """Metadata of the result."""
 
     def __init__(
         self,

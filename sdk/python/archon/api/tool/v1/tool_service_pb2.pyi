@@ -24,16 +24,16 @@ DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
 class ListToolsRequest(_message.Message):
-    """Lists."""
+    """Request message for ListTools."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     page_size: _builtins.int
-    """At most so many, up to 1,000; 100 where 0."""
+    """Maximum number of tools to return, up to 1,000; 0 means 100."""
     page_token: _builtins.str
-    """From the page before; empty for the first."""
+    """Token from the previous page; empty for the first page."""
     def __init__(
         self,
         *,
@@ -50,17 +50,17 @@ Global___ListToolsRequest: _TypeAlias = ListToolsRequest  # noqa: Y015
 
 @_typing.final
 class ListToolsResponse(_message.Message):
-    """A page of tools."""
+    """Response message for ListTools."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     TOOLS_FIELD_NUMBER: _builtins.int
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     next_page_token: _builtins.str
-    """For the next page; empty after the last."""
+    """Token for the next page; empty on the last page."""
     @_builtins.property
     def tools(self) -> _containers.RepeatedCompositeFieldContainer[_capability_pb2.Tool]:
-        """The tools."""
+        """The tools of this page."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ Global___ListToolsResponse: _TypeAlias = ListToolsResponse  # noqa: Y015
 
 @_typing.final
 class LeaseToolRequest(_message.Message):
-    """Asks for a lease."""
+    """Request message for LeaseTool."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -86,14 +86,14 @@ class LeaseToolRequest(_message.Message):
     DURATION_FIELD_NUMBER: _builtins.int
     TASK_FIELD_NUMBER: _builtins.int
     tool_name: _builtins.str
-    """Which tool."""
+    """Name of the tool to lease."""
     @_builtins.property
     def duration(self) -> _duration_pb2.Duration:
-        """For how long; 10 minutes where absent."""
+        """Duration of the lease; 10 minutes if absent."""
 
     @_builtins.property
     def task(self) -> _common_pb2.TaskRef:
-        """For which task."""
+        """The attempt that the tool is leased for."""
 
     def __init__(
         self,
@@ -112,14 +112,14 @@ Global___LeaseToolRequest: _TypeAlias = LeaseToolRequest  # noqa: Y015
 
 @_typing.final
 class LeaseToolResponse(_message.Message):
-    """A lease."""
+    """Response message for LeaseTool."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     LEASE_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def lease(self) -> _tool_pb2.ToolLease:
-        """The lease."""
+        """The granted lease."""
 
     def __init__(
         self,
@@ -136,7 +136,7 @@ Global___LeaseToolResponse: _TypeAlias = LeaseToolResponse  # noqa: Y015
 
 @_typing.final
 class ExecuteToolRequest(_message.Message):
-    """Executes."""
+    """Request message for ExecuteTool."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -146,18 +146,18 @@ class ExecuteToolRequest(_message.Message):
     IDEMPOTENCY_KEY_FIELD_NUMBER: _builtins.int
     TRACE_FIELD_NUMBER: _builtins.int
     lease_id: _builtins.str
-    """Under which lease."""
+    """The lease that allows the call."""
     arguments_json: _builtins.str
-    """The arguments: one JSON object."""
+    """The tool's arguments: one JSON object."""
     idempotency_key: _builtins.str
-    """The same key again gives the same result."""
+    """Idempotency key: a repeated call with the same key returns the same result."""
     @_builtins.property
     def timeout(self) -> _duration_pb2.Duration:
-        """Stop after so long; 30 s where absent."""
+        """Timeout of the call; 30 s if absent."""
 
     @_builtins.property
     def trace(self) -> _common_pb2.TraceContext:
-        """Where the call belongs in a trace."""
+        """Trace context of the call."""
 
     def __init__(
         self,
@@ -178,17 +178,17 @@ Global___ExecuteToolRequest: _TypeAlias = ExecuteToolRequest  # noqa: Y015
 
 @_typing.final
 class ExecuteToolResponse(_message.Message):
-    """Progress or the result."""
+    """Response message for ExecuteTool: progress, or the result."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     PROGRESS_FIELD_NUMBER: _builtins.int
     RESULT_FIELD_NUMBER: _builtins.int
     progress: _builtins.str
-    """How far it is, for people."""
+    """Progress of the call, for people."""
     @_builtins.property
     def result(self) -> _tool_pb2.ToolResult:
-        """The result; nothing comes after it."""
+        """The result. It is the last message of the stream."""
 
     def __init__(
         self,
@@ -208,13 +208,13 @@ Global___ExecuteToolResponse: _TypeAlias = ExecuteToolResponse  # noqa: Y015
 
 @_typing.final
 class RevokeLeaseRequest(_message.Message):
-    """Gives back."""
+    """Request message for RevokeLease."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     LEASE_ID_FIELD_NUMBER: _builtins.int
     lease_id: _builtins.str
-    """Which lease."""
+    """The lease to revoke."""
     def __init__(
         self,
         *,
@@ -230,7 +230,7 @@ Global___RevokeLeaseRequest: _TypeAlias = RevokeLeaseRequest  # noqa: Y015
 
 @_typing.final
 class RevokeLeaseResponse(_message.Message):
-    """Says that the lease is gone."""
+    """Response message for RevokeLease."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

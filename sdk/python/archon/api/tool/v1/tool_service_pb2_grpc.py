@@ -26,7 +26,8 @@ if _version_not_supported:
 
 
 class ToolServiceStub(object):
-    """Lets agents use each other's tools, where they live.
+    """Lets agents execute each other's tools in the process that owns them. Served by agents that share tools; called by
+    other agents.
     """
 
     def __init__(self, channel):
@@ -58,33 +59,38 @@ class ToolServiceStub(object):
 
 
 class ToolServiceServicer(object):
-    """Lets agents use each other's tools, where they live.
+    """Lets agents execute each other's tools in the process that owns them. Served by agents that share tools; called by
+    other agents.
     """
 
     def ListTools(self, request, context):
-        """The tools that this instance shares. Fails with INVALID_ARGUMENT / INVALID_PAGE_TOKEN.
+        """Lists the tools that this instance shares.
+        Fails with INVALID_ARGUMENT / INVALID_PAGE_TOKEN.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def LeaseTool(self, request, context):
-        """Asks for the right to execute a tool. Fails with NOT_FOUND, PERMISSION_DENIED, RESOURCE_EXHAUSTED.
+        """Grants the caller the right to execute a tool for a limited time.
+        Fails with NOT_FOUND (no such tool), PERMISSION_DENIED, RESOURCE_EXHAUSTED (a limit of the tool is reached).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ExecuteTool(self, request, context):
-        """Executes a leased tool: progress, then one result. Fails with NOT_FOUND / LEASE_EXPIRED, INVALID_ARGUMENT (the
-        arguments don't fit its schema), RESOURCE_EXHAUSTED (called too often).
+        """Executes a leased tool and streams its progress, then one result.
+        Fails with NOT_FOUND / LEASE_EXPIRED, INVALID_ARGUMENT (the arguments do not match the tool's schema),
+        RESOURCE_EXHAUSTED (the call rate exceeds the lease).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def RevokeLease(self, request, context):
-        """Gives a lease back, or takes it away. An unknown lease is no error. Fails with PERMISSION_DENIED.
+        """Ends a lease, for its holder or for the owner of the tool. An unknown lease is not an error.
+        Fails with PERMISSION_DENIED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -122,7 +128,8 @@ def add_ToolServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class ToolService(object):
-    """Lets agents use each other's tools, where they live.
+    """Lets agents execute each other's tools in the process that owns them. Served by agents that share tools; called by
+    other agents.
     """
 
     @staticmethod

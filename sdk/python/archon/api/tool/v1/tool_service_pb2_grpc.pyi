@@ -27,41 +27,61 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class ToolServiceStub:
-    """Lets agents use each other's tools, where they live."""
+    """Lets agents execute each other's tools in the process that owns them. Served by agents that share tools; called by
+    other agents.
+    """
 
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> ToolServiceAsyncStub: ...
     ListTools: _grpc.UnaryUnaryMultiCallable[_tool_service_pb2.ListToolsRequest, _tool_service_pb2.ListToolsResponse]
-    """The tools that this instance shares. Fails with INVALID_ARGUMENT / INVALID_PAGE_TOKEN."""
+    """Lists the tools that this instance shares.
+    Fails with INVALID_ARGUMENT / INVALID_PAGE_TOKEN.
+    """
     LeaseTool: _grpc.UnaryUnaryMultiCallable[_tool_service_pb2.LeaseToolRequest, _tool_service_pb2.LeaseToolResponse]
-    """Asks for the right to execute a tool. Fails with NOT_FOUND, PERMISSION_DENIED, RESOURCE_EXHAUSTED."""
+    """Grants the caller the right to execute a tool for a limited time.
+    Fails with NOT_FOUND (no such tool), PERMISSION_DENIED, RESOURCE_EXHAUSTED (a limit of the tool is reached).
+    """
     ExecuteTool: _grpc.UnaryStreamMultiCallable[_tool_service_pb2.ExecuteToolRequest, _tool_service_pb2.ExecuteToolResponse]
-    """Executes a leased tool: progress, then one result. Fails with NOT_FOUND / LEASE_EXPIRED, INVALID_ARGUMENT (the
-    arguments don't fit its schema), RESOURCE_EXHAUSTED (called too often).
+    """Executes a leased tool and streams its progress, then one result.
+    Fails with NOT_FOUND / LEASE_EXPIRED, INVALID_ARGUMENT (the arguments do not match the tool's schema),
+    RESOURCE_EXHAUSTED (the call rate exceeds the lease).
     """
     RevokeLease: _grpc.UnaryUnaryMultiCallable[_tool_service_pb2.RevokeLeaseRequest, _tool_service_pb2.RevokeLeaseResponse]
-    """Gives a lease back, or takes it away. An unknown lease is no error. Fails with PERMISSION_DENIED."""
+    """Ends a lease, for its holder or for the owner of the tool. An unknown lease is not an error.
+    Fails with PERMISSION_DENIED.
+    """
 
 @_typing.type_check_only
 class ToolServiceAsyncStub(ToolServiceStub):
-    """Lets agents use each other's tools, where they live."""
+    """Lets agents execute each other's tools in the process that owns them. Served by agents that share tools; called by
+    other agents.
+    """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     ListTools: _aio.UnaryUnaryMultiCallable[_tool_service_pb2.ListToolsRequest, _tool_service_pb2.ListToolsResponse]  # type: ignore[assignment]
-    """The tools that this instance shares. Fails with INVALID_ARGUMENT / INVALID_PAGE_TOKEN."""
+    """Lists the tools that this instance shares.
+    Fails with INVALID_ARGUMENT / INVALID_PAGE_TOKEN.
+    """
     LeaseTool: _aio.UnaryUnaryMultiCallable[_tool_service_pb2.LeaseToolRequest, _tool_service_pb2.LeaseToolResponse]  # type: ignore[assignment]
-    """Asks for the right to execute a tool. Fails with NOT_FOUND, PERMISSION_DENIED, RESOURCE_EXHAUSTED."""
+    """Grants the caller the right to execute a tool for a limited time.
+    Fails with NOT_FOUND (no such tool), PERMISSION_DENIED, RESOURCE_EXHAUSTED (a limit of the tool is reached).
+    """
     ExecuteTool: _aio.UnaryStreamMultiCallable[_tool_service_pb2.ExecuteToolRequest, _tool_service_pb2.ExecuteToolResponse]  # type: ignore[assignment]
-    """Executes a leased tool: progress, then one result. Fails with NOT_FOUND / LEASE_EXPIRED, INVALID_ARGUMENT (the
-    arguments don't fit its schema), RESOURCE_EXHAUSTED (called too often).
+    """Executes a leased tool and streams its progress, then one result.
+    Fails with NOT_FOUND / LEASE_EXPIRED, INVALID_ARGUMENT (the arguments do not match the tool's schema),
+    RESOURCE_EXHAUSTED (the call rate exceeds the lease).
     """
     RevokeLease: _aio.UnaryUnaryMultiCallable[_tool_service_pb2.RevokeLeaseRequest, _tool_service_pb2.RevokeLeaseResponse]  # type: ignore[assignment]
-    """Gives a lease back, or takes it away. An unknown lease is no error. Fails with PERMISSION_DENIED."""
+    """Ends a lease, for its holder or for the owner of the tool. An unknown lease is not an error.
+    Fails with PERMISSION_DENIED.
+    """
 
 class ToolServiceServicer(metaclass=_abc_1.ABCMeta):
-    """Lets agents use each other's tools, where they live."""
+    """Lets agents execute each other's tools in the process that owns them. Served by agents that share tools; called by
+    other agents.
+    """
 
     @_abc_1.abstractmethod
     def ListTools(
@@ -69,7 +89,9 @@ class ToolServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _tool_service_pb2.ListToolsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_tool_service_pb2.ListToolsResponse, _abc.Awaitable[_tool_service_pb2.ListToolsResponse]]:
-        """The tools that this instance shares. Fails with INVALID_ARGUMENT / INVALID_PAGE_TOKEN."""
+        """Lists the tools that this instance shares.
+        Fails with INVALID_ARGUMENT / INVALID_PAGE_TOKEN.
+        """
 
     @_abc_1.abstractmethod
     def LeaseTool(
@@ -77,7 +99,9 @@ class ToolServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _tool_service_pb2.LeaseToolRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_tool_service_pb2.LeaseToolResponse, _abc.Awaitable[_tool_service_pb2.LeaseToolResponse]]:
-        """Asks for the right to execute a tool. Fails with NOT_FOUND, PERMISSION_DENIED, RESOURCE_EXHAUSTED."""
+        """Grants the caller the right to execute a tool for a limited time.
+        Fails with NOT_FOUND (no such tool), PERMISSION_DENIED, RESOURCE_EXHAUSTED (a limit of the tool is reached).
+        """
 
     @_abc_1.abstractmethod
     def ExecuteTool(
@@ -85,8 +109,9 @@ class ToolServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _tool_service_pb2.ExecuteToolRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_tool_service_pb2.ExecuteToolResponse], _abc.AsyncIterator[_tool_service_pb2.ExecuteToolResponse]]:
-        """Executes a leased tool: progress, then one result. Fails with NOT_FOUND / LEASE_EXPIRED, INVALID_ARGUMENT (the
-        arguments don't fit its schema), RESOURCE_EXHAUSTED (called too often).
+        """Executes a leased tool and streams its progress, then one result.
+        Fails with NOT_FOUND / LEASE_EXPIRED, INVALID_ARGUMENT (the arguments do not match the tool's schema),
+        RESOURCE_EXHAUSTED (the call rate exceeds the lease).
         """
 
     @_abc_1.abstractmethod
@@ -95,6 +120,8 @@ class ToolServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _tool_service_pb2.RevokeLeaseRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_tool_service_pb2.RevokeLeaseResponse, _abc.Awaitable[_tool_service_pb2.RevokeLeaseResponse]]:
-        """Gives a lease back, or takes it away. An unknown lease is no error. Fails with PERMISSION_DENIED."""
+        """Ends a lease, for its holder or for the owner of the tool. An unknown lease is not an error.
+        Fails with PERMISSION_DENIED.
+        """
 
 def add_ToolServiceServicer_to_server(servicer: ToolServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

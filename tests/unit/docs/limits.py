@@ -1,0 +1,465 @@
+"""Writes docs/limits.md from the constants in the code: `python -m tests.unit.docs.limits`.
+
+A limit's text names each constant as `{module:expression}`, optionally with a unit: `{module:expression|bytes}`. The
+expression is evaluated in the imported module, so that a constant which is moved or renamed fails the test that
+compares the page.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+PAGE: Final = Path(__file__).parents[3] / "docs" / "limits.md"
+REFERENCE: Final = re.compile(r"\{([\w.]+):([^{}|]+)(?:\|(bytes|seconds|characters))?\}")
+
+HEAD: Final = """# Limits
+
+Everything that waits or is kept has a limit. If a caller exceeds a limit that is temporary, the response is
+`RESOURCE_EXHAUSTED` with a delay after which to retry (`RetryInfo`).
+
+This page is written by `python -m tests.unit.docs.limits` from the constants in the code, which the column "constant"
+names. A test compares it with them and holds that the tests in the last column exist.
+"""
+
+TAIL: Final = """
+`make soak MINUTES=60` runs a mesh under load, kills an agent every minute, and fails if a run is lost or a process grows.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """One row: `value` is a text with references to constants, `above` what happens above it, `tests` show it."""
+
+    what: str
+    value: str
+    above: str
+    tests: list[str]
+
+
+LIMITS: Final[dict[str, list[Limit]]] = {
+    "Runs": [
+        Limit(
+            "Runs in progress",
+            "{archon_services.orchestrator.runs.manager:MAX_RUNS}; setting `max_runs`",
+            "`RESOURCE_EXHAUSTED` with a delay",
+            ["test_above_the_bound_of_runs_a_submit_is_refused_with_a_delay_and_taken_on_later"],
+        ),
+        Limit(
+            "Events of a run",
+            "{archon_mesh.core.run.decide.engine:MAX_EVENTS}",
+            "The run fails: `TOO_MANY_EVENTS`.",
+            ["test_durability_7_a_run_that_reaches_its_bound_of_events_ends_with_a_typed_failure"],
+        ),
+        Limit(
+            "Attempts of a task that end with the loss of the process",
+            "{archon_mesh.core.run.decide.recovery:RECOVERY[Kind.LOST].tries}",
+            "The task fails: `POISONED`.",
+            ["test_durability_20_a_task_that_takes_its_process_with_it_three_times_is_poisoned"],
+        ),
+        Limit(
+            "Rejects of a task",
+            "{archon_mesh.core.run.decide.recovery:RECOVERY[Kind.REFUSED].tries}",
+            "The task fails.",
+            ["test_rejects_are_no_losses_but_do_not_go_on_for_ever"],
+        ),
+        Limit(
+            "Attempts whose turn was stored second",
+            "{archon_mesh.core.run.decide.recovery:RECOVERY[Kind.OUTDATED].tries}",
+            "The task fails: `CONVERSATION_MOVED`.",
+            ["test_a_task_that_always_comes_second_ends_with_a_reason"],
+        ),
+        Limit(
+            "Lost and failed attempts of a run",
+            "{archon_mesh.core.run.decide.recovery:ERROR_BUDGET}",
+            "The run fails: `ERROR_BUDGET_EXHAUSTED`.",
+            ["test_a_run_recovers_from_so_many_failures_over_all_its_tasks_and_no_more"],
+        ),
+        Limit(
+            "Claims of a run without progress",
+            "{archon_services.orchestrator.runs.manager:MAX_STALLED}",
+            "The run fails: `QUARANTINED`.",
+            [
+                "test_durability_14_a_run_that_is_taken_up_again_and_again_in_vain_is_quarantined_and_its_agents_keep_their_results"
+            ],
+        ),
+        Limit(
+            "Delegations of a task",
+            "{archon_mesh.core.run.decide.delegation:MAX_DELEGATIONS}",
+            "The delegation fails: `TOO_MANY_DELEGATIONS`.",
+            ["test_contract_rule_8_a_task_makes_so_many_delegations_at_most"],
+        ),
+        Limit(
+            "Depth of delegations",
+            "{archon_mesh.core.run.decide.budget:MAX_DEPTH}, or the budget's `max_depth`",
+            "The delegation fails: `DELEGATION_TOO_DEEP`.",
+            ["test_contract_rule_8_delegations_nest_as_deep_as_the_budget_says"],
+        ),
+        Limit(
+            "Commands that wait for one run",
+            "{archon_services.orchestrator.runs.driver:MAX_INBOX}; frames of agents are not counted, credit bounds them",
+            "`RESOURCE_EXHAUSTED` with a delay",
+            ["test_what_callers_ask_of_one_run_at_once_is_bounded_and_what_agents_say_is_never_dropped"],
+        ),
+        Limit(
+            "A goal",
+            "{archon.channel:MAX_CHECKED_BYTES|bytes}",
+            "`MESSAGE_TOO_LARGE`",
+            ["test_a_5_mb_goal_over_bare_stubs_is_a_typed_error"],
+        ),
+        Limit(
+            "Shared memory of the session for the roles of one run",
+            "{archon_services.orchestrator.shared_memory.recall:MAX_BYTES|bytes}",
+            "`MESSAGE_TOO_LARGE`",
+            ["test_a_session_that_remembers_too_much_for_one_run_is_a_typed_error_at_submit"],
+        ),
+        Limit(
+            "History that a stateful role receives",
+            "{archon_services.orchestrator.journal.session_history:HISTORY_BYTES|bytes}, {archon_services.orchestrator.journal.session_history:HISTORY_TURNS} turns",
+            "The newest turns are delivered.",
+            ["test_of_a_long_conversation_the_newest_turns_are_told", "test_of_many_short_turns_so_many_are_told"],
+        ),
+        Limit(
+            "What one result adds to a conversation",
+            "{archon.agent.values:MAX_TURN|bytes}",
+            "`MESSAGE_TOO_LARGE`; the middle of a plain answer is left out.",
+            [
+                "test_what_adds_too_much_fails_and_where_nothing_is_remembered_it_does_not_matter",
+                "test_of_a_long_question_or_answer_the_middle_is_left_out",
+            ],
+        ),
+        Limit(
+            "Waiting for another turn of the conversation",
+            "{archon_services.orchestrator.runs.session_history:PATIENCE|seconds}",
+            "The task is dispatched without waiting further.",
+            ["test_nobody_waits_for_ever_for_anothers_turn"],
+        ),
+        Limit(
+            "A run in a response",
+            "{archon_services.orchestrator.api.run_size:MAX_RUN_BYTES|bytes}",
+            "`MESSAGE_TOO_LARGE`; its watch returns each result in an event of its own.",
+            ["test_results_that_are_large_together_come_in_several_messages"],
+        ),
+        Limit(
+            "A page of a list",
+            "{archon_services.common.paging:MAX_PAGE}",
+            "`INVALID_ARGUMENT`",
+            ["test_runs_are_listed_newest_first_in_pages_bound_to_their_filter"],
+        ),
+        Limit(
+            "Finished runs",
+            'compacted after {archon_services.orchestrator.settings:OrchestratorSettings.model_fields["compact_after"].default|seconds} (`compact_after`), deleted after {archon_services.orchestrator.settings:OrchestratorSettings.model_fields["delete_after"].default|seconds} (`delete_after`)',
+            "A watch answers `RUN_EXPIRED`, then `UNKNOWN_RUN`.",
+            ["test_durability_7_a_run_that_has_ended_is_compacted_then_its_watch_has_expired_then_it_is_gone"],
+        ),
+        Limit(
+            "What a sweep of the retention compacts",
+            "all that is due",
+            "",
+            ["test_durability_7_one_sweep_compacts_and_deletes_all_that_is_due"],
+        ),
+    ],
+    "Watches": [
+        Limit(
+            "A message of a watch",
+            "{archon_services.orchestrator.watch.hub:MAX_BATCH} events, no further one above {archon_services.orchestrator.watch.hub:BATCH_BYTES|bytes}",
+            "The next message carries the rest.",
+            ["test_what_waits_for_a_watcher_is_bounded_in_bytes_too_and_so_is_a_batch"],
+        ),
+        Limit(
+            "Events queued for a watcher of a run",
+            "{archon_services.orchestrator.watch.hub:MAX_QUEUED} events, {archon_services.orchestrator.watch.hub:MAX_QUEUED_BYTES|bytes}",
+            "Deltas are dropped, durable events are read from the journal.",
+            ["test_a_watcher_that_never_reads_loses_deltas_and_no_durable_event_and_holds_little"],
+        ),
+        Limit(
+            "Watchers of runs",
+            "{archon_services.orchestrator.watch.hub:MAX_WATCHERS}",
+            "`RESOURCE_EXHAUSTED` with a delay",
+            ["test_above_the_bound_of_watchers_a_watch_is_refused_with_a_delay"],
+        ),
+        Limit(
+            "Runs followed on one Converse stream",
+            "{archon_services.orchestrator.api.converse_stream:MAX_RUNS}",
+            "`RESOURCE_EXHAUSTED` with a delay, in the reply",
+            ["test_above_the_bound_of_runs_on_one_stream_a_submit_is_refused_in_place_with_a_delay"],
+        ),
+        Limit(
+            "Commands of one Converse stream that are in progress or whose reply is not sent",
+            "{archon_services.orchestrator.api.converse_stream:MAX_COMMANDS}",
+            "No further command is read until there is room.",
+            ["test_commands_whose_answers_are_not_read_are_bounded_and_all_are_answered_in_the_end"],
+        ),
+    ],
+    "Stores": [
+        Limit(
+            "Work queued for PostgreSQL",
+            "{archon_services.postgres.group_commit:MAX_WAITING}; {archon_services.postgres.connections:DEADLINE|seconds}",
+            "`RESOURCE_EXHAUSTED` with a delay; `UNAVAILABLE` with a delay",
+            [
+                "test_what_waits_for_the_database_has_a_bound",
+                "test_a_server_that_freezes_for_long_is_unavailable_in_time_and_comes_back",
+            ],
+        ),
+        Limit(
+            "Connections of an orchestrator to PostgreSQL",
+            "8",
+            "Requests wait.",
+            ["test_an_orchestrator_takes_eight_connections_at_most"],
+        ),
+        Limit(
+            "Work queued for the SQLite writer",
+            "{archon_services.common.sqlite_writer:MAX_WAITING}",
+            "`RESOURCE_EXHAUSTED` with a delay",
+            ["test_what_waits_to_be_written_has_a_bound"],
+        ),
+        Limit(
+            "The disk",
+            "its size",
+            "`RESOURCE_EXHAUSTED` with a delay; results stay with their agents.",
+            [
+                "test_durability_5_a_full_disk_refuses_what_it_cannot_hold_and_goes_on_when_there_is_room",
+                "test_a_full_disk_refuses_what_it_cannot_hold_and_goes_on_when_there_is_room",
+            ],
+        ),
+    ],
+    "Sessions with agents": [
+        Limit(
+            "Sessions",
+            "one per instance that is registered or has work",
+            "The session ends.",
+            ["test_dead_sessions_leave_nothing_behind_and_one_with_work_stays_until_it_is_done"],
+        ),
+        Limit(
+            "Lost attempts remembered per session",
+            "{archon_services.orchestrator.sessions.attempts:MAX_STALE}",
+            "The oldest is forgotten.",
+            ["test_what_is_remembered_of_attempts_that_were_lost_is_bounded"],
+        ),
+        Limit(
+            "Tasks at an instance",
+            "its credit window",
+            "Tasks wait at the orchestrator; else a `reject` with a delay.",
+            [
+                "test_contract_rule_2_an_instance_never_gets_more_than_it_takes_and_the_rest_waits_visibly",
+                "test_a_task_above_capacity_is_rejected_with_a_delay",
+            ],
+        ),
+        Limit(
+            "Results parked at an agent",
+            "{archon.agent.attempt_table:MAX_PARKED_BYTES|bytes}; `park_ttl`",
+            "The agent grants no credit; the result is dropped.",
+            [
+                "test_durability_19_at_the_bound_of_parked_bytes_no_credit_is_given",
+                "test_durability_19_a_result_is_kept_no_longer_than_the_orchestrator_asked",
+            ],
+        ),
+        Limit(
+            "Frames of an attempt that are not acknowledged",
+            "{archon.agent.attempt:MAX_UNACKED|bytes}",
+            "Checkpoints are held back; of those only the last is kept.",
+            ["test_of_checkpoints_that_nobody_acks_the_last_one_waits_for_room_and_the_others_are_dropped"],
+        ),
+        Limit(
+            "Tasks and runs that an agent remembers after their end",
+            "{archon.agent.attempt_table:MAX_OVER}, {archon.agent.attempt_table:MAX_EPOCHS}",
+            "The oldest is forgotten.",
+            ["test_what_an_agent_remembers_of_tasks_and_runs_that_are_over_is_bounded"],
+        ),
+        Limit(
+            "Frames queued on a stream",
+            "{archon.frames:FrameQueue.__init__.__kwdefaults__['max_droppable']} deltas; "
+            "{archon.frames:FrameQueue.__init__.__kwdefaults__['max_waiting']} in all",
+            "Deltas are dropped; the stream ends, its tasks stay.",
+            [
+                "test_contract_rule_10_only_deltas_are_dropped_and_no_more_than_must_be",
+                "test_a_peer_that_never_reads_loses_the_stream",
+            ],
+        ),
+        Limit(
+            "A stream without Open",
+            "{archon.agent.session:OPEN_TIMEOUT|seconds}",
+            "The stream ends.",
+            ["test_a_stream_without_open_does_not_stay"],
+        ),
+        Limit(
+            "RunTask calls at an agent",
+            "the agent's capacity",
+            "`RESOURCE_EXHAUSTED` with a delay",
+            ["test_above_the_capacity_it_is_resource_exhausted_with_a_delay_and_a_caller_that_leaves_frees_its_slot"],
+        ),
+    ],
+    "Registry": [
+        Limit(
+            "Changes queued for a watcher of the registry",
+            "{archon_services.registry.store.feed:QUEUE}",
+            "The watch ends with `RESOURCE_EXHAUSTED` with a delay; the watcher resumes.",
+            ["test_a_watcher_that_is_too_slow_is_sent_away_and_the_others_stay"],
+        ),
+        Limit(
+            "Watchers of a registry, of a memory service",
+            "{archon_services.registry.store.feed:MAX_WATCHERS}, {archon_services.memory.store.feed:MAX_WATCHERS}",
+            "`RESOURCE_EXHAUSTED` with a delay",
+            ["test_above_the_bound_of_watchers_a_watch_is_refused_with_a_delay"],
+        ),
+        Limit(
+            "Changes that a registry watch can resume from",
+            "{archon_services.registry.store.feed:HISTORY}",
+            "The watch starts with a snapshot.",
+            ["test_a_watch_resumes_as_far_back_as_changes_are_kept"],
+        ),
+        Limit(
+            "Leases in one message of KeepAlive",
+            "{archon_services.registry.api.validation:MAX_LEASES}",
+            "`INVALID_ARGUMENT`",
+            ["test_keep_alive_refuses_too_many_and_impossible_ids"],
+        ),
+    ],
+    "Memory": [
+        Limit(
+            "Text of an item, a publish",
+            "{archon_services.memory.api.graph_validation:MAX_CONTENT|bytes}, {archon.channel:MAX_CHECKED_BYTES|bytes}",
+            "`MESSAGE_TOO_LARGE`",
+            ["test_text_above_a_mebibyte_is_refused_and_below_it_travels"],
+        ),
+        Limit(
+            "Metadata of an item",
+            "{archon_services.memory.domain.publishing:MAX_METADATA} entries",
+            "`RESOURCE_EXHAUSTED`",
+            ["test_metadata_does_not_grow_for_ever"],
+        ),
+        Limit(
+            "Items in one response",
+            "{archon_services.memory.api.graph_servicer:MAX_ANSWER_BYTES|bytes}",
+            "`MESSAGE_TOO_LARGE`; WatchItems returns each item by itself.",
+            ["test_an_answer_that_no_peer_would_take_says_why"],
+        ),
+        Limit(
+            "Publishes in progress",
+            "{archon_services.memory.store.sql_store:MAX_PUBLISHES}",
+            "`RESOURCE_EXHAUSTED` with a delay",
+            ["test_publishes_under_way_have_a_bound"],
+        ),
+        Limit(
+            "Publishes queued for a watcher of items",
+            "{archon_services.memory.store.feed:MAX_QUEUED}, {archon_services.memory.store.feed:MAX_QUEUED_CHARACTERS|characters}",
+            "The watch ends with `RESOURCE_EXHAUSTED` with a delay.",
+            ["test_a_watcher_that_is_too_slow_is_sent_away_and_another_is_not"],
+        ),
+        Limit(
+            "Items published without a session",
+            "`delete_after` of the orchestrator",
+            "Deleted; their versions are kept.",
+            ["test_what_is_published_in_no_session_is_forgotten_with_its_run_and_a_sessions_stays"],
+        ),
+        Limit(
+            "A value of working memory",
+            "{archon.memory.values:MAX_VALUE_BYTES|bytes}",
+            "`MESSAGE_TOO_LARGE`",
+            ["test_a_value_above_a_mebibyte_is_refused_and_one_of_just_that_travels"],
+        ),
+        Limit(
+            "Working memory of a scope",
+            "{archon.memory.values:MAX_KEYS} keys, deleted ones included; {archon_services.memory.domain.working:MAX_SCOPE_BYTES|bytes}",
+            "`RESOURCE_EXHAUSTED`",
+            [
+                "test_keys_of_a_scope_have_a_bound_and_what_stands_can_still_be_written",
+                "test_values_of_a_scope_have_a_bound_in_bytes",
+            ],
+        ),
+        Limit(
+            "A page of working memory",
+            "{archon_services.common.paging:MAX_PAGE} values, no further one above {archon_services.memory.domain.working:MAX_PAGE_BYTES|bytes}",
+            "The next page has the rest.",
+            ["test_a_page_of_large_values_is_cut_short"],
+        ),
+        Limit(
+            "Writes to working memory in progress",
+            "{archon_services.memory.store.working_writes:MAX_UNDER_WAY|characters}",
+            "`RESOURCE_EXHAUSTED` with a delay",
+            ["test_writes_under_way_have_a_bound"],
+        ),
+        Limit(
+            "Working memory of a scope without a write",
+            "{archon_services.memory.domain.working:KEPT|seconds}",
+            "Deleted, versions included.",
+            ["test_a_scope_is_forgotten_whole_a_month_after_its_last_write"],
+        ),
+        Limit(
+            "Writes to the shared storage queued at an agent",
+            "one per key; {archon_mesh.node.shared_storage:MAX_WAITING|characters}",
+            "The value stays in the process; logged once per task.",
+            [
+                "test_a_key_that_is_written_often_waits_once",
+                "test_what_waits_to_be_shared_has_a_bound_and_the_rest_stays_here",
+            ],
+        ),
+        Limit(
+            "Waiting of a task for its shared storage: read at the start, write before the result",
+            "{archon_mesh.node.shared_storage:READ_TIMEOUT|seconds}; {archon_mesh.node.shared_storage:FLUSH_TIMEOUT|seconds}",
+            "Values stay in the process; logged once per task.",
+            ["test_a_memory_service_that_is_frozen_or_dead_fails_no_task_and_is_told_once_for_each"],
+        ),
+        Limit(
+            "Request ids and fences of the memory service",
+            "{archon_services.memory.domain.publishing:REQUESTS_KEPT|seconds}; {archon_services.memory.domain.publishing:FENCES_KEPT|seconds}",
+            "Deleted.",
+            ["test_what_is_over_is_deleted_so_that_no_table_grows_for_ever"],
+        ),
+    ],
+}
+
+
+def value_of(module: str, expression: str) -> float:
+    """Evaluates the expression in the module. Raises if either is not there, or the value is not a number."""
+    value = eval(expression, vars(importlib.import_module(module)))
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"{module}:{expression} is {value!r}, not a number")
+    return value
+
+
+def shown(number: float, unit: str | None) -> str:
+    """Formats a number: bytes in KiB or MiB, seconds up to days, counts with separators."""
+    if unit == "bytes":
+        return _sized(number, "B", "KiB", "MiB")
+    if unit == "characters":
+        return _sized(number, "characters", "Ki characters", "Mi characters")
+    if unit == "seconds":
+        for size, name in ((86_400, "days"), (3_600, "h")):
+            if number >= size:
+                count = number / size
+                return "1 day" if name == "days" and count == 1 else f"{count:g} {name}"
+        return f"{number:g} s"
+    return f"{number:,g}" if number < 1e6 else f"{number:,.0f}"
+
+
+def _sized(number: float, *units: str) -> str:
+    for unit in units[:-1]:
+        if number < 1024:
+            return f"{number:g} {unit}"
+        number /= 1024
+    return f"{round(number, 1):g} {units[-1]}"
+
+
+def row(limit: Limit) -> str:
+    """Renders one row of a table."""
+    value = REFERENCE.sub(lambda found: shown(value_of(found[1], found[2]), found[3]), limit.value)
+    constants = dict.fromkeys(f"`{found[1]}:{found[2]}`" for found in REFERENCE.finditer(limit.value))
+    tests = ", ".join(f"`{name}`" for name in limit.tests)
+    return f"| {limit.what} | {value} | {limit.above} | {', '.join(constants)} | {tests} |"
+
+
+def page() -> str:
+    """Renders the page."""
+    parts = [HEAD]
+    for area, limits in LIMITS.items():
+        head = "| what | limit | above it | constant | shown by |\n|---|---|---|---|---|"
+        parts.append(f"\n## {area}\n\n{head}\n" + "\n".join(map(row, limits)) + "\n")
+    return "".join([*parts, TAIL])
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())

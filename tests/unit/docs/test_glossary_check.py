@@ -1,0 +1,108 @@
+"""The check of names and prose, `.ci/glossary.py`, on small made-up trees."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+CHECK = ROOT / ".ci" / "glossary.py"
+TABLE = """# Glossary
+
+## Words not used
+
+| kind | not | write |
+|---|---|---|
+| phrase | `nothing is to be counted` | Releases the slots. |
+| regex | `(?<!there )\\bis none\\b` | invalid name 'x' |
+| regex | `// (Which\\|Forks)\\.$` | The run to cancel. |
+| regex | `\"\"\"See ` | no docstring, and `@override` |
+| file | `placing.py` | placement.py |
+| file | `sdk/*/questions.py` | pending_calls.py |
+| class | `Alarm` | Timer |
+
+## After
+
+| kind | not | write |
+|---|---|---|
+| phrase | `harmless` | nothing |
+"""
+
+
+def run(root: Path) -> tuple[int, list[str]]:
+    result = subprocess.run([sys.executable, CHECK, root], capture_output=True, text=True)
+    assert not result.stderr
+    return result.returncode, result.stdout.splitlines()
+
+
+def tree(root: Path, **files: str) -> Path:
+    """Writes the files, whose names have `__` for `/` and end in `_py`, `_md` or `_proto`."""
+    for key, text in {"docs__glossary_md": TABLE, **files}.items():
+        folder, _, suffix = key.replace("__", "/").rpartition("_")
+        path = root / f"{folder}.{suffix}"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return root
+
+
+def test_a_clean_tree_passes(tmp_path: Path) -> None:
+    root = tree(tmp_path, sdk__a_py='"""If there is none, harmless."""\n', README_md="Nothing is counted.\n")
+    assert run(root) == (0, [])
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "finding"),
+    [
+        ("mesh__a_py", "x = 1\n# nothing is to be counted\n", "mesh/a.py:2: 'nothing is to be counted'"),
+        ("mesh__b_py", 'x = "it is none"\n', "mesh/b.py:1: 'is none'"),
+        ("docs__c_md", "so nothing is\nto be counted\n", "docs/c.md:1: 'nothing is\\nto be counted'"),
+        ("README_md", "It is none.\n", "README.md:1: 'is none'"),
+        ("services__d_py", "# nothing is\n# to be counted\n", "services/d.py:1: 'nothing is\\n# to be counted'"),
+        ("protos__e_proto", "message A {\n  // Which.\n}\n", "protos/e.proto:2: '// Which.'"),
+        ("sdk__f_py", 'def f():\n    """See Base."""\n', 'sdk/f.py:2: \'"""See\''),
+        ("services__runs__placing_py", "", "services/runs/placing.py:1: file name 'placing.py'"),
+        ("sdk__python__questions_py", "", "sdk/python/questions.py:1: file name 'sdk/*/questions.py'"),
+        ("mesh__g_py", "\n\nclass Alarm:\n    pass\n", "mesh/g.py:3: class name 'Alarm'"),
+    ],
+)
+def test_a_word_not_used_is_found(tmp_path: Path, name: str, text: str, finding: str) -> None:
+    code, lines = run(tree(tmp_path, **{name: text}))
+    assert code == 1
+    assert len(lines) == 1
+    assert lines[0].startswith(f"{finding}: write ")
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("services__questions_py", ""),
+        ("mesh__alarms_py", "class Alarms:\n    pass\n"),
+        ("tests__placing_py", "class Alarm:\n    '''It is none.'''\n"),
+        ("sdk__python__archon__api__a_py", '"""See protos."""\n'),
+    ],
+)
+def test_other_names_and_folders_pass(tmp_path: Path, name: str, text: str) -> None:
+    assert run(tree(tmp_path, **{name: text})) == (0, [])
+
+
+@pytest.mark.parametrize("row", ["| verb | `x` | y |", "| phrase | x | y |", "| phrase | `x` |"])
+def test_a_row_that_cannot_be_read_is_an_error(tmp_path: Path, row: str) -> None:
+    tree(tmp_path, docs__glossary_md=f"{TABLE.partition('| phrase')[0]}{row}\n")
+    result = subprocess.run([sys.executable, CHECK, tmp_path], capture_output=True, text=True)
+    assert result.returncode == 1
+    assert "cannot read the row" in result.stderr
+
+
+def test_a_missing_table_is_an_error(tmp_path: Path) -> None:
+    tree(tmp_path, docs__glossary_md="# Glossary\n")
+    result = subprocess.run([sys.executable, CHECK, tmp_path], capture_output=True, text=True)
+    assert result.returncode == 1
+    assert "no table" in result.stderr
+
+
+def test_the_table_of_the_glossary_is_read() -> None:
+    result = subprocess.run([sys.executable, CHECK, ROOT], capture_output=True, text=True)
+    assert not result.stderr
