@@ -18,7 +18,7 @@ import pytest
 
 from archon.memory import MemoryGraphClient
 from archon.registry import Edge, PropagationPolicy, RegistryClient
-from archon_services.local_mesh import child_signals as signals
+from archon_services.testing import child_signals as signals
 
 FINAL = PropagationPolicy.FINAL_RESPONSE_ONLY
 _STARTED_WITHIN = 15.0
