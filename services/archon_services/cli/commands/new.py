@@ -53,9 +53,9 @@ def agent(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The agent's name and role: letters, digits, dashes.")],
     folder: Annotated[Path, typer.Option("--dir", metavar="DIR", help="The folder to write the files to.")] = Path(),
 ) -> None:
-    """Write an agent: a YAML file, a module with a tool, and the JSON Schema of the file for your editor.
+    """Write the YAML file of an agent and a tool for it.
 
-    Existing files are never overwritten.
+    Also writes the JSON Schema of the file for your editor. Existing files are never overwritten.
     """
     import json
 

@@ -15,9 +15,14 @@ from archon_services.cli.target.mesh import find_registry
 def serve(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The YAML file that declares the agent.")],
     model: AgentModelOption = "offline",
-    host: Annotated[str, typer.Option(envvar="ARCHON_HOST", help="The interface to listen on.")] = "127.0.0.1",
+    host: Annotated[
+        str, typer.Option(envvar="ARCHON_HOST", metavar="HOST", help="The interface to listen on.")
+    ] = "127.0.0.1",
     port: Annotated[
-        int, typer.Option(envvar="ARCHON_PORT", min=0, max=65535, help="The port to listen on; 0 for any free one.")
+        int,
+        typer.Option(
+            envvar="ARCHON_PORT", metavar="PORT", min=0, max=65535, help="The port to listen on; 0 for any free one."
+        ),
     ] = 0,
     advertise: Annotated[
         str,

@@ -20,7 +20,7 @@ def watch(
     run: RunArgument,
     since: Annotated[
         int,
-        typer.Option("--from", min=1, metavar="SEQ", help="The sequence number of the first event; by default 1."),
+        typer.Option("--from", min=1, metavar="SEQ", help="The sequence number of the first event."),
     ] = 1,
     as_json: JsonEventsOption = False,
     orchestrator: OrchestratorOption = "",

@@ -25,9 +25,10 @@ _QUESTION_SHOWN: Final = 400
 
 
 def task_text(view: RunView, task: TaskView) -> str:
-    """Returns state, instance, duration and tokens of a task, as far as they are known."""
+    """Returns state, duration, tokens and instance of a task, as far as they are known."""
     pieces = [view.waiting_for(task) or task.state]
-    if task.instance and task.state not in ("submitted", INPUT_REQUIRED):
+    dispatched = bool(task.instance) and task.state not in ("submitted", INPUT_REQUIRED)
+    if dispatched and not task.final:
         pieces.append(f"on {task.instance}")
     if task.tool_calls and not task.final:
         pieces.append(f"calling {' and '.join(dict.fromkeys(task.tool_calls.values()))}")
@@ -37,10 +38,12 @@ def task_text(view: RunView, task: TaskView) -> str:
         pieces.append(duration(max(0.0, task.ended - task.began)))
     if task.tokens:
         pieces.append(f"{task.tokens} tokens")
-    if task.final and task.context:
-        pieces.append(f"context: {', '.join(task.context)}")
     if task.version:
         pieces.append(f"memory v{task.version}")
+    if dispatched and task.final:
+        pieces.append(f"on {task.instance}")
+    if task.final and task.context:
+        pieces.append(f"context: {', '.join(task.context)}")
     if task.checkpoint_bytes and not task.final:
         pieces.append(f"checkpoint of {task.checkpoint_bytes:,} bytes")
     return "  ".join(pieces)
@@ -80,7 +83,9 @@ def task_event_text(view: RunView, event: run_pb2.RunEvent, *, repeated: bool) -
             return _tool_text(event.tool_event)
         case "task_state" if event.task_state.stopping:
             return f"stopping: {task.stop_reason}"
-        case "task_state" | "dispatched" | "result" | "published" | "lost" | "rejected" | "retry":
+        case "published":
+            return f"published to shared memory, v{task.version}"
+        case "task_state" | "dispatched" | "result" | "lost" | "rejected" | "retry":
             return "  ".join(filter(None, (task_text(view, task), task.last_failure)))
     return ""
 
