@@ -1,4 +1,4 @@
-"""The command line as a person has it: real processes, real signals, and what they leave behind."""
+"""Runs the command line in real processes with real signals, and lists the processes that it leaves."""
 
 from __future__ import annotations
 
@@ -20,38 +20,38 @@ ARCHON = (sys.executable, "-c", "from archon_services.cli.main import main; main
 
 
 @dataclass(frozen=True)
-class Done:
-    """A command that has ended."""
+class Result:
+    """The result of a command."""
 
     code: int
     out: str
     err: str
 
     @property
-    def sentences(self) -> list[str]:
-        """What it said on standard error."""
+    def error_lines(self) -> list[str]:
+        """The lines of standard error."""
         return self.err.splitlines()
 
 
 class Terminal:
-    """Runs `archon` with an ARCHON_HOME of its own; nothing else of Archon's is in its environment."""
+    """Runs `archon` with its own ARCHON_HOME, and without other variables of Archon unless given."""
 
     def __init__(self, home: Path, **environment: str) -> None:
         self.home = home
-        clean = {key: value for key, value in os.environ.items() if not key.startswith(("ARCHON_", "OPENAI_"))}
-        self.environment = {**clean, "ARCHON_HOME": str(home), **environment}
+        inherited = {key: value for key, value in os.environ.items() if not key.startswith(("ARCHON_", "OPENAI_"))}
+        self.environment = {**inherited, "ARCHON_HOME": str(home), **environment}
 
-    def archon(self, *arguments: str, stdin: str = "") -> Done:
-        """Runs a command to its end."""
-        done = subprocess.run(
+    def archon(self, *arguments: str, stdin: str = "") -> Result:
+        """Runs a command and returns its result."""
+        process = subprocess.run(
             [*ARCHON, *arguments], env=self.environment, input=stdin, capture_output=True, text=True, timeout=PATIENCE
         )
-        assert "Traceback" not in done.stderr + done.stdout
-        assert "\x1b" not in done.stderr + done.stdout, "control codes, though nobody looks at a terminal"
-        return Done(done.returncode, done.stdout, done.stderr)
+        assert "Traceback" not in process.stderr + process.stdout
+        assert "\x1b" not in process.stderr + process.stdout, "control codes without a terminal"
+        return Result(process.returncode, process.stdout, process.stderr)
 
     def start(self, *arguments: str) -> Running:
-        """Starts a command and returns while it runs."""
+        """Starts a command in the background."""
         return Running(
             subprocess.Popen(
                 [*ARCHON, *arguments],
@@ -61,34 +61,34 @@ class Terminal:
                 stderr=subprocess.STDOUT,
                 text=True,
                 start_new_session=True,
-                preexec_fn=_hears_ctrl_c,
+                preexec_fn=_handle_ctrl_c,
             )
         )
 
     def state(self) -> MeshState:
-        """What is up."""
+        """Returns the state of the running mesh."""
         state = live_state(Home(self.home))
-        assert state is not None, f"no mesh is up in {self.home}"
+        assert state is not None, f"no mesh is running in {self.home}"
         return state
 
     def pid(self, name: str) -> int:
-        """The process of a name."""
+        """Returns the id of a process of the mesh."""
         return self.state().process(name).pid
 
     def processes(self) -> list[str]:
-        """All processes of this home that live, whoever their parent is."""
-        found = []
+        """Returns the commands of all processes with this ARCHON_HOME, whatever their parent is."""
+        commands = []
         for process in psutil.process_iter():
             try:
                 if process.environ().get("ARCHON_HOME") == str(self.home) and process.status() != "zombie":
-                    found.append(" ".join(process.cmdline()))
+                    commands.append(" ".join(process.cmdline()))
             except (psutil.NoSuchProcess, psutil.AccessDenied):
                 continue
-        return found
+        return commands
 
 
 class Running:
-    """A command under way, with its output as it comes."""
+    """A command in the background, and its output so far."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
@@ -102,32 +102,32 @@ class Running:
             self._process.kill()
         self._process.communicate(timeout=PATIENCE)
 
-    def until(self, words: str, times: int = 1) -> None:
-        """Reads on until these words were printed so many times."""
+    def until(self, text: str, times: int = 1) -> None:
+        """Reads the output until it contains `text` so many times."""
         assert self._process.stdout is not None
-        while self.text.count(words) < times:
+        while self.text.count(text) < times:
             line = self._process.stdout.readline()
-            assert line, f"it ended without {words!r}:\n{self.text}"
+            assert line, f"ended without {text!r}:\n{self.text}"
             self.text += line
 
-    def interrupt(self, number: signal.Signals = signal.SIGINT) -> None:
-        """Ctrl-C, or another signal."""
-        self._process.send_signal(number)
+    def interrupt(self, signum: signal.Signals = signal.SIGINT) -> None:
+        """Sends Ctrl-C, or another signal."""
+        self._process.send_signal(signum)
 
     def end(self, within: float = PATIENCE) -> int:
-        """Waits for its end; returns the exit code."""
+        """Waits for the end of the command; returns the exit code."""
         self.text += self._process.communicate(timeout=within)[0]
         return self._process.returncode
 
 
-def eventually(look: Callable[[], bool], within: float = 10.0) -> None:
-    """Waits until `look` says yes."""
+def eventually(condition: Callable[[], bool], within: float = 10.0) -> None:
+    """Waits until `condition` is true."""
     end = time.monotonic() + within
-    while not look():
-        assert time.monotonic() < end, "it never came true"
+    while not condition():
+        assert time.monotonic() < end, "the condition never became true"
         time.sleep(0.03)
 
 
-def _hears_ctrl_c() -> None:
-    """As in a terminal, also where the tests were started by a shell that had them ignore it."""
+def _handle_ctrl_c() -> None:
+    """Restores the default handler, also if the shell that started the tests makes them ignore SIGINT."""
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -1,4 +1,4 @@
-"""`archon chat` in a terminal: a prompt, text as it comes, Ctrl-C in the middle of an answer, and a clean end."""
+"""`archon chat` on a terminal: prompt, streamed answers, Ctrl-C during an answer, and a clean end."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ async def take_long() -> str:
 """
 
 
-class Talk:
-    """A person at a terminal."""
+class ChatTerminal:
+    """`archon chat` on a pseudo-terminal."""
 
     def __init__(self, folder: Path, *arguments: str) -> None:
         self._master, slave = pty.openpty()
@@ -41,25 +41,25 @@ class Talk:
         self.seen = ""
 
     def until(self, text: str, within: float = 20.0) -> None:
-        """Reads until it stands there."""
+        """Reads the output until it contains `text`."""
         end = time.monotonic() + within
         while text not in self.seen:
-            assert time.monotonic() < end, f"{text!r} never came:\n{self.seen}"
+            assert time.monotonic() < end, f"no {text!r} in the output:\n{self.seen}"
             if select.select([self._master], [], [], 0.2)[0]:
                 self.seen += os.read(self._master, 4096).decode(errors="replace")
 
     def type(self, text: str) -> None:
-        """What is read from here on is what comes after it."""
+        """Types `text` and clears the output that was read before."""
         self.seen = ""
         os.write(self._master, text.encode())
 
     def ctrl_c(self) -> None:
-        """As the terminal sends it."""
+        """Sends SIGINT, as the terminal does, and clears the output that was read before."""
         self.seen = ""
         self.process.send_signal(2)
 
     def end(self) -> int:
-        """Its exit code."""
+        """Waits for the end and returns the exit code."""
         try:
             return self.process.wait(20)
         finally:
@@ -74,26 +74,26 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_conversation_prompts_answers_and_ends_with_an_empty_line(folder: Path) -> None:
-    talk = Talk(folder, "quick.yaml")
-    talk.until("you: ")
-    talk.type("How are you?\n")
-    talk.until("quick: ")
-    talk.until("Task: How are you?")
-    talk.until("you: ")
-    talk.type("\n")
-    assert talk.end() == 0
-    assert "Traceback" not in talk.seen
+def test_chat_answers_and_ends_with_an_empty_line(folder: Path) -> None:
+    chat = ChatTerminal(folder, "quick.yaml")
+    chat.until("you: ")
+    chat.type("How are you?\n")
+    chat.until("quick: ")
+    chat.until("Task: How are you?")
+    chat.until("you: ")
+    chat.type("\n")
+    assert chat.end() == 0
+    assert "Traceback" not in chat.seen
 
 
-def test_ctrl_c_stops_an_answer_and_the_conversation_goes_on_and_a_second_one_ends_it(folder: Path) -> None:
-    talk = Talk(folder, "slow.yaml")
-    talk.until("you: ")
-    talk.type("Go\n")
-    talk.until("[take_long]")
-    talk.ctrl_c()
-    talk.until("[stopped]", within=5)
-    talk.until("you: ")
-    talk.ctrl_c()
-    assert talk.end() == 0
-    assert "Traceback" not in talk.seen
+def test_ctrl_c_stops_the_answer_and_then_ends_the_chat(folder: Path) -> None:
+    chat = ChatTerminal(folder, "slow.yaml")
+    chat.until("you: ")
+    chat.type("Go\n")
+    chat.until("[take_long]")
+    chat.ctrl_c()
+    chat.until("[stopped]", within=5)
+    chat.until("you: ")
+    chat.ctrl_c()
+    assert chat.end() == 0
+    assert "Traceback" not in chat.seen

@@ -1,4 +1,4 @@
-"""The commands against one mesh of real processes, with two designers."""
+"""The commands on one mesh of real processes with two designers."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ GOAL = "Build a todo app. It must sync across devices. Users should see a histor
 def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
     terminal = Terminal(tmp_path_factory.mktemp("mesh"))
     try:
-        done = terminal.archon("up", "--replicas", "designer=2", "--detach")
-        assert done.code == 0, done.err
+        result = terminal.archon("up", "--replicas", "designer=2", "--detach")
+        assert result.code == 0, result.err
         yield terminal
     finally:
         terminal.archon("down")
@@ -47,30 +47,30 @@ def last_run(terminal: Terminal) -> dict[str, str]:
 
 def test_agents_lists_every_instance_with_its_dependencies(terminal: Terminal) -> None:
     agents = json.loads(terminal.archon("agents", "--json").out)
-    assert sorted(one["role"] for one in agents) == [
+    assert sorted(agent["role"] for agent in agents) == [
         *("coordinator", "designer", "designer", "implementer", "requirements")
     ]
-    [implementer] = [one for one in agents if one["role"] == "implementer"]
-    assert [one["role"] for one in implementer["depends_on"]] == ["requirements", "designer"]
+    [implementer] = [agent for agent in agents if agent["role"] == "implementer"]
+    assert [dependency["role"] for dependency in implementer["depends_on"]] == ["requirements", "designer"]
     lines = terminal.archon("agents").out.splitlines()
     assert len(lines) == 6
-    assert all(one["address"] in "\n".join(lines) for one in agents)
+    assert all(agent["address"] in "\n".join(lines) for agent in agents)
 
 
 def test_graph_shows_the_edges_in_every_format(terminal: Terminal, tmp_path: Path) -> None:
     text = terminal.archon("graph").out
     for edge in ("requirements -> designer", "requirements -> implementer", "designer -> implementer"):
         assert edge in text
-    assert "designer (2 alive)" in text
+    assert "designer (2 instances)" in text
     assert "declared by 2 instances" in text
     graph = json.loads(terminal.archon("graph", "--format", "json").out)
-    assert [one["role"] for one in graph["roles"] if not one["coordinator"]] == [
+    assert [role["role"] for role in graph["roles"] if not role["coordinator"]] == [
         "requirements",
         "designer",
         "implementer",
     ]
-    assert [one["role"] for one in graph["roles"] if one["coordinator"]] == ["coordinator"]
-    assert "coordinator (1 alive, coordinates)" in text
+    assert [role["role"] for role in graph["roles"] if role["coordinator"]] == ["coordinator"]
+    assert "coordinator (1 instance, coordinator)" in text
     assert len(graph["edges"]) == 3
     assert terminal.archon("graph", "--format", "mermaid").out.startswith("flowchart LR")
     assert terminal.archon("graph", "--format", "dot").out.startswith("digraph")
@@ -79,24 +79,24 @@ def test_graph_shows_the_edges_in_every_format(terminal: Terminal, tmp_path: Pat
     assert picture.read_text().startswith("<svg")
 
 
-def test_run_tells_the_course_the_answer_and_the_summary(terminal: Terminal) -> None:
-    done = terminal.archon("run", GOAL)
-    assert done.code == 0
+def test_run_prints_progress_answer_and_summary(terminal: Terminal) -> None:
+    result = terminal.archon("run", GOAL)
+    assert result.code == 0
     for role in ("requirements", "designer", "implementer"):
-        assert any(role in line and "working  on" in line for line in done.sentences)
-    assert "class SyncAcrossDevicesService" in done.out or "class Sync" in done.out
-    header, *rows, _, total = done.out[done.out.index("role  ") :].splitlines()
+        assert any(role in line and "working  on" in line for line in result.error_lines)
+    assert "class SyncAcrossDevicesService" in result.out or "class Sync" in result.out
+    header, *rows, _, total = result.out[result.out.index("role  ") :].splitlines()
     assert header.split() == ["role", "state", "time", "attempts", "memory", "tokens", "in", "out", "instance"]
     assert [row.split()[0] for row in rows] == ["requirements", "designer", "implementer"]
     assert all("completed" in row and "  1      v1  " in row and "~" in row for row in rows)
     assert last_run(terminal)["run_id"] in total
 
 
-def test_prompts_shows_what_the_implementer_was_sent_after_its_own_prompt(terminal: Terminal) -> None:
+def test_prompts_prints_context_after_the_system_prompt(terminal: Terminal) -> None:
     assert terminal.archon("run", GOAL, "--quiet").code == 0
     [record] = json.loads(terminal.archon("prompts", "last", "--role", "implementer", "--json").out)
     messages = record["request"]["messages"]
-    assert [one["role"] for one in messages] == ["system", "system", "system", "user"]
+    assert [message["role"] for message in messages] == ["system", "system", "system", "user"]
     assert messages[1]["content"].startswith("Shared context from requirements:\n")
     assert messages[2]["content"].startswith("Shared context from designer:\n")
     assert messages[3]["content"] == GOAL
@@ -108,14 +108,14 @@ def test_prompts_shows_what_the_implementer_was_sent_after_its_own_prompt(termin
     assert text.count("Shared context from designer:") == 1
 
 
-def test_quiet_prints_the_answer_to_a_goal_from_standard_input_and_nothing_else(terminal: Terminal) -> None:
-    done = terminal.archon("run", "-", "--quiet", "--role", "requirements", stdin="It must be blue.")
-    assert done.code == 0
-    assert done.err == ""
-    assert done.out.rstrip().endswith("R1. It must be blue.")
+def test_quiet_prints_only_the_answer_to_a_goal_from_stdin(terminal: Terminal) -> None:
+    result = terminal.archon("run", "-", "--quiet", "--role", "requirements", stdin="It must be blue.")
+    assert result.code == 0
+    assert result.err == ""
+    assert result.out.rstrip().endswith("R1. It must be blue.")
 
 
-def test_a_file_belongs_to_the_goal(terminal: Terminal, tmp_path: Path) -> None:
+def test_file_is_attached_to_the_goal(terminal: Terminal, tmp_path: Path) -> None:
     brief = tmp_path / "brief.md"
     brief.write_text("It must be green.")
     out = terminal.archon("run", "It must be round.", "--file", str(brief), "--role", "requirements", "--quiet").out
@@ -123,7 +123,7 @@ def test_a_file_belongs_to_the_goal(terminal: Terminal, tmp_path: Path) -> None:
     assert "R2. It must be green." in out
 
 
-def test_json_prints_each_event_as_one_line_and_nothing_else(terminal: Terminal) -> None:
+def test_json_prints_one_event_per_line_and_nothing_else(terminal: Terminal) -> None:
     events = [json.loads(line) for line in terminal.archon("run", GOAL, "--json").out.splitlines()]
     durable = [int(event["seq"]) for event in events if "seq" in event]
     assert durable == list(range(1, len(durable) + 1))
@@ -136,21 +136,21 @@ def test_runs_are_listed_newest_first_and_by_session(terminal: Terminal) -> None
     for _ in range(2):
         terminal.archon("run", "It must be blue.", "--role", "requirements", "--session", "blue", "--quiet")
     runs = json.loads(terminal.archon("runs", "--session", "blue", "--json").out)
-    assert [one["session_id"] for one in runs] == ["blue", "blue"]
+    assert [run["session_id"] for run in runs] == ["blue", "blue"]
     assert runs[0]["create_time"] > runs[1]["create_time"]
     assert len(terminal.archon("runs", "--limit", "1").out.splitlines()) == 2
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "said"),
+    ("arguments", "code", "text"),
     [
         (["run", "x", "--role", "nobody"], 4, "'nobody'"),
-        (["run", "x", "--orchestrator", "127.0.0.1:1"], 3, "127.0.0.1:1 can't be reached"),
+        (["run", "x", "--orchestrator", "127.0.0.1:1"], 3, "cannot reach the"),
         (["run", "x", "--orchestrator", "nowhere"], 2, "host:port"),
-        (["agents", "--registry", "127.0.0.1:1"], 3, "127.0.0.1:1 can't be reached"),
-        (["run"], 2, "no goal"),
-        (["run", " "], 2, "no goal"),
-        (["run", "--file", "/does/not/exist"], 2, "can't be read"),
+        (["agents", "--registry", "127.0.0.1:1"], 3, "cannot reach the"),
+        (["run"], 2, "missing goal"),
+        (["run", " "], 2, "missing goal"),
+        (["run", "--file", "/does/not/exist"], 2, "cannot read"),
         (["run", "x", "--timeout", "-1"], 2, "--timeout"),
         (["run", "x", "--strategy", "fly"], 2, "pipeline"),
         (["run", "x", "--strategy", "agent", "--role", "designer", "--role", "implementer"], 2, "one --role"),
@@ -159,8 +159,8 @@ def test_runs_are_listed_newest_first_and_by_session(terminal: Terminal) -> None
         (["run", "x", "--budget-depth", "-1"], 2, "--budget-depth"),
         (["run", "x", "--timeout", "0.001"], 1, ""),
         (["prompts", "zzz"], 4, "'zzz'"),
-        (["up"], 1, "already up"),
-        (["up", "--detach"], 1, "already up"),
+        (["up"], 1, "already running"),
+        (["up", "--detach"], 1, "already running"),
         (["up", "--replicas", "painter=2"], 2, "'painter'"),
         (["up", "--replicas", "designer=many"], 2, "'designer=many'"),
         (["up", "--replicas", "designer=1000"], 2, "1000"),
@@ -168,18 +168,16 @@ def test_runs_are_listed_newest_first_and_by_session(terminal: Terminal) -> None
         (["fly"], 2, "fly"),
     ],
 )
-def test_what_goes_wrong_is_one_sentence_and_an_exit_code(
-    terminal: Terminal, arguments: list[str], code: int, said: str
-) -> None:
-    done = terminal.archon(*arguments)
-    assert done.code == code
-    if said:
-        assert done.sentences[0].startswith("error: ")
-        assert said in done.sentences[0]
-        assert [line for line in done.sentences[1:] if not line.startswith("hint: ")] == []
+def test_errors_are_one_line_with_an_exit_code(terminal: Terminal, arguments: list[str], code: int, text: str) -> None:
+    result = terminal.archon(*arguments)
+    assert result.code == code
+    if text:
+        assert result.error_lines[0].startswith("error: ")
+        assert text in result.error_lines[0]
+        assert [line for line in result.error_lines[1:] if not line.startswith("hint: ")] == []
 
 
-def test_ctrl_c_in_a_run_cancels_it(terminal: Terminal) -> None:
+def test_ctrl_c_cancels_the_run(terminal: Terminal) -> None:
     with frozen(terminal, "requirements-1"), terminal.start("run", GOAL) as running:
         running.until("requirements")
         running.interrupt()
@@ -188,18 +186,18 @@ def test_ctrl_c_in_a_run_cancels_it(terminal: Terminal) -> None:
     assert last_run(terminal)["state"] == "TASK_STATE_CANCELED"
 
 
-def test_a_second_ctrl_c_leaves_a_run_that_does_not_end(terminal: Terminal) -> None:
+def test_second_ctrl_c_detaches_from_the_run(terminal: Terminal) -> None:
     with frozen(terminal, "requirements-1"), terminal.start("run", GOAL) as running:
         running.until("requirements")
         with frozen(terminal, "orchestrator"):
             running.interrupt()
-            running.until("Ctrl-C again leaves")
+            running.until("Ctrl-C again to detach")
             running.interrupt()
             assert running.end(within=5.0) == 130
-    assert "which may go on" in running.text
+    assert "which may still be running" in running.text
 
 
-def test_a_crashed_process_is_started_again_and_serves(terminal: Terminal) -> None:
+def test_crashed_process_is_restarted_and_serves(terminal: Terminal) -> None:
     before = terminal.state().process("implementer-1")
     os.kill(before.pid, signal.SIGKILL)
     eventually(lambda: terminal.state().process("implementer-1").restarts > before.restarts)
@@ -207,7 +205,7 @@ def test_a_crashed_process_is_started_again_and_serves(terminal: Terminal) -> No
     assert terminal.archon("run", GOAL, "--quiet").code == 0
 
 
-def test_on_a_terminal_a_run_is_a_tree_and_the_cursor_comes_back(terminal: Terminal) -> None:
+def test_terminal_shows_a_tree_and_restores_the_cursor(terminal: Terminal) -> None:
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
         [*ARCHON, "run", GOAL],
@@ -222,7 +220,7 @@ def test_on_a_terminal_a_run_is_a_tree_and_the_cursor_comes_back(terminal: Termi
     try:
         while chunk := os.read(ours, 65536):
             screen += chunk
-    except OSError:  # how a terminal says that the other side is closed
+    except OSError:  # raised by a pseudo-terminal whose other side is closed
         pass
     finally:
         os.close(ours)

@@ -1,4 +1,4 @@
-"""The commands that look at runs and at the machine, against one mesh of real processes."""
+"""The commands that inspect runs and the machine, on one mesh of real processes."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ GOAL = "Build a todo app. It must sync across devices."
 def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
     terminal = Terminal(tmp_path_factory.mktemp("mesh"))
     try:
-        done = terminal.archon("up", "--detach")
-        assert done.code == 0, done.err
+        result = terminal.archon("up", "--detach")
+        assert result.code == 0, result.err
         yield terminal
     finally:
         terminal.archon("down")
@@ -33,7 +33,7 @@ def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
 
 @contextmanager
 def stuck_run(terminal: Terminal) -> Iterator[tuple[str, Running]]:
-    """A run that can't go on while the block lasts: its first role is frozen. Yields its id and the command."""
+    """A run whose first role is frozen during the block. Yields its id and the command."""
     pid = terminal.pid("requirements-1")
     os.kill(pid, signal.SIGSTOP)
     try:
@@ -42,7 +42,7 @@ def stuck_run(terminal: Terminal) -> Iterator[tuple[str, Running]]:
             yield last_run(terminal), running
     finally:
         os.kill(pid, signal.SIGCONT)
-        # An orchestrator that saw it silent has given it up for now: wait until it takes tasks again.
+        # The orchestrator may have declared the instance lost: wait until it gets tasks again.
         eventually(lambda: terminal.archon("run", GOAL, "--quiet").code == 0, within=PATIENCE)
 
 
@@ -58,9 +58,9 @@ def finished(terminal: Terminal) -> str:
     return last_run(terminal)
 
 
-def test_show_tells_the_tasks_and_then_the_answer(terminal: Terminal, finished: str) -> None:
-    done = terminal.archon("show", finished)
-    head, tree, answer = done.out[: done.out.index("├")], *done.out[done.out.index("├") :].split("\n\n", 1)
+def test_show_prints_tasks_and_answer(terminal: Terminal, finished: str) -> None:
+    result = terminal.archon("show", finished)
+    head, tree, answer = result.out[: result.out.index("├")], *result.out[result.out.index("├") :].split("\n\n", 1)
     assert head.splitlines()[0] == f"run {finished}  completed"
     assert GOAL in head
     assert [line.split()[1] for line in tree.splitlines()] == ["requirements", "designer", "implementer"]
@@ -71,7 +71,7 @@ def test_show_tells_the_tasks_and_then_the_answer(terminal: Terminal, finished: 
     assert terminal.archon("show", "--no-answer", finished).out == head + tree + ("" if tree.endswith("\n") else "\n")
 
 
-def test_show_takes_the_beginning_of_an_id_and_json(terminal: Terminal, finished: str) -> None:
+def test_show_accepts_a_prefix_and_prints_json(terminal: Terminal, finished: str) -> None:
     run = json.loads(terminal.archon("show", finished[:12], "--json").out)
     assert (run["run_id"], run["state"]) == (finished, "TASK_STATE_COMPLETED")
     assert [task["role"] for task in run["tasks"]] == ["requirements", "designer", "implementer"]
@@ -79,7 +79,7 @@ def test_show_takes_the_beginning_of_an_id_and_json(terminal: Terminal, finished
     assert "answers" not in json.loads(terminal.archon("show", finished, "--json", "--no-answer").out)
 
 
-def test_watch_tells_an_ended_run_again_from_any_event_on(terminal: Terminal, finished: str) -> None:
+def test_watch_replays_an_ended_run_from_any_event(terminal: Terminal, finished: str) -> None:
     whole = terminal.archon("watch", finished, "--json")
     events = [json.loads(line) for line in whole.out.splitlines()]
     assert (whole.code, whole.err) == (0, "")
@@ -87,11 +87,11 @@ def test_watch_tells_an_ended_run_again_from_any_event_on(terminal: Terminal, fi
     some = [json.loads(line) for line in terminal.archon("watch", finished, "--json", "--from", "5").out.splitlines()]
     assert some == events[4:]
     lines = terminal.archon("watch", finished, "--from", str(len(events)))
-    assert [line.split("  ")[-1] for line in lines.sentences] == [f"run {finished} completed"]
+    assert [line.split("  ")[-1] for line in lines.error_lines] == [f"run {finished} completed"]
     assert "class Sync" in lines.out
 
 
-def test_watch_follows_a_run_of_another_terminal_and_ctrl_c_leaves_it_alone(terminal: Terminal) -> None:
+def test_watch_follows_another_run_and_ctrl_c_detaches(terminal: Terminal) -> None:
     with stuck_run(terminal) as (run_id, running):
         with terminal.start("watch", run_id) as watching:
             watching.until("requirements   working  on")
@@ -106,132 +106,131 @@ def test_watch_follows_a_run_of_another_terminal_and_ctrl_c_leaves_it_alone(term
     assert "enough of it" in running.text
 
 
-def test_show_tells_what_a_stuck_run_waits_for_and_cancel_ends_it(terminal: Terminal) -> None:
+def test_show_prints_wait_reasons_and_cancel_ends_the_run(terminal: Terminal) -> None:
     with stuck_run(terminal) as (run_id, _):
         lines = terminal.archon("show", "last").out.splitlines()
         assert lines[0].startswith(f"run {run_id}  ")
-        assert any("designer" in line and "waits for the answer of requirements" in line for line in lines)
-        said = terminal.archon("cancel", run_id[:16], "--wait").out
-        assert said == f"Run {run_id} has ended: canceled.\n"
+        assert any("designer" in line and "waiting for the answer of requirements" in line for line in lines)
+        assert terminal.archon("cancel", run_id[:16], "--wait").out == f"Run {run_id} has ended: canceled.\n"
         assert terminal.archon("cancel", run_id).out == f"Run {run_id} has already ended: canceled.\n"
         assert terminal.archon("watch", run_id).code == 1
 
 
-def test_doctor_finds_a_healthy_mesh_well(terminal: Terminal) -> None:
-    done = terminal.archon("doctor", "--json")
-    found = {one["check"]: one for one in json.loads(done.out)}
-    assert done.code == 0
+def test_doctor_reports_a_healthy_mesh(terminal: Terminal) -> None:
+    result = terminal.archon("doctor", "--json")
+    findings = {finding["check"]: finding for finding in json.loads(result.out)}
+    assert result.code == 0
     for check in ("python", "packages", "sqlite", "etcd program", "etcd", "state", "mesh", "agents", "clock", "model"):
-        assert found[check]["level"] == "ok", found[check]
-    assert "8 processes" in found["mesh"]["message"]
-    assert "4 registered" in found["agents"]["message"]
+        assert findings[check]["level"] == "ok", findings[check]
+    assert "8 processes" in findings["mesh"]["message"]
+    assert "4 registered" in findings["agents"]["message"]
 
 
-def test_doctor_names_a_process_that_is_silent_and_its_log(terminal: Terminal) -> None:
+def test_doctor_reports_a_silent_process_and_its_log(terminal: Terminal) -> None:
     os.kill(terminal.pid("designer-1"), signal.SIGSTOP)
     try:
-        done = terminal.archon("doctor")
+        result = terminal.archon("doctor")
     finally:
         os.kill(terminal.pid("designer-1"), signal.SIGCONT)
-    assert done.code == 1
-    [line] = [line for line in done.out.splitlines() if line.startswith("problem")]
-    assert "designer-1 doesn't serve" in line
-    assert str(terminal.home / "logs" / "designer-1.log") in done.out
-    assert "not answering here: designer-" in done.out
-    assert done.out.splitlines()[-1].startswith("1 problem")
+    assert result.code == 1
+    [line] = [line for line in result.out.splitlines() if line.startswith("problem")]
+    assert "designer-1 does not serve" in line
+    assert str(terminal.home / "logs" / "designer-1.log") in result.out
+    assert "registered, but no answer: designer-" in result.out
+    assert result.out.splitlines()[-1].startswith("1 problem")
 
 
-async def test_doctor_sees_runs_from_the_future(terminal: Terminal, finished: str) -> None:
+async def test_doctor_reports_runs_in_the_future(terminal: Terminal, finished: str) -> None:
     orchestrator = terminal.state().address("orchestrator")
     assert await clock.check_events(orchestrator) == []
-    [found] = await clock.check_events(orchestrator, now=time.time() - 3600)
-    assert (found.level, "in this machine's future" in found.message) == ("warning", True)
+    [finding] = await clock.check_events(orchestrator, now=time.time() - 3600)
+    assert (finding.level, "in the future" in finding.message) == ("warning", True)
 
 
-def test_without_a_mesh_the_commands_say_how_to_start_one(tmp_path: Path) -> None:
+def test_commands_without_a_mesh_print_how_to_start_one(tmp_path: Path) -> None:
     for command in (["show", "last"], ["watch", "last"], ["cancel", "last"]):
-        done = Terminal(tmp_path).archon(*command)
-        assert done.code == 3
-        assert done.sentences[0].startswith("error: no mesh is up in ")
-        assert "archon up" in done.sentences[1]
+        result = Terminal(tmp_path).archon(*command)
+        assert result.code == 3
+        assert result.error_lines[0].startswith("error: no mesh is running in ")
+        assert "archon up" in result.error_lines[1]
 
 
-def test_doctor_says_what_is_wrong_with_what_it_was_told(tmp_path: Path) -> None:
+def test_doctor_reports_invalid_options_and_variables(tmp_path: Path) -> None:
     terminal = Terminal(
         tmp_path, ARCHON_MODLE="x", ARCHON_PORT="http", ARCHON_MODEL="openai/some", OPENAI_API_KEY="sécret"
     )
-    done = terminal.archon("doctor", "--etcd", "127.0.0.1:1", "--registry", "127.0.0.1:2")
-    assert done.code == 1
-    for said in (
+    result = terminal.archon("doctor", "--etcd", "127.0.0.1:1", "--registry", "127.0.0.1:2")
+    assert result.code == 1
+    for text in (
         "no etcd answers at 127.0.0.1:1",
-        "the registry at 127.0.0.1:2 doesn't serve",
+        "the registry at 127.0.0.1:2 does not serve",
         "Did you mean ARCHON_MODEL?",
         "environment variable ARCHON_PORT is 'http'",
-        "openai/some has no key that can be used",
+        "openai/some has no usable key",
     ):
-        assert said in done.out
-    assert "sécret" not in done.out + done.err
-    assert not any(tmp_path.iterdir()), "it changed something"
+        assert text in result.out
+    assert "sécret" not in result.out + result.err
+    assert not any(tmp_path.iterdir()), "doctor must not change anything"
 
 
-def test_doctor_finds_what_a_killed_supervisor_left(tmp_path: Path) -> None:
+def test_doctor_reports_the_state_of_a_killed_supervisor(tmp_path: Path) -> None:
     terminal = Terminal(tmp_path)
     try:
         assert terminal.archon("up", "--only", "memory", "--detach").code == 0
         os.kill(terminal.state().pid, signal.SIGKILL)
         eventually(lambda: not terminal.processes())
-        found = {one["check"]: one for one in json.loads(terminal.archon("doctor", "--json").out)}
-        assert found["state"]["level"] == "warning"
-        assert "is of a mesh that is gone" in found["state"]["message"]
+        findings = {finding["check"]: finding for finding in json.loads(terminal.archon("doctor", "--json").out)}
+        assert findings["state"]["level"] == "warning"
+        assert "left over from a mesh that is not running" in findings["state"]["message"]
     finally:
         terminal.archon("down")
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "said"),
+    ("arguments", "code", "text"),
     [
         (["show", "zzz"], 4, "'zzz'"),
-        (["show", ""], 2, "names no run"),
+        (["show", ""], 2, "the run id is empty"),
         (["watch", "zzz"], 4, "'zzz'"),
         (["watch", "last", "--from", "0"], 2, "--from"),
         (["watch", "last", "--from", "100000"], 2, "100000"),
         (["cancel", "zzz", "--wait"], 4, "'zzz'"),
         (["cancel"], 2, "RUN"),
-        (["show", "last", "--orchestrator", "127.0.0.1:1"], 3, "127.0.0.1:1 can't be reached"),
-        (["watch", "last", "--orchestrator", "127.0.0.1:1"], 3, "127.0.0.1:1 can't be reached"),
+        (["show", "last", "--orchestrator", "127.0.0.1:1"], 3, "cannot reach the orchestrator at 127.0.0.1:1"),
+        (["watch", "last", "--orchestrator", "127.0.0.1:1"], 3, "cannot reach the orchestrator at 127.0.0.1:1"),
         (["doctor", "--registry", "nowhere"], 2, "host:port"),
         (["--completion", "tcsh"], 2, "tcsh"),
     ],
 )
-def test_what_goes_wrong_is_one_sentence_and_an_exit_code(
-    terminal: Terminal, finished: str, arguments: list[str], code: int, said: str
+def test_errors_are_one_line_with_an_exit_code(
+    terminal: Terminal, finished: str, arguments: list[str], code: int, text: str
 ) -> None:
-    done = terminal.archon(*arguments)
-    assert done.code == code
-    assert done.sentences[0].startswith("error: ")
-    assert said in done.sentences[0]
-    assert [line for line in done.sentences[1:] if not line.startswith("hint: ")] == []
+    result = terminal.archon(*arguments)
+    assert result.code == code
+    assert result.error_lines[0].startswith("error: ")
+    assert text in result.error_lines[0]
+    assert [line for line in result.error_lines[1:] if not line.startswith("hint: ")] == []
 
 
-def test_an_ambiguous_beginning_of_an_id_is_refused(terminal: Terminal) -> None:
+def test_ambiguous_prefix_of_an_id_is_rejected(terminal: Terminal) -> None:
     began = time.monotonic()
-    while time.monotonic() - began < PATIENCE:  # ids are random: sooner or later two begin alike
-        ids = [one["run_id"] for one in json.loads(terminal.archon("runs", "--limit", "100", "--json").out)]
-        if twice := [one[0] for one in ids if sum(other[0] == one[0] for other in ids) > 1]:
-            done = terminal.archon("show", twice[0])
-            assert (done.code, "ids that begin with" in done.err) == (2, True)
+    while time.monotonic() - began < PATIENCE:  # ids are random: eventually two start with the same character
+        ids = [run["run_id"] for run in json.loads(terminal.archon("runs", "--limit", "100", "--json").out)]
+        if twice := [run_id[0] for run_id in ids if sum(other[0] == run_id[0] for other in ids) > 1]:
+            result = terminal.archon("show", twice[0])
+            assert (result.code, "run ids start with" in result.err) == (2, True)
             return
         terminal.archon("run", "It must be blue.", "--role", "requirements", "--quiet")
-    pytest.fail("no two ids begin alike")
+    pytest.fail("no two ids start with the same character")
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_scripts_name_the_command(terminal: Terminal, shell: str) -> None:
-    done = terminal.archon("--completion", shell)
-    assert done.code == 0
-    assert f"_ARCHON_COMPLETE=complete_{shell}" in done.out
+    result = terminal.archon("--completion", shell)
+    assert result.code == 0
+    assert f"_ARCHON_COMPLETE=complete_{shell}" in result.out
     if shell == "zsh":
-        assert done.out.startswith("#compdef archon\n")
+        assert result.out.startswith("#compdef archon\n")
 
 
 def test_the_bash_script_completes_commands_and_options(terminal: Terminal, tmp_path: Path) -> None:
@@ -243,14 +242,14 @@ def test_the_bash_script_completes_commands_and_options(terminal: Terminal, tmp_
 
     def completed(*words: str) -> list[str]:
         path = f"{tmp_path}:{os.environ['PATH']}"
-        done = subprocess.run(
+        result = subprocess.run(
             ["bash", "--norc", "-c", script + "\n" + ask, "bash", *words],
             env={**terminal.environment, "PATH": path},
             capture_output=True,
             text=True,
             timeout=PATIENCE,
         )
-        return done.stdout.split()
+        return result.stdout.split()
 
     assert completed("d", "", "1") == ["down", "demo", "doctor"]
     assert "--no-answer" in completed("show", "--", "2")

@@ -1,4 +1,4 @@
-"""Runs that ask people, and pauses, on the command line: one mesh of real processes, and agents beside it."""
+"""Questions and pauses on the command line, with a mesh of real processes and separate agents."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.terminal import ARCHON, PATIENCE, Done, Running, Terminal, eventually
+from tests.e2e.terminal import ARCHON, PATIENCE, Result, Running, Terminal, eventually
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -36,8 +36,8 @@ agent.run()
 def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
     terminal = Terminal(tmp_path_factory.mktemp("mesh"))
     try:
-        done = terminal.archon("up", "--detach")
-        assert done.code == 0, done.err
+        result = terminal.archon("up", "--detach")
+        assert result.code == 0, result.err
         with beside(terminal, "-c", CLERK, "clerk"), beside(terminal, "-c", CLERK, "painter"):
             for role in ("clerk", "painter"):
                 eventually(lambda role=role: role in terminal.archon("agents").out, within=PATIENCE)  # type: ignore[misc]
@@ -49,7 +49,7 @@ def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
 
 @contextmanager
 def beside(terminal: Terminal, *arguments: str) -> Iterator[None]:
-    """An agent that somebody starts beside the mesh, as the README says."""
+    """Starts an agent that registers itself with the mesh, as in the README."""
     registry = terminal.state().address("registry")
     process = subprocess.Popen([sys.executable, *arguments], env={**terminal.environment, "ARCHON_REGISTRY": registry})
     try:
@@ -61,7 +61,7 @@ def beside(terminal: Terminal, *arguments: str) -> Iterator[None]:
 
 @contextmanager
 def asking(terminal: Terminal, *arguments: str, questions: int = 1) -> Iterator[tuple[str, Running]]:
-    """A run that asks; its id, and the command that follows it."""
+    """Starts a run that asks questions; yields its id and the command that follows it."""
     with terminal.start("run", *arguments) as running:
         running.until("To answer: ", questions)
         yield last_run(terminal)["run_id"], running
@@ -72,35 +72,35 @@ def last_run(terminal: Terminal) -> dict[str, Any]:
     return runs[0]
 
 
-def is_refused(done: Done, code: int, said: str) -> None:
-    """One sentence, and at most a hint."""
-    assert (done.code, done.sentences[0][:7]) == (code, "error: "), done
-    assert said in done.err, done
-    assert [line for line in done.sentences[1:] if not line.startswith("hint: ")] == []
+def assert_error(result: Result, code: int, text: str) -> None:
+    """Asserts an error of one line, and at most a hint."""
+    assert (result.code, result.error_lines[0][:7]) == (code, "error: "), result
+    assert text in result.err, result
+    assert [line for line in result.error_lines[1:] if not line.startswith("hint: ")] == []
 
 
-def test_a_run_that_asks_says_what_and_how_to_answer_and_goes_on_with_the_answer(terminal: Terminal) -> None:
+def test_run_prints_its_question_and_continues_when_answered(terminal: Terminal) -> None:
     with asking(terminal, "xyz", "--role", "clerk") as (run_id, running):
         lines = running.text.splitlines()
-        [asks] = [line for line in lines if "asks a person" in line]
-        assert asks.endswith("  clerk          asks a person: Which colour for xyz?")
+        [line] = [line for line in lines if "question: " in line]
+        assert line.endswith("  clerk          question: Which colour for xyz?")
         assert lines[-1].strip() == f'To answer: archon respond {run_id[:12]} --question 1/q1 "..."'
-        assert any("leaves a checkpoint of 5 bytes" in line for line in lines)
-        said = terminal.archon("respond", run_id[:12], "blue").out
-        assert said == f"Answered; run {run_id} goes on.\n"
+        assert any("saved a checkpoint of 5 bytes" in line for line in lines)
+        accepted = terminal.archon("respond", run_id[:12], "blue").out
+        assert accepted == f"Answer accepted. Run {run_id} continues.\n"
         assert running.end() == 0
-    assert "is answered: blue" in running.text
+    assert "answered: blue" in running.text
     assert "blue on page 7, attempt 2" in running.text
 
 
-def test_show_and_runs_tell_what_is_waited_for_and_json_has_it_as_it_is(terminal: Terminal) -> None:
+def test_show_and_runs_print_the_pending_question(terminal: Terminal) -> None:
     with asking(terminal, "xyz", "--role", "clerk") as (run_id, running):
         lines = terminal.archon("show", "last").out.splitlines()
         assert lines[0] == f"run {run_id}  input required"
         [clock] = [line for line in lines if line.startswith("  clock ")]
-        assert clock.startswith("  clock       waits for a person; its clock stands, ")
+        assert clock.startswith("  clock       waiting for input; clock stopped for ")
         [task] = [line for line in lines if line.startswith("└──")]
-        assert "input required  waits for a person's answer  attempt 1  checkpoint of 6 bytes" in task
+        assert "input required  waiting for " in task and "  attempt 1  checkpoint of 6 bytes" in task
         assert lines[-4:] == [
             *("clerk asks:", "  Which colour", "    for xyz?"),
             f'To answer: archon respond {run_id[:12]} --question 1/q1 "..."',
@@ -120,23 +120,23 @@ def test_show_and_runs_tell_what_is_waited_for_and_json_has_it_as_it_is(terminal
         }
         assert running.end() == 0
     shown_after = terminal.archon("show", "last").out
-    assert "asked: Which colour for xyz?  answer: red" in shown_after
+    assert "question: Which colour for xyz?  answer: red" in shown_after
     assert "To answer" not in shown_after
 
 
-def test_of_two_questions_the_one_that_is_named_is_answered(terminal: Terminal, tmp_path: Path) -> None:
+def test_question_option_selects_one_of_two_questions(terminal: Terminal, tmp_path: Path) -> None:
     two = ("--role", "clerk", "--role", "painter")
     with asking(terminal, "xyz", *two, questions=2) as (run_id, running):
-        done = terminal.archon("respond", run_id, "blue")
-        is_refused(done, 2, "asks 2 questions")
-        assert "1/q1 (clerk: Which colour for xyz?)" in done.err
-        assert "2/q1 (painter: Which colour for xyz?)" in done.err
-        is_refused(terminal.archon("respond", run_id, "blue", "--question", "3/q1"), 1, "doesn't ask")
-        told = terminal.archon("respond", run_id, "blue", "--question", "2/q1", "--request-id", "one").out
-        assert told == f"Answered; run {run_id} still asks 1/q1 (clerk: Which colour for xyz?).\n"
+        result = terminal.archon("respond", run_id, "blue")
+        assert_error(result, 2, "asks 2 questions")
+        assert "1/q1 (clerk: Which colour for xyz?)" in result.err
+        assert "2/q1 (painter: Which colour for xyz?)" in result.err
+        assert_error(terminal.archon("respond", run_id, "blue", "--question", "3/q1"), 1, "3/q1")
+        accepted = terminal.archon("respond", run_id, "blue", "--question", "2/q1", "--request-id", "one").out
+        assert accepted == f"Answer accepted. Run {run_id} still waits for 1/q1 (clerk: Which colour for xyz?).\n"
         again = ("respond", run_id, "blue", "--question", f"{run_id}.2/q1", "--request-id", "one")
         assert terminal.archon(*again).code == 0
-        is_refused(terminal.archon("respond", run_id, "red", *again[3:]), 1, "another answer")
+        assert_error(terminal.archon("respond", run_id, "red", *again[3:]), 1, "another answer")
         answer = tmp_path / "answer.txt"
         answer.write_text("green, as always")
         assert terminal.archon("respond", run_id, "--file", str(answer)).code == 0
@@ -145,67 +145,71 @@ def test_of_two_questions_the_one_that_is_named_is_answered(terminal: Terminal, 
     assert "green, as always on page 7" in running.text
 
 
-def test_a_paused_run_stands_until_it_is_resumed(terminal: Terminal) -> None:
+def test_paused_run_continues_after_resume(terminal: Terminal) -> None:
     with asking(terminal, "xyz", "--role", "clerk") as (run_id, running):
         short = run_id[:12]
-        is_paused = f"`archon resume {short}` lets it go on.\n"
-        assert terminal.archon("pause", "last").out == f"Run {run_id} is paused; {is_paused}"
-        assert terminal.archon("pause", short).out == f"Run {run_id} is paused already; {is_paused}"
-        assert terminal.archon("respond", "last", "blue").out == f"Answered; run {run_id} is paused, and {is_paused}"
-        assert "is paused; its clock stands" in terminal.archon("show", "last").out
-        assert terminal.archon("resume", "last").out == f"Run {run_id} goes on.\n"
+        hint = f"Resume it with `archon resume {short}`.\n"
+        assert terminal.archon("pause", "last").out == f"Run {run_id} is paused. {hint}"
+        assert terminal.archon("pause", short).out == f"Run {run_id} is already paused. {hint}"
+        accepted = f"Answer accepted. Run {run_id} is paused: `archon resume {short}` resumes it.\n"
+        assert terminal.archon("respond", "last", "blue").out == accepted
+        assert "paused; clock stopped" in terminal.archon("show", "last").out
+        assert terminal.archon("resume", "last").out == f"Run {run_id} is resumed.\n"
         assert running.end() == 0
-    assert f"run {run_id} is paused" in running.text
-    assert f"run {run_id} goes on" in running.text
-    is_refused(terminal.archon("pause", "last"), 1, "has ended")
-    is_refused(terminal.archon("resume", "last"), 1, "has ended")
-    is_refused(terminal.archon("respond", "last", "blue"), 1, "asks nothing")
-    is_refused(terminal.archon("respond", "last", "red", "--question", "1/q1"), 1, "has been answered")
+    assert f"run {run_id} paused" in running.text
+    assert f"run {run_id} resumed" in running.text
+    assert_error(terminal.archon("pause", "last"), 1, "has ended")
+    assert_error(terminal.archon("resume", "last"), 1, "has ended")
+    assert_error(terminal.archon("respond", "last", "blue"), 1, "asks no question")
+    assert_error(terminal.archon("respond", "last", "red", "--question", "1/q1"), 1, "has been answered")
 
 
-def test_quiet_says_what_is_asked_on_standard_error_alone(terminal: Terminal) -> None:
+def test_quiet_prints_questions_to_standard_error(terminal: Terminal) -> None:
     with asking(terminal, "xyz", "--role", "clerk", "--quiet") as (run_id, running):
         assert running.text.splitlines()[:3] == ["clerk asks:", "Which colour", "  for xyz?"]
         assert terminal.archon("respond", run_id, "blue").code == 0
         assert running.end() == 0
 
 
-def test_on_a_terminal_the_question_is_shown_and_the_answer_read_until_it_fits(terminal: Terminal) -> None:
+def test_terminal_prompts_until_the_answer_is_valid(terminal: Terminal) -> None:
     with beside(terminal, str(EXAMPLES / "approver.py")):
         eventually(lambda: "approver" in terminal.archon("agents").out, within=PATIENCE)
         with asking(terminal, "Ship it", "--role", "approver") as (run_id, running):
-            screen = typed(terminal, ["respond", "last"], {"> ": "perhaps\n", "doesn't fit": "yes\n"})
+            screen = typed(terminal, ["respond", "last"], {"> ": "perhaps\n", "'perhaps'": "yes\n"})
             assert "approver asks:\r\n  The plan has 2 words. Approve it?\r\n" in screen
-            assert f"Answered; run {run_id} goes on." in screen
+            assert f"Answer accepted. Run {run_id} continues." in screen
             assert running.end() == 0
         assert "Approved:" in running.text
 
 
-def test_the_example_asks_at_the_end_of_a_pipeline_as_the_readme_says(terminal: Terminal) -> None:
+def test_approver_example_asks_at_the_end_of_a_pipeline(terminal: Terminal) -> None:
     with beside(terminal, str(EXAMPLES / "approver.py")):
         eventually(lambda: "implementer -> approver" in terminal.archon("graph").out, within=PATIENCE)
         roles = [word for role in ("implementer", "approver") for word in ("--role", role)]
         with asking(terminal, "It must be blue.", *roles) as (_, running):
-            is_refused(terminal.archon("respond", "last", "perhaps"), 2, "'perhaps'")
+            assert_error(terminal.archon("respond", "last", "perhaps"), 2, "'perhaps'")
             assert terminal.archon("respond", "last", "no").code == 0
             assert running.end() == 0
         assert "Turned down." in running.text
 
 
-def test_the_tree_shows_a_question_and_the_clock_that_stands(terminal: Terminal) -> None:
+def test_tree_shows_question_and_stopped_clock(terminal: Terminal) -> None:
     def answer() -> str:
         assert terminal.archon("respond", "last", "blue").code == 0
         return ""
 
-    screen = typed(terminal, ["run", "xyz", "--role", "clerk"], {"To answer, from another terminal": answer})
-    assert "waits for a person; its clock stands" in screen
-    assert "stood still for" in screen
+    screen = typed(terminal, ["run", "xyz", "--role", "clerk"], {"To answer from another terminal": answer})
+    assert "waiting for input; clock stopped" in screen
+    assert "clock was stopped for" in screen
     assert "blue on page 7, attempt 2" in screen
 
 
 def typed(terminal: Terminal, arguments: list[str], typing: dict[str, Any]) -> str:
-    """What a terminal shows while a person types each text once the words before it have come; what can be called is,
-    and types what it returns. The command must end well."""
+    """Runs a command on a pseudo-terminal and returns its output.
+
+    `typing` maps a text of the output to the input that follows it, or to a function that returns the input. The
+    command must exit with 0.
+    """
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
         [*ARCHON, *arguments],
@@ -216,14 +220,14 @@ def typed(terminal: Terminal, arguments: list[str], typing: dict[str, Any]) -> s
         start_new_session=True,
     )
     os.close(theirs)
-    screen, left = b"", dict(typing)
+    screen, pending = b"", dict(typing)
     try:
         while chunk := os.read(ours, 65536):
             screen += chunk
-            for words in [words for words in left if words.encode() in screen]:
-                what = left.pop(words)
-                os.write(ours, (what() if callable(what) else what).encode())
-    except OSError:  # how a terminal says that the other side is closed
+            for text in [text for text in pending if text.encode() in screen]:
+                reply = pending.pop(text)
+                os.write(ours, (reply() if callable(reply) else reply).encode())
+    except OSError:  # raised by a pseudo-terminal whose other side is closed
         pass
     finally:
         os.close(ours)
@@ -232,15 +236,15 @@ def typed(terminal: Terminal, arguments: list[str], typing: dict[str, Any]) -> s
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "said"),
+    ("arguments", "code", "text"),
     [
-        (["respond", "last"], 2, "no terminal"),
+        (["respond", "last"], 2, "missing answer"),
         (["respond"], 2, "RUN"),
-        (["respond", "last", " "], 2, "no answer"),
-        (["respond", "last", "-"], 2, "no answer"),
-        (["respond", "last", "--file", "/does/not/exist"], 2, "can't be read"),
+        (["respond", "last", " "], 2, "missing answer"),
+        (["respond", "last", "-"], 2, "missing answer"),
+        (["respond", "last", "--file", "/does/not/exist"], 2, "cannot read"),
         (["respond", "zzz", "x"], 4, "'zzz'"),
-        (["respond", "last", "x", "--orchestrator", "127.0.0.1:1"], 3, "127.0.0.1:1 can't be reached"),
+        (["respond", "last", "x", "--orchestrator", "127.0.0.1:1"], 3, "cannot reach the orchestrator at 127.0.0.1:1"),
         (["respond", "last", "x", "--question", "x" * 300], 2, "input_id"),
         (["pause"], 2, "RUN"),
         (["pause", "zzz"], 4, "'zzz'"),
@@ -248,14 +252,12 @@ def typed(terminal: Terminal, arguments: list[str], typing: dict[str, Any]) -> s
         (["resume", "last", "--orchestrator", "nowhere"], 2, "host:port"),
     ],
 )
-def test_wrong_use_is_one_sentence_and_an_exit_code(
-    terminal: Terminal, arguments: list[str], code: int, said: str
-) -> None:
+def test_errors_are_one_line_with_an_exit_code(terminal: Terminal, arguments: list[str], code: int, text: str) -> None:
     if not terminal.archon("runs", "--limit", "1").out.startswith("run "):
         assert terminal.archon("run", "It must be blue.", "--role", "requirements", "--quiet").code == 0
-    is_refused(terminal.archon(*arguments), code, said)
+    assert_error(terminal.archon(*arguments), code, text)
 
 
-def test_without_a_mesh_the_commands_say_how_to_start_one(tmp_path: Path) -> None:
+def test_commands_without_a_mesh_print_how_to_start_one(tmp_path: Path) -> None:
     for command in (["respond", "last", "x"], ["pause", "last"], ["resume", "last"]):
-        is_refused(Terminal(tmp_path).archon(*command), 3, "no mesh is up in ")
+        assert_error(Terminal(tmp_path).archon(*command), 3, "no mesh is running in ")

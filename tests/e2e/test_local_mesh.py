@@ -1,4 +1,4 @@
-"""The mesh of the testing room: its processes die, freeze, come back, and none outlives it."""
+"""The mesh of the testing package: processes are killed, frozen and restarted, and none outlives it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from archon_services.testing.mesh import LocalMesh
 from tests.e2e.terminal import PATIENCE, Terminal, eventually
 
 
-async def test_what_is_killed_comes_back_and_the_mesh_serves_on() -> None:
+async def test_killed_process_is_restarted_and_the_mesh_serves() -> None:
     with LocalMesh(replicas={"designer": 2}) as mesh:
         assert set(mesh.pids) == {
             *("supervisor", "etcd", "registry", "memory", "orchestrator"),
@@ -35,7 +35,7 @@ async def test_what_is_killed_comes_back_and_the_mesh_serves_on() -> None:
     assert not home.exists()
 
 
-def test_without_restarts_what_was_killed_stays_dead_until_it_is_resumed() -> None:
+def test_killed_process_without_restarts_needs_resume() -> None:
     with LocalMesh(only=["registry", "designer"], restarts=False) as mesh:
         killed = mesh.kill("designer-1")
         mesh.wait("designer-1", "stopped")
@@ -47,7 +47,7 @@ def test_without_restarts_what_was_killed_stays_dead_until_it_is_resumed() -> No
             mesh.pause("designer-7")
 
 
-def test_environment_reaches_the_role_it_is_meant_for() -> None:
+def test_environment_applies_to_its_role_only() -> None:
     environment = {"designer": {"ARCHON_MAX_TASKS": "3"}}
     with LocalMesh(only=["registry", "designer", "requirements"], environment=environment) as mesh:
         terminal = Terminal(mesh.home)
@@ -55,7 +55,7 @@ def test_environment_reaches_the_role_it_is_meant_for() -> None:
         assert {row[0]: row[4] for row in rows} == {"designer": "3", "requirements": "8"}
 
 
-def test_the_mesh_ends_with_a_test_that_is_killed() -> None:
+def test_mesh_ends_with_a_killed_test() -> None:
     script = (
         "import time\n"
         "from archon_services.testing.mesh import LocalMesh\n"

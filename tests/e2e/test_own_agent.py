@@ -1,4 +1,4 @@
-"""An agent of one's own, by its file alone: written, talked to, served, called; the same events in each way."""
+"""An agent in a YAML file: created, chatted with, served and called, with the same events each time."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ ARCHON = [str(Path(sys.executable).parent / "archon")]
 
 
 def archon(
-    *arguments: str, cwd: Path, given: str | None = None, **environment: str
+    *arguments: str, cwd: Path, stdin: str | None = None, **environment: str
 ) -> subprocess.CompletedProcess[str]:
     inherited = {key: value for key, value in os.environ.items() if not key.startswith("ARCHON_")}
     return subprocess.run(
         [*ARCHON, *arguments],
         cwd=cwd,
-        input=given,
+        input=stdin,
         env={**inherited, "ARCHON_HOME": str(cwd / "home"), **environment},
         capture_output=True,
         text=True,
@@ -41,7 +41,7 @@ def archon(
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """As `archon new agent` writes it."""
+    """The file that `archon new agent` writes."""
     done = archon("new", "agent", "helper", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     return tmp_path / "helper.yaml"
@@ -58,39 +58,39 @@ async def mesh(etcd: object, tmp_path: Path) -> AsyncIterator[Mesh]:
 
 @pytest.fixture
 async def served(mesh: Mesh, file: Path) -> AsyncIterator[Mesh]:
-    """The file as a role of the mesh, by `archon serve`."""
+    """The mesh with the file as a role, served by `archon serve`."""
     environment = {key: value for key, value in os.environ.items() if not key.startswith("ARCHON_")}
     process = subprocess.Popen(
         [*ARCHON, "serve", str(file), "--registry", mesh.registry.address], env=environment, stderr=subprocess.DEVNULL
     )
 
-    async def there() -> bool:
+    async def registered() -> bool:
         assert process.poll() is None
-        return any(one.role == "helper" for one in await mesh.directory.list_instances())
+        return any(instance.role == "helper" for instance in await mesh.directory.list_instances())
 
-    await eventually(there, 20)
+    await eventually(registered, 20)
     yield mesh
     process.send_signal(signal.SIGTERM)
     assert process.wait(20) == 0
 
 
-def test_what_new_writes_runs_at_once_and_is_not_written_over(file: Path) -> None:
+def test_new_agent_runs_and_is_not_overwritten(file: Path) -> None:
     folder = file.parent
-    assert archon("serve", file.name, "--check", cwd=folder).stdout.strip().endswith("1 tools: time_of_day.")
-    done = archon("chat", file.name, cwd=folder, given="What time is it?\n\n")
+    assert archon("serve", file.name, "--check", cwd=folder).stdout.strip().endswith("with 1 tool (time_of_day).")
+    done = archon("chat", file.name, cwd=folder, stdin="What time is it?\n\n")
     assert done.returncode == 0, done.stderr
     assert "It is " in done.stdout
     assert "[time_of_day]" in done.stderr
     again = archon("new", "agent", "helper", cwd=folder)
-    assert (again.returncode, "is there already" in again.stderr) == (2, True)
+    assert (again.returncode, "already exist" in again.stderr) == (2, True)
     assert archon("new", "agent", "no good", cwd=folder).returncode == 2
     schema = json.loads((folder / "helper.schema.json").read_text())
     assert schema["title"] == "An agent of Archon"
 
 
-def test_a_session_goes_on_where_it_was_left(file: Path) -> None:
+def test_chat_continues_a_session(file: Path) -> None:
     for line in ("Remember 42.", "What did I say?"):
-        done = archon("chat", file.name, "--session", "s", cwd=file.parent, given=f"{line}\n")
+        done = archon("chat", file.name, "--session", "s", cwd=file.parent, stdin=f"{line}\n")
         assert done.returncode == 0, done.stderr
     import sqlite3
 
@@ -99,7 +99,7 @@ def test_a_session_goes_on_where_it_was_left(file: Path) -> None:
     assert count == 8, "two queries, each with a call, its result and an answer"
 
 
-def test_a_wrong_file_is_one_sentence_with_its_line(file: Path) -> None:
+def test_invalid_file_is_one_error_with_its_line(file: Path) -> None:
     file.write_text(file.read_text().replace("tools:", "tolls:"))
     for command in (["chat", file.name], ["serve", file.name]):
         done = archon(*command, cwd=file.parent)
@@ -108,35 +108,35 @@ def test_a_wrong_file_is_one_sentence_with_its_line(file: Path) -> None:
         assert "Traceback" not in done.stderr
 
 
-async def test_served_it_is_a_role_with_its_tools_and_answers_runs_and_chat(served: Mesh, file: Path) -> None:
-    (instance,) = [one for one in await served.directory.list_instances() if one.role == "helper"]
+async def test_served_file_is_a_role_with_tools_runs_and_chat(served: Mesh, file: Path) -> None:
+    (instance,) = [listed for listed in await served.directory.list_instances() if listed.role == "helper"]
     assert [(tool.name, bool(tool.input_schema_json)) for tool in instance.tools] == [("time_of_day", True)]
     run = (await served.client.submit("What time is it?", roles=["helper"], wait=20)).run
     assert "It is " in answer_text(run)
     records = [record async for record in served.client.records(run.run_id)]
     assert [record.kind for record in records] == ["model", "tool", "model"]
     done = archon(
-        "chat", "helper", cwd=file.parent, given="And now?\n", ARCHON_ORCHESTRATOR=served.orchestrator.address
+        "chat", "helper", cwd=file.parent, stdin="And now?\n", ARCHON_ORCHESTRATOR=served.orchestrator.address
     )
     assert (done.returncode, "It is " in done.stdout) == (0, True), done.stderr
 
 
-async def test_chat_with_a_role_goes_on_where_it_was_left_and_tells_nothing_twice(served: Mesh, file: Path) -> None:
-    for given in ("What time is it?\nAnd now?\n", "Is it late?\n"):
+async def test_chat_with_a_role_sends_each_line_once(served: Mesh, file: Path) -> None:
+    for lines in ("What time is it?\nAnd now?\n", "Is it late?\n"):
         done = archon(
             *("chat", "helper", "--session", "s"),
             cwd=file.parent,
-            given=given,
+            stdin=lines,
             ARCHON_ORCHESTRATOR=served.orchestrator.address,
         )
         assert (done.returncode, "It is " in done.stdout) == (0, True), done.stderr
     runs = [run.run_id for run in await served.client.list_runs(session_id="s")][::-1]
-    asked = []
+    user_messages = []
     for run_id in runs:
         calls = [record async for record in served.client.records(run_id) if record.kind == "model"]
-        said = json.loads(calls[0].request_json)["messages"]
-        asked.append([one["content"] for one in said if one["role"] == "user"])
-    assert asked == [
+        messages = json.loads(calls[0].request_json)["messages"]
+        user_messages.append([message["content"] for message in messages if message["role"] == "user"])
+    assert user_messages == [
         ["What time is it?"],
         ["What time is it?", "And now?"],
         ["What time is it?", "And now?", "Is it late?"],
@@ -144,7 +144,7 @@ async def test_chat_with_a_role_goes_on_where_it_was_left_and_tells_nothing_twic
 
 
 def kinds(events: list[AgentEvent], name: str) -> list[str]:
-    """What happened in the runs of one agent, pieces of text counted once."""
+    """Returns the event types of one agent, without consecutive repetitions."""
     seen = [event.type for event in events if event.agent_name == name]
     return [kind for at, kind in enumerate(seen) if at == 0 or seen[at - 1] != kind]
 
@@ -152,9 +152,7 @@ def kinds(events: list[AgentEvent], name: str) -> list[str]:
 TEXT = ["TEXT_MESSAGE_START", "TEXT_MESSAGE_CONTENT", "TEXT_MESSAGE_END"]
 
 
-async def test_one_file_unchanged_runs_in_a_script_as_a_sub_agent_here_and_as_one_in_the_mesh(
-    served: Mesh, file: Path
-) -> None:
+async def test_same_file_runs_alone_as_sub_agent_and_in_the_mesh(served: Mesh, file: Path) -> None:
     events: list[AgentEvent] = []
     alone = load_agent(file).agent
     answer = await alone.run_async("What time is it?", event_handlers=[events.append])
@@ -168,12 +166,12 @@ async def test_one_file_unchanged_runs_in_a_script_as_a_sub_agent_here_and_as_on
         assert await lead.run_async("?", event_handlers=[events.append]) == "done"
         assert kinds(events, "helper") == ["RUN_STARTED", *calls, *TEXT, "RUN_FINISHED"]
         assert {event.parent_run_id for event in events if event.agent_name == "helper"} == {events[0].run_id}
-        (told,) = [message.content for message in lead.history if message.role == "tool"]
-        assert "It is " in told
+        (result,) = [message.content for message in lead.history if message.role == "tool"]
+        assert "It is " in result
         await callee.close()
 
 
-async def test_f8_what_goes_wrong_in_the_mesh_is_told_as_what_goes_wrong_here(mesh: Mesh) -> None:
+async def test_failure_in_the_mesh_is_reported_as_a_local_one(mesh: Mesh) -> None:
     ask = says("", ToolCall("1", "nobody", '{"task": "go"}'))
     for callee, code in (
         (mesh_role("nobody", orchestrator=mesh.orchestrator.address), "NOT_FOUND (UNKNOWN_ROLE)"),
@@ -182,7 +180,7 @@ async def test_f8_what_goes_wrong_in_the_mesh_is_told_as_what_goes_wrong_here(me
         events: list[AgentEvent] = []
         lead = Agent("lead", model=ScriptedModel(ask, says("done")), sub_agents=[callee])
         assert await lead.run_async("?", event_handlers=[events.append]) == "done"
-        (told,) = [message.content for message in lead.history if message.role == "tool"]
-        assert told.startswith(f"Error {code}")
+        (result,) = [message.content for message in lead.history if message.role == "tool"]
+        assert result.startswith(f"Error {code}")
         assert kinds(events, "nobody") == ["RUN_STARTED", "RUN_ERROR"]
         await callee.close()

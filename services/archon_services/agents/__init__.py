@@ -1,1 +1,1 @@
-"""Reference roles, one file each, on the public API alone. Run one as `python -m archon_services.agents ROLE`."""
+"""The reference roles, built on the public API alone, and the service that serves a role."""

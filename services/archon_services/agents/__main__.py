@@ -1,4 +1,4 @@
-"""Serves one role: `python -m archon_services.agents designer`, or the path of a YAML file; then flags (`--help`)."""
+"""Serves one role: `python -m archon_services.agents ROLE [flags]`; ROLE is a reference role or a YAML file."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from collections.abc import Sequence
 
 from archon.errors import ArchonError
 from archon_services.agents.app import serve_file, serve_role
-from archon_services.agents.reference import find_role
+from archon_services.agents.roles.catalogue import find_role
 from archon_services.agents.settings import AgentServiceSettings
 from archon_services.common.settings import load_or_exit
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The exit code: 2 for a role or file that there isn't, or that is wrong."""
-    given = list(sys.argv[1:] if argv is None else argv)
-    if not given or given[0].startswith("-"):
-        sys.stderr.write("error: which role? its name, or the file that declares it, comes first\n")
+    """Returns the exit code: 2 if the role is missing, unknown or invalid."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    if not arguments or arguments[0].startswith("-"):
+        sys.stderr.write("error: missing role: its name or YAML file is the first argument\n")
         return 2
-    settings = load_or_exit(AgentServiceSettings, given[1:])
+    settings = load_or_exit(AgentServiceSettings, arguments[1:])
     try:
-        found = find_role(given[0])
-        return serve_role(found, settings) if not isinstance(found, str) else serve_file(found, settings)
+        role = find_role(arguments[0])
+        return serve_file(role, settings) if isinstance(role, str) else serve_role(role, settings)
     except ArchonError as error:
         sys.stderr.write(f"error: {error}\n")
         return 2

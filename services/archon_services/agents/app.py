@@ -1,4 +1,4 @@
-"""Wiring: an agent, the model that plays it, the server in front of both."""
+"""Wires a role, the agent with its model, and the gRPC server."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from archon_mesh.declared import load_agent
 from archon_mesh.node import Role, agent_of, agent_server
 from archon_services.agents.settings import AgentServiceSettings
 from archon_services.common.process import run
-from archon_services.common.settings import load_or_exit
 
 
 @asynccontextmanager
 async def agent_app(role: Role, agent: Agent, settings: AgentServiceSettings) -> AsyncIterator[str]:
-    """Serves while the block lasts, then drains; yields host:port. Raises Unavailable where the port is taken,
-    InvalidArgument for a model that isn't known or a registration that is refused, Unauthenticated without the key
-    that the model needs."""
+    """Serves the role inside the block and drains at its end; yields host:port.
+
+    Raises Unavailable if the port is in use, InvalidArgument for an unknown model or a rejected registration, and
+    Unauthenticated if the model's key is missing.
+    """
     async with agent:
         server = agent_server(role, agent, settings.agent_settings(), memory=settings.memory)
         try:
@@ -27,7 +28,7 @@ async def agent_app(role: Role, agent: Agent, settings: AgentServiceSettings) ->
 
 
 def serve_role(role: Role, settings: AgentServiceSettings, agent: Agent | None = None) -> int:
-    """Until a signal; the exit code. `agent` plays the role, None: one that is made of it."""
+    """Serves a role until a signal and returns the exit code. By default creates the agent from the role."""
     return run(
         role.name,
         lambda: agent_app(role, agent or agent_of(role, settings.model), settings),
@@ -37,11 +38,6 @@ def serve_role(role: Role, settings: AgentServiceSettings, agent: Agent | None =
 
 
 def serve_file(path: str, settings: AgentServiceSettings) -> int:
-    """As `serve_role`, for a role that a file declares. Raises NotFound and InvalidArgument for the file."""
+    """As `serve_role` for the role in a YAML file. Raises NotFound and InvalidArgument for the file."""
     declared = load_agent(path, model=settings.model)
     return serve_role(declared.role, settings, declared.agent)
-
-
-def main(role: Role) -> int:
-    """Reads flags, environment and file, serves until a signal; returns the exit code."""
-    return serve_role(role, load_or_exit(AgentServiceSettings))

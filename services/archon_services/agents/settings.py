@@ -1,4 +1,4 @@
-"""What an agent's process can be told by flags, environment or file."""
+"""Settings of an agent process, from flags, environment variables or a file."""
 
 from __future__ import annotations
 
@@ -11,24 +11,28 @@ from archon_services.common.settings import ServiceSettings
 
 
 class AgentServiceSettings(ServiceSettings):
-    """An agent that plays one role."""
+    """Settings of a process that serves one role."""
 
     section: ClassVar[str] = "agents"
 
-    registry: str = Field(default="", description="the registry's host:port; empty: serves without being registered")
+    registry: str = Field(default="", description="host:port of the registry; empty: does not register")
     memory: str = Field(
         default="",
-        description="host:port of the memory service, through which agents of a run share values; empty: they don't",
+        description="host:port of the memory service, which stores the shared values of a run; empty: no shared values",
     )
-    advertise: str = Field(default="", description="host or host:port as others dial it; empty: as it listens")
+    advertise: str = Field(
+        default="", description="host or host:port that others dial; empty: the address it listens on"
+    )
     depends_on: str | None = Field(
-        default=None, description="roles it depends on, comma separated, instead of the role's own"
+        default=None, description="comma-separated roles that replace the dependencies of the role"
     )
-    max_tasks: int = Field(default=0, ge=0, le=100_000, description="how many tasks run at once; 0: as the role says")
+    max_tasks: int = Field(
+        default=0, ge=0, le=100_000, description="maximum number of concurrent tasks; 0: the default of the role"
+    )
     ttl: float = Field(
-        default=10.0, ge=1.0, le=3600.0, description="seconds that the registration outlives the process"
+        default=10.0, ge=1.0, le=3600.0, description="seconds until the registration of a crashed process expires"
     )
-    model: str = Field(default="offline", description="the model: offline, or openai/NAME")
+    model: str = Field(default="offline", description="the model: offline or openai/NAME")
 
     @field_validator("depends_on", mode="before")
     @classmethod
@@ -36,8 +40,12 @@ class AgentServiceSettings(ServiceSettings):
         return ",".join(map(str, value)) if isinstance(value, list) else value
 
     def agent_settings(self) -> AgentSettings:
-        """As the SDK takes them."""
-        roles = None if self.depends_on is None else tuple(r.strip() for r in self.depends_on.split(",") if r.strip())
+        """Converts to the settings of the SDK."""
+        roles = (
+            None
+            if self.depends_on is None
+            else tuple(role.strip() for role in self.depends_on.split(",") if role.strip())
+        )
         return AgentSettings(
             host=self.host,
             port=self.port,

@@ -1,1 +1,1 @@
-"""The command line: one file per command. `archon --help` says what there is."""
+"""The command `archon`."""

@@ -1,4 +1,4 @@
-"""Ctrl-C and its relatives as events, so that a command decides what each means."""
+"""Signals as asyncio events, so that each command decides what Ctrl-C means."""
 
 from __future__ import annotations
 
@@ -12,50 +12,50 @@ from archon_services.cli.errors import INTERRUPTED, Interrupted
 
 T = TypeVar("T")
 
-_HEARD: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_HANDLED: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Signals:
-    """SIGINT, SIGTERM and SIGHUP as they come, within the block. Enter it inside the running loop."""
+    """Queues SIGINT, SIGTERM and SIGHUP while its block lasts. Enter it inside the running event loop."""
 
     def __init__(self) -> None:
         self._queue: asyncio.Queue[signal.Signals] = asyncio.Queue()
 
     def __enter__(self) -> Signals:
-        for number in _HEARD:
-            asyncio.get_running_loop().add_signal_handler(number, self._queue.put_nowait, number)
+        for signum in _HANDLED:
+            asyncio.get_running_loop().add_signal_handler(signum, self._queue.put_nowait, signum)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for number in _HEARD:
-            asyncio.get_running_loop().remove_signal_handler(number)
+        for signum in _HANDLED:
+            asyncio.get_running_loop().remove_signal_handler(signum)
 
     async def next(self) -> signal.Signals:
-        """The next one."""
+        """Waits for the next signal."""
         return await self._queue.get()
 
-    async def race(self, task: asyncio.Task[Any]) -> signal.Signals | None:
-        """Waits for the task or for a signal; None where the task ended first. The task goes on either way."""
-        waiting = asyncio.create_task(self.next(), name="wait for a signal")
+    async def race(self, task: asyncio.Future[Any]) -> signal.Signals | None:
+        """Waits for `task` or a signal, whichever comes first; None if the task finished. Never cancels the task."""
+        next_signal = asyncio.create_task(self.next(), name="wait for a signal")
         try:
-            await asyncio.wait({task, waiting}, return_when=asyncio.FIRST_COMPLETED)
-            return None if task.done() else waiting.result()
+            await asyncio.wait({task, next_signal}, return_when=asyncio.FIRST_COMPLETED)
+            return None if task.done() else next_signal.result()
         finally:
-            waiting.cancel()
+            next_signal.cancel()
 
     async def guard(self, work: Coroutine[Any, Any, T]) -> T:
-        """The outcome of `work`; a signal cancels it and raises Interrupted."""
+        """Returns the result of `work`. A signal cancels it and raises Interrupted."""
         task = asyncio.create_task(work)
-        number = await self.race(task)
-        if number is None:
+        signum = await self.race(task)
+        if signum is None:
             return task.result()
         task.cancel()
         await asyncio.wait({task})
-        raise Interrupted(exit_code(number))
+        raise Interrupted(exit_code(signum))
 
 
-def exit_code(number: signal.Signals, *, asked: int = INTERRUPTED) -> int:
-    """130 after Ctrl-C; `asked` after a signal by which another program ended this one."""
-    return INTERRUPTED if number is signal.SIGINT else asked
+def exit_code(signum: signal.Signals, *, terminated: int = INTERRUPTED) -> int:
+    """Returns 130 for SIGINT, and `terminated` for SIGTERM and SIGHUP."""
+    return INTERRUPTED if signum is signal.SIGINT else terminated

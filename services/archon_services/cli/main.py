@@ -1,4 +1,4 @@
-"""`archon`: the commands, and how they fail."""
+"""The console script `archon`: registers the commands and reports their errors."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ from archon_services.cli.commands import (
     up,
     watch,
 )
-from archon_services.cli.errors import EXIT_CODES, report
+from archon_services.cli.errors import EXIT_CODES, report_error
 
 NAME: Final = "archon"
 
 app = typer.Typer(
     name=NAME,
-    help="A mesh of agents: every role its own gRPC service.",
+    help="A mesh of agents, in which each role is a gRPC service.",
     epilog=EXIT_CODES,
     invoke_without_command=True,
     rich_markup_mode=None,
@@ -66,29 +66,30 @@ app.command()(doctor.doctor)
 
 
 class Shell(StrEnum):
-    """The shells whose completion scripts can be printed."""
+    """Shells with a completion script."""
 
     BASH = "bash"
     ZSH = "zsh"
     FISH = "fish"
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
-        try:
-            print(f"archon {version('archon-mesh')}")
-        except PackageNotFoundError:
-            print("archon, not installed")
-        raise typer.Exit
+def _print_version(requested: bool) -> None:
+    if not requested:
+        return
+    try:
+        print(f"archon {version('archon-mesh')}")
+    except PackageNotFoundError:
+        print("archon (not installed)")
+    raise typer.Exit
 
 
-def _completion(shell: Shell | None) -> None:
+def _print_completion(shell: Shell | None) -> None:
     if shell is None:
         return
-    os.environ[f"_{NAME.upper()}_COMPLETE"] = f"source_{shell}"  # as Typer is asked for the script
+    os.environ[f"_{NAME.upper()}_COMPLETE"] = f"source_{shell}"  # requests the script from Typer
     with redirect_stdout(StringIO()) as script, suppress(SystemExit):
         app(args=[], prog_name=NAME, standalone_mode=False)
-    print(script.getvalue().strip())  # what zsh looks for must stand in the first line
+    print(script.getvalue().strip())  # zsh requires its `#compdef` in the first line
     raise typer.Exit
 
 
@@ -96,12 +97,15 @@ def _completion(shell: Shell | None) -> None:
 def _options(
     context: typer.Context,
     _: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
     __: Annotated[
         Shell | None,
         typer.Option(
-            "--completion", callback=_completion, is_eager=True, help="Print the completion script of a shell and exit."
+            "--completion",
+            callback=_print_completion,
+            is_eager=True,
+            help="Print the completion script for a shell and exit.",
         ),
     ] = None,
 ) -> None:
@@ -110,9 +114,9 @@ def _options(
 
 
 def main() -> None:
-    """The console script. Never shows a traceback, unless ARCHON_DEBUG is set."""
+    """Runs a command and exits with its code. Prints tracebacks only if ARCHON_DEBUG is set."""
     try:
         code = app(prog_name=NAME, standalone_mode=False)
-    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the last stop: a sentence and an exit code
-        code = report(error)
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - every error ends as a message and an exit code
+        code = report_error(error)
     sys.exit(code)

@@ -1,9 +1,9 @@
-"""The mesh on one machine: a supervisor of etcd, the services and the agents, without any user interface."""
+"""A mesh on one machine: supervises etcd, the services and the agents. Has no user interface."""
 
-from archon_services.local_mesh.detached import end_mesh, spawn, wait_ready
+from archon_services.local_mesh.detached import spawn, stop_mesh, wait_ready
 from archon_services.local_mesh.errors import AlreadyUp, StartFailed
 from archon_services.local_mesh.home import Home
-from archon_services.local_mesh.options import ROLES, SERVICES, MeshOptions, read_names, read_pairs
+from archon_services.local_mesh.options import ROLES, SERVICES, MeshOptions
 from archon_services.local_mesh.plan import Plan, ProcessSpec, make_plan
 from archon_services.local_mesh.state import MeshState, ProcessState, live_state, read_state
 from archon_services.local_mesh.supervisor import Supervisor
@@ -20,12 +20,10 @@ __all__ = [
     "ProcessState",
     "StartFailed",
     "Supervisor",
-    "end_mesh",
     "live_state",
     "make_plan",
-    "read_names",
-    "read_pairs",
     "read_state",
     "spawn",
+    "stop_mesh",
     "wait_ready",
 ]

@@ -1,8 +1,8 @@
-"""`python -m archon_services.local_mesh OPTIONS [--steered]`: a supervisor as a process of its own, until SIGTERM.
+"""Runs a supervisor as its own process: `python -m archon_services.local_mesh OPTIONS [--steered]`, until SIGTERM.
 
-OPTIONS is MeshOptions as JSON. With --steered its standard input brings orders, one a line: `pause NAME` ends a process
-and leaves it so, `start NAME` starts it again; and the end of the input ends the mesh, so that it never outlives
-whoever steers it.
+OPTIONS is MeshOptions as JSON. With --steered the supervisor reads commands from standard input, one per line: `pause
+NAME` stops a process until `start NAME` starts it again. The end of the input stops the mesh, so that it never outlives
+the process that steers it.
 """
 
 from __future__ import annotations
@@ -20,45 +20,47 @@ from archon_services.local_mesh.supervisor import GRACE, Supervisor
 
 
 def main() -> int:
-    """Returns the exit code: 0 after a clean end, 1 where the mesh could not be started."""
+    """Returns the exit code: 0 after a clean stop, 1 if the mesh fails to start."""
     options = MeshOptions(**json.loads(sys.argv[1]))
     home = Home.find()
     try:
         with home.hold():
-            return asyncio.run(_serve(home, options, steered="--steered" in sys.argv[2:]))
+            return asyncio.run(_run(home, options, steered="--steered" in sys.argv[2:]))
     except ArchonError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
 
 
-async def _serve(home: Home, options: MeshOptions, *, steered: bool) -> int:
+async def _run(home: Home, options: MeshOptions, *, steered: bool) -> int:
     stop = signalled()
     async with Supervisor(home, make_plan(home, options)) as supervisor:
-        steering = asyncio.create_task(_steer(supervisor, stop), name="steer") if steered else None
         starting = asyncio.create_task(supervisor.start(), name="start")
         stopping = asyncio.create_task(stop.wait(), name="wait for a signal")
+        tasks = [starting, stopping]
+        if steered:
+            tasks.append(asyncio.create_task(_execute_commands(supervisor, stop), name="commands"))
         try:
             await asyncio.wait([starting, stopping], return_when=asyncio.FIRST_COMPLETED)
             if starting.done():
                 starting.result()
                 await stopping
         finally:
-            for task in (starting, stopping, steering):
-                if task is not None:
-                    task.cancel()
-            await asyncio.wait([task for task in (starting, stopping, steering) if task is not None])
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
     return 0
 
 
-async def _steer(supervisor: Supervisor, stop: asyncio.Event) -> None:
+async def _execute_commands(supervisor: Supervisor, stop: asyncio.Event) -> None:
+    """Executes the commands on standard input; sets `stop` at its end."""
     reader = asyncio.StreamReader()
     loop = asyncio.get_running_loop()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     while line := await reader.readline():
-        order, _, name = line.decode().strip().partition(" ")
+        command, _, name = line.decode().strip().partition(" ")
         child = supervisor.child(name)
         if child is not None:
-            await (child.pause(GRACE) if order == "pause" else child.start())
+            await (child.pause(GRACE) if command == "pause" else child.start())
     stop.set()
 
 

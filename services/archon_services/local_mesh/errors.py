@@ -1,4 +1,4 @@
-"""Why a mesh isn't started."""
+"""Errors of starting a mesh."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ class AlreadyUp(FailedPrecondition):
 
 
 class StartFailed(Unavailable):
-    """The mesh could not be started; where a process is to blame the message has the end of its log."""
+    """The mesh failed to start; if one process is the cause, the message has the last lines of its log."""
 
     default_reason = "START_FAILED"

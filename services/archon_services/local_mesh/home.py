@@ -1,4 +1,4 @@
-"""The folder of one mesh on this machine, and the lock that says whether it is up."""
+"""The folder of a mesh on this machine, and the file lock that its supervisor holds."""
 
 from __future__ import annotations
 
@@ -13,74 +13,76 @@ from pathlib import Path
 from archon.errors import ArchonError
 from archon_services.local_mesh.errors import AlreadyUp
 
-_TRIES = 10  # a reader holds the lock for an instant
+_TRIES = 10  # `holder` takes the lock for an instant
 
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """Where a mesh keeps its state, data and logs: `ARCHON_HOME`, else `.archon` in the current directory."""
+    """The folder with the state, data and logs of a mesh: `ARCHON_HOME`, else `.archon` in the current directory."""
 
     root: Path
 
     @classmethod
     def find(cls, environment: Mapping[str, str] | None = None) -> Home:
-        """The folder that the environment names. It need not exist yet."""
-        named = (os.environ if environment is None else environment).get("ARCHON_HOME", "")
-        return cls(Path(named or ".archon").absolute())
+        """Returns the folder that the environment configures. It need not exist."""
+        folder = (os.environ if environment is None else environment).get("ARCHON_HOME", "")
+        return cls(Path(folder or ".archon").absolute())
 
     @property
     def state_file(self) -> Path:
-        """What runs, as JSON."""
+        """The state of the mesh as JSON."""
         return self.root / "state.json"
 
     @property
     def logs(self) -> Path:
-        """One file per process."""
+        """The folder of the logs, one file per process."""
         return self.root / "logs"
 
     @property
     def etcd(self) -> Path:
-        """etcd's data."""
+        """The data folder of etcd."""
         return self.root / "etcd"
 
     @property
     def journal(self) -> Path:
-        """The orchestrator's journal."""
+        """The database of the orchestrator's journal."""
         return self.root / "journal.db"
 
     @property
     def memory(self) -> Path:
-        """What agents published."""
+        """The database of the shared memory."""
         return self.root / "memory.db"
 
     def log_file(self, name: str) -> Path:
-        """The log of one process."""
+        """Returns the log of a process."""
         return self.logs / f"{name}.log"
 
     def ready_file(self, name: str) -> Path:
-        """Where a process writes its address once it serves."""
+        """Returns the file to which a process writes its address once it serves."""
         return self.root / "run" / name
 
     @contextmanager
     def hold(self) -> Iterator[None]:
-        """Holds the folder for this process, so that no second mesh starts in it. The system lets go of it when the
-        process ends, however it ends. Raises AlreadyUp; ArchonError where the folder can't be written."""
+        """Locks the folder, so that no second mesh starts in it. The system releases the lock when the process ends.
+
+        Raises AlreadyUp if another process holds the lock, ArchonError if the folder is not writable.
+        """
         try:
             for folder in (self.root, self.logs, self.root / "run"):
                 folder.mkdir(parents=True, exist_ok=True)
             handle = self._lock_file.open("a+")
         except OSError as error:
-            raise ArchonError(f"the folder {self.root} can't be used: {error.strerror}") from error
+            raise ArchonError(f"cannot use the folder {self.root}: {error.strerror}") from error
         with handle:
-            for left in range(_TRIES - 1, -1, -1):
+            for retries_left in range(_TRIES - 1, -1, -1):
                 try:
                     fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     break
                 except BlockingIOError:
-                    if not left:
+                    if not retries_left:
                         pid = str(self.holder())
                         raise AlreadyUp(
-                            f"a mesh is already up in {self.root} (process {pid})", metadata={"pid": pid}
+                            f"a mesh is already running in {self.root} (process {pid})", metadata={"pid": pid}
                         ) from None
                     time.sleep(0.01)
             handle.truncate(0)
@@ -89,7 +91,7 @@ class Home:
             yield
 
     def holder(self) -> int:
-        """The process that runs the mesh; 0 where none does."""
+        """Returns the id of the process that holds the lock; 0 if it is free, -1 if the id is not written yet."""
         try:
             with self._lock_file.open() as handle:
                 try:

@@ -1,72 +1,62 @@
-"""What a mesh on this machine may be told, and what of it is nonsense."""
+"""Options of a mesh on this machine, validated."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from archon.errors import InvalidArgument
 
 ROLES: Final = ("requirements", "designer", "implementer", "coordinator")
-"""The roles that come with Archon."""
+"""The reference roles."""
 
 SERVICES: Final = ("etcd", "registry", "memory", "orchestrator")
-"""In the order they are needed."""
+"""In the order of their dependencies."""
 
-MOST_REPLICAS: Final = 32
+MAX_REPLICAS: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
 class MeshOptions:
-    """`replicas` per role, 1 where a role isn't named; `only` these services and roles, all where empty; `etcd` an own
-    one as host:port, or `memory`; `ports` that must be had, for services; `free_ports`: any, none is usual;
-    `environment` adds variables for a role or service; `restarts` False leaves dead what died."""
+    """Options of a mesh. Raises InvalidArgument if a name, a port or a number of replicas is invalid."""
 
     replicas: Mapping[str, int] = field(default_factory=dict)
+    """Processes per role; 1 for roles that are missing."""
     only: tuple[str, ...] = ()
+    """Services and roles to run; all if empty."""
     etcd: str = ""
+    """An existing etcd as host:port, or `memory`; the bundled etcd if empty."""
     model: str = ""
+    """The model of all roles; their own default if empty."""
     ports: Mapping[str, int] = field(default_factory=dict)
+    """Fixed ports of services: the start fails if one is in use."""
     free_ports: bool = False
+    """Whether services listen on random free ports instead of the default ports."""
     environment: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Additional environment variables per role or service."""
     restarts: bool = True
+    """Whether processes that exit are restarted."""
 
     def __post_init__(self) -> None:
         for role, count in self.replicas.items():
             if role not in ROLES:
-                raise InvalidArgument(f"there is no role {role!r}; possible are {', '.join(ROLES)}")
-            if not 0 <= count <= MOST_REPLICAS:
-                raise InvalidArgument(f"{role} can have 0 to {MOST_REPLICAS} replicas, not {count}")
+                raise InvalidArgument(f"unknown role {role!r}: expected one of {', '.join(ROLES)}")
+            if not 0 <= count <= MAX_REPLICAS:
+                raise InvalidArgument(f"invalid number of replicas {count} of {role}: expected 0 to {MAX_REPLICAS}")
         for name in (*self.only, *self.environment):
             if name not in (*SERVICES, *ROLES):
-                raise InvalidArgument(f"there is no {name!r}; possible are {', '.join((*SERVICES, *ROLES))}")
+                raise InvalidArgument(
+                    f"unknown service or role {name!r}: expected one of {', '.join((*SERVICES, *ROLES))}"
+                )
         for name, port in self.ports.items():
             if name not in SERVICES:
-                raise InvalidArgument(f"{name!r} has no port to choose; possible are {', '.join(SERVICES)}")
+                raise InvalidArgument(f"unknown service {name!r}: expected one of {', '.join(SERVICES)}")
             if not 1 <= port <= 65535:
-                raise InvalidArgument(f"{port} is no port: 1 to 65535")
+                raise InvalidArgument(f"invalid port {port}: expected 1 to 65535")
 
     def wants(self, name: str) -> bool:
-        """Whether this service or role is to run here. etcd comes with the registry, unless there is an own one."""
+        """Whether to run this service or role. The bundled etcd runs with the registry, unless `etcd` is set."""
         if name == "etcd":
             return not self.etcd and ("etcd" in self.only or self.wants("registry"))
         return not self.only or name in self.only
-
-
-def read_pairs(values: Iterable[str], option: str, example: str) -> dict[str, int]:
-    """`name=number` as given on a command line. Raises InvalidArgument."""
-    pairs: dict[str, int] = {}
-    for value in values:
-        name, equals, number = value.partition("=")
-        if not equals or not number.strip().isdecimal():
-            raise InvalidArgument(f"{option} takes a name and a number, as in {option} {example}, not {value!r}")
-        if name.strip() in pairs:
-            raise InvalidArgument(f"{option} names {name.strip()} twice")
-        pairs[name.strip()] = int(number)
-    return pairs
-
-
-def read_names(values: Iterable[str]) -> tuple[str, ...]:
-    """Names, separated by commas or given one by one."""
-    return tuple(name.strip() for value in values for name in value.split(",") if name.strip())

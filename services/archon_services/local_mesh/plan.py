@@ -1,4 +1,4 @@
-"""From options to processes: which, with what command, environment and address."""
+"""The plan of a mesh: its processes with command, environment and address."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Final
 
 from archon_services.local_mesh.errors import StartFailed
+from archon_services.local_mesh.etcd_server import etcd_command
 from archon_services.local_mesh.home import Home
 from archon_services.local_mesh.options import ROLES, SERVICES, MeshOptions
-from archon_services.local_mesh.ports import HOST, free_port, is_free
+from archon_services.local_mesh.ports import DEFAULT_PORTS, HOST, free_port, is_free
 
-_USUAL: Final = {"orchestrator": 7100, "registry": 7101, "memory": 7102}
-# Ours to say for each process: what the user's shell holds was meant for one process started by hand.
-_OURS: Final = (
+# Variables that differ per process, so that values in the user's shell apply to processes started by hand only.
+_PER_PROCESS: Final = (
     "ARCHON_HOST",
     "ARCHON_PORT",
     "ARCHON_ADVERTISE",
@@ -29,8 +29,11 @@ _OURS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class ProcessSpec:
-    """One process. `kind` is etcd, service or agent; `address` empty where the process picks a port and says so in its
-    ready file; `rank` orders the end: the lowest goes first."""
+    """One process.
+
+    `kind` is etcd, service or agent; `address` is empty if the process picks its own port, which is then in its ready
+    file; processes with the lowest `rank` are stopped first.
+    """
 
     name: str
     kind: str
@@ -42,7 +45,7 @@ class ProcessSpec:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """All processes, in the order they are shown, and what a person should know of the choices made."""
+    """All processes in display order, and `notes` about the chosen ports for users."""
 
     specs: tuple[ProcessSpec, ...]
     etcd: str
@@ -52,16 +55,16 @@ class Plan:
 
 
 def make_plan(home: Home, options: MeshOptions) -> Plan:
-    """Chooses ports. Raises StartFailed where a port that was asked for is taken."""
+    """Plans the processes and chooses their ports. Raises StartFailed if a fixed port is in use."""
     notes: list[str] = []
     addresses = _addresses(options, notes)
     etcd = options.etcd or addresses.get("etcd", "")
-    # What doesn't run here is where the environment says, else at its usual place.
-    registry = addresses.get("registry") or os.environ.get("ARCHON_REGISTRY") or f"{HOST}:{_USUAL['registry']}"
+    # Services that this mesh does not run are at the address in the environment, else at their default port.
+    registry = addresses.get("registry") or os.environ.get("ARCHON_REGISTRY") or f"{HOST}:{DEFAULT_PORTS['registry']}"
     memory = addresses.get("memory") or (os.environ.get("ARCHON_MEMORY", "") if options.only else "")
-    base = {key: value for key, value in os.environ.items() if key not in _OURS}
+    base = {key: value for key, value in os.environ.items() if key not in _PER_PROCESS}
     base |= {"ARCHON_HOME": str(home.root), "ARCHON_REGISTRY": registry, "ARCHON_HOST": HOST, "PYTHONUNBUFFERED": "1"}
-    own = {
+    per_service = {
         "etcd": {},
         "registry": {"ARCHON_ETCD": etcd},
         "memory": {"ARCHON_DB": str(home.memory)},
@@ -76,7 +79,7 @@ def make_plan(home: Home, options: MeshOptions) -> Plan:
             continue
         address = addresses[name]
         command = _etcd(home, address) if name == "etcd" else _python(f"archon_services.{name}")
-        environment = {**base, **own[name], **options.environment.get(name, {})}
+        environment = {**base, **per_service[name], **options.environment.get(name, {})}
         environment |= {"ARCHON_PORT": address.rpartition(":")[2], "ARCHON_READY_FILE": str(home.ready_file(name))}
         kind = "etcd" if name == "etcd" else "service"
         specs.append(ProcessSpec(name, kind, command, environment, address, 10 - SERVICES.index(name)))
@@ -91,29 +94,27 @@ def make_plan(home: Home, options: MeshOptions) -> Plan:
 
 
 def _addresses(options: MeshOptions, notes: list[str]) -> dict[str, str]:
-    taken = {*_USUAL.values(), *options.ports.values()}
+    taken = {*DEFAULT_PORTS.values(), *options.ports.values()}
     addresses = {}
     for name in SERVICES:
         if not options.wants(name):
             continue
-        port, usual = options.ports.get(name, 0), _USUAL.get(name, 0)
+        port, default = options.ports.get(name, 0), DEFAULT_PORTS.get(name, 0)
         if port and not is_free(port):
-            raise StartFailed(f"port {port}, asked for {name}, is taken by another process")
-        if not port and usual and not options.free_ports:
-            port = usual if is_free(usual) else 0
+            raise StartFailed(f"port {port} for {name} is in use by another process")
+        if not port and default and not options.free_ports:
+            port = default if is_free(default) else 0
             if not port:
                 port = free_port(taken)
-                notes.append(f"port {usual} is taken, so {name} listens on {port}")
+                notes.append(f"port {default} is in use: {name} listens on {port}")
         addresses[name] = f"{HOST}:{port or free_port(taken)}"
     return addresses
 
 
 def _python(module: str, *arguments: str) -> tuple[str, ...]:
-    return (sys.executable, "-P", "-m", module, *arguments)  # -P: what lies in the current directory is not ours
+    return (sys.executable, "-P", "-m", module, *arguments)  # -P: no imports from the current directory
 
 
 def _etcd(home: Home, address: str) -> tuple[str, ...]:
-    from archon_services.local_mesh.etcd_server import etcd_command
-
     peer = f"{HOST}:{free_port({int(address.rpartition(':')[2])})}"
     return etcd_command(Path(home.etcd) / "data", address, peer)

@@ -1,20 +1,24 @@
-"""Ports on this machine: which are free."""
+"""Default ports, and free ports of this machine."""
 
 from __future__ import annotations
 
 import random
 import socket
+from collections.abc import Mapping
+from typing import Final
 
 from archon.errors import Unavailable
 
-HOST = "127.0.0.1"
-# Below what systems take for outgoing connections: a chosen port stays free until its process, or its successor
-# after a crash, binds it.
+HOST: Final = "127.0.0.1"
+DEFAULT_PORTS: Final[Mapping[str, int]] = {"orchestrator": 7100, "registry": 7101, "memory": 7102}
+
+# Below the range of outgoing connections, so that a port stays free until its process binds it, and after a crash until
+# the next process does.
 _LOW, _HIGH = 15_000, 32_000
 
 
 def is_free(port: int, host: str = HOST) -> bool:
-    """Whether a server could listen there now."""
+    """Whether a server could listen on the port now."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -25,7 +29,7 @@ def is_free(port: int, host: str = HOST) -> bool:
 
 
 def free_port(taken: set[int]) -> int:
-    """A free port that isn't among `taken`, and is among them afterwards."""
+    """Returns a free port that is not in `taken`, and adds it. Raises Unavailable if none is found."""
     for _ in range(1_000):
         port = random.randrange(_LOW, _HIGH)
         if port not in taken and is_free(port):

@@ -1,4 +1,4 @@
-"""Whether one process serves: health over gRPC, or over HTTP for etcd."""
+"""Health checks of a process: over gRPC, or over HTTP for etcd."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ if TYPE_CHECKING:
     import grpc.aio
 
 TIMEOUT: Final = 1.5
-"""Seconds for one question."""
+"""Seconds per health check."""
 
 
 class Probe:
-    """Asks one address; an async context manager that closes its connection."""
+    """Checks the process at one address. An async context manager that closes its connection."""
 
     def __init__(self, kind: str, address: str) -> None:
         self._kind = kind
@@ -31,11 +31,11 @@ class Probe:
             await self._channel.close()
 
     async def serves(self) -> bool:
-        """Whether it says so, within TIMEOUT seconds."""
+        """Whether the process reports to be serving, within TIMEOUT seconds."""
         return await (self._etcd() if self._kind == "etcd" else self._grpc())
 
     async def _grpc(self) -> bool:
-        # Heavy, and only needed once processes were started: they start meanwhile.
+        # Slow imports, delayed until the processes have been started: they start meanwhile.
         from grpc_health.v1 import health_pb2, health_pb2_grpc
 
         from archon.channel import agent_options, connect
@@ -45,10 +45,10 @@ class Probe:
             self._channel = connect(self._address, agent_options())
         stub: Any = health_pb2_grpc.HealthStub(self._channel)
         try:
-            answer = await stub.Check(health_pb2.HealthCheckRequest(), timeout=TIMEOUT)
+            response = await stub.Check(health_pb2.HealthCheckRequest(), timeout=TIMEOUT)
         except ArchonError:
             return False
-        return bool(answer.status == health_pb2.HealthCheckResponse.SERVING)
+        return bool(response.status == health_pb2.HealthCheckResponse.SERVING)
 
     async def _etcd(self) -> bool:
         host, _, port = self._address.rpartition(":")

@@ -1,4 +1,4 @@
-"""What runs, as the supervisor writes it to `state.json` and everybody else reads it."""
+"""The state of a mesh: written to `state.json` by its supervisor, read by the commands."""
 
 from __future__ import annotations
 
@@ -16,8 +16,11 @@ Condition = Literal["starting", "healthy", "silent", "restarting", "stopped", "f
 
 @dataclass(frozen=True, slots=True)
 class ProcessState:
-    """One process. `started` is in wall seconds, 0 while there is no process; `birth` tells the process apart from a
-    later one with the same id; `detail` says more about the state, for people."""
+    """The state of one process.
+
+    `started` is in seconds since the epoch, 0 if there is no process; `birth` is its `start_ticks`, which distinguish
+    it from a later process with the same id; `detail` explains the condition to users.
+    """
 
     name: str
     kind: str
@@ -31,13 +34,13 @@ class ProcessState:
 
     @property
     def port(self) -> str:
-        """Of its address; empty where that isn't known yet."""
+        """The port of its address; empty while that is unknown."""
         return self.address.rpartition(":")[2]
 
 
 @dataclass(frozen=True, slots=True)
 class MeshState:
-    """A mesh. `error` says why it failed; `notes` what a person should know, such as another port than usual."""
+    """The state of a mesh. `error` is why it failed to start; `notes` tell users about ports other than the default."""
 
     phase: Phase
     pid: int
@@ -49,44 +52,46 @@ class MeshState:
     registry: str = ""
 
     def address(self, name: str) -> str:
-        """host:port of a service, empty where it doesn't run here."""
-        return next((one.address for one in self.processes if one.name == name), "")
+        """Returns host:port of a service; empty if this mesh does not run it."""
+        return next((process.address for process in self.processes if process.name == name), "")
 
     def process(self, name: str) -> ProcessState:
-        """One process by its name. Raises KeyError."""
-        for one in self.processes:
-            if one.name == name:
-                return one
+        """Returns the process with this name. Raises KeyError if there is none."""
+        for process in self.processes:
+            if process.name == name:
+                return process
         raise KeyError(name)
 
 
 def write_state(home: Home, state: MeshState) -> None:
-    """In one step, so that nobody reads half of it."""
+    """Replaces the state file atomically."""
     partial = home.root / f".state.{os.getpid()}"
     partial.write_text(json.dumps(asdict(state), indent=1))
     partial.replace(home.state_file)
 
 
 def read_state(home: Home) -> MeshState | None:
-    """What was written last; None where nothing readable was. Whether it still runs is the lock's to say."""
+    """Reads the state file, also that of a mesh that is not running; None if there is none or it is invalid."""
     try:
         content = json.loads(home.state_file.read_text())
-        processes = tuple(ProcessState(**one) for one in content.pop("processes"))
+        processes = tuple(ProcessState(**process) for process in content.pop("processes"))
         return MeshState(**{**content, "processes": processes, "notes": tuple(content["notes"])})
     except (OSError, ValueError, TypeError, KeyError):
         return None
 
 
 def live_state(home: Home) -> MeshState | None:
-    """As `read_state`, but only while the mesh is up."""
+    """As `read_state`; None if the mesh is not running."""
     holder = home.holder()
     state = read_state(home) if holder else None
     return state if state is not None and state.pid == holder else None
 
 
-def birth_of(pid: int) -> str:
-    """What tells this process from a later one with the same id; empty where there is no such process, or where the
-    system doesn't say."""
+def start_ticks(pid: int) -> str:
+    """Returns the start time of a process in clock ticks since boot, which distinguishes processes with the same id.
+
+    Empty if there is no such process, if it is a zombie, or if the system is not Linux. See `starttime` in proc(5).
+    """
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:

@@ -1,10 +1,9 @@
-"""The mesh on this machine: starts its processes, knows when it is ready, keeps it so, and ends it in order."""
+"""The supervisor of a mesh: starts its processes, reports readiness, writes the state file, stops in order."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 from itertools import groupby
 from types import TracebackType
 from typing import Final
@@ -13,22 +12,23 @@ from archon.errors import ArchonError
 from archon_services.local_mesh.child import Child
 from archon_services.local_mesh.errors import StartFailed
 from archon_services.local_mesh.home import Home
+from archon_services.local_mesh.logs import rotate
 from archon_services.local_mesh.plan import Plan
-from archon_services.local_mesh.ready import etcd_answers, orchestrator_answers, registered_addresses
+from archon_services.local_mesh.readiness import check_etcd, registered_addresses, wait_for_orchestrator
 from archon_services.local_mesh.state import MeshState, Phase, write_state
 
 START_TIMEOUT: Final = 60.0
 GRACE: Final = 5.0
-"""Seconds for a process to end after SIGTERM, before SIGKILL."""
+"""Seconds between SIGTERM and SIGKILL."""
 
-_LOOK: Final = 0.03
+_POLL: Final = 0.03
 
 
 class Supervisor:
-    """Runs the processes of a plan. Hold the home's lock around it (`Home.hold`) and use it as a context manager, from
-    the main thread: the system ends the processes when the thread that started them ends.
+    """Runs the processes of a plan. The constructor rotates their logs.
 
-    New logs are begun at once.
+    Use it as a context manager inside `Home.hold`, from the main thread: the system kills the processes when the thread
+    that started them ends.
     """
 
     def __init__(self, home: Home, plan: Plan) -> None:
@@ -36,12 +36,14 @@ class Supervisor:
         self.plan = plan
         self._phase: Phase = "starting"
         self._error = ""
-        self._news = asyncio.Event()
-        self._children = {spec.name: Child(spec, home, self._news.set, restarts=plan.restarts) for spec in plan.specs}
+        self._changed = asyncio.Event()
+        self._children = {
+            spec.name: Child(spec, home, self._changed.set, restarts=plan.restarts) for spec in plan.specs
+        }
         self._writer: asyncio.Task[None] | None = None
         self._stopped: asyncio.Task[None] | None = None
         for name in self._children:
-            _rotate(home, name)
+            rotate(home.log_file(name))
 
     async def __aenter__(self) -> Supervisor:
         return self
@@ -52,7 +54,7 @@ class Supervisor:
         await self.stop()
 
     def state(self) -> MeshState:
-        """As it stands."""
+        """Returns the current state."""
         return MeshState(
             phase=self._phase,
             pid=os.getpid(),
@@ -65,44 +67,46 @@ class Supervisor:
         )
 
     def child(self, name: str) -> Child | None:
-        """One process by its name."""
+        """Returns the process with this name; None if there is none."""
         return self._children.get(name)
 
     async def start(self, timeout: float = START_TIMEOUT) -> None:
-        """Starts all processes at once and returns when runs can be submitted: all healthy, all agents registered.
-        Raises StartFailed where one can't start, or it takes longer than `timeout` seconds."""
+        """Starts all processes and returns when runs can be submitted: all are healthy, all agents registered.
+
+        Raises StartFailed if a process cannot start, or after `timeout` seconds.
+        """
         try:
             write_state(self.home, self.state())
-            self._writer = asyncio.create_task(self._write(), name="state.json")
+            self._writer = asyncio.create_task(self._write_changes(), name="state.json")
             if self.plan.etcd and "etcd" not in self._children and self.plan.etcd != "memory":
-                await etcd_answers(self.plan.etcd)
+                await check_etcd(self.plan.etcd)
             for child in self._children.values():
                 await child.start()
             async with asyncio.timeout(timeout):
-                await self._healthy()
-                await self._registered()
+                await self._wait_healthy()
+                await self._wait_registered()
                 if "orchestrator" in self._children:
-                    await orchestrator_answers(self._children["orchestrator"].state.address)
+                    await wait_for_orchestrator(self._children["orchestrator"].state.address)
         except TimeoutError:
-            raise self._failed(f"the mesh isn't ready after {timeout:g} s: {self._unready()}") from None
+            raise self._failed(f"the mesh is not ready after {timeout:g} s: {self._unready()}") from None
         except ArchonError as error:
             raise self._failed(str(error)) from error
-        self._enter("ready")
+        self._set_phase("ready")
 
     async def stop(self, grace: float = GRACE) -> None:
-        """Ends all processes: agents, then orchestrator, memory, registry, etcd. Idempotent."""
+        """Stops all processes: agents, then orchestrator, memory, registry, etcd. Idempotent."""
         if self._stopped is None:
             self._stopped = asyncio.create_task(self._stop(grace), name="stop")
         await asyncio.shield(self._stopped)
 
     def kill(self) -> None:
-        """Ends all processes at once, by SIGKILL; `stop` then has nothing to wait for."""
+        """Sends SIGKILL to all processes, so that a running `stop` returns at once."""
         for child in self._children.values():
             child.kill()
 
     async def _stop(self, grace: float) -> None:
         if self._phase != "failed":
-            self._enter("stopping")
+            self._set_phase("stopping")
         children = sorted(self._children.values(), key=lambda child: child.spec.rank)
         for _, group in groupby(children, key=lambda child: child.spec.rank):
             await asyncio.gather(*(child.stop(grace) for child in group))
@@ -110,62 +114,56 @@ class Supervisor:
             self._writer.cancel()
             await asyncio.wait([self._writer])
         if self._phase == "failed":
-            write_state(self.home, self.state())  # whoever waits for the mesh reads why
+            write_state(self.home, self.state())  # `wait_ready` reads the error
         else:
             self.home.state_file.unlink(missing_ok=True)
 
-    async def _healthy(self) -> None:
+    async def _wait_healthy(self) -> None:
         while True:
             states = [child.state for child in self._children.values()]
             for state in states:
                 if state.condition == "failed":
                     child = self._children[state.name]
-                    raise StartFailed(
-                        f"{state.name} {state.detail}; the end of {self.home.log_file(state.name)}:\n{child.log_end()}"
-                    )
+                    raise StartFailed(f"{state.name} {state.detail}; {self._log_excerpt(child)}")
             if all(state.condition == "healthy" for state in states):
                 return
-            self._news.clear()
-            await self._news.wait()
+            self._changed.clear()
+            await self._changed.wait()
 
-    async def _registered(self) -> None:
+    async def _wait_registered(self) -> None:
         agents = {name for name, child in self._children.items() if child.spec.kind == "agent"}
         while agents:
-            known = await registered_addresses(self.plan.registry)
-            if all(self._children[name].state.address in known for name in agents):
+            registered = await registered_addresses(self.plan.registry)
+            if all(self._children[name].state.address in registered for name in agents):
                 return
-            await asyncio.sleep(_LOOK)
-            await self._healthy()
+            await asyncio.sleep(_POLL)
+            await self._wait_healthy()
 
     def _unready(self) -> str:
         unready = [child for child in self._children.values() if child.state.condition != "healthy"]
         if not unready:
-            return f"not all agents are in the registry at {self.plan.registry}"
+            return f"not all agents are registered at {self.plan.registry}"
         names = ", ".join(f"{child.spec.name} ({child.state.condition})" for child in unready)
-        return f"{names}; the end of {self.home.log_file(unready[0].spec.name)}:\n{unready[0].log_end()}"
+        return f"{names}; {self._log_excerpt(unready[0])}"
+
+    def _log_excerpt(self, child: Child) -> str:
+        return f"last lines of {self.home.log_file(child.spec.name)}:\n{child.log_end()}"
 
     def _failed(self, message: str) -> StartFailed:
         self._error = message
-        self._enter("failed")
+        self._set_phase("failed")
         return StartFailed(message)
 
-    def _enter(self, phase: Phase) -> None:
+    def _set_phase(self, phase: Phase) -> None:
         self._phase = phase
         write_state(self.home, self.state())
-        self._news.set()
+        self._changed.set()
 
-    async def _write(self) -> None:
-        """Keeps state.json up to date; changes that come at once are written once."""
+    async def _write_changes(self) -> None:
+        """Writes the state after changes, at most once per poll."""
         written = self.state()
         while True:
-            await asyncio.sleep(_LOOK)
+            await asyncio.sleep(_POLL)
             if (state := self.state()) != written:
                 write_state(self.home, state)
                 written = state
-
-
-def _rotate(home: Home, name: str) -> None:
-    """Each mesh begins new logs; those of the one before stay beside them."""
-    log = home.log_file(name)
-    if log.exists():
-        shutil.move(log, log.with_suffix(".old.log"))

@@ -1,5 +1,6 @@
-"""Real servers for tests and for one machine, as child processes."""
+"""Real etcd and meshes as child processes, for tests."""
 
-from archon_services.local_mesh.etcd_server import EtcdProcess, etcd_binary
+from archon_services.local_mesh.etcd_server import etcd_binary
+from archon_services.testing.etcd import EtcdProcess, free_ports
 
-__all__ = ["EtcdProcess", "etcd_binary"]
+__all__ = ["EtcdProcess", "etcd_binary", "free_ports"]

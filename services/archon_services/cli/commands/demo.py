@@ -1,4 +1,4 @@
-"""`archon demo`: a real brief of a page through the whole mesh, by both strategies."""
+"""`archon demo`: runs a sample brief with both strategies."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from archon_services.cli.target.mesh import OrchestratorOption
+from archon_services.cli.options import OrchestratorOption
 
 if TYPE_CHECKING:
     from archon.api.orchestrator.v1.run_pb2 import Run
 
 _HEADINGS: Final = {
-    "pipeline": "1. Pipeline: the registry's graph says who works when",
-    "agent": "2. Agent: a coordinator gets the brief, and calls the other roles as tools",
+    "pipeline": "1. Pipeline: the roles run in the order of the dependency graph",
+    "agent": "2. Agent: the coordinator delegates to the other roles as tools",
 }
 
 
 def demo(
-    keep: Annotated[bool, typer.Option("--keep", help="Leave the mesh up afterwards.")] = False,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the mesh running afterwards.")] = False,
     orchestrator: OrchestratorOption = "",
 ) -> None:
-    """Run a brief of one page twice, as a pipeline and through the coordinator, and end by itself.
+    """Run a sample brief with both strategies.
 
-    Uses the mesh that is up in ARCHON_HOME; where none is, it starts one and ends it afterwards.
+    The first run is a pipeline of three roles; in the second run the coordinator delegates to them. Uses the mesh in ARCHON_HOME; if none is running, starts a temporary one.
     """
     from archon_services.cli.commands.up import start_detached
     from archon_services.cli.target.mesh import target_or_none
@@ -39,44 +39,45 @@ def demo(
 
 
 async def _demo(orchestrator: str, *, stays: bool) -> int:
-    from archon_services.cli.commands.run import make_screen, show_outcome
+    from archon_services.cli.commands.run import make_screen, print_outcome
     from archon_services.cli.errors import OK
-    from archon_services.cli.follow_run import Order, run_to_end
-    from archon_services.cli.target.mesh import reach_of
-    from archon_services.cli.target.temporary_mesh import some_mesh
+    from archon_services.cli.follow_run import RunRequest, submit_and_follow
+    from archon_services.cli.target.mesh import orchestrator_flag
+    from archon_services.cli.target.temporary_mesh import running_or_own_mesh
 
     brief = files("archon_services.cli").joinpath("briefs", "demo.md").read_text(encoding="utf-8")
+    flag = orchestrator_flag(orchestrator)
     runs: dict[str, Run] = {}
-    async with some_mesh(orchestrator) as (target, signals):
+    async with running_or_own_mesh(orchestrator) as (target, signals):
         for strategy, heading in _HEADINGS.items():
             _print_heading(heading)
-            screen = make_screen(reach=reach_of(orchestrator))
-            outcome = await run_to_end(target, Order(brief, strategy=strategy), screen, signals)
-            show_outcome(outcome)
+            request = RunRequest(brief, strategy=strategy)
+            outcome = await submit_and_follow(target, request, make_screen(flag=flag), signals)
+            print_outcome(outcome)
             if outcome.code != OK:
                 return outcome.code
             runs[strategy] = outcome.run
+    run_id = runs["agent"].run_id[:12]
     print()
-    print(difference(runs["pipeline"], runs["agent"]))
-    look = f"archon show {runs['agent'].run_id[:12]} and archon prompts {runs['agent'].run_id[:12]} tell more"
-    print(f"{look}." if stays else f"{look}, with a mesh up: archon up --detach")
+    print(comparison(runs["pipeline"], runs["agent"]))
+    print(f"\nTo look closer{'' if stays else ', start a mesh (archon up --detach)'}:")
+    print(f"  archon show {run_id}{flag}\n  archon prompts {run_id}{flag}")
     return OK
 
 
-def difference(pipeline: Run, agent: Run) -> str:
-    """How the two runs went about it."""
-    delegated = [task for task in agent.tasks if task.parent_task_id]
-    asked = ", ".join(task.role for task in delegated) or "nobody"
-    leads = " and ".join(task.role for task in agent.tasks if not task.parent_task_id)
+def comparison(pipeline: Run, agent: Run) -> str:
+    """Compares the tasks and model calls of the two runs, one line each."""
+    from archon_services.cli.render.output import counted
+
+    delegated = [task.role for task in agent.tasks if task.parent_task_id]
+    roles = f" ({', '.join(delegated)})" if delegated else ""
+    coordinator = " and ".join(task.role for task in agent.tasks if not task.parent_task_id)
     return (
-        f"The pipeline ran {_count(len(pipeline.tasks), 'task')} along the graph, with "
-        f"{_count(pipeline.usage.model_calls, 'model call')}. In the agent run, {leads} chose whom to ask ({asked}): "
-        f"{_count(len(delegated), 'delegation')}, {_count(agent.usage.model_calls, 'model call')}."
+        f"Pipeline: {counted(len(pipeline.tasks), 'task')} in dependency order, "
+        f"{counted(pipeline.usage.model_calls, 'model call')}.\n"
+        f"Agent: {coordinator} made {counted(len(delegated), 'delegation')}{roles}, "
+        f"{counted(agent.usage.model_calls, 'model call')}."
     )
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _print_heading(text: str) -> None:

@@ -1,4 +1,4 @@
-"""`archon doctor`: what is wrong, and how to mend it."""
+"""`archon doctor`: finds problems of the installation and the mesh."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from archon_services.cli.errors import FAILED, OK
-from archon_services.cli.target.mesh import JsonOption, OrchestratorOption, RegistryOption, checked_address
+from archon_services.cli.options import JsonOption, OrchestratorOption, RegistryOption
+from archon_services.cli.target.mesh import checked_address
 
 if TYPE_CHECKING:
     from archon_services.cli.checks.finding import Finding
@@ -20,77 +21,80 @@ if TYPE_CHECKING:
     Checks = Sequence[tuple[str, Callable[[], list[Finding] | Awaitable[list[Finding]]]]]
 
 EtcdOption = Annotated[
-    str, typer.Option("--etcd", envvar="ARCHON_ETCD", metavar="HOST:PORT,...", help="An etcd elsewhere.")
+    str,
+    typer.Option(
+        "--etcd", envvar="ARCHON_ETCD", metavar="HOST:PORT,...", help="Members of your own etcd, to check them."
+    ),
 ]
 
 
 def doctor(
     online: Annotated[
-        bool, typer.Option("--online", help="Also ask the model's endpoint, which costs nothing.")
+        bool, typer.Option("--online", help="Also contact the endpoint of the model, without calling the model.")
     ] = False,
     as_json: JsonOption = False,
     etcd: EtcdOption = "",
     registry: RegistryOption = "",
     orchestrator: OrchestratorOption = "",
 ) -> None:
-    """Say what is wrong here, and how to mend it.
+    """Find problems of the installation and the mesh.
 
-    Looks at Python, the packages, etcd, the folder and its disk, the ports, the mesh that is up, the clock, the model
-    and the environment. Ends with exit code 1 where there is a problem; a warning is none. Changes nothing.
+    Checks Python, packages, etcd, the folder and its disk, ports, the running mesh, the clock, the model and the
+    environment. Exits with 1 if there is a problem; warnings alone exit with 0. Changes nothing.
     """
     from archon_services.cli.render.output import print_json
 
     for address in (registry, orchestrator):
         if address:
             checked_address(address)
-    findings = asyncio.run(_examine(etcd, registry, orchestrator, online=online))
+    findings = asyncio.run(_run_checks(etcd, registry, orchestrator, online=online))
     if as_json:
-        print_json([asdict(one) for one in findings])
+        print_json([asdict(finding) for finding in findings])
     else:
         _print(findings)
-    raise typer.Exit(FAILED if any(one.level == "problem" for one in findings) else OK)
+    raise typer.Exit(FAILED if any(finding.level == "problem" for finding in findings) else OK)
 
 
-async def _examine(etcd: str, registry: str, orchestrator: str, *, online: bool) -> list[Finding]:
-    """All checks. One that breaks is a finding itself: the others are told all the same."""
+async def _run_checks(etcd: str, registry: str, orchestrator: str, *, online: bool) -> list[Finding]:
+    """Runs all checks. One that raises becomes a finding, so that the others still run."""
     from archon_services.cli.checks.finding import problem
 
     findings: list[Finding] = []
     for name, check in _checks(etcd, registry, orchestrator, online=online):
         try:
-            found = check()
-            findings += found if isinstance(found, list) else await found
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is told
-            said = f"this check itself fails: {type(error).__name__}: {error}"
-            findings.append(problem(name, said, "Please report it, with what `archon doctor --json` says."))
+            result = check()
+            findings += result if isinstance(result, list) else await result
+        except Exception as error:  # noqa: BLE001 - any failure of a check is a finding
+            message = f"the check itself failed: {type(error).__name__}: {error}"
+            findings.append(problem(name, message, "Please report this with the output of `archon doctor --json`."))
     return findings
 
 
 def _checks(etcd: str, registry: str, orchestrator: str, *, online: bool) -> Checks:
-    from archon_services.cli.checks import clock, environment, leftovers, machine, mesh, model, packages, running
-    from archon_services.cli.checks import etcd as etcds
+    from archon_services.cli.checks import clock, environment, machine, mesh, model, packages, state_file, versions
+    from archon_services.cli.checks import etcd as etcd_checks
     from archon_services.local_mesh import Home, live_state
 
     home = Home.find()
     state: MeshState | None = live_state(home)
-    orchestrators = orchestrator or (state.address("orchestrator") if state is not None else "")
-    registries = registry or (state.address("registry") if state is not None else "")
+    any_orchestrator = orchestrator or (state.address("orchestrator") if state is not None else "")
+    any_registry = registry or (state.address("registry") if state is not None else "")
     return (
         ("python", packages.check_python),
         ("packages", packages.check_packages),
         ("home", lambda: machine.check_home(home)),
         ("sqlite", lambda: machine.check_sqlite(home)),
         ("ports", lambda: machine.check_ports(state, (registry, orchestrator))),
-        ("etcd program", lambda: etcds.check_program(needed=not etcd)),
-        ("etcd", lambda: etcds.check_members(etcd, state)),
-        ("state", lambda: leftovers.check_state(home)),
+        ("etcd program", lambda: etcd_checks.check_program(needed=not etcd)),
+        ("etcd", lambda: etcd_checks.check_members(etcd, state)),
+        ("state", lambda: state_file.check_state(home)),
         ("mesh", lambda: mesh.check_processes(state, home)),
-        ("mesh", lambda: mesh.check_named("registry", registry)),
-        ("mesh", lambda: mesh.check_named("orchestrator", orchestrator)),
-        ("agents", lambda: mesh.check_agents(registries)),
-        ("versions", lambda: running.check_versions(state)),
+        ("mesh", lambda: mesh.check_service("registry", registry)),
+        ("mesh", lambda: mesh.check_service("orchestrator", orchestrator)),
+        ("agents", lambda: mesh.check_agents(any_registry)),
+        ("versions", lambda: versions.check_versions(state)),
         ("clock", lambda: clock.check_jump(state)),
-        ("clock", lambda: clock.check_events(orchestrators)),
+        ("clock", lambda: clock.check_events(any_orchestrator)),
         ("model", lambda: model.check_model(os.environ, online=online)),
         ("environment", lambda: environment.check_environment(os.environ)),
     )
@@ -99,24 +103,26 @@ def _checks(etcd: str, registry: str, orchestrator: str, *, online: bool) -> Che
 def _print(findings: Sequence[Finding]) -> None:
     from rich.text import Text
 
-    from archon_services.cli.render.output import console, harmless, is_terminal
+    from archon_services.cli.render.output import console, is_terminal, strip_controls
 
     out = console() if is_terminal() else None
     styles = {"ok": "green", "warning": "yellow", "problem": "bold red"}
-    for one in findings:
-        rows = [(f"{one.level:<8} {one.check:<13} ", one.message)]
-        if one.hint:
-            rows.append((f"{'':<8} {'':<13} ", f"hint: {one.hint}"))
+    for finding in findings:
+        rows = [(f"{finding.level:<8} {finding.check:<13} ", finding.message)]
+        if finding.hint:
+            rows.append((f"{'':<8} {'':<13} ", f"hint: {finding.hint}"))
         for number, (head, text) in enumerate(rows):
             if out is None:
                 print(head + text)
             else:
                 style = "dim" if number else ""
-                out.print(Text.assemble((head, styles[one.level]), (harmless(text), style)), soft_wrap=True)
+                out.print(Text.assemble((head, styles[finding.level]), (strip_controls(text), style)), soft_wrap=True)
     print(_verdict(findings))
 
 
 def _verdict(findings: Sequence[Finding]) -> str:
-    counts = {level: sum(one.level == level for one in findings) for level in ("problem", "warning")}
-    told = [f"{count} {level}{'' if count == 1 else 's'}" for level, count in counts.items() if count]
-    return f"{' and '.join(told)}." if told else "All is well."
+    from archon_services.cli.render.output import counted
+
+    counts = {level: sum(finding.level == level for finding in findings) for level in ("problem", "warning")}
+    texts = [counted(count, level) for level, count in counts.items() if count]
+    return f"{' and '.join(texts)}." if texts else "No problems found."

@@ -1,11 +1,11 @@
-"""`archon down`: ends the mesh."""
+"""`archon down`: stops the mesh."""
 
 from __future__ import annotations
 
 
 def down() -> None:
-    """End the mesh of ARCHON_HOME, whoever started it. Data and logs stay."""
-    from archon_services.local_mesh import Home, end_mesh
+    """Stop the mesh in ARCHON_HOME. Data and logs are kept."""
+    from archon_services.local_mesh import Home, stop_mesh
 
     home = Home.find()
-    print(f"The mesh in {home.root} has ended." if end_mesh(home) else f"No mesh is up in {home.root}.")
+    print(f"Stopped the mesh in {home.root}." if stop_mesh(home) else f"No mesh is running in {home.root}.")

@@ -1,4 +1,4 @@
-"""`archon new agent`: a first agent of one's own, that runs."""
+"""`archon new agent`: writes the files of a new agent."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typer
 
 from archon_services.cli.errors import USAGE, CliError
 
-new = typer.Typer(help="Write the first files of something of your own.", no_args_is_help=True)
+new = typer.Typer(no_args_is_help=True)
 
 _YAML: Final = """\
 # An agent: `archon chat {name}.yaml` talks to it, `archon serve {name}.yaml` makes it a role of the mesh.
@@ -27,35 +27,35 @@ tools:
 #     params: {{max_context_tokens: 100000, compaction_strategy: summarisation}}
 role:
   capabilities: [{name}.answer]
-  stateful: true                  # it remembers each session, whichever process has the next task
-  # depends_on: [requirements]    # whose answers it is given
+  stateful: true                  # it remembers each session, in whichever process the next task runs
+  # depends_on: [requirements]    # the roles whose answers it receives
 """
 
 _PYTHON: Final = '''\
-"""What {name} can do beside talking: each function is a tool, its docstring tells the model when to use it."""
+"""Tools of {name}: each function is a tool, and its docstring tells the model when to use it."""
 
 from datetime import datetime
 
 
 def time_of_day(city: str = "here") -> str:
-    """Says what time it is on this machine."""
+    """Returns the time of day on this machine."""
     return f"It is {{datetime.now():%H:%M}} ({{city}})."
 '''
 
 
 @new.callback()
 def _group() -> None:
-    """Write the first files of something of your own."""
+    """Write the files of a new agent."""
 
 
 @new.command("agent")
 def agent(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Its name, and its role: letters, digits, dashes.")],
-    folder: Annotated[Path, typer.Option("--dir", metavar="DIR", help="Where the files are written.")] = Path(),
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The agent's name and role: letters, digits, dashes.")],
+    folder: Annotated[Path, typer.Option("--dir", metavar="DIR", help="The folder to write the files to.")] = Path(),
 ) -> None:
-    """Write an agent that runs: a YAML file, a module with a tool, and the schema of the file for your editor.
+    """Write the YAML file of an agent and a tool for it.
 
-    Files that are there already are left as they are.
+    Also writes the JSON Schema of the file for your editor. Existing files are never overwritten.
     """
     import json
 
@@ -63,7 +63,7 @@ def agent(
 
     if not re.fullmatch(r"[A-Za-z][\w-]*", name):
         raise CliError(
-            f"{name!r} can't be an agent's name", hint="Letters, digits and dashes, as in my-agent.", code=USAGE
+            f"invalid agent name {name!r}", hint="Use letters, digits and dashes, such as my-agent.", code=USAGE
         )
     module = f"{name.replace('-', '_').lower()}_tools"
     files = {
@@ -71,14 +71,17 @@ def agent(
         folder / f"{module}.py": _PYTHON.format(name=name),
         folder / f"{name}.schema.json": json.dumps(json_schema(), indent=2) + "\n",
     }
-    if taken := [str(path) for path in files if path.exists()]:
-        raise CliError(f"{', '.join(taken)} is there already", hint="Choose another name, or --dir.", code=USAGE)
+    if existing := [str(path) for path in files if path.exists()]:
+        verb = "exists" if len(existing) == 1 else "exist"
+        raise CliError(
+            f"{', '.join(existing)} already {verb}", hint="Choose another name or another --dir.", code=USAGE
+        )
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for path, text in files.items():
             path.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise CliError(f"it can't be written: {error}") from None
+        raise CliError(f"cannot write the files: {error}") from None
     first = next(iter(files))
     print("Wrote " + ", ".join(map(str, files)) + ".")
-    print(f"Talk to it:   archon chat {first}\nServe it:     archon up --detach && archon serve {first}")
+    print(f"Chat with it:  archon chat {first}\nServe it:      archon up --detach && archon serve {first}")

@@ -1,30 +1,31 @@
-"""`archon pause`: nothing more of a run is given out."""
+"""`archon pause`: pauses a run."""
 
 from __future__ import annotations
 
 import asyncio
 
-from archon_services.cli.target.mesh import OrchestratorOption, find_orchestrator, reach_of, reaching
-from archon_services.cli.target.run import RunArgument, find_run
+from archon_services.cli.options import OrchestratorOption, RunArgument
+from archon_services.cli.target.mesh import connecting, find_orchestrator, orchestrator_flag
+from archon_services.cli.target.run import find_run_id
 
 
 def pause(run: RunArgument, orchestrator: OrchestratorOption = "") -> None:
     """Pause a run until `archon resume`.
 
-    Nothing more is given out and its clock stands; what is under way goes on. A run that is paused already stays as it
-    is.
+    No further tasks are dispatched and the run's clock stops; tasks in progress continue. Has no effect on a paused
+    run.
     """
-    print(asyncio.run(_pause(find_orchestrator(orchestrator), run, reach_of(orchestrator))))
+    print(asyncio.run(_pause(find_orchestrator(orchestrator), run, orchestrator_flag(orchestrator))))
 
 
-async def _pause(orchestrator: str, named: str, reach: str) -> str:
+async def _pause(orchestrator: str, name: str, flag: str) -> str:
     from archon.client import Client
 
-    with reaching("orchestrator", orchestrator):
+    with connecting("orchestrator", orchestrator):
         async with Client(orchestrator) as client:
-            before = await client.get(await find_run(client, named))
+            before = await client.get(await find_run_id(client, name))
             run = await client.pause(before.run_id)
-    how = f"`archon resume {run.run_id[:12]}{reach}` lets it go on"
+    hint = f"Resume it with `archon resume {run.run_id[:12]}{flag}`."
     if before.paused:
-        return f"Run {run.run_id} is paused already; {how}."
-    return f"Run {run.run_id} is {'paused' if run.paused else 'being paused'}; {how}."
+        return f"Run {run.run_id} is already paused. {hint}"
+    return f"Run {run.run_id} is {'paused' if run.paused else 'being paused'}. {hint}"

@@ -1,4 +1,4 @@
-"""`archon prompts`: exactly what each model was sent."""
+"""`archon prompts`: prints the model calls of a run."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from archon_services.cli.target.mesh import JsonOption, OrchestratorOption, find_orchestrator, reaching
-from archon_services.cli.target.run import RunArgument, find_run
+from archon_services.cli.options import JsonOption, OrchestratorOption, RunArgument
+from archon_services.cli.target.mesh import connecting, find_orchestrator
+from archon_services.cli.target.run import find_run_id
 
 if TYPE_CHECKING:
     from archon.api.orchestrator.v1.run_pb2 import RunRecord
@@ -17,29 +18,29 @@ if TYPE_CHECKING:
 
 def prompts(
     run: RunArgument,
-    role: Annotated[str, typer.Option(metavar="ROLE", help="Only what this role's model was sent.")] = "",
+    role: Annotated[str, typer.Option(metavar="ROLE", help="Only the model calls of this role.")] = "",
     as_json: JsonOption = False,
     orchestrator: OrchestratorOption = "",
 ) -> None:
-    """Show exactly what each model was sent in a run."""
+    """Print the model calls of a run, message by message."""
     from archon_services.cli.render.output import print_json
 
-    found = asyncio.run(_records(find_orchestrator(orchestrator), run, role))
+    records = asyncio.run(_records(find_orchestrator(orchestrator), run, role))
     if as_json:
-        print_json([_as_json(record) for record in found])
+        print_json([_as_json(record) for record in records])
         return
-    if not found:
-        print(f"No call of a model {f'by {role} ' if role else ''}is recorded for this run.")
-    for record in found:
+    if not records:
+        print(f"No model calls {f'by {role} ' if role else ''}are recorded for this run.")
+    for record in records:
         _print(record)
 
 
 async def _records(orchestrator: str, run: str, role: str) -> list[RunRecord]:
     from archon.client import Client
 
-    with reaching("orchestrator", orchestrator):
+    with connecting("orchestrator", orchestrator):
         async with Client(orchestrator) as client:
-            run_id = await find_run(client, run)
+            run_id = await find_run_id(client, run)
             return [record async for record in client.records(run_id, role=role) if record.kind == "model"]
 
 
@@ -63,12 +64,12 @@ def _as_json(record: RunRecord) -> dict[str, Any]:
 def _print(record: RunRecord) -> None:
     from rich.text import Text
 
-    from archon_services.cli.render.output import console, harmless, is_terminal
-    from archon_services.cli.render.prompts_view import record_lines
+    from archon_services.cli.render.output import console, is_terminal, strip_controls
+    from archon_services.cli.render.prompt_report import record_lines
 
     out = console() if is_terminal() else None
     for text, style in record_lines(record):
         if out is None:
             print(text)
         else:
-            out.print(Text(harmless(text), style=style), soft_wrap=True)
+            out.print(Text(strip_controls(text), style=style), soft_wrap=True)

@@ -1,4 +1,4 @@
-"""`archon respond`: answers what a run asks."""
+"""`archon respond`: answers a question of a run."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from archon_services.cli.errors import USAGE, CliError
-from archon_services.cli.target.mesh import OrchestratorOption, find_orchestrator, reach_of, reaching
-from archon_services.cli.target.run import RunArgument, find_run
+from archon_services.cli.options import OrchestratorOption, RunArgument
+from archon_services.cli.target.mesh import connecting, find_orchestrator, orchestrator_flag
+from archon_services.cli.target.run import find_run_id
 
 if TYPE_CHECKING:
     from archon.api.orchestrator.v1.run_pb2 import Run
     from archon.client import Goal
-    from archon_services.cli.render.questions import Asked
+    from archon_services.cli.render.questions import PendingQuestion
 
-_HINT = 'Say it, as in: archon respond last "yes"; - reads it from standard input.'
+_HINT = 'Pass it, as in: archon respond last "yes"; - reads it from standard input.'
 
 
 def respond(
@@ -27,150 +28,153 @@ def respond(
         str | None,
         typer.Argument(
             metavar="ANSWER",
-            help="The answer; - reads it from standard input. Without it the question is shown and the answer read.",
+            help="The answer; - reads it from standard input. By default the command prints the question and prompts "
+            "for the answer.",
             show_default=False,
         ),
     ] = None,
     question: Annotated[
-        str, typer.Option(metavar="ID", help="Which question; needed where the run asks several.")
+        str, typer.Option(metavar="ID", help="The question to answer; required if the run asks several.")
     ] = "",
     file: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="A text that belongs to the answer, or is the answer.")
+        Path | None, typer.Option(metavar="FILE", help="A text file to attach to the answer, or to use as the answer.")
     ] = None,
     request_id: Annotated[
-        str, typer.Option(metavar="ID", help="A name for this answer: the same one again is given once.")
+        str, typer.Option(metavar="ID", help="Idempotency key: an answer with the same key is accepted only once.")
     ] = "",
     orchestrator: OrchestratorOption = "",
 ) -> None:
-    """Answer what a run asks; `archon show` tells what that is.
+    """Answer a question of a run; `archon show` prints the questions."""
+    from archon_services.cli.text_input import read_text
 
-    On a terminal it asks for the answer where none is given.
-    """
-    from archon_services.cli.options.text import read_given
-
-    given = None
+    text = None
     if answer is not None or file is not None:
-        given = read_given(answer or "", file, "answer", hint=_HINT)
+        text = read_text(answer or "", file, "answer", hint=_HINT)
     elif not sys.stdin.isatty():
-        raise CliError("there is no answer, and no terminal to ask for it", hint=_HINT, code=USAGE)
+        raise CliError("missing answer, and standard input is no terminal to prompt for it", hint=_HINT, code=USAGE)
     address = find_orchestrator(orchestrator)
-    found = asyncio.run(_get(address, run))
-    asked = _chosen(found, question, request_id)
-    input_id = _full_id(found, asked, question)
-    if given is not None:
-        after = _given(address, found, input_id, given, request_id)
-    elif asked is not None:
-        after = _in_dialogue(address, asked, request_id)
+    asking_run = asyncio.run(_get(address, run))
+    pending = _select(asking_run, question, request_id)
+    input_id = _full_id(asking_run, pending, question)
+    if text is not None:
+        after = _answer(address, asking_run, input_id, text, request_id)
+    elif pending is not None:
+        after = _prompt(address, pending, request_id)
     elif question:
-        raise CliError(f"run {found.run_id} doesn't ask {question!r}", hint=_what_is_asked(found))
+        raise CliError(f"run {asking_run.run_id} has no question {question!r}", hint=_list_questions(asking_run))
     else:
-        raise _asks_nothing(found)
-    print(_outcome(after, input_id, reach_of(orchestrator)))
+        raise _no_questions(asking_run)
+    print(_outcome(after, input_id, orchestrator_flag(orchestrator)))
 
 
-async def _get(orchestrator: str, named: str) -> Run:
+async def _get(orchestrator: str, name: str) -> Run:
     from archon.client import Client
 
-    with reaching("orchestrator", orchestrator):
+    with connecting("orchestrator", orchestrator):
         async with Client(orchestrator) as client:
-            return await client.get(await find_run(client, named))
+            return await client.get(await find_run_id(client, name))
 
 
 async def _send(orchestrator: str, run_id: str, input_id: str, answer: Goal, request_id: str) -> Run:
     from archon.client import Client
 
-    with reaching("orchestrator", orchestrator):
+    with connecting("orchestrator", orchestrator):
         async with Client(orchestrator) as client:
             return await client.respond(run_id, input_id, answer, request_id=request_id)
 
 
-def _given(orchestrator: str, run: Run, input_id: str, answer: Goal, request_id: str) -> Run:
+def _answer(orchestrator: str, run: Run, input_id: str, answer: Goal, request_id: str) -> Run:
     from archon.errors import FailedPrecondition
 
     try:
         return asyncio.run(_send(orchestrator, run.run_id, input_id, answer, request_id))
     except FailedPrecondition as error:
-        raise error if input_id else _asks_nothing(run) from error
+        raise error if input_id else _no_questions(run) from error
 
 
-def _open(run: Run) -> list[Asked]:
-    from archon_services.cli.render.questions import asked_of
+def _questions(run: Run) -> list[PendingQuestion]:
+    from archon_services.cli.render.questions import pending_question
 
-    return [asked_of(run.run_id, one) for one in run.questions]
+    return [pending_question(run.run_id, question) for question in run.questions]
 
 
-def _chosen(run: Run, named: str, request_id: str) -> Asked | None:
-    """The question that is meant; None where it isn't asked now, which the orchestrator judges: this very answer may
-    have come before."""
-    asked = _open(run)
-    if named:
-        return next((one for one in asked if named in (one.input_id, one.short_id)), None)
-    if len(asked) > 1:
+def _select(run: Run, name: str, request_id: str) -> PendingQuestion | None:
+    """Returns the pending question with the id `name`, or the only one if `name` is empty.
+
+    None if it is not pending: the orchestrator decides then, because the request may repeat an accepted answer.
+    """
+    questions = _questions(run)
+    if name:
+        return next((question for question in questions if name in (question.input_id, question.short_id)), None)
+    if len(questions) > 1:
         raise CliError(
-            f"run {run.run_id} asks {len(asked)} questions: --question says which is meant",
-            hint=_what_is_asked(run),
+            f"run {run.run_id} asks {len(questions)} questions: choose one with --question",
+            hint=_list_questions(run),
             code=USAGE,
         )
-    if not asked and not request_id:
-        raise _asks_nothing(run)
-    return asked[0] if asked else None
+    if not questions and not request_id:
+        raise _no_questions(run)
+    return questions[0] if questions else None
 
 
-def _asks_nothing(run: Run) -> CliError:
+def _no_questions(run: Run) -> CliError:
     from archon_services.cli.render.run_view import state_name
 
-    return CliError(f"run {run.run_id} asks nothing: its state is {state_name(run.state)}")
+    return CliError(f"run {run.run_id} asks no question; its state is {state_name(run.state)}")
 
 
-def _full_id(run: Run, asked: Asked | None, named: str) -> str:
-    if asked is not None:
-        return asked.input_id
-    return named if not named or named.startswith(f"{run.run_id}.") else f"{run.run_id}.{named}"
+def _full_id(run: Run, question: PendingQuestion | None, name: str) -> str:
+    if question is not None:
+        return question.input_id
+    return name if not name or name.startswith(f"{run.run_id}.") else f"{run.run_id}.{name}"
 
 
-def _what_is_asked(run: Run) -> str:
-    from archon_services.cli.render.output import harmless
+def _list_questions(run: Run) -> str:
+    from archon_services.cli.render.output import strip_controls
 
-    named = ", ".join(one.named for one in _open(run))
-    return harmless(f"It asks {named}.") if named else "It asks nothing."
+    summaries = ", ".join(question.summary for question in _questions(run))
+    return strip_controls(f"Its questions: {summaries}.") if summaries else "It asks no questions."
 
 
-def _in_dialogue(orchestrator: str, asked: Asked, request_id: str) -> Run:
-    """Shows the question and reads the answer, again where it doesn't fit."""
+def _prompt(orchestrator: str, question: PendingQuestion, request_id: str) -> Run:
+    """Prints the question and reads the answer from the terminal, repeatedly until it is valid."""
     from archon.errors import InvalidArgument
-    from archon_services.cli.options.text import decoded
-    from archon_services.cli.render.output import harmless, say
+    from archon_services.cli.render.output import print_stderr, strip_controls
+    from archon_services.cli.text_input import decode_utf8
 
-    say(harmless(f"{asked.role} asks:"))
-    for text in asked.lines():
-        say(harmless(f"  {text}"))
+    print_stderr(strip_controls(f"{question.role} asks:"))
+    for text in question.lines():
+        print_stderr(strip_controls(f"  {text}"))
     while True:
         sys.stderr.write("> ")
         sys.stderr.flush()
         line = sys.stdin.buffer.readline()
         if not line:
-            say("")
-            raise CliError("there is no answer", code=USAGE)
-        answer = decoded(line, "the answer").strip()
+            print_stderr("")
+            raise CliError("missing answer", code=USAGE)
+        answer = decode_utf8(line, "the answer").strip()
         if not answer:
             continue
         try:
-            return asyncio.run(_send(orchestrator, asked.run_id, asked.input_id, answer, request_id))
+            return asyncio.run(_send(orchestrator, question.run_id, question.input_id, answer, request_id))
         except InvalidArgument as error:
-            say(harmless(str(error)))
+            print_stderr(strip_controls(str(error)))
 
 
-def _outcome(run: Run, answered: str, reach: str) -> str:
+def _outcome(run: Run, input_id: str, flag: str) -> str:
+    """Describes the run after the answer to `input_id`."""
     from archon.client import FINAL_STATES
-    from archon_services.cli.render.output import harmless
+    from archon_services.cli.render.output import strip_controls
     from archon_services.cli.render.run_view import state_name
 
     if run.state in FINAL_STATES:
-        return f"Answered; run {run.run_id} has ended: {state_name(run.state)}."
-    if any(one.input_id == answered for one in _open(run)):  # another orchestrator owns the run, or it asks again
-        return f"The answer was taken; run {run.run_id} hasn't gone on with it yet."
-    if others := [one for one in _open(run) if one.input_id != answered]:
-        return harmless(f"Answered; run {run.run_id} still asks {', '.join(one.named for one in others)}.")
+        return f"Answer accepted. Run {run.run_id} has ended: {state_name(run.state)}."
+    questions = _questions(run)
+    if any(question.input_id == input_id for question in questions):  # another replica owns the run, or it asks again
+        return f"Answer accepted. Run {run.run_id} has not processed it yet."
+    if questions:
+        summaries = ", ".join(question.summary for question in questions)
+        return strip_controls(f"Answer accepted. Run {run.run_id} still waits for {summaries}.")
     if run.paused:
-        return f"Answered; run {run.run_id} is paused, and `archon resume {run.run_id[:12]}{reach}` lets it go on."
-    return f"Answered; run {run.run_id} goes on."
+        return f"Answer accepted. Run {run.run_id} is paused: `archon resume {run.run_id[:12]}{flag}` resumes it."
+    return f"Answer accepted. Run {run.run_id} continues."

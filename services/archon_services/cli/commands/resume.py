@@ -1,31 +1,32 @@
-"""`archon resume`: a paused run goes on."""
+"""`archon resume`: resumes a paused run."""
 
 from __future__ import annotations
 
 import asyncio
 
-from archon_services.cli.target.mesh import OrchestratorOption, find_orchestrator, reach_of, reaching
-from archon_services.cli.target.run import RunArgument, find_run
+from archon_services.cli.options import OrchestratorOption, RunArgument
+from archon_services.cli.target.mesh import connecting, find_orchestrator, orchestrator_flag
+from archon_services.cli.target.run import find_run_id
 
 
 def resume(run: RunArgument, orchestrator: OrchestratorOption = "") -> None:
-    """Go on with a paused run; one that isn't paused stays as it is."""
-    print(asyncio.run(_resume(find_orchestrator(orchestrator), run, reach_of(orchestrator))))
+    """Resume a paused run. Has no effect on a run that is not paused."""
+    print(asyncio.run(_resume(find_orchestrator(orchestrator), run, orchestrator_flag(orchestrator))))
 
 
-async def _resume(orchestrator: str, named: str, reach: str) -> str:
+async def _resume(orchestrator: str, name: str, flag: str) -> str:
     from archon.client import Client
-    from archon_services.cli.render.questions import asked_of
+    from archon_services.cli.render.questions import pending_question
 
-    with reaching("orchestrator", orchestrator):
+    with connecting("orchestrator", orchestrator):
         async with Client(orchestrator) as client:
-            before = await client.get(await find_run(client, named))
+            before = await client.get(await find_run_id(client, name))
             run = await client.resume(before.run_id)
     if not before.paused:
-        return f"Run {run.run_id} isn't paused."
+        return f"Run {run.run_id} is not paused."
     if run.paused:
-        return f"Run {run.run_id} is about to go on."
+        return f"Run {run.run_id} is being resumed."
     if run.questions:
-        first = asked_of(run.run_id, run.questions[0])
-        return f"Run {run.run_id} goes on, and waits for a person: {first.command(reach)}"
-    return f"Run {run.run_id} goes on."
+        question = pending_question(run.run_id, run.questions[0])
+        return f"Run {run.run_id} is resumed and waiting for input: {question.command(flag)}"
+    return f"Run {run.run_id} is resumed."

@@ -1,129 +1,145 @@
-"""`archon run`: one goal, from submit to answer."""
+"""`archon run`: submits a goal and follows its run to the answer."""
 
 from __future__ import annotations
 
 import asyncio
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from archon_services.cli.errors import USAGE, CliError
-from archon_services.cli.options.budget import MOST_DEPTH, MOST_TOKENS, budget_of
-from archon_services.cli.target.mesh import OrchestratorOption, reach_of
+from archon_services.cli.options import JsonEventsOption, OrchestratorOption
+from archon_services.cli.target.mesh import orchestrator_flag
 
 if TYPE_CHECKING:
-    from archon_services.cli.follow_run import Order, Outcome
+    from archon.api.common.v1.common_pb2 import Budget
+    from archon_services.cli.follow_run import RunOutcome, RunRequest
     from archon_services.cli.render.run_screen import Screen
+
+MAX_TOKENS: Final = 10**12
+MAX_DEPTH: Final = 32
+MAX_USD: Final = 1_000_000
 
 
 class StrategyName(StrEnum):
-    """What a run may do."""
+    """The strategies of a run."""
 
     PIPELINE = "pipeline"
     AGENT = "agent"
 
 
 def run(
-    goal: Annotated[
-        str, typer.Argument(metavar="GOAL", help="What is to be done; - reads it from standard input.")
-    ] = "",
+    goal: Annotated[str, typer.Argument(metavar="GOAL", help="The goal; - reads it from standard input.")] = "",
     file: Annotated[
-        Path | None, typer.Option("--file", metavar="FILE", help="A text that belongs to the goal, or is the goal.")
+        Path | None,
+        typer.Option("--file", metavar="FILE", help="A text file to attach to the goal, or to use as the goal."),
     ] = None,
     role: Annotated[
         list[str] | None,
-        typer.Option(metavar="ROLE", help="Who takes part; all of the pipeline by default. Repeatable."),
+        typer.Option(metavar="ROLE", help="A role that takes part; by default all of the pipeline. Repeatable."),
     ] = None,
     strategy: Annotated[
         StrategyName | None,
         typer.Option(
-            help="pipeline: all roles, along their dependencies. agent: one role, the coordinating one by default, "
-            "which may delegate to others. By default agent where one --role is named, else pipeline.",
+            help="pipeline: all roles in the order of their dependencies. agent: one role, by default the coordinator, "
+            "which may delegate to others. By default agent if there is exactly one --role, else pipeline.",
         ),
     ] = None,
-    session: Annotated[str, typer.Option(metavar="ID", help="The session whose shared memory the run works in.")] = "",
+    session: Annotated[str, typer.Option(metavar="ID", help="The session whose shared memory the run uses.")] = "",
     timeout: Annotated[
-        float | None, typer.Option(min=0.001, metavar="SECONDS", help="The run's time; 1 h by default.")
+        float | None, typer.Option(min=0.001, metavar="SECONDS", help="The time limit of the run; by default 1 h.")
     ] = None,
     budget_tokens: Annotated[
-        int | None, typer.Option(min=1, max=MOST_TOKENS, metavar="N", help="What it may spend: tokens, in and out.")
+        int | None, typer.Option(min=1, max=MAX_TOKENS, metavar="N", help="Budget in tokens, input and output.")
     ] = None,
     budget_cost: Annotated[
-        float | None, typer.Option(metavar="USD", help="What it may spend: US dollars, as in 0.25.")
+        float | None, typer.Option(metavar="USD", help="Budget in US dollars, such as 0.25.")
     ] = None,
     budget_depth: Annotated[
-        int | None, typer.Option(min=1, max=MOST_DEPTH, metavar="N", help="How deep delegations may nest.")
+        int | None, typer.Option(min=1, max=MAX_DEPTH, metavar="N", help="Maximum depth of nested delegations.")
     ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print each event as one line of JSON, and nothing else.")
-    ] = False,
+    as_json: JsonEventsOption = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the answer only.")] = False,
     orchestrator: OrchestratorOption = "",
 ) -> None:
-    """Run a goal through the mesh: a live tree, the answer, a summary.
+    """Run a goal and print its progress, its answer and a summary.
 
-    Uses the mesh that is up in ARCHON_HOME; where none is, it starts one and ends it afterwards. Ctrl-C asks for the
-    run to be cancelled, a second one leaves.
+    Uses the mesh in ARCHON_HOME; if none is running, starts a temporary one. Ctrl-C cancels the run, a second Ctrl-C
+    detaches from it.
     """
     if as_json and quiet:
-        raise CliError("--json and --quiet exclude each other", code=USAGE)
+        raise CliError("--json and --quiet are mutually exclusive", code=USAGE)
     roles = role or []
     if strategy is StrategyName.AGENT and len(roles) > 1:
         raise CliError(
             f"--strategy agent takes one --role, not {len(roles)}",
-            hint="Without --role it is the one that coordinates; --strategy pipeline takes any number.",
+            hint="Omit --role for the coordinator, or use --strategy pipeline.",
             code=USAGE,
         )
-    from archon_services.cli.follow_run import Order
-    from archon_services.cli.options.text import read_given
+    from archon_services.cli.follow_run import RunRequest
+    from archon_services.cli.text_input import read_text
 
-    text = read_given(goal, file, "goal", hint='Say what is to be done, as in: archon run "..."')
-
-    order = Order(
-        text,
+    request = RunRequest(
+        read_text(goal, file, "goal", hint='Pass it as an argument, as in: archon run "..."'),
         tuple(roles),
         session,
         timeout,
         str(strategy or ""),
         budget_of(tokens=budget_tokens, cost=budget_cost, depth=budget_depth),
     )
-    raise typer.Exit(asyncio.run(_run(order, orchestrator, as_json=as_json, quiet=quiet)))
+    raise typer.Exit(asyncio.run(_run(request, orchestrator, as_json=as_json, quiet=quiet)))
 
 
-async def _run(order: Order, orchestrator: str, *, as_json: bool, quiet: bool) -> int:
-    from archon_services.cli.follow_run import run_to_end
-    from archon_services.cli.target.temporary_mesh import some_mesh
+def budget_of(*, tokens: int | None, cost: float | None, depth: int | None) -> Budget | None:
+    """Converts the budget options; None if there are none. Raises CliError if the cost is out of range."""
+    if tokens is None and cost is None and depth is None:
+        return None
+    from archon.api.common.v1 import common_pb2
 
-    async with some_mesh(orchestrator, quiet=quiet) as (target, signals):
-        screen = make_screen(as_json=as_json, quiet=quiet, reach=reach_of(orchestrator))
-        outcome = await run_to_end(target, order, screen, signals)
+    micro_usd = 0
+    if cost is not None:
+        # False for NaN as well. Less than a millionth would be rounded to 0, which means no bound.
+        if not 1e-6 <= cost <= MAX_USD:
+            raise CliError(f"--budget-cost must be 0.000001 to {MAX_USD:,} US dollars, not {cost:g}", code=USAGE)
+        micro_usd = round(cost * 1_000_000)
+    return common_pb2.Budget(max_tokens=tokens or 0, max_cost_micro_usd=micro_usd, max_depth=depth or 0)
+
+
+async def _run(request: RunRequest, orchestrator: str, *, as_json: bool, quiet: bool) -> int:
+    from archon_services.cli.follow_run import submit_and_follow
+    from archon_services.cli.target.temporary_mesh import running_or_own_mesh
+
+    async with running_or_own_mesh(orchestrator, quiet=quiet) as (target, signals):
+        screen = make_screen(as_json=as_json, quiet=quiet, flag=orchestrator_flag(orchestrator))
+        outcome = await submit_and_follow(target, request, screen, signals)
     if not as_json:
-        show_outcome(outcome, quiet=quiet)
+        print_outcome(outcome, quiet=quiet)
     return outcome.code
 
 
-def make_screen(*, as_json: bool = False, quiet: bool = False, reach: str = "") -> Screen:
-    """What shows a run here; `reach` is what another command needs to find it."""
+def make_screen(*, as_json: bool = False, quiet: bool = False, flag: str = "") -> Screen:
+    """Returns the view for these options; `flag` is the option that suggested commands need to reach the mesh."""
     from archon_services.cli.render.output import is_terminal
     from archon_services.cli.render.run_screen import JsonScreen, LineScreen, QuietScreen, TreeScreen
 
     if as_json:
         return JsonScreen()
     if quiet:
-        return QuietScreen(reach)
-    return TreeScreen(reach) if is_terminal() else LineScreen(reach=reach)
+        return QuietScreen(flag)
+    return TreeScreen(flag) if is_terminal() else LineScreen(flag=flag)
 
 
-def show_outcome(outcome: Outcome, *, quiet: bool = False) -> None:
-    """The answer, then who did what."""
-    from archon_services.cli.render.output import say
+def print_outcome(outcome: RunOutcome, *, quiet: bool = False) -> None:
+    """Prints the answer and a summary; if `quiet`, the answer and a failure only."""
+    from archon_services.cli.render.output import print_stderr
+    from archon_services.cli.render.run_summary import print_answer, print_summary
     from archon_services.cli.render.run_view import state_name
-    from archon_services.cli.render.summary import print_answer, print_summary
 
     print_answer(outcome.run)
     if not quiet:
         print_summary(outcome.run, outcome.versions)
     elif outcome.code:
-        say(f"error: the run {state_name(outcome.run.state)}: {outcome.run.failure.message}")
+        failure = f": {outcome.run.failure.message}" if outcome.run.failure.message else ""
+        print_stderr(f"error: run {outcome.run.run_id} {state_name(outcome.run.state)}{failure}")

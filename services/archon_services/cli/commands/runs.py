@@ -1,4 +1,4 @@
-"""`archon runs`: what was asked for, and what came of it."""
+"""`archon runs`: lists runs."""
 
 from __future__ import annotations
 
@@ -8,44 +8,51 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from archon_services.cli.target.mesh import JsonOption, OrchestratorOption, find_orchestrator, reaching
+from archon_services.cli.options import JsonOption, OrchestratorOption
+from archon_services.cli.target.mesh import connecting, find_orchestrator
 
 if TYPE_CHECKING:
     from archon.api.orchestrator.v1.run_pb2 import Run
 
 
 def runs(
-    limit: Annotated[int, typer.Option(min=1, max=10_000, metavar="N", help="At most so many.")] = 20,
-    session: Annotated[str, typer.Option(metavar="ID", help="Only those of this session.")] = "",
+    limit: Annotated[int, typer.Option(min=1, max=10_000, metavar="N", help="The number of runs at most.")] = 20,
+    session: Annotated[str, typer.Option(metavar="ID", help="Only the runs of this session.")] = "",
     as_json: JsonOption = False,
     orchestrator: OrchestratorOption = "",
 ) -> None:
     """List runs, the newest first."""
     from archon_services.cli.render.output import print_json, print_table
 
-    found = asyncio.run(_list(find_orchestrator(orchestrator), limit, session))
+    listed = asyncio.run(_list(find_orchestrator(orchestrator), limit, session))
     if as_json:
         from google.protobuf import json_format
 
-        print_json([json_format.MessageToDict(one, preserving_proto_field_name=True) for one in found])
-    elif not found:
-        print("There is no run yet." if not session else f"Session {session} has no run.")
+        print_json([json_format.MessageToDict(run, preserving_proto_field_name=True) for run in listed])
+    elif not listed:
+        print("There are no runs." if not session else f"There are no runs in session {session}.")
     else:
-        print_table(("run", "state", "submitted", "time", "session"), [_row(one) for one in found], right=(3,))
+        print_table(("run", "state", "submitted", "time", "session"), [_row(run) for run in listed], right=(3,))
 
 
 async def _list(orchestrator: str, limit: int, session: str) -> list[Run]:
     from archon.client import Client
 
-    with reaching("orchestrator", orchestrator):
+    with connecting("orchestrator", orchestrator):
         async with Client(orchestrator) as client:
             return await client.list_runs(limit=limit, session_id=session)
 
 
 def _row(run: Run) -> tuple[str, ...]:
-    from archon_services.cli.render.output import duration, moment
+    from archon_services.cli.render.output import duration, local_time
     from archon_services.cli.render.run_view import state_name
 
     began = run.create_time.ToNanoseconds() / 1e9
     ended = run.end_time.ToNanoseconds() / 1e9 if run.HasField("end_time") else time.time()
-    return run.run_id, state_name(run.state), moment(began), duration(max(0.0, ended - began)), run.session_id or "-"
+    return (
+        run.run_id,
+        state_name(run.state),
+        local_time(began),
+        duration(max(0.0, ended - began)),
+        run.session_id or "-",
+    )

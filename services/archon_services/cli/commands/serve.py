@@ -1,4 +1,4 @@
-"""`archon serve`: an agent of one's own as a role of the mesh."""
+"""`archon serve`: serves an agent from a YAML file as a role of the mesh."""
 
 from __future__ import annotations
 
@@ -8,43 +8,51 @@ from typing import Annotated
 import typer
 
 from archon_services.cli.errors import USAGE, CliError
-from archon_services.cli.target.mesh import RegistryOption, find_registry
+from archon_services.cli.options import AgentModelOption, RegistryOption
+from archon_services.cli.target.mesh import find_registry
 
 
 def serve(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The YAML file that declares the agent.")],
-    model: Annotated[
-        str,
-        typer.Option(
-            envvar="ARCHON_MODEL", metavar="MODEL", help="offline or openai/NAME, where the file says of none."
-        ),
-    ] = "offline",
-    host: Annotated[str, typer.Option(envvar="ARCHON_HOST", help="Where it listens.")] = "127.0.0.1",
+    model: AgentModelOption = "offline",
+    host: Annotated[
+        str, typer.Option(envvar="ARCHON_HOST", metavar="HOST", help="The interface to listen on.")
+    ] = "127.0.0.1",
     port: Annotated[
-        int, typer.Option(envvar="ARCHON_PORT", min=0, max=65535, help="Where it listens; 0 picks a free one.")
+        int,
+        typer.Option(
+            envvar="ARCHON_PORT", metavar="PORT", min=0, max=65535, help="The port to listen on; 0 for any free one."
+        ),
     ] = 0,
     advertise: Annotated[
-        str, typer.Option(envvar="ARCHON_ADVERTISE", metavar="HOST[:PORT]", help="Where others dial it.")
+        str,
+        typer.Option(
+            envvar="ARCHON_ADVERTISE",
+            metavar="HOST[:PORT]",
+            help="The address that others dial; by default the one it listens on.",
+        ),
     ] = "",
-    check: Annotated[bool, typer.Option("--check", help="Say whether the file is right, and serve nothing.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="Validate the file and exit.")] = False,
     registry: RegistryOption = "",
 ) -> None:
-    """Serve an agent that a file declares, as a role of the mesh that is up here or of the registry that is named.
+    """Serve an agent from a YAML file as a role of the mesh.
 
-    Ctrl-C lets it finish what it works on, then it leaves.
+    Ctrl-C drains it: tasks in progress finish before it leaves the mesh.
     """
     from archon.errors import InvalidArgument, NotFound
     from archon_mesh.declared import load_agent
     from archon_services.agents.app import serve_role
     from archon_services.agents.settings import AgentServiceSettings
+    from archon_services.cli.render.output import counted
 
     try:
         declared = load_agent(file, model=model)
     except (NotFound, InvalidArgument) as error:
         raise CliError(str(error), code=USAGE) from None
     if check:
-        role, tools = declared.role, [one.name for one in declared.agent.tools.list_tools()]
-        print(f"{file} declares {role.name}: {len(tools)} tools{': ' + ', '.join(tools) if tools else ''}.")
+        names = [tool.name for tool in declared.agent.tools.list_tools()]
+        tools = f"{counted(len(names), 'tool')} ({', '.join(names)})" if names else "no tools"
+        print(f"{file} declares the role {declared.role.name} with {tools}.")
         return
     settings = AgentServiceSettings(
         registry=find_registry(registry), model=model, host=host, port=port, advertise=advertise, log_level="info"

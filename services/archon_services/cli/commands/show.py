@@ -1,4 +1,4 @@
-"""`archon show`: one run as it stands."""
+"""`archon show`: prints a run with its tasks and answers."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from archon_services.cli.target.mesh import JsonOption, OrchestratorOption, Target, find_target, reach_of, reaching
-from archon_services.cli.target.run import RunArgument, find_run
+from archon_services.cli.options import JsonOption, OrchestratorOption, RunArgument
+from archon_services.cli.target.mesh import Target, connecting, find_target, orchestrator_flag
+from archon_services.cli.target.run import find_run_id
 
 if TYPE_CHECKING:
     from archon.api.orchestrator.v1.run_pb2 import Run
@@ -18,57 +19,59 @@ if TYPE_CHECKING:
     from archon_services.cli.render.run_view import RunView
 
 _PATIENCE: Final = 10.0
+"""Seconds to wait for the events of the run."""
 
 
 def show(
     run: RunArgument,
-    answer: Annotated[bool, typer.Option("--answer/--no-answer", help="Print what it came to, too.")] = True,
+    answer: Annotated[bool, typer.Option("--answer/--no-answer", help="Also print the answer.")] = True,
     as_json: JsonOption = False,
     orchestrator: OrchestratorOption = "",
 ) -> None:
-    """Show a run as it stands, with its tasks and its answer."""
+    """Show the current state of a run, its tasks and its answer."""
     from archon_services.cli.render.output import print_json
-    from archon_services.cli.render.summary import print_answer
+    from archon_services.cli.render.run_summary import print_answer
 
-    found, view = asyncio.run(_get(find_target(orchestrator), run))
+    shown, view = asyncio.run(_get(find_target(orchestrator), run))
     if not answer:
-        found.ClearField("answers")
+        shown.ClearField("answers")
     if as_json:
         from google.protobuf import json_format
 
-        print_json(json_format.MessageToDict(found, preserving_proto_field_name=True))
+        print_json(json_format.MessageToDict(shown, preserving_proto_field_name=True))
         return
-    _print(found, view, reach_of(orchestrator))
-    if found.answers:
+    _print(shown, view, orchestrator_flag(orchestrator))
+    if shown.answers:
         print()
-        print_answer(found)
+        print_answer(shown)
 
 
-async def _get(target: Target, named: str) -> tuple[Run, RunView]:
+async def _get(target: Target, name: str) -> tuple[Run, RunView]:
     from archon.client import Client
-    from archon_services.cli.render.memory_versions import memory_versions, version_of
+    from archon_services.cli.render.run_summary import version_of
+    from archon_services.cli.target.memory_versions import memory_versions
 
-    with reaching("orchestrator", target.orchestrator):
+    with connecting("orchestrator", target.orchestrator):
         async with Client(target.orchestrator) as client:
-            run = await client.get(await find_run(client, named))
-            view = await _events(client, run)
-    # The last answers are published when the run has ended, so that the memory knows more than the run does.
+            run = await client.get(await find_run_id(client, name))
+            view = await _view(client, run)
+    # The last answers are published after the end of the run, so the run does not have their versions.
     versions = await memory_versions(target.memory, run)
     for task in run.tasks:
         task.memory_version = version_of(run, task, versions)
     return run, view
 
 
-async def _events(client: Client, run: Run) -> RunView:
-    """What the run's events say up to where it stands; nothing where they are gone after retention."""
+async def _view(client: Client, run: Run) -> RunView:
+    """Folds the events of the run so far. Returns an empty view if they have expired, or add nothing to the run."""
     from archon.api.orchestrator.v1 import run_pb2
     from archon.errors import RunExpired
     from archon_services.cli.render.run_view import RunView
 
     view = RunView()
-    telling = not run.HasField("end_time") or run.strategy == run_pb2.STRATEGY_AGENT
-    if not telling and not any(task.parent_task_id or task.attempt > 1 for task in run.tasks):
-        return view  # the run itself says all there is to say
+    informative = not run.HasField("end_time") or run.strategy == run_pb2.STRATEGY_AGENT
+    if not informative and not any(task.parent_task_id or task.attempt > 1 for task in run.tasks):
+        return view
     try:
         async with (
             asyncio.timeout(_PATIENCE),
@@ -83,11 +86,11 @@ async def _events(client: Client, run: Run) -> RunView:
     return view
 
 
-def _print(run: Run, view: RunView, reach: str) -> None:
-    from archon_services.cli.render.output import console, harmless, is_terminal, style_of
-    from archon_services.cli.render.show_view import run_lines
+def _print(run: Run, view: RunView, flag: str) -> None:
+    from archon_services.cli.render.output import console, is_terminal, strip_controls, style_of
+    from archon_services.cli.render.run_report import run_report
 
-    lines = run_lines(run, time.time(), view, reach)
+    lines = run_report(run, time.time(), view, flag)
     if not is_terminal():
         for text, _ in lines:
             print(text)
@@ -96,4 +99,4 @@ def _print(run: Run, view: RunView, reach: str) -> None:
 
     out = console()
     for text, state in lines:
-        out.print(Text(harmless(text), style=style_of(state)), soft_wrap=True)
+        out.print(Text(strip_controls(text), style=style_of(state)), soft_wrap=True)

@@ -1,1 +1,1 @@
-"""Output for terminals: tables, trees, live views."""
+"""Output of the commands: text, tables, trees and live views."""

@@ -1,82 +1,145 @@
-"""How a mesh looks while it starts, runs and ends: a live table, or lines."""
+"""Views of a mesh while it starts, runs and stops: a live table, lines of changes, or its logs."""
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from archon_services.cli.render.output import duration, say, style_of
+from archon_services.cli.render.output import console, duration, print_stderr, strip_controls, style_of
+from archon_services.local_mesh.logs import follow_logs
 from archon_services.local_mesh.state import MeshState, ProcessState
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.live import Live
 
-_WIDTHS = {"state": 10, "port": 5, "up": 8}  # so that nothing jumps while it starts
-_HEADLINES = {
+    from archon_services.local_mesh import Supervisor
+
+_WIDTHS: Final = {"state": 10, "port": 5, "uptime": 8}
+"""Minimum widths, so that columns keep their place while the mesh starts."""
+
+_HEADLINES: Final = {
     "starting": "[cyan]starting[/]",
     "ready": "[green]ready[/]",
-    "stopping": "[yellow]ending[/]",
+    "stopping": "[yellow]stopping[/]",
     "failed": "[red]failed[/]",
 }
+_LOG_COLOURS: Final = ("cyan", "green", "yellow", "magenta", "blue", "red")
+_POLL: Final = 0.05
 
 
-def mesh_table(state: MeshState, *, foot: str = "") -> RenderableType:
-    """One line per process."""
+def mesh_table(state: MeshState, *, footer: str = "") -> RenderableType:
+    """Returns a table with one row per process."""
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for header in ("name", "pid", "port", "state", "restarts", "up"):
-        right = header in ("pid", "port", "restarts", "up")
+    for header in ("name", "pid", "port", "state", "restarts", "uptime"):
+        right = header in ("pid", "port", "restarts", "uptime")
         table.add_column(header, justify="right" if right else "left", min_width=_WIDTHS.get(header, 0))
-    for one in state.processes:
-        said = one.condition + (f" ({one.detail})" if one.detail and one.condition != "healthy" else "")
+    for process in state.processes:
+        detail = f" ({process.detail})" if process.detail and process.condition != "healthy" else ""
         table.add_row(
-            Text(one.name, style="bold" if one.kind == "agent" else ""),
-            str(one.pid or "-"),
-            one.port or "-",
-            Text(said, style=style_of(one.condition)),
-            Text(str(one.restarts), style="yellow" if one.restarts else "dim"),
-            duration(max(0.0, time.time() - one.started)) if one.pid else "-",
+            Text(process.name, style="bold" if process.kind == "agent" else ""),
+            str(process.pid or "-"),
+            process.port or "-",
+            Text(process.condition + detail, style=style_of(process.condition)),
+            Text(str(process.restarts), style="yellow" if process.restarts else "dim"),
+            duration(max(0.0, time.time() - process.started)) if process.pid else "-",
         )
     head = Text.from_markup(f"[bold]Archon mesh[/]  {_HEADLINES[state.phase]}  ")
     head.append(state.home, style="dim")
     notes = [Text(f"note: {note}", style="yellow") for note in state.notes]
-    return Group(head, *notes, table, *([Text(foot, style="dim")] if foot else []))
+    return Group(head, *notes, table, *([Text(footer, style="dim")] if footer else []))
 
 
-def live_table(state: Callable[[], MeshState], foot: Callable[[], str] = str) -> Live:
-    """The table, kept up to date until the block ends. Use it as a context manager."""
+class MeshLines:
+    """Prints a line per change of a process to standard error."""
+
+    def __init__(self) -> None:
+        self._processes: dict[str, ProcessState] = {}
+        self._notes = 0
+
+    def show(self, state: MeshState) -> None:
+        """Prints the differences from the previous state."""
+        for note in state.notes[self._notes :]:
+            print_stderr(f"note: {note}")
+        self._notes = len(state.notes)
+        for process in state.processes:
+            before = self._processes.get(process.name)
+            self._processes[process.name] = process
+            if before is not None and (before.condition, before.pid) != (process.condition, process.pid):
+                more = f"  pid {process.pid}  {process.address}" if process.pid else f"  {process.detail}"
+                print_stderr(f"{process.name:<16} {process.condition:<10}{more}".rstrip())
+
+
+class MeshScreen:
+    """Shows a supervised mesh until `close`: as a live table, as logs, or as lines of changes."""
+
+    def __init__(self, *, table: bool, logs: bool) -> None:
+        self._table = table
+        self._logs = logs
+        self._footer = ""
+        self._task: asyncio.Task[None] | None = None
+        self._live: Live | None = None
+
+    def open(self, supervisor: Supervisor) -> None:
+        """Starts the view. Needs a running event loop."""
+        if self._table:
+            self._live = _live_table(supervisor.state, lambda: self._footer)
+            self._live.start()
+        elif self._logs:
+            self._task = asyncio.create_task(_show_logs(supervisor), name="logs")
+        else:
+            self._task = asyncio.create_task(_show_lines(supervisor), name="lines")
+
+    def footer(self, text: str) -> None:
+        """Shows a status line, below the table if there is one."""
+        self._footer = text
+        if not self._table:
+            print_stderr(text)
+
+    async def close(self) -> None:
+        """Ends the view. Idempotent."""
+        self._footer = ""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait({self._task})
+        if self._live is not None:
+            self._live.stop()
+
+
+def _live_table(state: Callable[[], MeshState], footer: Callable[[], str]) -> Live:
     from rich.live import Live
 
-    from archon_services.cli.render.output import console
-
     return Live(
-        get_renderable=lambda: mesh_table(state(), foot=foot()),
+        get_renderable=lambda: mesh_table(state(), footer=footer()),
         console=console(),
         refresh_per_second=8,
         vertical_overflow="visible",
     )
 
 
-class MeshLines:
-    """A line for each change, on standard error."""
+async def _show_logs(supervisor: Supervisor) -> None:
+    names = [spec.name for spec in supervisor.plan.specs]
+    out = console()
+    styles = dict(zip(names, _LOG_COLOURS * len(names), strict=False))
 
-    def __init__(self) -> None:
-        self._seen: dict[str, ProcessState] = {}
-        self._noted = 0
+    def show(name: str, line: str) -> None:
+        out.print(f"[{styles[name]}]{name:<16}[/] │ ", end="")
+        out.print(strip_controls(line), markup=False, soft_wrap=True)
 
-    def show(self, state: MeshState) -> None:
-        """Prints what is new."""
-        for note in state.notes[self._noted :]:
-            say(f"note: {note}")
-        self._noted = len(state.notes)
-        for one in state.processes:
-            before = self._seen.get(one.name)
-            self._seen[one.name] = one
-            if before is not None and (before.condition, before.pid) != (one.condition, one.pid):
-                more = f"  pid {one.pid}  {one.address}" if one.pid else f"  {one.detail}"
-                say(f"{one.name:<16} {one.condition:<10}{more}".rstrip())
+    await follow_logs([(name, supervisor.home.log_file(name)) for name in names], show)
+
+
+async def _show_lines(supervisor: Supervisor) -> None:
+    lines = MeshLines()
+    try:
+        while True:
+            lines.show(supervisor.state())
+            await asyncio.sleep(_POLL)
+    finally:
+        lines.show(supervisor.state())

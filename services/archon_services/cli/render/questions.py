@@ -1,4 +1,4 @@
-"""What people are asked, in words, and what to type to answer it."""
+"""Questions that a run asks people, and the command that answers each."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import Final
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
 
-SHOWN: Final = 80
-"""Characters of a question or an answer where it is only named."""
+SHORT: Final = 80
+"""Characters of a question or an answer in a summary line."""
 
 _SCHEMA_SHOWN: Final = 300
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """A question of a run."""
+class PendingQuestion:
+    """A question of a run that has no answer yet."""
 
     run_id: str
     input_id: str
@@ -28,54 +28,54 @@ class Asked:
 
     @property
     def short_id(self) -> str:
-        """As people type it: within its run."""
+        """The id within its run, as accepted by `archon respond --question`."""
         return self.input_id.removeprefix(f"{self.run_id}.")
 
     @property
-    def named(self) -> str:
+    def summary(self) -> str:
         """Id, role, and the beginning of the text."""
-        return f"{self.short_id} ({self.role}: {shortened(self.text)})"
+        return f"{self.short_id} ({self.role}: {truncate(self.text)})"
 
     @property
-    def form(self) -> str:
-        """What the answer must be like; empty where it is free."""
-        return f"The answer must fit {shortened(self.schema_json, _SCHEMA_SHOWN)}" if self.schema_json else ""
+    def schema_line(self) -> str:
+        """The JSON Schema of the answer; empty if any answer is valid."""
+        return f"Answer schema: {truncate(self.schema_json, _SCHEMA_SHOWN)}" if self.schema_json else ""
 
     def lines(self) -> Iterator[str]:
-        """The whole of it."""
+        """Yields the whole question and its schema."""
         yield from (line for line in self.text.splitlines() if line.strip())
-        if self.form:
-            yield self.form
+        if self.schema_line:
+            yield self.schema_line
 
-    def command(self, reach: str = "") -> str:
-        """What answers it; `reach` is what such a command needs to find the orchestrator."""
-        return f'archon respond {self.run_id[:12]} --question {shlex.quote(self.short_id)}{reach} "..."'
-
-
-def asked_of(run_id: str, said: run_pb2.Question | run_pb2.InputRequested) -> Asked:
-    """As the run, or an event of it, tells."""
-    return Asked(run_id, said.input_id, said.role, words_of(said.prompt), said.schema_json)
+    def command(self, flag: str = "") -> str:
+        """Returns the command that answers it; `flag` is appended to reach the orchestrator."""
+        return f'archon respond {self.run_id[:12]} --question {shlex.quote(self.short_id)}{flag} "..."'
 
 
-def words_of(parts: Sequence[common_pb2.Part]) -> str:
-    """All that can be read; the rest is named."""
-    return "\n".join(filter(None, map(_words, parts)))
+def pending_question(run_id: str, question: run_pb2.Question | run_pb2.InputRequested) -> PendingQuestion:
+    """Converts a question from a run or from its event."""
+    return PendingQuestion(run_id, question.input_id, question.role, parts_text(question.prompt), question.schema_json)
 
 
-def _words(part: common_pb2.Part) -> str:
+def parts_text(parts: Sequence[common_pb2.Part]) -> str:
+    """Returns text, data and URLs as they are, and the file name or media type of other parts in brackets."""
+    return "\n".join(filter(None, map(_part_text, parts)))
+
+
+def _part_text(part: common_pb2.Part) -> str:
     match part.WhichOneof("content"):
         case "text":
-            said = part.text.strip()
+            text = part.text.strip()
         case "data_json":
-            said = part.data_json
+            text = part.data_json
         case "url":
-            said = part.url
+            text = part.url
         case _:
-            said = "" if part.filename else f"[{part.media_type or 'content'}]"
-    return f"[{part.filename}] {said}".rstrip() if part.filename else said
+            text = "" if part.filename else f"[{part.media_type or 'content'}]"
+    return f"[{part.filename}] {text}".rstrip() if part.filename else text
 
 
-def shortened(text: str, most: int = SHOWN) -> str:
-    """On one line, cut."""
+def truncate(text: str, length: int = SHORT) -> str:
+    """Joins the lines of `text` and cuts it to `length` characters."""
     line = " ".join(text.split())
-    return line if len(line) <= most else line[:most].rstrip() + "…"
+    return line if len(line) <= length else line[:length].rstrip() + "…"

@@ -1,4 +1,4 @@
-"""How a run looks while it is under way: a live tree, lines, JSON, or nothing."""
+"""Views of a run in progress: a live tree, event lines, JSON, or questions only."""
 
 from __future__ import annotations
 
@@ -7,16 +7,26 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, Protocol
 
+from typing_extensions import override
+
 from archon.api.orchestrator.v1 import run_pb2
-from archon_services.cli.render.output import console, duration, harmless, say, style_of
-from archon_services.cli.render.questions import asked_of
-from archon_services.cli.render.run_view import ASKING, RunView, TaskView
-from archon_services.cli.render.run_words import lacking, news, remarks, run_news, standing, task_words
+from archon_services.cli.render.output import console, duration, print_stderr, strip_controls, style_of
+from archon_services.cli.render.questions import pending_question
+from archon_services.cli.render.run_text import (
+    clock_text,
+    degraded_text,
+    run_event_text,
+    task_event_text,
+    task_notes,
+    task_text,
+)
+from archon_services.cli.render.run_view import INPUT_REQUIRED, RunView, TaskView
 from archon_services.cli.render.task_tree import children_of, in_order
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.live import Live
+    from rich.text import Text
     from rich.tree import Tree
 
 _MARKS: Final = {
@@ -34,52 +44,53 @@ _QUESTION_LINES: Final = 12
 
 
 class Screen(Protocol):
-    """What shows a run."""
+    """A view of one run."""
 
     def event(self, event: run_pb2.RunEvent) -> None:
-        """One more event."""
+        """Shows one more event."""
 
     def note(self, text: str) -> None:
-        """Something that no event tells."""
+        """Shows a message that is not an event."""
 
     def close(self) -> None:
-        """Nothing more comes. Idempotent."""
+        """Ends the view. Idempotent."""
 
 
-class _NoScreen:
-    """Shows nothing but notes."""
+class _NotesScreen:
+    """Prints notes to standard error and ignores events."""
 
     def event(self, event: run_pb2.RunEvent) -> None:
-        """Ignored."""
+        """Shows one more event."""
 
     def note(self, text: str) -> None:
-        """On standard error."""
-        say(text)
+        """Shows a message that is not an event."""
+        print_stderr(text)
 
     def close(self) -> None:
-        """Nothing to do."""
+        """Ends the view. Idempotent."""
 
 
-class QuietScreen(_NoScreen):
-    """Shows nothing but what people are asked, without which the run would stand for no visible reason."""
+class QuietScreen(_NotesScreen):
+    """Prints nothing but questions, to standard error: without an answer the run would not continue."""
 
-    def __init__(self, reach: str = "") -> None:
-        """`reach` is what a command needs to find the orchestrator."""
-        self._reach = reach
+    def __init__(self, flag: str = "") -> None:
+        """`flag` is the option that suggested commands need to reach the orchestrator."""
+        self._flag = flag
 
+    @override
     def event(self, event: run_pb2.RunEvent) -> None:
-        """Questions, on standard error."""
         if event.HasField("input_requested"):
-            asked = asked_of(event.run_id, event.input_requested)
-            for line in (f"{asked.role} asks:", *asked.lines(), f"To answer: {asked.command(self._reach)}"):
-                say(harmless(line))
+            question = pending_question(event.run_id, event.input_requested)
+            lines = (f"{question.role} asks:", *question.lines(), f"To answer: {question.command(self._flag)}")
+            for line in lines:
+                print_stderr(strip_controls(line))
 
 
-class JsonScreen(_NoScreen):
-    """Each event as one line of JSON, with the field names of the contract."""
+class JsonScreen(_NotesScreen):
+    """Prints each event as one line of JSON, with the field names of the protobuf message."""
 
+    @override
     def event(self, event: run_pb2.RunEvent) -> None:
-        """Printed at once."""
         from google.protobuf import json_format
 
         line = json_format.MessageToJson(event, preserving_proto_field_name=True, indent=None, ensure_ascii=False)
@@ -87,46 +98,47 @@ class JsonScreen(_NoScreen):
         sys.stdout.flush()
 
 
-class LineScreen(_NoScreen):
-    """A line for what changes a task or the run, on standard error; events before `since` are known, but not said."""
+class LineScreen(_NotesScreen):
+    """Prints a line per change of a task or the run to standard error, delegated tasks indented."""
 
-    def __init__(self, since: int = 0, reach: str = "") -> None:
-        """`reach` is what a command needs to find the orchestrator."""
+    def __init__(self, since: int = 0, flag: str = "") -> None:
+        """Events with a sequence number below `since` are applied, but not printed. `flag` as in QuietScreen."""
         self._view = RunView()
         self._since = since
-        self._reach = reach
+        self._flag = flag
 
+    @override
     def event(self, event: run_pb2.RunEvent) -> None:
-        """Said where it is news for a person; a delegated task further to the right than the one that delegated it."""
-        asked_before = self._view.asked_before(event)
+        repeated = self._view.is_repeated_delegation(event)
         self._view.apply(event)
         if event.seq < self._since:
             return
-        view, kind = self._view, event.WhichOneof("event")
-        at = f"{max(0.0, event.time.ToNanoseconds() / 1e9 - view.began):7.2f} s"
+        view = self._view
+        seconds = f"{max(0.0, event.time.ToNanoseconds() / 1e9 - view.began):7.2f} s"
         task = view.tasks.get(event.task.task_id)
-        if said := run_news(view, event):
-            say(f"{at}  run {view.run_id} {harmless(said)}")
-        elif task is not None and (said := news(view, event, asked_before=asked_before)):
-            depth = next(depth for depth, one in in_order(view.tasks.values()) if one is task)
-            say(f"{at}  {'  ' * depth + task.role:<14} {harmless(said)}")
-            if kind == "input_requested" and task.asked is not None:
-                for line in filter(None, (task.asked.form, f"To answer: {task.asked.command(self._reach)}")):
-                    say(f"{'':26}{harmless(line)}")
+        if text := run_event_text(view, event):
+            print_stderr(f"{seconds}  run {view.run_id} {strip_controls(text)}")
+        elif task is not None and (text := task_event_text(view, event, repeated=repeated)):
+            depth = next(depth for depth, node in in_order(view.tasks.values()) if node is task)
+            print_stderr(f"{seconds}  {'  ' * depth + task.role:<14} {strip_controls(text)}")
+            if event.HasField("input_requested") and task.question is not None:
+                question = task.question
+                for line in filter(None, (question.schema_line, f"To answer: {question.command(self._flag)}")):
+                    print_stderr(f"{'':26}{strip_controls(line)}")
 
 
-class TreeScreen(_NoScreen):
-    """A tree on the terminal: the run, its tasks, and the last lines that each is writing."""
+class TreeScreen(_NotesScreen):
+    """Shows the run, its tasks, and the last lines of their texts as a live tree on the terminal."""
 
-    def __init__(self, reach: str = "") -> None:
-        """`reach` is what a command needs to find the orchestrator."""
-        self._reach = reach
+    def __init__(self, flag: str = "") -> None:
+        """`flag` as in QuietScreen."""
+        self._flag = flag
         self._view = RunView()
         self._notes: list[str] = []
         self._live: Live | None = None
 
+    @override
     def event(self, event: run_pb2.RunEvent) -> None:
-        """Seen with the next refresh."""
         self._view.apply(event)
         if self._live is None:
             from rich.live import Live
@@ -134,15 +146,15 @@ class TreeScreen(_NoScreen):
             self._live = Live(get_renderable=self._tree, console=console(), refresh_per_second=12)
             self._live.start()
 
+    @override
     def note(self, text: str) -> None:
-        """Below the tree."""
         if self._live is None:
-            say(text)
+            print_stderr(text)
         else:
             self._notes.append(text)
 
+    @override
     def close(self) -> None:
-        """The tree stays as it is."""
         self._notes.clear()
         if self._live is not None:
             self._live.stop()
@@ -153,50 +165,54 @@ class TreeScreen(_NoScreen):
         from rich.text import Text
         from rich.tree import Tree
 
-        view, now = self._view, time.time()
-        head = Text.assemble(
-            ("run ", "bold"), (view.run_id[:12], "bold"), "  ", (view.shown_state, style_of(view.shown_state)), "  "
-        )
-        if view.began:
-            head.append(duration(view.elapsed(now)), style="dim")
-            if stands := standing(view, now):
-                head.append(f"  {stands}", style="dim" if view.ended else style_of(ASKING))
-        if lacks := lacking(view):
-            head.append(f"  {harmless(lacks)}", style="yellow")
-        if view.cancelling and not view.ended:
-            head.append(f"  being cancelled: {view.cancelling}", style="yellow")
-        tree = Tree(head, guide_style="dim")
-        _grow(tree, view, children_of(view.tasks.values()), "", self._reach)
+        tree = Tree(_head(self._view, time.time()), guide_style="dim")
+        _add_tasks(tree, self._view, children_of(self._view.tasks.values()), "", self._flag)
         return Group(tree, *(Text(note, style="yellow") for note in self._notes))
 
 
-def _grow(branch: Tree, view: RunView, below: Mapping[str, list[TaskView]], parent: str, reach: str) -> None:
+def _head(view: RunView, now: float) -> Text:
     from rich.text import Text
 
-    for task in below.get(parent, ()):
-        twig = branch.add(_line(view, task))
-        for remark in [*remarks(task)][-_NOTES:]:
-            twig.add(Text(harmless(remark), style="yellow"))
-        if task.state == ASKING and task.asked is not None:
-            lines = [*task.asked.lines()]
+    state = view.display_state
+    head = Text.assemble(("run ", "bold"), (view.run_id[:12], "bold"), "  ", (state, style_of(state)), "  ")
+    if view.began:
+        head.append(duration(view.elapsed(now)), style="dim")
+        if clock := clock_text(view, now):
+            head.append(f"  {clock}", style="dim" if view.ended else style_of(INPUT_REQUIRED))
+    if degraded := degraded_text(view):
+        head.append(f"  {strip_controls(degraded)}", style="yellow")
+    if view.cancel_reason and not view.ended:
+        head.append(f"  cancelling: {view.cancel_reason}", style="yellow")
+    return head
+
+
+def _add_tasks(branch: Tree, view: RunView, children: Mapping[str, list[TaskView]], parent: str, flag: str) -> None:
+    from rich.text import Text
+
+    for task in children.get(parent, ()):
+        node = branch.add(_task_line(view, task))
+        for note in [*task_notes(task)][-_NOTES:]:
+            node.add(Text(strip_controls(note), style="yellow"))
+        if task.state == INPUT_REQUIRED and task.question is not None:
+            lines = [*task.question.lines()]
             for line in (*lines[:_QUESTION_LINES], *(["…"] if lines[_QUESTION_LINES:] else [])):
-                twig.add(Text(harmless(line), style=style_of(ASKING)))
-            twig.add(Text(harmless(f"To answer, from another terminal: {task.asked.command(reach)}")))
+                node.add(Text(strip_controls(line), style=style_of(INPUT_REQUIRED)))
+            node.add(Text(strip_controls(f"To answer from another terminal: {task.question.command(flag)}")))
         if task.state == "working":
             for line in _last_lines(task.text):
-                twig.add(Text(line, style="dim", no_wrap=True, overflow="ellipsis"))
-        _grow(twig, view, below, task.task_id, reach)
+                node.add(Text(line, style="dim", no_wrap=True, overflow="ellipsis"))
+        _add_tasks(node, view, children, task.task_id, flag)
 
 
-def _line(view: RunView, task: TaskView) -> RenderableType:
+def _task_line(view: RunView, task: TaskView) -> RenderableType:
     from rich.text import Text
 
     style = style_of(task.state)
     line = Text.assemble((_MARKS.get(task.state, "·"), style), " ", (f"{task.role:<14}", "bold"), " ", no_wrap=True)
-    line.append(harmless(task_words(view, task)), style=style if task.state != "completed" else "")
+    line.append(strip_controls(task_text(view, task)), style=style if task.state != "completed" else "")
     line.overflow = "ellipsis"
     return line
 
 
 def _last_lines(text: str) -> list[str]:
-    return [line.strip() for line in harmless(text).splitlines() if line.strip()][-_TEXT_LINES:]
+    return [line.strip() for line in strip_controls(text).splitlines() if line.strip()][-_TEXT_LINES:]

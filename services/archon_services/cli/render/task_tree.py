@@ -1,4 +1,4 @@
-"""Tasks in the order they are shown: each below the one that delegated it."""
+"""The order in which tasks are shown: each below the task that delegated it."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Protocol, TypeVar
 
 
-class InTree(Protocol):
-    """A task of a run, as an event or the run itself tells of it."""
+class TaskNode(Protocol):
+    """A task with the id of the task that delegated it."""
 
     @property
     def task_id(self) -> str: ...
@@ -16,26 +16,25 @@ class InTree(Protocol):
     def parent_task_id(self) -> str: ...
 
 
-T = TypeVar("T", bound=InTree)
+T = TypeVar("T", bound=TaskNode)
 
 
 def children_of(tasks: Iterable[T]) -> Mapping[str, list[T]]:
-    """By the id of the task that delegated them, in the order given; under "" those that the run itself made, or whose
-    parent isn't among them."""
+    """Groups tasks by their parent's id, in the given order. Tasks without a parent among `tasks` are under ""."""
     tasks = list(tasks)
-    known = {task.task_id for task in tasks if task.task_id}
-    below: dict[str, list[T]] = {}
+    task_ids = {task.task_id for task in tasks if task.task_id}
+    children: dict[str, list[T]] = {}
     for task in tasks:
-        below.setdefault(task.parent_task_id if task.parent_task_id in known else "", []).append(task)
-    return below
+        children.setdefault(task.parent_task_id if task.parent_task_id in task_ids else "", []).append(task)
+    return children
 
 
 def in_order(tasks: Iterable[T]) -> Iterator[tuple[int, T]]:
-    """Each task after the one that delegated it, with how deep it lies."""
-    below = children_of(tasks)
-    stack = [(0, task) for task in reversed(below.get("", []))]
+    """Yields depth and task, depth first: each task after the one that delegated it."""
+    children = children_of(tasks)
+    stack = [(0, task) for task in reversed(children.get("", []))]
     while stack:
         depth, task = stack.pop()
         yield depth, task
         if task.task_id:
-            stack += [(depth + 1, child) for child in reversed(below.get(task.task_id, []))]
+            stack += [(depth + 1, child) for child in reversed(children.get(task.task_id, []))]

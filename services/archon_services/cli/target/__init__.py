@@ -1,1 +1,1 @@
-"""The mesh and the run that a command is about."""
+"""The mesh and the run that a command works on."""

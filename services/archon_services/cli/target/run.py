@@ -1,34 +1,31 @@
-"""Which run is meant: by its id, the beginning of one, or `last`."""
+"""Resolves the run of a command from an id, a prefix of one, or `last`."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Final
-
-import typer
+from typing import TYPE_CHECKING, Final
 
 from archon_services.cli.errors import NOT_FOUND, USAGE, CliError
+from archon_services.cli.options import LAST
 
 if TYPE_CHECKING:
     from archon.client import Client
 
-LAST: Final = "last"
 _SEARCHED: Final = 10_000
+"""Newest runs among which prefixes are looked up."""
 
-RunArgument = Annotated[str, typer.Argument(metavar="RUN", help=f"A run's id, the beginning of one, or `{LAST}`.")]
 
-
-async def find_run(client: Client, named: str) -> str:
-    """The id of the run meant by an id, the beginning of one, or `last`. Raises CliError."""
-    if not named:
-        raise CliError("an empty id names no run", code=USAGE)
-    if named == LAST:
+async def find_run_id(client: Client, name: str) -> str:
+    """Returns the full id of the run. Raises CliError if no run or several runs match."""
+    if not name:
+        raise CliError("the run id is empty", code=USAGE)
+    if name == LAST:
         newest = await client.list_runs(limit=1)
         if not newest:
-            raise CliError("there is no run yet", code=NOT_FOUND)
+            raise CliError("there are no runs", code=NOT_FOUND)
         return newest[0].run_id
-    matching = [one.run_id for one in await client.list_runs(limit=_SEARCHED) if one.run_id.startswith(named)]
-    if len(matching) == 1 or named in matching:
-        return named if named in matching else matching[0]
-    if not matching:
-        raise CliError(f"no run's id begins with {named!r}", hint="`archon runs` lists the runs.", code=NOT_FOUND)
-    raise CliError(f"{len(matching)} runs have ids that begin with {named!r}", hint="Give more of it.", code=USAGE)
+    matches = [run.run_id for run in await client.list_runs(limit=_SEARCHED) if run.run_id.startswith(name)]
+    if len(matches) == 1 or name in matches:
+        return name if name in matches else matches[0]
+    if not matches:
+        raise CliError(f"no run id starts with {name!r}", hint="`archon runs` lists the runs.", code=NOT_FOUND)
+    raise CliError(f"{len(matches)} run ids start with {name!r}", hint="Use a longer prefix.", code=USAGE)

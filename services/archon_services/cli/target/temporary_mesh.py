@@ -1,4 +1,4 @@
-"""A mesh that belongs to a command: up while the command needs it, ended with it."""
+"""A mesh that belongs to one command: started before the command needs it, stopped after it."""
 
 from __future__ import annotations
 
@@ -8,21 +8,24 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack, asynccontextmanager
 
 from archon_services.cli.interrupts import Signals
-from archon_services.cli.render.output import console, say
+from archon_services.cli.render.output import console, print_stderr
 from archon_services.cli.target.mesh import Target, target_of, target_or_none
 from archon_services.local_mesh import Home, MeshOptions, Supervisor, make_plan
 
 
 @asynccontextmanager
 async def own_mesh(
-    home: Home, options: MeshOptions, signals: Signals, *, made: Callable[[Supervisor], None] | None = None
+    home: Home, options: MeshOptions, signals: Signals, *, created: Callable[[Supervisor], None] | None = None
 ) -> AsyncIterator[Supervisor]:
-    """Starts a mesh, yields when it is ready, and ends it. `made` gets the supervisor before anything is started. A
-    signal ends the start; one while the mesh is being ended, that is a second one, kills what is left."""
+    """Starts a mesh, yields when it is ready, and stops it.
+
+    `created` gets the supervisor before any process starts. A signal during the start raises Interrupted; a signal
+    during the stop, usually the second Ctrl-C, kills the remaining processes.
+    """
     with home.hold():
         supervisor = Supervisor(home, make_plan(home, options))
-        if made is not None:
-            made(supervisor)
+        if created is not None:
+            created(supervisor)
         try:
             await signals.guard(supervisor.start())
             yield supervisor
@@ -35,8 +38,8 @@ async def own_mesh(
 
 
 @asynccontextmanager
-async def some_mesh(orchestrator: str, *, quiet: bool = False) -> AsyncIterator[tuple[Target, Signals]]:
-    """The mesh that is named, or up here, else an own one; and the signals, which are heard while the block lasts."""
+async def running_or_own_mesh(orchestrator: str, *, quiet: bool = False) -> AsyncIterator[tuple[Target, Signals]]:
+    """Yields the explicit mesh or the one in ARCHON_HOME, else a temporary one; and the signals during the block."""
     home = Home.find()
     target = target_or_none(orchestrator, home)
     with Signals() as signals, ExitStack() as starting:
@@ -44,7 +47,7 @@ async def some_mesh(orchestrator: str, *, quiet: bool = False) -> AsyncIterator[
             yield target, signals
             return
         if not quiet:
-            say(f"No mesh is up: starting one for this run, in {home.root} (`archon up` keeps one).")
+            print_stderr("No mesh is running: starting a temporary one (`archon up` starts one that stays).")
         if sys.stderr.isatty():
             starting.enter_context(console(stderr=True).status("starting the mesh"))
         async with own_mesh(home, MeshOptions(), signals) as mesh:

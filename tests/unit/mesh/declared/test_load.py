@@ -15,7 +15,7 @@ from archon_mesh.agent import ContextCompactionMiddleware
 from archon_mesh.core.messages import ToolCall
 from archon_mesh.declared import Declared, json_schema, load_agent
 from archon_mesh.node.remote_agent import MeshRole
-from archon_services.agents.reference import HERE, IN_YAML
+from archon_services.agents.roles.catalogue import FOLDER, YAML_ROLES
 from tests.fixtures.scripted_model import ScriptedModel, says
 
 TOOLS = """
@@ -162,8 +162,8 @@ def test_files_that_name_each_other_are_a_mistake_and_no_endless_loop(tmp_path: 
 def test_the_schema_for_editors_takes_what_is_right_and_refuses_what_is_wrong() -> None:
     validator = jsonschema.Draft202012Validator(json_schema())
     validator.check_schema(json_schema())
-    for name in IN_YAML:
-        validator.validate(yaml.safe_load((HERE / f"{name}.yaml").read_text()))
+    for name in YAML_ROLES:
+        validator.validate(yaml.safe_load((FOLDER / f"{name}.yaml").read_text()))
     validator.validate({"name": "a", "tools": [{"import": "a:b", "params": {"x": 1}}, "a:c"]})
     for wrong in ({}, {"name": "a", "tolls": []}, {"name": "1a"}, {"name": "a", "tools": ["nonsense"]}):
         assert not validator.is_valid(wrong), wrong

@@ -16,7 +16,7 @@ from archon_mesh.core.messages import ChatMessage
 from archon_mesh.llm import ModelChunk, ModelReply, ModelRequest, Usage, create_model
 from archon_mesh.llm.offline_tasks import task_of
 from archon_mesh.node import Role, answer_with
-from archon_services.agents.reference import reference_role
+from archon_services.agents.roles.catalogue import reference_role
 from tests.fixtures.fake_link import FakeLink
 from tests.fixtures.scripted_model import ScriptedModel, says
 

@@ -9,9 +9,7 @@ import pytest
 from archon_services.local_mesh import Home, MeshOptions, make_plan
 
 
-def test_agents_and_orchestrator_are_told_of_the_same_memory_service(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_agents_and_orchestrator_use_the_same_memory_service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ARCHON_MEMORY", "elsewhere:1")  # of the user's shell: this mesh has one of its own
     plan = make_plan(Home(tmp_path), MeshOptions(free_ports=True))
     [memory] = [spec.address for spec in plan.specs if spec.name == "memory"]

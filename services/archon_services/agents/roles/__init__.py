@@ -1,0 +1,1 @@
+"""The reference roles: two in Python, two in YAML."""

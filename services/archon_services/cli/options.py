@@ -1,0 +1,42 @@
+"""Arguments and options that several commands share."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+import typer
+
+LAST: Final = "last"
+"""The name of the newest run wherever a run id is expected."""
+
+RunArgument = Annotated[
+    str, typer.Argument(metavar="RUN", help=f"A run id, a unique prefix of one, or `{LAST}` for the newest run.")
+]
+OrchestratorOption = Annotated[
+    str,
+    typer.Option(
+        "--orchestrator",
+        envvar="ARCHON_ORCHESTRATOR",
+        metavar="HOST:PORT",
+        help="The orchestrator; by default that of the mesh in ARCHON_HOME.",
+    ),
+]
+RegistryOption = Annotated[
+    str,
+    typer.Option(
+        "--registry",
+        envvar="ARCHON_REGISTRY",
+        metavar="HOST:PORT",
+        help="The registry; by default that of the mesh in ARCHON_HOME.",
+    ),
+]
+AgentModelOption = Annotated[
+    str,
+    typer.Option(
+        envvar="ARCHON_MODEL",
+        metavar="MODEL",
+        help="`offline` or `openai/NAME`, if the file names no model.",
+    ),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+JsonEventsOption = Annotated[bool, typer.Option("--json", help="Print one JSON object per event and nothing else.")]

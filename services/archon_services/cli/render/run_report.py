@@ -1,0 +1,150 @@
+"""The report of `archon show`: the facts of a run, the tree of its tasks, and its questions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from archon.api.common.v1 import common_pb2
+from archon.api.orchestrator.v1 import run_pb2
+from archon_services.cli.render.output import duration, local_time
+from archon_services.cli.render.questions import PendingQuestion, pending_question
+from archon_services.cli.render.run_summary import token_count
+from archon_services.cli.render.run_text import clock_text, degraded_text, stop_reasons, task_notes
+from archon_services.cli.render.run_view import INPUT_REQUIRED, RunView, state_name
+from archon_services.cli.render.task_tree import children_of, in_order
+
+GOAL_SHOWN: Final = 240
+"""Characters of the goal; `archon show --json` prints all of it."""
+
+Line = tuple[str, str]
+"""A text, and the state whose colour it has; empty for none."""
+
+
+def run_report(run: run_pb2.Run, now: float, view: RunView | None = None, flag: str = "") -> Iterator[Line]:
+    """Yields the lines of the report.
+
+    `now` is in seconds since the epoch; `view` has the events of the run, which hold more than the run itself; `flag`
+    is the option that suggested commands need to reach the orchestrator.
+    """
+    view = view or RunView()
+    yield f"run {run.run_id}  {state_name(run.state)}", state_name(run.state)
+    began = run.create_time.ToNanoseconds() / 1e9
+    if run.HasField("end_time"):
+        age = f"ended after {duration(max(0.0, run.end_time.ToNanoseconds() / 1e9 - began))}"
+    else:
+        age = f"{duration(max(0.0, now - began))} ago"
+    facts = [
+        ("goal", goal_text(run.goal)),
+        ("strategy", strategy_name(run.strategy)),
+        ("submitted", f"{local_time(began)}, {age}"),
+        ("clock", _clock(run, now, view)),
+        ("session", "  ".join(filter(None, (run.session_id, degraded_text(view))))),
+        ("tokens", _usage_text(run.usage)),
+        ("forked from", run.parent_run_id),
+        *((f"metadata {key}", value) for key, value in sorted(run.metadata.items())),
+    ]
+    for name, value in facts:
+        if value:
+            yield f"  {name:<10}  {value}", ""
+    if run.failure.message:
+        yield f"  {'failure':<10}  {run.failure.message}", "failed"
+    yield from _task_lines(run, now, view)
+    for question in run.questions:
+        yield from _question_lines(pending_question(run.run_id, question), flag)
+
+
+def goal_text(goal: Sequence[common_pb2.Part], length: int = GOAL_SHOWN) -> str:
+    """Returns the goal on one line, cut to `length`; parts that are not text by file name or media type."""
+    pieces = []
+    for part in goal:
+        name = f"[{part.filename}]" if part.filename else ""
+        text = " ".join(part.text.split()) if part.WhichOneof("content") == "text" else ""
+        pieces.append(f"{name} {text}".strip() or f"[{part.media_type or 'content'}]")
+    line = " ".join(pieces)
+    return line if len(line) <= length else line[:length].rstrip() + "…"
+
+
+def strategy_name(strategy: run_pb2.Strategy.ValueType) -> str:
+    """Returns the display name of a strategy; empty if it is unset or unknown to this version."""
+    if not strategy or strategy not in run_pb2.Strategy.values():
+        return ""
+    return run_pb2.Strategy.Name(strategy).removeprefix("STRATEGY_").lower()
+
+
+def _clock(run: run_pb2.Run, now: float, view: RunView) -> str:
+    """Says why the clock is stopped, and for how long if `view` has the events."""
+    if text := clock_text(view, now):
+        return text
+    reason = stop_reasons(waiting=bool(run.questions), paused=run.paused)
+    return f"{reason}; clock stopped" if reason else ""
+
+
+def _question_lines(question: PendingQuestion, flag: str) -> Iterator[Line]:
+    yield "", ""
+    yield f"{question.role} asks:", INPUT_REQUIRED
+    yield from ((f"  {line}", "") for line in question.lines())
+    yield f"To answer: {question.command(flag)}", ""
+
+
+def _task_lines(run: run_pb2.Run, now: float, view: RunView) -> Iterator[Line]:
+    width = max((4 * depth + len(task.role) for depth, task in in_order(run.tasks)), default=0)
+    children = children_of(run.tasks)
+
+    def branch(tasks: Sequence[run_pb2.Task], indent: str) -> Iterator[Line]:
+        for number, task in enumerate(tasks, start=1):
+            last = number == len(tasks)
+            text = "  ".join([f"{task.role:<{width - len(indent)}}", *_task_pieces(run, task, now, view)])
+            yield f"{indent}{'└──' if last else '├──'} {text}", state_name(task.state)
+            inner = indent + ("    " if last else "│   ")
+            delegated = children.get(task.task_id, []) if task.task_id else []
+            margin = inner + ("│ " if delegated else "  ")
+            yield from ((margin + text, state) for text, state in _note_lines(task, view))
+            yield from branch(delegated, inner)
+
+    yield from branch(children.get("", []), "")
+
+
+def _note_lines(task: run_pb2.Task, view: RunView) -> Iterator[Line]:
+    task_view = view.tasks.get(task.task_id)
+    notes = list(task_notes(task_view)) if task_view is not None else []
+    if task.failure.message:
+        yield task.failure.message, "failed"
+    yield from ((note, "") for note in notes if note != task.failure.message)
+
+
+def _task_pieces(run: run_pb2.Run, task: run_pb2.Task, now: float, view: RunView) -> Iterator[str]:
+    yield state_name(task.state)
+    task_view = view.tasks.get(task.task_id)
+    if task.waiting_for:
+        yield f"waiting for {task.waiting_for}"
+    elif task_view is not None and task_view.state == "working" and (waiting := view.waiting_for(task_view)):
+        yield waiting
+    needs_input = task.state == common_pb2.TASK_STATE_INPUT_REQUIRED
+    if task.instance_id and not needs_input:
+        yield f"on {task.instance_id}"
+    if task.attempt:
+        yield f"attempt {task.attempt}"
+    if task.HasField("start_time") and not needs_input:
+        end = task.end_time.ToNanoseconds() / 1e9 if task.HasField("end_time") else now
+        yield duration(max(0.0, end - task.start_time.ToNanoseconds() / 1e9))
+    yield from _result_pieces(run, task, view)
+
+
+def _result_pieces(run: run_pb2.Run, task: run_pb2.Task, view: RunView) -> Iterator[str]:
+    task_view = view.tasks.get(task.task_id)
+    if task_view is not None and task_view.checkpoint_bytes and not task_view.final:
+        yield f"checkpoint of {task_view.checkpoint_bytes:,} bytes"
+    if usage := _usage_text(task.usage):
+        yield f"tokens {usage}"
+    if task.memory_version:
+        yield f"memory v{task.memory_version}"
+    in_pipeline = run.strategy != run_pb2.STRATEGY_AGENT and not task.parent_task_id
+    if in_pipeline and (upstream := [edge.upstream for edge in run.edges if edge.downstream == task.role]):
+        yield f"after {', '.join(upstream)}"
+
+
+def _usage_text(usage: common_pb2.Usage) -> str:
+    if not usage.input_tokens and not usage.output_tokens:
+        return ""
+    return f"{token_count(usage.input_tokens, usage)} in, {token_count(usage.output_tokens, usage)} out"

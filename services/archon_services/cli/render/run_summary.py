@@ -1,0 +1,88 @@
+"""The end of a run: its answer, and a table of its tasks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from archon.api.common.v1 import common_pb2
+from archon.api.orchestrator.v1 import run_pb2
+from archon.client import answer_text
+from archon_services.cli.render.output import console, duration, is_terminal, print_table, strip_controls
+from archon_services.cli.render.run_view import state_name
+from archon_services.cli.render.task_tree import in_order
+
+
+def print_answer(run: run_pb2.Run) -> None:
+    """Prints the answers: rendered Markdown on a terminal, else plain text. Prints nothing if there are none."""
+    text = answer_text(run)
+    if not text.strip():
+        return
+    if not is_terminal():
+        print(text)
+        return
+    from rich.markdown import Markdown
+    from rich.rule import Rule
+
+    out = console()
+    out.print(Rule("answer" if len(run.answers) == 1 else "answers", style="dim"))
+    out.print(Markdown(_with_line_breaks(strip_controls(text))))
+    out.print(Rule(style="dim"))
+
+
+def print_summary(run: run_pb2.Run, versions: Mapping[str, int]) -> None:
+    """Prints a row per task, the failures, and a line for the run; `versions` are those of `memory_versions`."""
+    rows = [
+        (
+            "  " * depth + task.role,
+            state_name(task.state),
+            duration(_span(task)) if task.HasField("start_time") and task.HasField("end_time") else "-",
+            str(task.attempt),
+            f"v{version}" if (version := version_of(run, task, versions)) else "-",
+            token_count(task.usage.input_tokens, task.usage),
+            token_count(task.usage.output_tokens, task.usage),
+            task.instance_id or "-",
+        )
+        for depth, task in in_order(run.tasks)
+    ]
+    print()
+    if rows:
+        headers = ("role", "state", "time", "attempts", "memory", "tokens in", "out", "instance")
+        print_table(headers, rows, right=(2, 3, 4, 5, 6))
+        print()
+    for task in run.tasks:
+        if task.failure.message:
+            print(f"{task.role}: {strip_controls(task.failure.message)}")
+    failure = f": {strip_controls(run.failure.message)}" if run.failure.message else ""
+    usage = run.usage
+    print(
+        f"Run {run.run_id} {state_name(run.state)} after {duration(_span(run))}, "
+        f"{token_count(usage.input_tokens, usage)} tokens in, {token_count(usage.output_tokens, usage)} out{failure}."
+    )
+
+
+def version_of(run: run_pb2.Run, task: run_pb2.Task, versions: Mapping[str, int]) -> int:
+    """Returns the memory version of a task's answer; 0 if unknown.
+
+    `versions` are by role, so they say nothing about the tasks of a role that has completed several.
+    """
+    completed = [
+        other for other in run.tasks if other.role == task.role and other.state == common_pb2.TASK_STATE_COMPLETED
+    ]
+    return task.memory_version or (versions.get(task.role, 0) if completed == [task] else 0)
+
+
+def token_count(count: int, usage: common_pb2.Usage) -> str:
+    """Formats a number of tokens; with `~` if the usage is an estimate."""
+    return f"{'~' if usage.estimated else ''}{count:,}"
+
+
+def _span(timed: run_pb2.Run | run_pb2.Task) -> float:
+    began = timed.create_time if isinstance(timed, run_pb2.Run) else timed.start_time
+    return max(0.0, (timed.end_time.ToNanoseconds() - began.ToNanoseconds()) / 1e9)
+
+
+def _with_line_breaks(text: str) -> str:
+    """Keeps the line breaks outside of code: Markdown would join the lines in which roles write lists."""
+    pieces = re.split(r"(^```.*?^```[^\n]*$)", text, flags=re.MULTILINE | re.DOTALL)
+    return "".join(piece if piece.startswith("```") else re.sub(r"(?<=\S)\n(?=\S)", "  \n", piece) for piece in pieces)

@@ -1,0 +1,55 @@
+"""Log files of the processes: following, the last lines, rotation."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+_POLL: Final = 0.1
+
+
+async def follow_logs(files: Sequence[tuple[str, Path]], show: Callable[[str, str], None]) -> None:
+    """Calls `show(name, line)` for every line of the files, from their beginning, until cancelled.
+
+    The lines that exist at the cancellation are shown before it takes effect.
+    """
+    offsets = dict.fromkeys((name for name, _ in files), 0)
+    try:
+        while True:
+            _show_new_lines(files, offsets, show)
+            await asyncio.sleep(_POLL)
+    finally:
+        _show_new_lines(files, offsets, show)
+
+
+def last_lines(log: Path, *, offset: int = 0, lines: int = 15) -> str:
+    """Returns the last lines that follow `offset`."""
+    with log.open("rb") as file:
+        file.seek(offset)
+        text = file.read().decode(errors="replace")
+    return "\n".join(text.rstrip().splitlines()[-lines:])
+
+
+def rotate(log: Path) -> None:
+    """Renames a log to `.old.log`, so that each mesh starts with empty logs and keeps those of the previous one."""
+    if log.exists():
+        shutil.move(log, log.with_suffix(".old.log"))
+
+
+def _show_new_lines(
+    files: Sequence[tuple[str, Path]], offsets: dict[str, int], show: Callable[[str, str], None]
+) -> None:
+    for name, path in files:
+        try:
+            with path.open("rb") as file:
+                file.seek(offsets[name])
+                content = file.read()
+        except FileNotFoundError:
+            continue
+        complete = content[: content.rfind(b"\n") + 1]
+        offsets[name] += len(complete)
+        for line in complete.decode(errors="replace").splitlines():
+            show(name, line)

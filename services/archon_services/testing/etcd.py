@@ -1,0 +1,172 @@
+"""A real etcd for tests, which can be killed, frozen and wiped."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Sequence
+from pathlib import Path
+
+from archon.errors import Unavailable
+from archon_services.local_mesh.etcd_server import etcd_command
+from archon_services.testing import child_signals
+
+
+def free_ports(host: str, count: int) -> list[int]:
+    """Returns distinct ports that are free now."""
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for bound in sockets:
+            bound.bind((host, 0))
+        return [bound.getsockname()[1] for bound in sockets]
+    finally:
+        for bound in sockets:
+            bound.close()
+
+
+class EtcdProcess:
+    """A single-member etcd as a child process, with the same ports and data over all restarts.
+
+    `close` removes the data unless `data_dir` is given. Usable as a context manager. Methods block for fractions of a
+    second and need no event loop.
+    """
+
+    def __init__(
+        self,
+        data_dir: Path | None = None,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        peer_port: int = 0,
+        arguments: Sequence[str] = (),
+    ) -> None:
+        self._keep = data_dir is not None
+        self.data_dir = data_dir or Path(tempfile.mkdtemp(prefix="archon-etcd-"))
+        self.log_file = self.data_dir / "etcd.log"
+        self._arguments = tuple(arguments)
+        client, peer = free_ports(host, 2)
+        self.address = f"{host}:{port or client}"
+        """The address for clients, host:port."""
+        self._peer = f"{host}:{peer_port or peer}"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int:
+        """The process id; 0 if there is no process."""
+        return self._process.pid if self._process is not None else 0
+
+    @property
+    def running(self) -> bool:
+        """Whether the process is running."""
+        return self._process is not None and self._process.poll() is None
+
+    def start(self, timeout: float = 15.0) -> str:
+        """Starts etcd, waits until it answers, and returns its address. Idempotent.
+
+        Raises Unavailable with the end of the log if it does not answer within `timeout` seconds.
+        """
+        if self.running:
+            return self.address
+        self.launch()
+        self.wait(timeout)
+        return self.address
+
+    def launch(self) -> None:
+        """Starts etcd without waiting: a member of a cluster answers only once a majority is up. Idempotent."""
+        if self.running:
+            return
+        self.data_dir.mkdir(parents=True, exist_ok=True)
+        with self.log_file.open("ab") as log:
+            # its own session, so that Ctrl-C in the terminal does not reach it before the services
+            self._process = subprocess.Popen(
+                [*self._command(), *self._arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    def wait(self, timeout: float = 15.0) -> None:
+        """Waits after `launch` until etcd answers. Raises Unavailable as `start` does."""
+        end = time.monotonic() + timeout
+        while not self._answers():
+            if not self.running or time.monotonic() > end:
+                self.kill()
+                raise Unavailable(f"etcd does not start; end of {self.log_file}: {self._log_end()}")
+            time.sleep(0.02)
+
+    def _command(self) -> Sequence[str]:
+        return etcd_command(self.data_dir / "data", self.address, self._peer)
+
+    def stop(self, timeout: float = 5.0) -> None:
+        """Sends SIGTERM, and SIGKILL after `timeout` seconds. Keeps the data. Idempotent."""
+        if self._process is None:
+            return
+        if self.running:
+            self.thaw()
+            self._process.terminate()
+            try:
+                self._process.wait(timeout)
+            except subprocess.TimeoutExpired:
+                pass
+        self.kill()
+
+    def kill(self) -> None:
+        """Sends SIGKILL, as if the machine failed. Keeps the data. Idempotent."""
+        if self._process is not None:
+            if self.running:
+                self._process.kill()
+            self._process.wait(10)
+            self._process = None
+
+    def freeze(self) -> None:
+        """Sends SIGSTOP: the ports stay open, but nothing answers."""
+        self._signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Sends SIGCONT: continues after `freeze`."""
+        self._signal(signal.SIGCONT)
+
+    def restart(self) -> None:
+        """Kills etcd and starts it again with the same data."""
+        self.kill()
+        self.start()
+
+    def wipe(self) -> None:
+        """Kills etcd and starts it again without data on the same ports."""
+        self.kill()
+        shutil.rmtree(self.data_dir / "data", ignore_errors=True)
+        self.start()
+
+    def close(self) -> None:
+        """Stops etcd and removes its temporary folder. Idempotent."""
+        self.stop()
+        if not self._keep:
+            shutil.rmtree(self.data_dir, ignore_errors=True)
+
+    def __enter__(self) -> EtcdProcess:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _signal(self, signum: signal.Signals) -> None:
+        if self._process is not None:
+            child_signals.send(self._process, signum)
+
+    def _answers(self) -> bool:
+        try:
+            with urllib.request.urlopen(f"http://{self.address}/health", timeout=1.0) as response:
+                return b'"true"' in response.read()
+        except (urllib.error.URLError, OSError):
+            return False
+
+    def _log_end(self) -> str:
+        return self.log_file.read_text(errors="replace")[-500:]

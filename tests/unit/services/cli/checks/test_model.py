@@ -1,0 +1,69 @@
+"""Checks of the model."""
+
+from __future__ import annotations
+
+import pytest
+
+from archon_services.cli.checks import model
+from archon_services.cli.checks.finding import Finding
+from tests.unit.services.cli.checks.findings import http_server, levels, texts
+
+
+@pytest.mark.parametrize(
+    ("spec", "variables", "level", "text"),
+    [
+        ("", {}, "ok", "offline"),
+        ("offline", {"OPENAI_API_KEY": "k"}, "ok", "not used"),
+        ("gpt-5", {}, "problem", "'gpt-5'"),
+        ("openai/", {}, "problem", "'openai/'"),
+        ("openai/some", {}, "problem", "no usable key"),
+        ("openai/some", {"OPENAI_API_KEY": "k"}, "ok", "api.openai.com, with a key"),
+        ("openai/some", {"OPENAI_BASE_URL": "http://me:pass@10.0.0.1:11434/v1"}, "ok", "10.0.0.1:11434, without a key"),
+    ],
+)
+async def test_model_has_a_valid_name_and_a_key(
+    monkeypatch: pytest.MonkeyPatch, spec: str, variables: dict[str, str], level: str, text: str
+) -> None:
+    findings = await check_model(monkeypatch, {"ARCHON_MODEL": spec, **variables}, online=False)
+    assert levels(findings) == [level] and text in texts(findings)
+    assert "pass" not in texts(findings)
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "level", "text"),
+    [
+        (200, b'{"data": [{"id": "some"}]}', "ok", "the endpoint answers"),
+        (200, b'{"data": [{"id": "other"}]}', "warning", "has no model some"),
+        (200, b"hello", "ok", "the endpoint answers"),
+        (401, b"", "problem", "the key is rejected"),
+        (404, b"", "warning", "status 404"),
+        (302, b"", "warning", "status 302"),
+    ],
+)
+async def test_online_check_queries_the_endpoint(
+    monkeypatch: pytest.MonkeyPatch, status: int, body: bytes, level: str, text: str
+) -> None:
+    with http_server(status, body, {"Location": "http://127.0.0.1:1/elsewhere"}) as (address, requests):
+        variables = {
+            "ARCHON_MODEL": "openai/some",
+            "OPENAI_BASE_URL": f"http://{address}/v1",
+            "OPENAI_API_KEY": "s3cret",
+        }
+        findings = await check_model(monkeypatch, variables, online=True)
+    assert levels(findings) == [level] and text in texts(findings)
+    assert (requests[0]["path"], requests[0]["Authorization"]) == ("/v1/models", "Bearer s3cret")
+    assert "s3cret" not in texts(findings)
+
+
+async def test_unreachable_endpoint_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    for endpoint in ("http://127.0.0.1:1/v1", "nowhere"):
+        variables = {"ARCHON_MODEL": "openai/some", "OPENAI_BASE_URL": endpoint}
+        assert levels(await check_model(monkeypatch, variables, online=True)) == ["problem"]
+
+
+async def check_model(monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], *, online: bool) -> list[Finding]:
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "http_proxy", "HTTP_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    return await model.check_model(variables, online=online)

@@ -1,0 +1,52 @@
+"""Signals to children."""
+
+from __future__ import annotations
+
+import mmap
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from archon_services.testing import child_signals as signals
+
+THREADS, TIMES = 4, 40
+COUNTS = f"""
+import ctypes, mmap, sys, threading
+with open(sys.argv[1], "r+b") as file:
+    shared = mmap.mmap(file.fileno(), 0)
+def count(thread):
+    cell = ctypes.c_uint64.from_buffer(shared, 8 * thread)
+    while True:
+        cell.value += 1
+for thread in range({THREADS}):
+    threading.Thread(target=count, args=(thread,)).start()
+"""
+
+
+def test_nothing_of_a_frozen_child_runs_on(tmp_path: Path) -> None:
+    path = tmp_path / "counts"
+    path.write_bytes(bytes(8 * THREADS))
+    with path.open("r+b") as file, mmap.mmap(file.fileno(), 0) as counts:
+        child = subprocess.Popen([sys.executable, "-c", COUNTS, str(path)])
+        try:
+            while counts[:8] == bytes(8):
+                time.sleep(0.01)
+            for _ in range(TIMES):
+                signals.send(child, signal.SIGSTOP)
+                frozen = counts[:]
+                time.sleep(0.01)
+                assert counts[:] == frozen
+                signals.send(child, signal.SIGCONT)
+                time.sleep(0.005)
+        finally:
+            child.kill()
+            child.wait(10)
+
+
+def test_a_child_that_has_ended_is_sent_nothing() -> None:
+    child = subprocess.Popen([sys.executable, "-c", ""])
+    child.wait(10)
+    signals.send(child, signal.SIGSTOP)
+    assert child.returncode == 0
