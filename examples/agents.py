@@ -116,7 +116,7 @@ async def delegate() -> str:
 
 
 async def sub_agents() -> list[str]:
-    """Agents as tools of another. `mesh_role("designer")` would be one somewhere in the mesh."""
+    """Agents as tools of another. `RemoteAgent("designer")` would be one somewhere in the mesh."""
     lead = Agent("lead", tools=[delegate], sub_agents=[Poet("verse writer", system_prompt="You rhyme.")])
     await lead.run_async("Something about the sea.")
     return [message.content for message in lead.history if message.role == "tool"]

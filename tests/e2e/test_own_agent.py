@@ -16,7 +16,7 @@ from archon.client import answer_text
 from archon_mesh.agent import Agent, AgentEvent
 from archon_mesh.core.messages import ToolCall
 from archon_mesh.declared import load_agent
-from archon_mesh.node import mesh_role
+from archon_mesh.node import RemoteAgent
 from tests.fixtures.scripted_model import ScriptedModel, says
 from tests.fixtures.services import eventually
 from tests.integration.services.orchestrator.conftest import Mesh, etcd
@@ -163,7 +163,7 @@ async def test_one_file_unchanged_runs_in_a_script_as_a_sub_agent_here_and_as_on
     assert "It is " in answer
     calls = ["TOOL_CALL_START", "TOOL_CALL_ARGS", "TOOL_CALL_END", "TOOL_CALL_RESULT"]
     assert kinds(events, "helper") == ["RUN_STARTED", *calls, *TEXT, "RUN_FINISHED"]
-    for callee in (load_agent(file).agent, mesh_role("helper", orchestrator=served.orchestrator.address)):
+    for callee in (load_agent(file).agent, RemoteAgent("helper", orchestrator=served.orchestrator.address)):
         events.clear()
         ask = says("", ToolCall("1", "helper", '{"task": "What time is it?"}'))
         lead = Agent("lead", model=ScriptedModel(ask, says("done")), sub_agents=[callee])
@@ -178,8 +178,8 @@ async def test_one_file_unchanged_runs_in_a_script_as_a_sub_agent_here_and_as_on
 async def test_f8_what_goes_wrong_in_the_mesh_is_told_as_what_goes_wrong_here(mesh: Mesh) -> None:
     ask = says("", ToolCall("1", "nobody", '{"task": "go"}'))
     for callee, code in (
-        (mesh_role("nobody", orchestrator=mesh.orchestrator.address), "NOT_FOUND (UNKNOWN_ROLE)"),
-        (mesh_role("nobody", orchestrator="127.0.0.1:1"), "UNAVAILABLE"),
+        (RemoteAgent("nobody", orchestrator=mesh.orchestrator.address), "NOT_FOUND (UNKNOWN_ROLE)"),
+        (RemoteAgent("nobody", orchestrator="127.0.0.1:1"), "UNAVAILABLE"),
     ):
         events: list[AgentEvent] = []
         lead = Agent("lead", model=ScriptedModel(ask, says("done")), sub_agents=[callee])

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 from archon_mesh.agent import Agent
 from archon_mesh.declared import load_agent
-from archon_mesh.node import Role, agent_of, agent_server
+from archon_mesh.node import Role, agent_from_role, agent_server
 from archon_services.agents.settings import AgentServiceSettings
 from archon_services.common.process import run
 from archon_services.common.settings import load_or_exit
@@ -30,7 +30,7 @@ def serve_role(role: Role, settings: AgentServiceSettings, agent: Agent | None =
     """Until a signal; the exit code. `agent` plays the role, None: one that is made of it."""
     return run(
         role.name,
-        lambda: agent_app(role, agent or agent_of(role, settings.model), settings),
+        lambda: agent_app(role, agent or agent_from_role(role, settings.model), settings),
         log_level=settings.log_level,
         ready_file=settings.ready_file,
     )

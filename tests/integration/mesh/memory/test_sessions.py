@@ -16,11 +16,11 @@ from archon.errors import Aborted, DataLoss, Unavailable
 from archon_mesh.agent import Agent
 from archon_mesh.core.messages import ChatMessage, ToolCall
 from archon_mesh.memory import EpisodicMemory, SessionManager, SessionStore
-from archon_mesh.memory.form import message_from_json, message_to_json
-from archon_mesh.memory.store import Change, Key
+from archon_mesh.memory.message_json import message_from_json, message_to_json
+from archon_mesh.memory.store import HistoryChange, HistoryKey
 from tests.fixtures.scripted_model import ScriptedModel, says
 
-KEY = Key("me", "s", "poet")
+KEY = HistoryKey("me", "s", "poet")
 
 
 @pytest.fixture(params=["memory", "sqlite", "postgres"])
@@ -101,7 +101,7 @@ async def test_n7_runs_of_one_session_come_one_after_the_other(store: SessionSto
     said = texts(one.message for one in await store.messages(KEY))
     assert [text.removeprefix("re: ") for text in said[1::2]] == said[::2]
     assert sorted(said[::2]) == [f"query {number}" for number in range(6)]
-    assert not sessions._turns, "nothing is kept of sessions that nobody works on"
+    assert not sessions._locks, "nothing is kept of sessions that nobody works on"
 
 
 async def test_n7_where_another_process_gets_in_between_the_one_that_saves_last_fails_and_leaves_nothing(
@@ -111,7 +111,7 @@ async def test_n7_where_another_process_gets_in_between_the_one_that_saves_last_
     first, _ = poet(one, says("a"))
     second, _ = poet(other, says("b"))
     first.on("before_final_response").handle("continue", effects=lambda hook: second.run_async("in between"))
-    with pytest.raises(Aborted, match="has been saved meanwhile") as lost:
+    with pytest.raises(Aborted, match="was saved in the meantime") as lost:
         await first.run_async("first")
     assert lost.value.reason == "CONFLICT"
     assert texts(one.message for one in await store.messages(KEY)) == ["in between", "b"]
@@ -275,7 +275,7 @@ async def test_a_store_that_cannot_be_reached_is_a_typed_error_and_the_next_run_
     place = tmp_path / "gone" / "sessions.db"
     sessions = SessionManager(str(place))
     agent, _ = poet(sessions, says("a"), says("b"))
-    with pytest.raises(Unavailable, match="the session store can't be reached"):
+    with pytest.raises(Unavailable, match="the session store is unavailable"):
         await agent.run_async("?")
     place.parent.mkdir()
     assert await agent.run_async("?") == "a"
@@ -286,7 +286,7 @@ async def test_a_store_that_cannot_be_reached_is_a_typed_error_and_the_next_run_
 
 async def test_a_change_is_all_or_nothing(store: SessionStore) -> None:
     version, _ = await store.open(KEY)
-    version = await store.save(KEY, version, [Change("r", (ChatMessage("user", "1"),))])
+    version = await store.save(KEY, version, [HistoryChange("r", (ChatMessage("user", "1"),))])
     with pytest.raises(Aborted):
-        await store.save(KEY, version - 1, [Change("r", (ChatMessage("user", "2"),))])
+        await store.save(KEY, version - 1, [HistoryChange("r", (ChatMessage("user", "2"),))])
     assert texts(one.message for one in await store.messages(KEY)) == ["1"]

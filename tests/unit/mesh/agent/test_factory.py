@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from archon_mesh.agent import Agent, AgentFactory, AgentSpec, subagent
 from archon_mesh.core.memory_graph import SharedMemoryGraph
 from archon_mesh.core.messages import ToolCall
-from archon_mesh.node import mesh_role
+from archon_mesh.node import RemoteAgent
 from tests.fixtures.scripted_model import ScriptedModel, says
 
 
@@ -69,10 +69,10 @@ def test_f1_unset_the_exposure_follows_the_description_and_an_explicit_false_win
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        (lambda f: f.register("poet", Plain), "an agent 'poet' is registered already"),
-        (lambda f: f.register("x", int), "'x' can't be registered: int is no agent"),
-        (lambda f: f.register("x", 3), "'x' can't be registered: 3 is no agent"),
-        (lambda f: f.register("x", Plain, expose_as_subagent=True), "'x' can't be exposed.*decorate Plain"),
+        (lambda f: f.register("poet", Plain), "agent 'poet' is already registered"),
+        (lambda f: f.register("x", int), "cannot register 'x': int is not an Agent class"),
+        (lambda f: f.register("x", 3), "cannot register 'x': 3 is not an Agent class"),
+        (lambda f: f.register("x", Plain, expose_as_subagent=True), "cannot expose 'x'.*decorate Plain"),
     ],
 )
 def test_f1_what_may_not_be_registered(wrong: Callable[[AgentFactory], object], said: str) -> None:
@@ -117,20 +117,20 @@ async def test_f5_a_name_is_a_new_instance_each_time_and_an_object_is_shared_as_
 ) -> None:
     made = factory()
     one, two = (made.create("lead", subagents=["poet"]) for _ in range(2))
-    assert one.sub_agents["poet"].callee.agent is not two.sub_agents["poet"].callee.agent
+    assert one.sub_agents["poet"].agent is not two.sub_agents["poet"].agent
     shared = made.create("poet")
     with caplog.at_level(logging.WARNING):
         leads = [made.create("lead", subagents=[shared]) for _ in range(2)]
-    assert {lead.sub_agents["poet"].callee.agent for lead in leads} == {shared}
+    assert {lead.sub_agents["poet"].agent for lead in leads} == {shared}
     assert "the stateful agent 'poet' is shared" in caplog.text
     assert "calls are serialised, and history is shared" in caplog.text
     caplog.clear()
-    made.create("lead", subagents=[made.create("scribe"), mesh_role("designer")])
+    made.create("lead", subagents=[made.create("scribe"), RemoteAgent("designer")])
     assert not caplog.text
 
 
 async def test_f8_a_role_of_the_mesh_is_a_sub_agent_like_any_other() -> None:
-    lead = factory().create("lead", subagents=["poet", mesh_role("designer", description="Designs.")])
+    lead = factory().create("lead", subagents=["poet", RemoteAgent("designer", description="Designs.")])
     assert [(one.name, one.description) for one in lead.tools.specs] == [
         ("poet", "Writes verses."),
         ("designer", "Designs."),
@@ -140,16 +140,16 @@ async def test_f8_a_role_of_the_mesh_is_a_sub_agent_like_any_other() -> None:
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        (lambda f: f.create("painter"), "unknown agent 'painter'; available are: lead, poet, scribe"),
-        (lambda f: f.create("lead", subagents=["painter"]), "unknown sub-agent 'painter'; available are: lead, poet"),
+        (lambda f: f.create("painter"), "unknown agent 'painter'; registered: lead, poet, scribe"),
+        (lambda f: f.create("lead", subagents=["painter"]), "unknown sub-agent 'painter'; registered: lead, poet"),
         (lambda f: f.create("poet", subagents=["lead"]), "'lead' is not exposed.*expose_as_subagent=True"),
-        (lambda f: f.create("lead", subagents=[f.create("lead")]), "'lead' can't be a sub-agent: decorate Plain"),
-        (lambda f: f.create("lead", subagents=[3]), "3 can't be a sub-agent"),
+        (lambda f: f.create("lead", subagents=[f.create("lead")]), "'lead' cannot be a sub-agent: decorate Plain"),
+        (lambda f: f.create("lead", subagents=[3]), "3 cannot be a sub-agent"),
         (
             lambda f: f.create("lead", subagents=["poet"], subagent_config={"scribe": {}, "poet": {}}),
-            "subagent_config has scribe, but the sub-agents that are given by name are: poet",
+            "subagent_config has unknown sub-agents scribe; named in subagents: poet",
         ),
-        (lambda f: f.create("lead", subagent_config={"poet": {}}), "given by name are: none"),
+        (lambda f: f.create("lead", subagent_config={"poet": {}}), "named in subagents: none"),
     ],
 )
 def test_f4_each_mistake_is_a_value_error_that_says_what_there_is(
@@ -174,7 +174,8 @@ def test_f3_later_wins_in_every_merge(
     made.register("lead", Plain, defaults=registered)
     made.register("poet", Plain, subagent_description="d", defaults=registered)
     lead = made.create("lead", subagents=["poet"], subagent_config={"poet": configured}, **overrides)
-    for agent, last in ((lead, overrides), (lead.sub_agents["poet"].callee.agent, configured)):
+    for agent, last in ((lead, overrides), (lead.sub_agents["poet"].agent, configured)):
+        assert isinstance(agent, Agent)
         expected = {**defaults, **registered, **last}
         assert {key: getattr(agent.config, key) for key in expected} == expected
 

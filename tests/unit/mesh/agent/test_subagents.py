@@ -132,7 +132,7 @@ async def test_code_may_call_one_by_its_key_and_a_miss_lists_the_keys() -> None:
     model = ScriptedModel(says("", ToolCall("a", "ask", "{}")), says("done"))
     lead = Agent("lead", model=model, tools=[ask], sub_agents={"writer": poet(says("a verse")), "other": poet()})
     await lead.run_async("?")
-    assert got == ["a verse", "there is no sub-agent 'poet'; known are: writer, other"]
+    assert got == ["a verse", "no sub-agent 'poet'; registered: writer, other"]
 
 
 async def test_what_one_raises_the_callers_model_is_told() -> None:
@@ -181,7 +181,7 @@ async def test_one_that_would_wait_for_itself_is_an_error_and_so_is_a_chain_with
     lead.register_agent(writer)
     writer.register_agent(lead)
     assert await asyncio.wait_for(lead.run_async("?"), 5) == "done"
-    assert "lead waits for this very call" in tool_texts(writer)[0]
+    assert "delegation loop: lead waits for this call" in tool_texts(writer)[0]
 
     class Endless(ScriptedModel):
         async def generate(self, request: ModelRequest) -> ModelReply:
@@ -196,11 +196,11 @@ async def test_one_that_would_wait_for_itself_is_an_error_and_so_is_a_chain_with
 
 def test_what_cant_be_a_sub_agent_is_said_when_it_is_registered() -> None:
     lead = Agent("lead", model=ScriptedModel(), sub_agents={"a": poet()})
-    with pytest.raises(AlreadyExists, match="lead has a sub-agent 'a' already"):
+    with pytest.raises(AlreadyExists, match="lead already has a sub-agent 'a'"):
         lead.register_agent(poet(), name="a")
-    with pytest.raises(NotAnAgent, match="3 is no agent"):
+    with pytest.raises(NotAnAgent, match="not an agent: 3"):
         lead.register_agent(3)
-    with pytest.raises(InvalidArgument, match="can't be a sub-agent of itself"):
+    with pytest.raises(InvalidArgument, match="cannot be a sub-agent of itself"):
         lead.register_agent(lead)
 
 

@@ -15,7 +15,7 @@ from archon.errors import ArchonError, Internal, InvalidArgument, Unavailable
 from archon_mesh.core.messages import ChatMessage
 from archon_mesh.llm import ModelChunk, ModelReply, ModelRequest, Usage, create_model
 from archon_mesh.llm.offline_tasks import task_of
-from archon_mesh.node import Role, answer_with
+from archon_mesh.node import Role, role_handler
 from archon_services.agents.reference import reference_role
 from tests.fixtures.fake_link import FakeLink
 from tests.fixtures.scripted_model import ScriptedModel, says
@@ -72,7 +72,7 @@ CONTEXT = [("requirements", "R1. It must rhyme."), ("designer", "C1. Rhymer"), (
 async def sent(role: Role, task: TaskContext) -> list[ChatMessage]:
     """What the model is given."""
     model = ScriptedModel(says("x"))
-    await answer_with(role, model)(task)
+    await role_handler(role, model)(task)
     return list(model.requests[0].messages)
 
 
@@ -103,7 +103,7 @@ async def test_what_a_coordinating_role_is_told_comes_behind_the_shared_context(
 
 async def test_text_is_streamed_and_the_reply_is_the_answer() -> None:
     task = Task("It must export invoices. It should be fast.")
-    answer = await answer_with(REQUIREMENTS, create_model("offline"))(task)
+    answer = await role_handler(REQUIREMENTS, create_model("offline"))(task)
     assert answer.text.splitlines()[2:] == ["R1. It must export invoices.", "R2. It should be fast."]
     assert task.written == answer.text
     assert answer.usage is not None
@@ -115,7 +115,7 @@ async def test_contract_rule_12_the_call_is_recorded_exactly_as_it_was_made() ->
     reply = ModelReply("Roses", (), Usage(7, 3), "given-1", "stop")
     model = Model(ModelChunk("Ro"), ModelChunk("ses"), ModelChunk(reply=reply))
     task = Task("Write.", CONTEXT[:1])
-    await answer_with(POET, model)(task)
+    await role_handler(POET, model)(task)
     (record,) = task.take_records()
     assert json.loads(record.request_json) == {
         "model": "given",
@@ -151,7 +151,7 @@ async def test_what_the_model_raises_is_typed_and_its_call_recorded(
 ) -> None:
     task = Task("Write.")
     with pytest.raises(kind) as caught:
-        await answer_with(POET, Model(ModelChunk("Ro"), error=raised))(task)
+        await role_handler(POET, Model(ModelChunk("Ro"), error=raised))(task)
     assert "secret" not in str(caught.value)
     (record,) = task.take_records()
     response = json.loads(record.response_json)
@@ -164,14 +164,14 @@ async def test_the_model_gets_no_more_time_than_the_task_has() -> None:
 
     model = Model(ModelChunk(reply=ModelReply("x", (), Usage(1, 1), "m", "stop")))
     with context.deadline(5.0):
-        await answer_with(POET, model)(Task("Write."))
+        await role_handler(POET, model)(Task("Write."))
     assert 4.0 < model.requests[0].timeout <= 5.0
 
 
 async def test_records_are_left_out_where_told_and_usage_still_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ARCHON_RECORDS", "off")
     task = Task("It must fly.")
-    await answer_with(REQUIREMENTS, create_model("offline"))(task)
+    await role_handler(REQUIREMENTS, create_model("offline"))(task)
     assert task.take_records() == []
     assert task.usage.model_calls == 1
 

@@ -15,8 +15,8 @@ import pytest
 from archon.errors import ArchonError, ResourceExhausted, Unavailable
 from archon.memory import WorkingMemoryClient, WorkingValue
 from archon_mesh.memory import WorkingMemory
-from archon_mesh.node import shared_storage as run_values
-from archon_mesh.node.shared_storage import RunStorage
+from archon_mesh.node import shared_storage
+from archon_mesh.node.shared_storage import SharedStorage
 
 
 class Served:
@@ -50,8 +50,8 @@ class Served:
 
 
 @asynccontextmanager
-async def storage_of(served: Served) -> AsyncIterator[RunStorage]:
-    storage = RunStorage(cast(WorkingMemoryClient, served), "t")
+async def storage_of(served: Served) -> AsyncIterator[SharedStorage]:
+    storage = SharedStorage(cast(WorkingMemoryClient, served), "t")
     await storage.refresh()
     try:
         yield storage
@@ -148,7 +148,7 @@ async def test_a_key_that_is_written_often_waits_once() -> None:
 async def test_what_waits_to_be_shared_has_a_bound_and_the_rest_stays_here(
     monkeypatch: pytest.MonkeyPatch, told: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(run_values, "MAX_WAITING", 1_000)
+    monkeypatch.setattr(shared_storage, "MAX_PENDING", 1_000)
     served = Served()
     async with storage_of(served) as storage:
         for number in range(20):
@@ -165,7 +165,7 @@ async def test_what_waits_to_be_shared_has_a_bound_and_the_rest_stays_here(
 async def test_a_service_that_is_down_fails_nothing_and_is_told_once(
     monkeypatch: pytest.MonkeyPatch, told: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(run_values, "FLUSH_TIMEOUT", 0.2)
+    monkeypatch.setattr(shared_storage, "FLUSH_TIMEOUT", 0.2)
     served = Served()
     served.error = Unavailable("down")
     async with storage_of(served) as storage, asyncio.timeout(5):
@@ -182,7 +182,7 @@ async def test_a_service_that_is_down_fails_nothing_and_is_told_once(
 
 
 async def test_a_frozen_service_costs_its_time_outs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_values, "READ_TIMEOUT", 0.1)
+    monkeypatch.setattr(shared_storage, "READ_TIMEOUT", 0.1)
     served = Served()
     served.gate.clear()
     async with asyncio.timeout(2), storage_of(served) as storage:
@@ -235,16 +235,16 @@ async def test_after_a_read_that_failed_tasks_dont_ask_and_results_dont_wait_for
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     served = Served()
-    connection = run_values.Connection(cast(WorkingMemoryClient, served))
+    connection = shared_storage.Connection(cast(WorkingMemoryClient, served))
     served.error = Unavailable("down")
-    first = RunStorage(cast(WorkingMemoryClient, served), "t1", connection)
+    first = SharedStorage(cast(WorkingMemoryClient, served), "t1", connection)
     await first.refresh()
     first.set("k", 1)
     await asyncio.wait_for(first.flush(60.0), 5.0)
     await first.close()
     served.error = None
     served.values.set("seen", True)
-    second = RunStorage(cast(WorkingMemoryClient, served), "t2", connection)
+    second = SharedStorage(cast(WorkingMemoryClient, served), "t2", connection)
     await second.refresh()
     assert second.to_dict() == {}, "it didn't ask"
     connection.down_until = 0.0

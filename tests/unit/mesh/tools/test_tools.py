@@ -72,12 +72,12 @@ async def test_a_call_gives_the_tools_value(name: str, arguments: Any, content: 
         ("add", {"b": 2}, "a: Field required"),
         ("add", {"a": 1, "c": 2}, "c: Extra inputs"),
         ("add", {"a": "x"}, "a: Input should be a valid integer"),
-        ("add", "{", "the arguments are no JSON"),
-        ("add", "[1]", "a JSON object is wanted"),
-        ("add", "[" * 100_000, "the arguments are no JSON"),
+        ("add", "{", "invalid arguments: not JSON"),
+        ("add", "[1]", "expected a JSON object"),
+        ("add", "[" * 100_000, "invalid arguments: not JSON"),
         ("upper", {}, "'text' is a required property"),
         ("upper", {"text": 1}, "text: 1 is not of type 'string'"),
-        ("nothing", {}, "there is no tool 'nothing'; known are: add, upper"),
+        ("nothing", {}, "no tool 'nothing'; registered: add, upper"),
     ],
 )
 async def test_what_is_wrong_with_a_call_is_its_result(name: str, arguments: Any, why: str) -> None:
@@ -142,16 +142,16 @@ def test_a_registry_keeps_its_order_and_says_what_is_wrong() -> None:
     assert [one.name for one in registry.list_tools()] == ["add", "upper"]
     with pytest.raises(AlreadyExists, match="add"):
         registry.register_tool(add)
-    with pytest.raises(InvalidArgument, match="is no tool"):
+    with pytest.raises(InvalidArgument, match="not a tool"):
         registry.register_tool(3)  # type: ignore[arg-type]
-    with pytest.raises(NotFound, match="known are: add, upper"):
+    with pytest.raises(NotFound, match="registered: add, upper"):
         registry.get_tool("x")
 
 
 def test_a_function_that_no_model_could_call_is_no_tool() -> None:
-    with pytest.raises(InvalidArgument, match="must be one that can be given by name"):
+    with pytest.raises(InvalidArgument, match="cannot be passed by name"):
         tool(name="many")(lambda *many: None)
-    with pytest.raises(InvalidArgument, match="needs a name"):
+    with pytest.raises(InvalidArgument, match="invalid tool name"):
         tool(name="not a name")(lambda: None)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from archon.errors import FailedPrecondition, InvalidArgument, Unavailable
 from archon_mesh.agent import Agent, AgentState, IterationLimit, Phase, get_context
-from archon_mesh.agent.loop.executor import LAST_STEP
+from archon_mesh.agent.loop.model_request import LAST_STEP
 from archon_mesh.core.messages import ChatMessage, ToolCall
 from archon_mesh.llm import ModelReply, ModelRequest
 from archon_mesh.tools import ToolResult, tool
@@ -63,7 +63,7 @@ async def test_the_limit_of_iterations_stops_exactly_there_and_carries_what_was_
     with pytest.raises(IterationLimit, match=f"no answer after {limit} iterations") as ended:
         await agent.run_async("?")
     assert len(model.requests) == limit
-    assert ended.value.found == "\n\n".join(["6.0"] * (limit - 1))
+    assert ended.value.partial_answer == "\n\n".join(["6.0"] * (limit - 1))
 
 
 async def test_on_the_last_step_the_model_is_asked_for_its_answer_and_offered_no_tool() -> None:
@@ -108,7 +108,7 @@ async def test_a_tool_that_fails_is_told_to_the_model_and_harms_no_other() -> No
     told = [text for role, text in contents(model.requests[1]) if role == "tool"]
     assert told[0] == "Error UNKNOWN (UNKNOWN): ValueError: boom"
     assert told[1] == "fine"
-    assert told[2].startswith("Error NOT_FOUND (NOT_FOUND): there is no tool 'x'")
+    assert told[2].startswith("Error NOT_FOUND (NOT_FOUND): no tool 'x'")
 
 
 async def test_a_policy_says_which_tools_and_how_often() -> None:
@@ -120,8 +120,8 @@ async def test_a_policy_says_which_tools_and_how_often() -> None:
     assert [[one.name for one in request.tools] for request in model.requests] == [["multiply"], [], []]
     told = [text for role, text in contents(model.requests[2]) if role == "tool"]
     assert told[0] == "1.0"
-    assert "multiply may be called at most 1 times in a run" in told[1]
-    assert "secret may be called not at all" in told[2]
+    assert "multiply may be called at most 1 times per run" in told[1]
+    assert "tool secret is not allowed" in told[2]
 
 
 async def test_a_tool_whose_success_ends_the_run_gives_the_answer_and_its_failure_does_not() -> None:
@@ -173,7 +173,7 @@ async def test_a_tool_knows_whose_call_it_is_and_what_the_caller_handed_over() -
     assert (state.agent_id, state.agent_name, state.context) == ("node", "a", {"user": "me"})
     assert (state.root_run_id, state.parent_run_id) == (state.run_id, None)
     assert state.global_storage.to_dict() == {"seen": True}
-    with pytest.raises(FailedPrecondition, match="no agent is at work here"):
+    with pytest.raises(FailedPrecondition, match="no agent is running here"):
         get_context()
 
 
@@ -276,5 +276,5 @@ async def test_two_hundred_agents_run_at_once_and_none_blocks_another() -> None:
 def test_what_no_agent_can_be_made_of_is_said_at_once(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidArgument):
         Agent(**wrong)
-    with pytest.raises(TypeError, match="an agent has no sistem_prompt; its fields are"):
+    with pytest.raises(TypeError, match="unknown agent field sistem_prompt; the fields are"):
         Agent("a", sistem_prompt="x")  # type: ignore[call-arg]

@@ -96,7 +96,7 @@ async def test_a_handler_may_be_async_and_one_that_raises_is_named_and_changes_n
     with caplog.at_level(logging.ERROR):
         assert await Agent("a", model=ScriptedModel(says("ok"))).run_async("?", None, [breaks, keeps]) == "ok"
     assert types(events)[-1] == "RUN_FINISHED"
-    assert "breaks raised OSError at RUN_STARTED" in caplog.text
+    assert "breaks raised OSError on RUN_STARTED" in caplog.text
 
 
 async def test_the_same_middleware_in_two_agents_of_a_run_hears_each_event_once() -> None:

@@ -20,7 +20,7 @@ from archon_mesh.agent import (
 )
 from archon_mesh.llm import ModelReply
 from tests.fixtures.scripted_model import says
-from tests.unit.mesh.agent.test_hooks import CONTINUE, agent, call
+from tests.unit.mesh.agent.hooks.test_hooks import CONTINUE, agent, call
 
 
 @pytest.mark.parametrize("event", [one for one in HookEvent if one is not HookEvent.TOOL_ERROR])
@@ -44,7 +44,7 @@ async def test_what_a_middleware_may_not_decide_is_an_error_that_names_it() -> N
             return "a text" if hook.value == "text" else None
 
     one = agent(middlewares=[Wrong()])
-    with pytest.raises(HookError, match=r"Wrong\.before_model: before_model: RETRY may not be decided there"):
+    with pytest.raises(HookError, match=r"Wrong\.before_model: before_model: illegal decision RETRY"):
         await one.run_async("?")
     with pytest.raises(HookError, match=r"Wrong\.query_start returned str"):
         await one.run_async("text")

@@ -96,7 +96,7 @@ async def test_m9_a_coordinating_agent_is_told_of_the_edges_among_its_sub_agents
     lead = Agent("lead", system_prompt="Lead.", model=model, sub_agents=subs, memory_graph=memory)
     with caplog.at_level(logging.WARNING):
         await lead.run_async("?")
-    assert "isn't in the shared memory graph" in caplog.text, "M17: a warning, and no error"
+    assert "is not in the shared memory graph" in caplog.text, "M17: a warning, and no error"
     assert systems(model)[1].splitlines() == [
         "You are coordinating sub-agents with dependencies.",
         "",
@@ -129,7 +129,7 @@ class Counted:
 async def test_m10_an_agent_without_a_graph_asks_nothing_of_any_and_one_with_it_only_what_it_needs() -> None:
     counted = Counted()
     plain = Agent("a", model=ScriptedModel(says("1")))
-    assert len(plain.hooks()._by_event) == 0, "nothing is registered with it"
+    assert len(plain.hook_runner()._by_event) == 0, "nothing is registered with it"
     await plain.run_async("?")
     assert counted.calls == []
     await Agent("a", model=ScriptedModel(says("1")), memory_graph=counted).run_async("?")

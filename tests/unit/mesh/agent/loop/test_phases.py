@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from archon_mesh.agent import Agent, HookContext, Middleware, ModelParams, Phase
+from archon_mesh.agent import Agent, HookContext, Middleware, ModelParams, Phase, RunningAgent
 from archon_mesh.agent.hooks.middleware import ModelCall
 from archon_mesh.core.messages import ToolCall
 from archon_mesh.llm import ModelReply
@@ -19,7 +19,7 @@ class Planner(Middleware):
     def __init__(self) -> None:
         self.seen: list[tuple[str, str]] = []
 
-    def look(self, when: str, agent: Agent) -> None:
+    def look(self, when: str, agent: RunningAgent) -> None:
         self.seen.append((when, agent.phase))
 
     async def query_start(self, hook: HookContext) -> None:

@@ -1,4 +1,4 @@
-"""Compaction: when, how much of what, and that no call is ever parted from its result."""
+"""Compaction: when, how much of what, and that no call is ever broken_pairing from its result."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from archon.errors import InvalidArgument
 from archon_mesh.agent import Agent
-from archon_mesh.agent.hooks.compaction import SUMMARISE, ContextCompactionMiddleware
+from archon_mesh.agent.hooks.compaction import SUMMARY_PROMPT, ContextCompactionMiddleware
 from archon_mesh.core.compaction import (
+    broken_pairing,
     facts,
     is_summary,
-    parted,
     rounds,
     sliding_window,
     summary,
@@ -81,7 +81,7 @@ def test_a_window_keeps_the_last_rounds_and_what_was_asked_last() -> None:
 def test_no_strategy_parts_a_call_from_its_result_or_loses_the_query(talk: list[ChatMessage], window: int) -> None:
     asked = [one for one in talk if one.role == "user"]
     for made in (sliding_window(talk, window), without_tool_results(talk, window)):
-        assert parted(made) == ""
+        assert broken_pairing(made) == ""
         assert made[-len(rounds(talk)[-1]) :] == rounds(talk)[-1] if talk else made == []
         assert not asked or asked[-1] in made
     assert [one.role for one in without_tool_results(talk, window)] == [one.role for one in talk]
@@ -89,10 +89,10 @@ def test_no_strategy_parts_a_call_from_its_result_or_loses_the_query(talk: list[
 
 def test_what_is_no_conversation_is_told() -> None:
     (call, result, *_) = replied("a", "c1")
-    assert parted([call]) == "call c1 has no result"
-    assert parted([call, user("?"), result]) == "call c1 has no result"
-    assert parted([result]) == "the result of call c1 has no call before it"
-    assert parted([user("?"), call, result]) == ""
+    assert broken_pairing([call]) == "call c1 has no result"
+    assert broken_pairing([call, user("?"), result]) == "call c1 has no result"
+    assert broken_pairing([result]) == "the result of call c1 has no call before it"
+    assert broken_pairing([user("?"), call, result]) == ""
 
 
 def test_facts_are_names_numbers_dates_and_urls() -> None:
@@ -138,7 +138,7 @@ async def test_above_a_share_of_the_window_the_history_is_made_shorter_before_th
     for request in model.requests:
         assert request.messages[0].content == "Look."
         assert request.messages[1].content == "the query"
-        assert parted(request.messages) == ""
+        assert broken_pairing(request.messages) == ""
     assert len(agent.history) < 14 or strategy == "tool_result_compaction"
 
 
@@ -160,7 +160,7 @@ async def test_a_model_sums_up_what_is_older_and_facts_are_kept() -> None:
     await agent.run_async("And?")
     await agent.run_async("What is my number? " + "y" * 100)
     asked, last = model.requests[2], model.requests[3]
-    assert asked.messages[0].content.startswith(SUMMARISE)
+    assert asked.messages[0].content.startswith(SUMMARY_PROMPT)
     assert "assistant: one" in asked.messages[0].content
     assert is_summary(last.messages[0])
     assert "They talked." in last.messages[0].content
@@ -176,7 +176,7 @@ async def test_a_function_may_do_it_and_is_held_to_what_a_conversation_is() -> N
     agent, _ = looping(4, max_context_tokens=300, compaction_strategy=last_only)
     assert await agent.run_async("q") == "done"
     agent, _ = looping(4, max_context_tokens=300, compaction_strategy=lambda messages, window: messages[-1:])
-    with pytest.raises(InvalidArgument, match="has left a conversation that is none"):
+    with pytest.raises(InvalidArgument, match="returned an invalid conversation"):
         await agent.run_async("q")
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from archon_mesh.agent import HookContext, Middleware, go_on, stop
 from tests.fixtures.scripted_model import says
-from tests.unit.mesh.agent.test_hooks import CONTINUE, STOP, agent
+from tests.unit.mesh.agent.hooks.test_hooks import CONTINUE, STOP, agent
 
 
 def with_mark(mark: str, hook: HookContext) -> str:
