@@ -88,7 +88,7 @@ def test_a_process_that_can_not_start_fails_the_mesh_with_the_end_of_its_log(ter
     done = terminal.archon("up", "--model", "nonsense", "--only", "registry,designer", "--detach")
     assert done.code == 1
     assert "error: designer-1 can't start" in done.err
-    assert "There is no model 'nonsense'" in done.err
+    assert "unknown model 'nonsense'" in done.err
     assert not terminal.processes()
 
 
