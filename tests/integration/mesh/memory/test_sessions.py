@@ -47,7 +47,7 @@ def texts(messages: Any) -> list[str]:
     return [message.content for message in messages]
 
 
-async def test_n2_a_session_is_made_where_it_is_absent_and_its_history_is_there_in_the_next_run(
+async def test_missing_session_is_created_and_its_history_is_loaded(
     store: SessionStore,
 ) -> None:
     first, _ = poet(SessionManager(store), says("Tokyo"))
@@ -61,7 +61,7 @@ async def test_n2_a_session_is_made_where_it_is_absent_and_its_history_is_there_
     assert len({one.message.run_id for one in kept}) == 2
 
 
-async def test_n2_one_is_made_where_none_is_named_and_each_agent_has_its_own_history(store: SessionStore) -> None:
+async def test_empty_session_id_creates_a_session_per_agent_history(store: SessionStore) -> None:
     sessions = SessionManager(store)
     writer, _ = poet(sessions, says("a verse"), session="")
     ask = says("", ToolCall("1", "poet", '{"task": "go"}'))
@@ -76,7 +76,7 @@ async def test_n2_one_is_made_where_none_is_named_and_each_agent_has_its_own_his
     assert texts(model.requests[0].messages) == ["me again"]
 
 
-async def test_what_came_before_an_error_is_kept_and_can_be_undone(store: SessionStore) -> None:
+async def test_messages_before_an_error_are_kept_and_can_be_undone(store: SessionStore) -> None:
     sessions = SessionManager(store)
     broken, _ = poet(sessions, Unavailable("down"))
     with pytest.raises(Unavailable):
@@ -88,7 +88,7 @@ async def test_what_came_before_an_error_is_kept_and_can_be_undone(store: Sessio
     assert await store.messages(KEY) == []
 
 
-async def test_n7_runs_of_one_session_come_one_after_the_other(store: SessionStore) -> None:
+async def test_runs_of_one_session_are_serialised(store: SessionStore) -> None:
     sessions = SessionManager(store)
 
     class Slow(ScriptedModel):
@@ -104,7 +104,7 @@ async def test_n7_runs_of_one_session_come_one_after_the_other(store: SessionSto
     assert not sessions._locks, "nothing is kept of sessions that nobody works on"
 
 
-async def test_n7_where_another_process_gets_in_between_the_one_that_saves_last_fails_and_leaves_nothing(
+async def test_conflicting_save_fails_and_stores_nothing(
     store: SessionStore,
 ) -> None:
     one, other = SessionManager(store), SessionManager(store)
@@ -117,7 +117,7 @@ async def test_n7_where_another_process_gets_in_between_the_one_that_saves_last_
     assert texts(one.message for one in await store.messages(KEY)) == ["in between", "b"]
 
 
-async def test_n7_replace_all_replaces_what_is_kept_and_assigning_an_item_stays_here(store: SessionStore) -> None:
+async def test_replace_all_is_saved_and_item_assignment_is_not(store: SessionStore) -> None:
     sessions = SessionManager(store)
     async with sessions.open("me", "s", "poet") as history:
         history += [ChatMessage("user", "1"), ChatMessage("assistant", "2")]
@@ -131,7 +131,7 @@ async def test_n7_replace_all_replaces_what_is_kept_and_assigning_an_item_stays_
     assert texts(one.message for one in await store.messages(KEY)) == ["summary", "4"]
 
 
-async def test_a_session_is_forgotten_when_it_is_deleted(store: SessionStore) -> None:
+async def test_deleted_session_is_gone(store: SessionStore) -> None:
     agent, _ = poet(SessionManager(store), says("a"), says("b"))
     await agent.run_async("?")
     assert await store.delete("me", "s")
@@ -142,7 +142,7 @@ async def test_a_session_is_forgotten_when_it_is_deleted(store: SessionStore) ->
 
 
 @pytest.mark.parametrize("place", ["sqlite", "postgres"], indirect=True)
-async def test_it_survives_a_restart(place: str) -> None:
+async def test_session_survives_a_restart(place: str) -> None:
     first = SessionManager(place)
     await poet(first, says("a"))[0].run_async("?")
     await first.close()
@@ -152,7 +152,7 @@ async def test_it_survives_a_restart(place: str) -> None:
 
 
 @pytest.mark.parametrize("place", ["sqlite", "postgres"], indirect=True)
-async def test_what_two_make_at_once_is_made_once(place: str) -> None:
+async def test_concurrent_creation_creates_one_session(place: str) -> None:
     stores = [SessionStore(place) for _ in range(3)]
     opened = await asyncio.gather(*(one.open(KEY) for one in stores for _ in range(3)))
     assert opened == [(0, [])] * 9
@@ -163,7 +163,7 @@ async def test_what_two_make_at_once_is_made_once(place: str) -> None:
 # Y1: episodic memory ---------------------------------------------------------------------------------------------
 
 
-async def test_y1_episodic_memory_gives_what_was_said_in_order_by_number_time_and_tokens(place: str) -> None:
+async def test_episodic_memory_filters_by_limit_time_and_tokens(place: str) -> None:
     now = [100.0]
     sessions = SessionManager(SessionStore(place, now=lambda: now[0]))
     memory = EpisodicMemory(sessions, "me", "s")
@@ -182,7 +182,7 @@ async def test_y1_episodic_memory_gives_what_was_said_in_order_by_number_time_an
     await sessions.store.close()
 
 
-async def test_y1_it_is_the_agents_own_history(store: SessionStore) -> None:
+async def test_episodic_memory_is_the_agents_own_history(store: SessionStore) -> None:
     sessions = SessionManager(store)
     await EpisodicMemory(sessions, "me", "s", "poet").append("user", "My name is Ada.")
     agent, model = poet(sessions, says("Ada"))
@@ -205,13 +205,13 @@ MESSAGES = st.builds(
 
 
 @given(MESSAGES)
-def test_a_message_is_read_as_it_was_written(message: ChatMessage) -> None:
+def test_message_round_trips(message: ChatMessage) -> None:
     again = message_from_json(message_to_json(message), "r")
     assert (again, again.run_id) == (message, "r")
 
 
 @pytest.mark.parametrize("data", ["", "[]", "{}", '{"role": "user"}', "[" * 100_000])
-def test_what_is_no_message_is_data_loss(data: str) -> None:
+def test_malformed_message_is_data_loss(data: str) -> None:
     with pytest.raises(DataLoss):
         message_from_json(data, "")
 
@@ -224,7 +224,7 @@ STEPS = st.lists(
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(STEPS)
-async def test_n7_whatever_is_done_to_a_history_what_is_kept_is_what_a_simple_model_says(
+async def test_history_operations_match_a_reference_model(
     steps: list[tuple[str, int]],
 ) -> None:
     sessions = SessionManager("memory")
@@ -271,7 +271,7 @@ async def test_n7_whatever_is_done_to_a_history_what_is_kept_is_what_a_simple_mo
     await sessions.close()
 
 
-async def test_a_store_that_cannot_be_reached_is_a_typed_error_and_the_next_run_goes_on(tmp_path: Path) -> None:
+async def test_unavailable_store_is_an_error_and_the_next_run_succeeds(tmp_path: Path) -> None:
     place = tmp_path / "gone" / "sessions.db"
     sessions = SessionManager(str(place))
     agent, _ = poet(sessions, says("a"), says("b"))
@@ -284,7 +284,7 @@ async def test_a_store_that_cannot_be_reached_is_a_typed_error_and_the_next_run_
     await sessions.close()
 
 
-async def test_a_change_is_all_or_nothing(store: SessionStore) -> None:
+async def test_changes_are_saved_all_or_nothing(store: SessionStore) -> None:
     version, _ = await store.open(KEY)
     version = await store.save(KEY, version, [HistoryChange("r", (ChatMessage("user", "1"),))])
     with pytest.raises(Aborted):

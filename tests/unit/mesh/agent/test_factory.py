@@ -41,7 +41,7 @@ def factory(**defaults: Any) -> AgentFactory:
 # F1, F6: registering ---------------------------------------------------------------------------------------------
 
 
-def test_f1_registering_is_chained_and_what_is_registered_can_be_asked_for() -> None:
+def test_register_is_chained_and_registrations_are_listed() -> None:
     made = AgentFactory().register("a", Plain).register("b", Plain, subagent_description="d")
     assert made.get_registered_names() == ["a", "b"]
     assert (made.is_registered("a"), made.is_registered("c")) == (True, False)
@@ -58,9 +58,7 @@ def test_f1_registering_is_chained_and_what_is_registered_can_be_asked_for() -> 
         ({"subagent_description": "d", "expose_as_subagent": True}, True),
     ],
 )
-def test_f1_unset_the_exposure_follows_the_description_and_an_explicit_false_wins(
-    more: dict[str, Any], exposed: bool
-) -> None:
+def test_exposure_follows_the_description_unless_it_is_set(more: dict[str, Any], exposed: bool) -> None:
     spec = AgentFactory().register("a", Plain, **more).get_spec("a")
     assert spec is not None
     assert spec.expose_as_subagent is exposed
@@ -75,12 +73,12 @@ def test_f1_unset_the_exposure_follows_the_description_and_an_explicit_false_win
         (lambda f: f.register("x", Plain, expose_as_subagent=True), "cannot expose 'x'.*decorate Plain"),
     ],
 )
-def test_f1_what_may_not_be_registered(wrong: Callable[[AgentFactory], object], said: str) -> None:
+def test_invalid_registration_is_rejected(wrong: Callable[[AgentFactory], object], said: str) -> None:
     with pytest.raises(ValueError, match=said):
         wrong(factory())
 
 
-def test_f6_what_the_class_says_wins_unless_the_registration_overrides_it_and_the_class_is_never_changed() -> None:
+def test_class_metadata_wins_unless_overridden_and_never_changes() -> None:
     more: dict[str, Any] = {"subagent_name": "n", "subagent_description": "d", "stateless": False}
     made = AgentFactory().register("kept", Scribe, **more).register("other", Scribe, **more, override_decorator=True)
     made.register("attributes", Attributed)
@@ -102,7 +100,7 @@ def test_f6_what_the_class_says_wins_unless_the_registration_overrides_it_and_th
 # F2, F5: creating ------------------------------------------------------------------------------------------------
 
 
-def test_f2_none_makes_an_agent_alone_and_a_list_even_an_empty_one_makes_one_that_orchestrates() -> None:
+def test_create_accepts_no_subagents_or_an_empty_list() -> None:
     made = factory()
     assert made.create("lead").sub_agents == {}
     orchestrating = made.create("lead", subagents=[])
@@ -112,7 +110,7 @@ def test_f2_none_makes_an_agent_alone_and_a_list_even_an_empty_one_makes_one_tha
     assert list(orchestrating.sub_agents) == ["poet"]
 
 
-async def test_f5_a_name_is_a_new_instance_each_time_and_an_object_is_shared_as_it_is(
+async def test_name_creates_a_new_instance_and_an_object_is_shared(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     made = factory()
@@ -129,7 +127,7 @@ async def test_f5_a_name_is_a_new_instance_each_time_and_an_object_is_shared_as_
     assert not caplog.text
 
 
-async def test_f8_a_role_of_the_mesh_is_a_sub_agent_like_any_other() -> None:
+async def test_remote_agent_is_a_sub_agent_like_any_other() -> None:
     lead = factory().create("lead", subagents=["poet", RemoteAgent("designer", description="Designs.")])
     assert [(one.name, one.description) for one in lead.tools.specs] == [
         ("poet", "Writes verses."),
@@ -152,9 +150,7 @@ async def test_f8_a_role_of_the_mesh_is_a_sub_agent_like_any_other() -> None:
         (lambda f: f.create("lead", subagent_config={"poet": {}}), "named in subagents: none"),
     ],
 )
-def test_f4_each_mistake_is_a_value_error_that_says_what_there_is(
-    wrong: Callable[[AgentFactory], object], said: str
-) -> None:
+def test_invalid_create_arguments_raise_value_errors(wrong: Callable[[AgentFactory], object], said: str) -> None:
     with pytest.raises(ValueError, match=said):
         wrong(factory())
 
@@ -167,7 +163,7 @@ VALUES = st.dictionaries(
 
 
 @given(VALUES, VALUES, VALUES, VALUES)
-def test_f3_later_wins_in_every_merge(
+def test_later_defaults_override_earlier_ones(
     defaults: dict[str, Any], registered: dict[str, Any], configured: dict[str, Any], overrides: dict[str, Any]
 ) -> None:
     made = AgentFactory({"model": ScriptedModel(), **defaults})
@@ -183,7 +179,7 @@ def test_f3_later_wins_in_every_merge(
 # F7: shared memory -----------------------------------------------------------------------------------------------
 
 
-async def test_f7_every_agent_made_afterwards_has_the_graph_and_its_registered_name_as_its_id_in_it() -> None:
+async def test_created_agents_get_the_graph_and_their_registered_name() -> None:
     graph = SharedMemoryGraph()
     for node in ("poet", "scribe"):
         graph.add_agent(node)

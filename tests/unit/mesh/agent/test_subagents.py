@@ -28,7 +28,7 @@ def tool_texts(agent: Agent) -> list[str]:
     return [message.content for message in agent.history if message.role == "tool"]
 
 
-async def test_a_sub_agent_is_a_tool_and_its_answer_the_result() -> None:
+async def test_sub_agent_is_a_tool_and_its_answer_is_the_result() -> None:
     writer = poet(says("a verse"))
     model = ScriptedModel(asks("poet"), says("here: a verse"))
     lead = Agent("lead", model=model, sub_agents=[writer])
@@ -39,7 +39,7 @@ async def test_a_sub_agent_is_a_tool_and_its_answer_the_result() -> None:
     assert [message.content for message in writer.history] == ["do it", "a verse"]
 
 
-async def test_ids_and_storage_are_one_from_top_to_bottom_and_history_is_each_ones_own() -> None:
+async def test_sub_agents_share_ids_and_storage_but_not_history() -> None:
     seen: list[AgentState] = []
 
     @tool
@@ -65,7 +65,7 @@ async def test_ids_and_storage_are_one_from_top_to_bottom_and_history_is_each_on
     assert top.history is not bottom.history
 
 
-async def test_a_stateless_one_runs_on_a_copy_with_a_forked_history_that_is_thrown_away() -> None:
+async def test_stateless_sub_agent_runs_on_a_discarded_fork() -> None:
     model = ScriptedModel(says("first"), says("again"))
     writer = Agent("poet", model=model)
     await writer.run_async("before")
@@ -92,9 +92,7 @@ class Counting(ScriptedModel):
 
 
 @pytest.mark.parametrize(("stateless", "limit", "most"), [(False, 8, 1), (True, 8, 5), (True, 2, 2)])
-async def test_stateful_ones_are_called_one_at_a_time_and_stateless_ones_at_once_up_to_a_limit(
-    stateless: bool, limit: int, most: int
-) -> None:
+async def test_stateful_calls_are_serial_and_stateless_ones_limited(stateless: bool, limit: int, most: int) -> None:
     model = Counting()
     lead = Agent("lead", model=ScriptedModel(asks(*["poet"] * 5), says("done")), max_running_subagents=limit)
     lead.register_agent(Agent("poet", model=model), stateless=stateless)
@@ -102,7 +100,7 @@ async def test_stateful_ones_are_called_one_at_a_time_and_stateless_ones_at_once
     assert model.most == most
 
 
-async def test_one_may_be_registered_while_its_caller_runs() -> None:
+async def test_sub_agent_may_be_registered_during_a_run() -> None:
     @tool
     def hire(agent_state: AgentState) -> str:
         """Hires a poet."""
@@ -116,7 +114,7 @@ async def test_one_may_be_registered_while_its_caller_runs() -> None:
     assert [[one.name for one in request.tools] for request in model.requests][:2] == [["hire"], ["hire", "poet"]]
 
 
-async def test_code_may_call_one_by_its_key_and_a_miss_lists_the_keys() -> None:
+async def test_call_sub_agent_finds_a_key_or_lists_the_keys() -> None:
     got: list[str] = []
 
     @tool
@@ -135,13 +133,13 @@ async def test_code_may_call_one_by_its_key_and_a_miss_lists_the_keys() -> None:
     assert got == ["a verse", "no sub-agent 'poet'; registered: writer, other"]
 
 
-async def test_what_one_raises_the_callers_model_is_told() -> None:
+async def test_sub_agent_error_is_reported_to_the_callers_model() -> None:
     lead = Agent("lead", model=ScriptedModel(asks("poet"), says("alone then")), sub_agents=[poet(Unavailable("ill"))])
     assert await lead.run_async("?") == "alone then"
     assert tool_texts(lead) == ["Error UNAVAILABLE (UNAVAILABLE): ill"]
 
 
-async def test_cancelling_the_caller_cancels_them() -> None:
+async def test_cancelling_the_caller_cancels_its_sub_agents() -> None:
     begun, ended = asyncio.Event(), asyncio.Event()
 
     class Slow(ScriptedModel):
@@ -162,7 +160,7 @@ async def test_cancelling_the_caller_cancels_them() -> None:
     assert ended.is_set()
 
 
-async def test_pausing_the_caller_holds_them_too() -> None:
+async def test_pausing_the_caller_pauses_its_sub_agents() -> None:
     model = ScriptedModel(says("a verse"))
     writer = Agent("poet", model=model)
     lead = Agent("lead", model=ScriptedModel(asks("poet"), says("done")), sub_agents=[writer])
@@ -176,7 +174,7 @@ async def test_pausing_the_caller_holds_them_too() -> None:
     assert await asyncio.wait_for(run, 5) == "done"
 
 
-async def test_one_that_would_wait_for_itself_is_an_error_and_so_is_a_chain_without_end() -> None:
+async def test_delegation_loop_and_endless_chain_are_errors() -> None:
     lead, writer = Agent("lead", model=ScriptedModel(asks("poet"), says("done"))), poet(asks("lead"), says("no"))
     lead.register_agent(writer)
     writer.register_agent(lead)
@@ -194,7 +192,7 @@ async def test_one_that_would_wait_for_itself_is_an_error_and_so_is_a_chain_with
     assert "10 agents wait for each other" in await asyncio.wait_for(one.run_async("?"), 5)
 
 
-def test_what_cant_be_a_sub_agent_is_said_when_it_is_registered() -> None:
+def test_invalid_sub_agent_is_rejected_at_registration() -> None:
     lead = Agent("lead", model=ScriptedModel(), sub_agents={"a": poet()})
     with pytest.raises(AlreadyExists, match="lead already has a sub-agent 'a'"):
         lead.register_agent(poet(), name="a")
@@ -204,7 +202,7 @@ def test_what_cant_be_a_sub_agent_is_said_when_it_is_registered() -> None:
         lead.register_agent(lead)
 
 
-async def test_a_class_says_how_its_instances_are_seen() -> None:
+async def test_decorator_sets_how_instances_appear_as_sub_agents() -> None:
     @subagent("scribe", "Writes it down.", stateless=True)
     class Scribe(Agent):
         pass
@@ -216,6 +214,6 @@ async def test_a_class_says_how_its_instances_are_seen() -> None:
     assert Agent.subagent_name == ""
 
 
-async def test_a_hook_outside_of_a_run_knows_no_agent() -> None:
+async def test_call_sub_agent_outside_a_run_is_an_error() -> None:
     with pytest.raises(FailedPrecondition):
         await call_sub_agent("a", "?")

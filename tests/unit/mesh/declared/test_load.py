@@ -83,7 +83,7 @@ def load(path: Path, **environment: str) -> DeclaredAgent:
     return load_agent(path, environment={"TIMES": "2", **environment})
 
 
-def test_n8_a_file_says_all_that_an_agent_is_and_how_it_is_served(tmp_path: Path) -> None:
+def test_file_declares_an_agent_and_its_role(tmp_path: Path) -> None:
     critic = "name: critic\nsystem_prompt: You judge.\ndescription: Judges.\n"
     declared = load(write(tmp_path, WHOLE, critic=critic), WHO="the lead")
     agent, role = declared.agent, declared.role
@@ -107,7 +107,7 @@ def test_n8_a_file_says_all_that_an_agent_is_and_how_it_is_served(tmp_path: Path
     assert list(role.depends_on) == ["requirements", DependsOn("critic", PropagationPolicy.FULL_HISTORY)]
 
 
-async def test_it_runs(tmp_path: Path) -> None:
+async def test_loaded_agent_runs(tmp_path: Path) -> None:
     path = write(tmp_path, "name: a\ntools: ['my_tools:shout']\n")
     model = ScriptedModel(says("", ToolCall("1", "shout", '{"text": "hey"}')), says("done"))
     agent = load_agent(path, model=model, environment={}).agent
@@ -115,7 +115,7 @@ async def test_it_runs(tmp_path: Path) -> None:
     assert agent.history[2].content == "HEY"
 
 
-def test_a_variable_may_stand_for_a_number_and_quoted_it_is_text(tmp_path: Path) -> None:
+def test_variable_may_be_a_number_and_is_text_if_quoted(tmp_path: Path) -> None:
     path = write(tmp_path, "name: a\nmax_iterations: ${N}\ndescription: '${N}'\n")
     assert load(path, N="4").agent.max_iterations == 4
     assert load(path, N="4").agent.description == "4"
@@ -146,14 +146,14 @@ def test_a_variable_may_stand_for_a_number_and_quoted_it_is_text(tmp_path: Path)
         ("- a\n", "1", "valid dictionary"),
     ],
 )
-def test_a_mistake_names_file_line_and_key(tmp_path: Path, text: str, where: str, why: str) -> None:
+def test_error_names_file_line_and_key(tmp_path: Path, text: str, where: str, why: str) -> None:
     with pytest.raises((InvalidArgument, NotFound)) as wrong:
         load(write(tmp_path, text))
     assert f"agent.yaml:{where}" in str(wrong.value) or not where
     assert why in str(wrong.value)
 
 
-def test_files_that_name_each_other_are_a_mistake_and_no_endless_loop(tmp_path: Path) -> None:
+def test_files_that_include_each_other_are_an_error(tmp_path: Path) -> None:
     path = write(
         tmp_path, "name: a\nsub_agents: {b: {file: b.yaml}}\n", b="name: b\nsub_agents: {a: {file: agent.yaml}}"
     )
@@ -161,7 +161,7 @@ def test_files_that_name_each_other_are_a_mistake_and_no_endless_loop(tmp_path: 
         load(path)
 
 
-def test_the_schema_for_editors_takes_what_is_right_and_refuses_what_is_wrong() -> None:
+def test_json_schema_accepts_valid_and_rejects_invalid_files() -> None:
     validator = jsonschema.Draft202012Validator(json_schema())
     validator.check_schema(json_schema())
     for name in IN_YAML:

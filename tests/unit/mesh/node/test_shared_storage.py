@@ -65,7 +65,7 @@ def told(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixture]
         yield caplog
 
 
-async def test_it_begins_with_what_stands_and_writes_through() -> None:
+async def test_storage_starts_with_stored_values_and_writes_through() -> None:
     served = Served()
     served.values.update({"k": 1, "plan": ["a"]})
     served.values.set("k", 2)
@@ -79,7 +79,7 @@ async def test_it_begins_with_what_stands_and_writes_through() -> None:
         assert storage.version("k") == served.values.version("k") == 3
 
 
-async def test_two_storages_of_a_run_see_what_the_other_wrote_and_the_later_write_counts() -> None:
+async def test_storages_of_a_run_share_values_and_the_last_write_wins() -> None:
     served = Served()
     async with storage_of(served) as one, storage_of(served) as other:
         one.set("k", "one")
@@ -97,7 +97,7 @@ async def test_two_storages_of_a_run_see_what_the_other_wrote_and_the_later_writ
         assert "k" not in other
 
 
-async def test_a_refresh_takes_nothing_back_that_is_being_written() -> None:
+async def test_refresh_does_not_revert_pending_writes() -> None:
     served = Served()
     served.values.update({"k": 0, "gone": 0})
     async with storage_of(served) as storage:
@@ -113,7 +113,7 @@ async def test_a_refresh_takes_nothing_back_that_is_being_written() -> None:
         assert storage.to_dict() == served.values.to_dict() == {"k": "mine"}
 
 
-async def test_values_that_are_no_json_stay_in_the_process_and_are_not_replaced(
+async def test_values_that_are_not_json_stay_local(
     told: pytest.LogCaptureFixture,
 ) -> None:
     served, thing = Served(), object()
@@ -133,7 +133,7 @@ async def test_values_that_are_no_json_stay_in_the_process_and_are_not_replaced(
     assert not told.records
 
 
-async def test_a_key_that_is_written_often_waits_once() -> None:
+async def test_key_written_repeatedly_is_pending_once() -> None:
     served = Served()
     async with storage_of(served) as storage:
         served.gate.clear()
@@ -145,7 +145,7 @@ async def test_a_key_that_is_written_often_waits_once() -> None:
         assert (served.values.get("k"), served.writes) == (999, 2)
 
 
-async def test_what_waits_to_be_shared_has_a_bound_and_the_rest_stays_here(
+async def test_values_above_the_pending_limit_stay_local(
     monkeypatch: pytest.MonkeyPatch, told: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(shared_storage, "MAX_PENDING", 1_000)
@@ -162,7 +162,7 @@ async def test_what_waits_to_be_shared_has_a_bound_and_the_rest_stays_here(
     assert len(told.records) == 1
 
 
-async def test_a_service_that_is_down_fails_nothing_and_is_told_once(
+async def test_unavailable_service_fails_nothing_and_is_logged_once(
     monkeypatch: pytest.MonkeyPatch, told: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(shared_storage, "FLUSH_TIMEOUT", 0.2)
@@ -181,7 +181,7 @@ async def test_a_service_that_is_down_fails_nothing_and_is_told_once(
     assert len(told.records) == 1
 
 
-async def test_a_frozen_service_costs_its_time_outs(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_frozen_service_costs_only_its_timeouts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shared_storage, "READ_TIMEOUT", 0.1)
     served = Served()
     served.gate.clear()
@@ -191,7 +191,7 @@ async def test_a_frozen_service_costs_its_time_outs(monkeypatch: pytest.MonkeyPa
         assert storage.to_dict() == {"k": 1}
 
 
-async def test_what_is_refused_for_good_stays_here_and_holds_nothing_up(told: pytest.LogCaptureFixture) -> None:
+async def test_rejected_value_stays_local_and_blocks_nothing(told: pytest.LogCaptureFixture) -> None:
     served = Served()
     served.error = ResourceExhausted("the scope is full")
     async with storage_of(served) as storage, asyncio.timeout(5):
@@ -223,7 +223,7 @@ async def test_tools_may_write_from_threads() -> None:
         assert storage.get("count") == served.values.get("count") == 400
 
 
-async def test_after_its_task_a_write_is_this_processs_alone() -> None:
+async def test_write_after_the_task_stays_local() -> None:
     served = Served()
     async with storage_of(served) as storage:
         pass
@@ -231,7 +231,7 @@ async def test_after_its_task_a_write_is_this_processs_alone() -> None:
     assert (storage.get("k"), served.values.get("k")) == (1, None)
 
 
-async def test_after_a_read_that_failed_tasks_dont_ask_and_results_dont_wait_for_a_while(
+async def test_after_a_failed_read_tasks_skip_reads_for_a_while(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     served = Served()

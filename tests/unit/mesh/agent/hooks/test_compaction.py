@@ -61,7 +61,7 @@ def talks(draw: st.DrawFn) -> list[ChatMessage]:
     return [*talk, user("the query")] if draw(st.booleans()) else talk
 
 
-def test_a_round_is_what_was_asked_and_one_reply_with_its_results() -> None:
+def test_round_is_a_query_and_one_reply_with_its_results() -> None:
     assert [[one.content[:6] for one in group] for group in rounds(TALK)] == [
         ["1", "a", "result", "result"],
         ["b"],
@@ -72,13 +72,13 @@ def test_a_round_is_what_was_asked_and_one_reply_with_its_results() -> None:
     assert rounds([]) == []
 
 
-def test_a_window_keeps_the_last_rounds_and_what_was_asked_last() -> None:
+def test_window_keeps_the_last_rounds_and_the_last_query() -> None:
     assert [one.content[:6] for one in sliding_window(TALK, 2)] == ["2", "d", "result", "e"]
     assert is_summary(sliding_window([summary("s"), *TALK], 1)[0])
 
 
 @given(talks(), st.integers(1, 4))
-def test_no_strategy_parts_a_call_from_its_result_or_loses_the_query(talk: list[ChatMessage], window: int) -> None:
+def test_strategies_keep_calls_with_their_results_and_the_query(talk: list[ChatMessage], window: int) -> None:
     asked = [one for one in talk if one.role == "user"]
     for made in (sliding_window(talk, window), without_tool_results(talk, window)):
         assert broken_pairing(made) == ""
@@ -87,7 +87,7 @@ def test_no_strategy_parts_a_call_from_its_result_or_loses_the_query(talk: list[
     assert [one.role for one in without_tool_results(talk, window)] == [one.role for one in talk]
 
 
-def test_what_is_no_conversation_is_told() -> None:
+def test_broken_pairing_is_described() -> None:
     (call, result, *_) = replied("a", "c1")
     assert broken_pairing([call]) == "call c1 has no result"
     assert broken_pairing([call, user("?"), result]) == "call c1 has no result"
@@ -130,7 +130,7 @@ def looping(turns: int, **more: Any) -> tuple[Agent, ScriptedModel]:
 
 
 @pytest.mark.parametrize("strategy", ["sliding_window", "tool_result_compaction"])
-async def test_above_a_share_of_the_window_the_history_is_made_shorter_before_the_call(strategy: str) -> None:
+async def test_history_above_the_threshold_is_compacted(strategy: str) -> None:
     agent, model = looping(6, max_context_tokens=600, compaction_strategy=strategy)
     assert await agent.run_async("the query") == "done"
     sizes = [sum(len(one.content) for one in request.messages) // 4 for request in model.requests]
@@ -142,7 +142,7 @@ async def test_above_a_share_of_the_window_the_history_is_made_shorter_before_th
     assert len(agent.history) < 14 or strategy == "tool_result_compaction"
 
 
-async def test_below_it_and_where_it_is_not_automatic_nothing_is_touched() -> None:
+async def test_history_below_the_threshold_is_unchanged() -> None:
     for more in ({"max_context_tokens": 100_000}, {"max_context_tokens": 10, "auto_compact": False}):
         agent, model = looping(4, **more)
         await agent.run_async("q")
@@ -152,7 +152,7 @@ async def test_below_it_and_where_it_is_not_automatic_nothing_is_touched() -> No
     assert [one.content for one in agent.history] == ["q", "done"]
 
 
-async def test_a_model_sums_up_what_is_older_and_facts_are_kept() -> None:
+async def test_summary_replaces_older_rounds_and_keeps_facts() -> None:
     model = ScriptedModel(says("one"), says("two"), says("They talked."), says("three"))
     compaction = ContextCompactionMiddleware(60, compaction_strategy="summarisation", window_size=1)
     agent = Agent("a", model=model, middlewares=[compaction])
@@ -169,7 +169,7 @@ async def test_a_model_sums_up_what_is_older_and_facts_are_kept() -> None:
     assert last.messages[-1].content.startswith("What is my number?")
 
 
-async def test_a_function_may_do_it_and_is_held_to_what_a_conversation_is() -> None:
+async def test_strategy_function_must_return_a_valid_conversation() -> None:
     async def last_only(messages: Sequence[ChatMessage], window: int) -> list[ChatMessage]:
         return [messages[0], *messages[-2:]]
 
@@ -183,6 +183,6 @@ async def test_a_function_may_do_it_and_is_held_to_what_a_conversation_is() -> N
 @pytest.mark.parametrize(
     "wrong", [{"compaction_strategy": "magic"}, {"threshold": 0}, {"window_size": 0}, {"max_context_tokens": 0}]
 )
-def test_what_cannot_be_is_said_at_once(wrong: dict[str, Any]) -> None:
+def test_invalid_settings_are_rejected(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidArgument):
         ContextCompactionMiddleware(**wrong)

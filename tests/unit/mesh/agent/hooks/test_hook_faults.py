@@ -24,7 +24,7 @@ from tests.unit.mesh.agent.hooks.test_hooks import CONTINUE, agent, call
 
 
 @pytest.mark.parametrize("event", [one for one in HookEvent if one is not HookEvent.TOOL_ERROR])
-async def test_a_hook_that_raises_fails_its_run_and_is_named(event: HookEvent) -> None:
+async def test_hook_that_raises_fails_the_run_and_is_named(event: HookEvent) -> None:
     def raises(self: Any, *given: Any) -> None:
         raise KeyError("missing")
 
@@ -35,7 +35,7 @@ async def test_a_hook_that_raises_fails_its_run_and_is_named(event: HookEvent) -
     assert await agent(says("fine")).run_async("?") == "fine"
 
 
-async def test_what_a_middleware_may_not_decide_is_an_error_that_names_it() -> None:
+async def test_illegal_decision_is_an_error_that_names_the_middleware() -> None:
     class Wrong(Middleware):
         def before_model(self, hook: HookContext) -> Any:
             return retry()
@@ -50,7 +50,7 @@ async def test_what_a_middleware_may_not_decide_is_an_error_that_names_it() -> N
         await one.run_async("text")
 
 
-async def test_wrappers_lie_around_the_call_the_first_outermost_and_may_call_more_than_once() -> None:
+async def test_first_wrapper_is_outermost_and_may_call_repeatedly() -> None:
     order: list[str] = []
 
     class Around(Middleware):
@@ -68,7 +68,7 @@ async def test_wrappers_lie_around_the_call_the_first_outermost_and_may_call_mor
     assert order == ["outer in", "inner in", "inner out", "outer out"]
 
 
-async def test_a_wrapper_that_raises_is_named() -> None:
+async def test_wrapper_that_raises_is_named() -> None:
     class Broken(Middleware):
         async def wrap_model_call(self, params: ModelParams, call: Any) -> ModelReply:
             raise ZeroDivisionError("oh")
@@ -77,7 +77,7 @@ async def test_a_wrapper_that_raises_is_named() -> None:
         await agent(middlewares=[Broken()]).run_async("?")
 
 
-async def test_pieces_of_text_can_be_changed_before_anybody_sees_them() -> None:
+async def test_chunk_hooks_change_text_before_event_handlers_see_it() -> None:
     class Mask(Middleware):
         def stream_chunk(self, chunk: str, params: ModelParams) -> str:
             return chunk.replace("secret", "***")
@@ -90,11 +90,11 @@ async def test_pieces_of_text_can_be_changed_before_anybody_sees_them() -> None:
     assert "".join(told) == "A ***"
 
 
-async def test_a_hook_by_outcome_helpers_reads_as_one_by_decisions() -> None:
+async def test_outcome_helpers_return_their_decisions() -> None:
     assert (go_on("x").decision, retry().decision, stop("x").decision, fail("x").decision) == tuple(HookDecision)
 
 
-async def test_a_hook_and_an_event_handler_that_want_to_end_the_process_dont() -> None:
+async def test_system_exit_in_a_hook_does_not_end_the_process() -> None:
     def leave(*_: Any) -> None:
         raise SystemExit(3)
 

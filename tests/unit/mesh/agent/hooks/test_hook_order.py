@@ -27,7 +27,7 @@ def registrations(draw: st.DrawFn) -> list[tuple[str, str, str, bool]]:
 
 
 @given(registrations())
-async def test_hooks_are_asked_in_the_order_of_their_registration_as_a_simple_model_has_it(
+async def test_hooks_run_in_registration_order_as_in_a_reference_model(
     registered: list[tuple[str, str, str, bool]],
 ) -> None:
     asked: list[str] = []

@@ -44,7 +44,7 @@ def tool_texts(one: Agent) -> list[str]:
     return [message.content for message in one.history if message.role == "tool"]
 
 
-async def test_every_point_is_passed_in_order() -> None:
+async def test_all_points_are_passed_in_order() -> None:
     passed: list[str] = []
 
     class All(Middleware):
@@ -74,7 +74,7 @@ async def test_every_point_is_passed_in_order() -> None:
 
 @pytest.mark.parametrize("event", HookEvent)
 @pytest.mark.parametrize("decision", HookDecision)
-def test_what_may_not_be_decided_is_an_error_when_it_is_registered(event: HookEvent, decision: HookDecision) -> None:
+def test_illegal_decision_is_rejected_at_registration(event: HookEvent, decision: HookDecision) -> None:
     handler = agent().on(event)
     if decision is FAIL:
         handler.handle(FAIL, "why")
@@ -103,12 +103,12 @@ def test_what_may_not_be_decided_is_an_error_when_it_is_registered(event: HookEv
             handler.handle(STOP)
 
 
-def test_an_event_that_there_isnt_is_an_error() -> None:
+def test_unknown_event_is_rejected() -> None:
     with pytest.raises(ValueError, match="before_lunch"):
         agent().on("before_lunch")
 
 
-async def test_the_query_can_be_replaced_or_answered_before_the_agent_sees_it() -> None:
+async def test_query_start_may_replace_or_answer_the_query() -> None:
     one = agent(says("hello"))
     one.on("query_start").when(lambda hook: hook.value == "?").handle(CONTINUE, "a better question")
     assert await one.run_async("?") == "hello"
@@ -117,7 +117,7 @@ async def test_the_query_can_be_replaced_or_answered_before_the_agent_sees_it() 
     assert await one.run_async("again") == "cached: again"
 
 
-async def test_before_the_model_a_hook_may_add_messages_or_stop_with_its_own() -> None:
+async def test_before_model_may_add_messages_or_stop_the_run() -> None:
     class Adds(Middleware):
         def before_model(self, hook: HookContext) -> Any:
             assert hook.params is not None
@@ -131,7 +131,7 @@ async def test_before_the_model_a_hook_may_add_messages_or_stop_with_its_own() -
     assert "be brief" not in [message.content for message in one.history]
 
 
-async def test_after_the_model_a_reply_can_be_replaced_asked_for_again_or_made_the_end() -> None:
+async def test_after_model_may_replace_retry_or_stop() -> None:
     one = agent(says("first"), says("second"))
     one.on("after_model").when(lambda hook: hook.value == "first").handle(RETRY)
     assert await one.run_async("?") == "second"
@@ -144,7 +144,7 @@ async def test_after_the_model_a_reply_can_be_replaced_asked_for_again_or_made_t
     assert await three.run_async("?") == "enough"
 
 
-async def test_a_tools_arguments_can_be_changed_and_its_result_given_without_calling_it() -> None:
+async def test_before_tool_may_change_arguments_or_give_the_result() -> None:
     one = agent(call(4), call(7), says("done"))
     one.on("before_tool").when(lambda hook: hook.arguments == {"n": 4}).handle(CONTINUE, {"n": 5})
     one.on("before_tool").when(lambda hook: hook.arguments == {"n": 7}).handle(STOP, ToolResult.error("not allowed"))
@@ -152,7 +152,7 @@ async def test_a_tools_arguments_can_be_changed_and_its_result_given_without_cal
     assert tool_texts(one) == ["10", "Error UNKNOWN (UNKNOWN): not allowed"]
 
 
-async def test_a_tool_that_failed_may_be_called_again_three_times_at_most() -> None:
+async def test_failed_tool_is_retried_at_most_three_times() -> None:
     tries: list[int] = []
 
     @tool
@@ -173,7 +173,7 @@ async def test_a_tool_that_failed_may_be_called_again_three_times_at_most() -> N
     assert tool_texts(one) == ["Error UNKNOWN (UNKNOWN): ValueError: not yet"]
 
 
-async def test_a_result_can_be_replaced_and_can_end_the_run() -> None:
+async def test_after_tool_may_replace_the_result_or_stop_the_run() -> None:
     one = agent(call(1), call(2))
     one.on("after_tool").when(lambda hook: hook.arguments == {"n": 1}).handle(CONTINUE, "two")
     one.on("after_tool").when(lambda hook: hook.tool_result == ToolResult(4)).handle(STOP, "it was four")
@@ -181,7 +181,7 @@ async def test_a_result_can_be_replaced_and_can_end_the_run() -> None:
     assert tool_texts(one) == ["two", "4"]
 
 
-async def test_before_the_final_response_it_can_be_replaced_thought_over_or_let_stand() -> None:
+async def test_before_final_response_may_replace_retry_or_accept() -> None:
     one = agent(says("draft"), says("better"))
     one.on("before_final_response").when(lambda hook: hook.value == "draft").handle(RETRY)
     one.on("before_final_response").handle(CONTINUE, lambda hook: hook.value + "!")
@@ -189,14 +189,14 @@ async def test_before_the_final_response_it_can_be_replaced_thought_over_or_let_
     assert [message.content for message in one.history] == ["?", "draft", "better!"]
 
 
-async def test_at_the_end_the_answer_can_be_replaced() -> None:
+async def test_query_end_may_replace_the_answer() -> None:
     one = agent(says("answer"))
     one.on("after_agent").handle(CONTINUE, lambda hook: hook.value.upper())
     one.on("query_end").handle(CONTINUE, lambda hook: f"<{hook.value}>")
     assert await one.run_async("?") == "<ANSWER>"
 
 
-async def test_each_hook_sees_what_those_before_it_made_and_the_first_that_decides_ends_it() -> None:
+async def test_hook_sees_earlier_changes_and_the_first_decision_wins() -> None:
     seen: list[HookContext] = []
     one = agent(says("0"))
     for number in range(1, 4):
@@ -207,7 +207,7 @@ async def test_each_hook_sees_what_those_before_it_made_and_the_first_that_decid
     assert await two.run_async("?") == "first"
 
 
-async def test_conditions_and_effects_may_be_async_and_an_effect_that_raises_changes_nothing(
+async def test_conditions_may_be_async_and_effects_may_raise(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     done: list[str] = []
@@ -230,7 +230,7 @@ async def test_conditions_and_effects_may_be_async_and_an_effect_that_raises_cha
     assert "an effect of the handler of query_end no. 1 raised RuntimeError" in caplog.text
 
 
-async def test_a_hook_may_fail_the_run_with_an_error_of_its_own_or_a_message() -> None:
+async def test_hook_may_fail_the_run_with_an_error_or_a_message() -> None:
     one = agent(says("x"), says("x"))
     one.on("before_agent").when(lambda hook: not hook.agent.history).handle(FAIL, PermissionDenied("not for you"))
     with pytest.raises(PermissionDenied, match="not for you"):

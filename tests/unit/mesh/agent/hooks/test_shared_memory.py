@@ -37,7 +37,7 @@ def systems(model: ScriptedModel, request: int = 0) -> list[str]:
     return [one.content for one in model.requests[request].messages if one.role == "system"]
 
 
-async def test_m7_upstream_answers_stand_after_the_system_prompt_in_dependency_order_before_the_query() -> None:
+async def test_upstream_answers_follow_the_prompt_in_dependency_order() -> None:
     memory = graph(("a", "b"), ("a", "c"), ("b", "c"))
     memory.publish("b", "from b")
     memory.publish("a", "from a")
@@ -53,7 +53,7 @@ async def test_m7_upstream_answers_stand_after_the_system_prompt_in_dependency_o
     assert (injected["shared_memory"], injected["shared_memory_source"]) == (True, "a")
 
 
-async def test_m7_it_is_pulled_before_every_call_and_a_newer_version_takes_the_place_of_the_older() -> None:
+async def test_each_call_pulls_and_gets_only_the_newest_version() -> None:
     memory = graph(("a", "b"))
     memory.publish("a", "old")
 
@@ -75,7 +75,7 @@ async def test_m7_it_is_pulled_before_every_call_and_a_newer_version_takes_the_p
     assert not [message for message in one.history if message.role == "system"], "a stateful agent keeps none of it"
 
 
-async def test_m8_only_the_text_of_the_final_answer_is_published_as_hooks_have_made_it() -> None:
+async def test_only_the_final_answer_after_hooks_is_published() -> None:
     memory = graph(("a", "b"))
     look = tool(name="look")(lambda: "a secret")
     one = agent("a", ScriptedModel(says("thinking", ToolCall("c", "look", "{}")), says("draft")), memory, tools=[look])
@@ -87,7 +87,7 @@ async def test_m8_only_the_text_of_the_final_answer_is_published_as_hooks_have_m
     assert memory.pull_for("b")[0].version == 1, "an empty answer is none"
 
 
-async def test_m9_a_coordinating_agent_is_told_of_the_edges_among_its_sub_agents_afresh_for_each_run(
+async def test_coordinator_is_told_the_current_edges_in_each_run(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     memory = graph(("a", "b"))
@@ -126,7 +126,7 @@ class Counted:
         return asked
 
 
-async def test_m10_an_agent_without_a_graph_asks_nothing_of_any_and_one_with_it_only_what_it_needs() -> None:
+async def test_graph_is_called_only_as_needed_and_only_if_there_is_one() -> None:
     counted = Counted()
     plain = Agent("a", model=ScriptedModel(says("1")))
     assert len(plain.hook_runner()._by_event) == 0, "nothing is registered with it"
@@ -136,7 +136,7 @@ async def test_m10_an_agent_without_a_graph_asks_nothing_of_any_and_one_with_it_
     assert counted.calls == ["pull_for", "publish"]
 
 
-async def test_m11_a_stateful_sub_agent_sees_a_newer_version_of_an_upstream_answer_and_never_both() -> None:
+async def test_stateful_sub_agent_sees_only_the_newest_upstream_answer() -> None:
     memory = graph(("a", "b"))
     model = ScriptedModel(says("b1"), says("b2"))
     upstream = agent("a", ScriptedModel(says("a1"), says("a2")), memory)
@@ -149,7 +149,7 @@ async def test_m11_a_stateful_sub_agent_sees_a_newer_version_of_an_upstream_answ
     ]
 
 
-async def test_a_served_graph_is_awaited() -> None:
+async def test_served_graph_is_awaited() -> None:
     memory = graph(("a", "b"))
     memory.publish("a", "from afar")
 
@@ -167,7 +167,7 @@ async def test_a_served_graph_is_awaited() -> None:
     assert memory.to_dict()["items"][-1]["content"] == "got it"
 
 
-async def test_all_ancestors_are_pulled_where_it_is_said() -> None:
+async def test_all_ancestors_are_pulled_if_configured() -> None:
     memory = graph(("a", "b"), ("b", "c"))
     memory.publish("a", "far")
     for deep, count in ((False, 1), (True, 2)):

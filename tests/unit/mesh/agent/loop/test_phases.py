@@ -41,7 +41,7 @@ class Planner(Middleware):
         self.look("answers", hook.agent)
 
 
-async def test_what_an_agent_does_can_be_seen_from_idle_to_the_end_also_while_a_middleware_plans() -> None:
+async def test_phases_are_visible_from_idle_to_finished() -> None:
     planner = Planner()
 
     def act() -> str:
