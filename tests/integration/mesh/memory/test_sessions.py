@@ -1,4 +1,4 @@
-"""Sessions over each store: histories are loaded before a run and saved after it, and no two runs get mixed up."""
+"""Sessions over each store: histories are loaded before a run and saved after it, and runs do not interfere."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ KEY = HistoryKey("me", "s", "poet")
 
 @pytest.fixture(params=["memory", "sqlite", "postgres"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Where a store is."""
+    """Returns the location of a store."""
     if request.param == "postgres":
         return str(request.getfixturevalue("postgres_dsn"))
     return "memory" if request.param == "memory" else str(tmp_path / "sessions.db")
@@ -33,9 +33,9 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @pytest.fixture
 async def store(place: str) -> AsyncIterator[SessionStore]:
-    made = SessionStore(place)
-    yield made
-    await made.close()
+    session_store = SessionStore(place)
+    yield session_store
+    await session_store.close()
 
 
 def poet(sessions: SessionManager, *replies: Any, session: str = "s", **more: Any) -> tuple[Agent, ScriptedModel]:
@@ -58,7 +58,7 @@ async def test_missing_session_is_created_and_its_history_is_loaded(
     assert await store.sessions("me") == ["s"]
     assert await store.agents("me", "s") == ["poet"]
     kept = await store.messages(KEY)
-    assert len({one.message.run_id for one in kept}) == 2
+    assert len({stored.message.run_id for stored in kept}) == 2
 
 
 async def test_empty_session_id_creates_a_session_per_agent_history(store: SessionStore) -> None:
@@ -81,7 +81,7 @@ async def test_messages_before_an_error_are_kept_and_can_be_undone(store: Sessio
     broken, _ = poet(sessions, Unavailable("down"))
     with pytest.raises(Unavailable):
         await broken.run_async("1")
-    assert texts(one.message for one in await store.messages(KEY)) == ["1"]
+    assert texts(stored.message for stored in await store.messages(KEY)) == ["1"]
     assert broken.state is not None
     async with sessions.open("me", "s", "poet") as history:
         assert history.undo(broken.state.run_id) == 1
@@ -98,23 +98,23 @@ async def test_runs_of_one_session_are_serialised(store: SessionStore) -> None:
 
     agents = [Agent("poet", model=Slow(), session_manager=sessions, user_id="me", session_id="s") for _ in range(6)]
     await asyncio.gather(*(agent.run_async(f"query {number}") for number, agent in enumerate(agents)))
-    said = texts(one.message for one in await store.messages(KEY))
-    assert [text.removeprefix("re: ") for text in said[1::2]] == said[::2]
-    assert sorted(said[::2]) == [f"query {number}" for number in range(6)]
-    assert not sessions._locks, "nothing is kept of sessions that nobody works on"
+    contents = texts(stored.message for stored in await store.messages(KEY))
+    assert [text.removeprefix("re: ") for text in contents[1::2]] == contents[::2]
+    assert sorted(contents[::2]) == [f"query {number}" for number in range(6)]
+    assert not sessions._locks, "no lock is kept for sessions that are not in use"
 
 
 async def test_conflicting_save_fails_and_stores_nothing(
     store: SessionStore,
 ) -> None:
-    one, other = SessionManager(store), SessionManager(store)
-    first, _ = poet(one, says("a"))
-    second, _ = poet(other, says("b"))
+    manager, other_manager = SessionManager(store), SessionManager(store)
+    first, _ = poet(manager, says("a"))
+    second, _ = poet(other_manager, says("b"))
     first.on("before_final_response").handle("continue", effects=lambda hook: second.run_async("in between"))
     with pytest.raises(Aborted, match="was saved in the meantime") as lost:
         await first.run_async("first")
     assert lost.value.reason == "CONFLICT"
-    assert texts(one.message for one in await store.messages(KEY)) == ["in between", "b"]
+    assert texts(stored.message for stored in await store.messages(KEY)) == ["in between", "b"]
 
 
 async def test_replace_all_is_saved_and_item_assignment_is_not(store: SessionStore) -> None:
@@ -123,12 +123,12 @@ async def test_replace_all_is_saved_and_item_assignment_is_not(store: SessionSto
         history += [ChatMessage("user", "1"), ChatMessage("assistant", "2")]
         await history.flush()
         history[0] = ChatMessage("user", "changed")
-    assert texts(one.message for one in await store.messages(KEY)) == ["1", "2"]
+    assert texts(stored.message for stored in await store.messages(KEY)) == ["1", "2"]
     async with sessions.open("me", "s", "poet") as history:
         history.append(ChatMessage("user", "3"))
         history.replace_all([ChatMessage("user", "summary")])
         history.append(ChatMessage("user", "4"))
-    assert texts(one.message for one in await store.messages(KEY)) == ["summary", "4"]
+    assert texts(stored.message for stored in await store.messages(KEY)) == ["summary", "4"]
 
 
 async def test_deleted_session_is_gone(store: SessionStore) -> None:
@@ -147,20 +147,20 @@ async def test_session_survives_a_restart(place: str) -> None:
     await poet(first, says("a"))[0].run_async("?")
     await first.close()
     again = SessionManager(place)
-    assert texts(one.message for one in await again.store.messages(KEY)) == ["?", "a"]
+    assert texts(stored.message for stored in await again.store.messages(KEY)) == ["?", "a"]
     await again.close()
 
 
 @pytest.mark.parametrize("place", ["sqlite", "postgres"], indirect=True)
 async def test_concurrent_creation_creates_one_session(place: str) -> None:
     stores = [SessionStore(place) for _ in range(3)]
-    opened = await asyncio.gather(*(one.open(KEY) for one in stores for _ in range(3)))
+    opened = await asyncio.gather(*(session_store.open(KEY) for session_store in stores for _ in range(3)))
     assert opened == [(0, [])] * 9
-    for one in stores:
-        await one.close()
+    for session_store in stores:
+        await session_store.close()
 
 
-# Y1: episodic memory ---------------------------------------------------------------------------------------------
+# Episodic memory -------------------------------------------------------------------------------------------------
 
 
 async def test_episodic_memory_filters_by_limit_time_and_tokens(place: str) -> None:
@@ -170,10 +170,10 @@ async def test_episodic_memory_filters_by_limit_time_and_tokens(place: str) -> N
     for number in range(5):
         now[0] = 100.0 + number
         await memory.append("user", f"{number} " + "x" * 38, {"number": number})
-    assert [one.metadata["number"] for one in await memory.get_messages()] == [0, 1, 2, 3, 4]
-    assert [one.metadata["number"] for one in await memory.get_messages(limit=2)] == [3, 4]
-    assert [one.metadata["number"] for one in await memory.get_messages(since=103.0)] == [3, 4]
-    assert [one.metadata["number"] for one in await memory.get_recent(max_tokens=25)] == [3, 4]
+    assert [message.metadata["number"] for message in await memory.get_messages()] == [0, 1, 2, 3, 4]
+    assert [message.metadata["number"] for message in await memory.get_messages(limit=2)] == [3, 4]
+    assert [message.metadata["number"] for message in await memory.get_messages(since=103.0)] == [3, 4]
+    assert [message.metadata["number"] for message in await memory.get_recent(max_tokens=25)] == [3, 4]
     assert await memory.get_recent(max_tokens=5) == []
     other = EpisodicMemory(sessions, "me", "other")
     assert await other.get_messages() == []
@@ -190,7 +190,7 @@ async def test_episodic_memory_is_the_agents_own_history(store: SessionStore) ->
     assert texts(model.requests[0].messages) == ["My name is Ada.", "What is my name?"]
 
 
-# What is kept ----------------------------------------------------------------------------------------------------
+# Stored messages --------------------------------------------------------------------------------------------------
 
 TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=20)
 MESSAGES = st.builds(
@@ -249,8 +249,8 @@ async def test_history_operations_match_a_reference_model(
                 kept, here = list(added), list(added)
             case "undo":
                 history.undo(f"r{number}")
-                kept = [one for one in kept if one[0] != f"r{number}"]
-                here = [one for one in here if one[0] != f"r{number}"]
+                kept = [entry for entry in kept if entry[0] != f"r{number}"]
+                here = [entry for entry in here if entry[0] != f"r{number}"]
             case "assign" if here:
                 history[-1] = ChatMessage("user", "local")
                 here[-1] = ("", "local")
@@ -266,7 +266,7 @@ async def test_history_operations_match_a_reference_model(
         assert texts(history) == [text for _, text in here]
         await history.flush()
         stored = await sessions.store.messages(KEY)
-        assert [(one.message.run_id, one.message.content) for one in stored] == kept
+        assert [(each.message.run_id, each.message.content) for each in stored] == kept
     await opened.__aexit__(None, None, None)
     await sessions.close()
 
@@ -289,4 +289,4 @@ async def test_changes_are_saved_all_or_nothing(store: SessionStore) -> None:
     version = await store.save(KEY, version, [HistoryChange("r", (ChatMessage("user", "1"),))])
     with pytest.raises(Aborted):
         await store.save(KEY, version - 1, [HistoryChange("r", (ChatMessage("user", "2"),))])
-    assert texts(one.message for one in await store.messages(KEY)) == ["1"]
+    assert texts(stored.message for stored in await store.messages(KEY)) == ["1"]

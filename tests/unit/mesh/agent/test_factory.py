@@ -1,4 +1,4 @@
-"""The factory: what may be registered, what is made of it, what is merged, and that each mistake says what to do."""
+"""The factory: registration, creation, merging of defaults, and its errors."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ class Attributed(Agent):
 
 
 def factory(**defaults: Any) -> AgentFactory:
-    made = AgentFactory({"model": ScriptedModel(), **defaults})
-    made.register("lead", Plain)
-    made.register("poet", Plain, subagent_description="Writes verses.")
-    return made.register("scribe", Scribe)
+    agents_factory = AgentFactory({"model": ScriptedModel(), **defaults})
+    agents_factory.register("lead", Plain)
+    agents_factory.register("poet", Plain, subagent_description="Writes verses.")
+    return agents_factory.register("scribe", Scribe)
 
 
-# F1, F6: registering ---------------------------------------------------------------------------------------------
+# Registering -----------------------------------------------------------------------------------------------------
 
 
 def test_register_is_chained_and_registrations_are_listed() -> None:
-    made = AgentFactory().register("a", Plain).register("b", Plain, subagent_description="d")
-    assert made.get_registered_names() == ["a", "b"]
-    assert (made.is_registered("a"), made.is_registered("c")) == (True, False)
-    assert made.get_spec("b") == AgentSpec(Plain, True, "b", "d", False, False, {})
-    assert made.get_spec("c") is None
+    agents_factory = AgentFactory().register("a", Plain).register("b", Plain, subagent_description="d")
+    assert agents_factory.get_registered_names() == ["a", "b"]
+    assert (agents_factory.is_registered("a"), agents_factory.is_registered("c")) == (True, False)
+    assert agents_factory.get_spec("b") == AgentSpec(Plain, True, "b", "d", False, False, {})
+    assert agents_factory.get_spec("c") is None
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_exposure_follows_the_description_unless_it_is_set(more: dict[str, Any],
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("mistake", "message"),
     [
         (lambda f: f.register("poet", Plain), "agent 'poet' is already registered"),
         (lambda f: f.register("x", int), "cannot register 'x': int is not an Agent class"),
@@ -73,70 +73,74 @@ def test_exposure_follows_the_description_unless_it_is_set(more: dict[str, Any],
         (lambda f: f.register("x", Plain, expose_as_subagent=True), "cannot expose 'x'.*decorate Plain"),
     ],
 )
-def test_invalid_registration_is_rejected(wrong: Callable[[AgentFactory], object], said: str) -> None:
-    with pytest.raises(ValueError, match=said):
-        wrong(factory())
+def test_invalid_registration_is_rejected(mistake: Callable[[AgentFactory], object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        mistake(factory())
 
 
 def test_class_metadata_wins_unless_overridden_and_never_changes() -> None:
     more: dict[str, Any] = {"subagent_name": "n", "subagent_description": "d", "stateless": False}
-    made = AgentFactory().register("kept", Scribe, **more).register("other", Scribe, **more, override_decorator=True)
-    made.register("attributes", Attributed)
-    specs = [made.get_spec(name) for name in ("kept", "other", "attributes")]
-    assert [(one.subagent_name, one.subagent_description, one.stateless) for one in specs if one is not None] == [
+    agents_factory = (
+        AgentFactory().register("kept", Scribe, **more).register("other", Scribe, **more, override_decorator=True)
+    )
+    agents_factory.register("attributes", Attributed)
+    specs = [agents_factory.get_spec(name) for name in ("kept", "other", "attributes")]
+    assert [(spec.subagent_name, spec.subagent_description, spec.stateless) for spec in specs if spec is not None] == [
         ("scribe", "Writes it down.", True),
         ("n", "d", False),
         ("attributed", "Says so by attributes.", False),
     ]
-    agents = {name: made.create(name, model=ScriptedModel()) for name in ("kept", "other")}
+    agents = {name: agents_factory.create(name, model=ScriptedModel()) for name in ("kept", "other")}
     assert type(agents["kept"]) is Scribe
     assert isinstance(agents["other"], Scribe)
     assert (type(agents["other"]).subagent_name, Scribe.subagent_name) == ("n", "scribe")
-    assert type(made.create("other", model=ScriptedModel())) is type(agents["other"]), "one class is made, not many"
+    assert type(agents_factory.create("other", model=ScriptedModel())) is type(agents["other"]), (
+        "only one class is created"
+    )
     hidden = AgentFactory().register("h", Scribe, expose_as_subagent=False).create("h", model=ScriptedModel())
     assert (hidden.subagent_name, Scribe.subagent_exposed) == ("", True)
 
 
-# F2, F5: creating ------------------------------------------------------------------------------------------------
+# Creating --------------------------------------------------------------------------------------------------------
 
 
 def test_create_accepts_no_subagents_or_an_empty_list() -> None:
-    made = factory()
-    assert made.create("lead").sub_agents == {}
-    orchestrating = made.create("lead", subagents=[])
+    agents_factory = factory()
+    assert agents_factory.create("lead").sub_agents == {}
+    orchestrating = agents_factory.create("lead", subagents=[])
     assert orchestrating.sub_agents == {}
-    orchestrating.register_agent(made.create("poet"))
-    assert list(made.create("lead", subagents=["poet", "scribe"]).sub_agents) == ["poet", "scribe"]
+    orchestrating.register_agent(agents_factory.create("poet"))
+    assert list(agents_factory.create("lead", subagents=["poet", "scribe"]).sub_agents) == ["poet", "scribe"]
     assert list(orchestrating.sub_agents) == ["poet"]
 
 
 async def test_name_creates_a_new_instance_and_an_object_is_shared(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    made = factory()
-    one, two = (made.create("lead", subagents=["poet"]) for _ in range(2))
-    assert one.sub_agents["poet"].agent is not two.sub_agents["poet"].agent
-    shared = made.create("poet")
+    agents_factory = factory()
+    first, second = (agents_factory.create("lead", subagents=["poet"]) for _ in range(2))
+    assert first.sub_agents["poet"].agent is not second.sub_agents["poet"].agent
+    shared = agents_factory.create("poet")
     with caplog.at_level(logging.WARNING):
-        leads = [made.create("lead", subagents=[shared]) for _ in range(2)]
+        leads = [agents_factory.create("lead", subagents=[shared]) for _ in range(2)]
     assert {lead.sub_agents["poet"].agent for lead in leads} == {shared}
     assert "the stateful agent 'poet' is shared" in caplog.text
     assert "calls are serialised, and history is shared" in caplog.text
     caplog.clear()
-    made.create("lead", subagents=[made.create("scribe"), RemoteAgent("designer")])
+    agents_factory.create("lead", subagents=[agents_factory.create("scribe"), RemoteAgent("designer")])
     assert not caplog.text
 
 
 async def test_remote_agent_is_a_sub_agent_like_any_other() -> None:
     lead = factory().create("lead", subagents=["poet", RemoteAgent("designer", description="Designs.")])
-    assert [(one.name, one.description) for one in lead.tools.specs] == [
+    assert [(spec.name, spec.description) for spec in lead.tools.specs] == [
         ("poet", "Writes verses."),
         ("designer", "Designs."),
     ]
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("mistake", "message"),
     [
         (lambda f: f.create("painter"), "unknown agent 'painter'; registered: lead, poet, scribe"),
         (lambda f: f.create("lead", subagents=["painter"]), "unknown sub-agent 'painter'; registered: lead, poet"),
@@ -150,12 +154,12 @@ async def test_remote_agent_is_a_sub_agent_like_any_other() -> None:
         (lambda f: f.create("lead", subagent_config={"poet": {}}), "named in subagents: none"),
     ],
 )
-def test_invalid_create_arguments_raise_value_errors(wrong: Callable[[AgentFactory], object], said: str) -> None:
-    with pytest.raises(ValueError, match=said):
-        wrong(factory())
+def test_invalid_create_arguments_raise_value_errors(mistake: Callable[[AgentFactory], object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        mistake(factory())
 
 
-# F3: merging -----------------------------------------------------------------------------------------------------
+# Merging ---------------------------------------------------------------------------------------------------------
 
 VALUES = st.dictionaries(
     st.sampled_from(["max_iterations", "temperature", "system_prompt", "max_tokens"]), st.integers(1, 9)
@@ -166,17 +170,17 @@ VALUES = st.dictionaries(
 def test_later_defaults_override_earlier_ones(
     defaults: dict[str, Any], registered: dict[str, Any], configured: dict[str, Any], overrides: dict[str, Any]
 ) -> None:
-    made = AgentFactory({"model": ScriptedModel(), **defaults})
-    made.register("lead", Plain, defaults=registered)
-    made.register("poet", Plain, subagent_description="d", defaults=registered)
-    lead = made.create("lead", subagents=["poet"], subagent_config={"poet": configured}, **overrides)
+    agents_factory = AgentFactory({"model": ScriptedModel(), **defaults})
+    agents_factory.register("lead", Plain, defaults=registered)
+    agents_factory.register("poet", Plain, subagent_description="d", defaults=registered)
+    lead = agents_factory.create("lead", subagents=["poet"], subagent_config={"poet": configured}, **overrides)
     for agent, last in ((lead, overrides), (lead.sub_agents["poet"].agent, configured)):
         assert isinstance(agent, Agent)
         expected = {**defaults, **registered, **last}
         assert {key: getattr(agent.config, key) for key in expected} == expected
 
 
-# F7: shared memory -----------------------------------------------------------------------------------------------
+# Shared memory ---------------------------------------------------------------------------------------------------
 
 
 async def test_created_agents_get_the_graph_and_their_registered_name() -> None:
@@ -184,15 +188,17 @@ async def test_created_agents_get_the_graph_and_their_registered_name() -> None:
     for node in ("poet", "scribe"):
         graph.add_agent(node)
     graph.add_edge("poet", "scribe")
-    made = factory()
-    before = made.create("poet")
+    agents_factory = factory()
+    before = agents_factory.create("poet")
     assert before.memory_graph is None
-    assert made.with_memory_graph(graph) is made
-    poet = made.create("poet", model=ScriptedModel(says("a verse")))
+    assert agents_factory.with_memory_graph(graph) is agents_factory
+    poet = agents_factory.create("poet", model=ScriptedModel(says("a verse")))
     reader = ScriptedModel(says("read"))
     asks = says("", ToolCall("1", "scribe", '{"task": "go"}'))
     config = {"scribe": {"model": reader, "name": "another name"}}
-    lead = made.create("lead", subagents=["scribe"], subagent_config=config, model=ScriptedModel(asks, says("done")))
+    lead = agents_factory.create(
+        "lead", subagents=["scribe"], subagent_config=config, model=ScriptedModel(asks, says("done"))
+    )
     assert (poet.agent_id, lead.agent_id, lead.memory_graph) == ("poet", "lead", graph)
     await poet.run_async("?")
     await lead.run_async("?")

@@ -1,4 +1,4 @@
-"""Agents as tools of others: keys, copies, turns, and one run from top to bottom."""
+"""Sub-agents: keys, forks, serialisation, and the run they share."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ async def test_sub_agents_share_ids_and_storage_but_not_history() -> None:
     assert middle.state is not None
     assert bottom.parent_run_id == middle.state.run_id
     assert middle.state.parent_run_id == top.run_id
-    assert {one.root_run_id for one in (top, bottom, middle.state)} == {top.run_id}
+    assert {state.root_run_id for state in (top, bottom, middle.state)} == {top.run_id}
     assert top.global_storage is bottom.global_storage
     assert top.global_storage.to_dict() == {"notes": ["lead", "poet"]}
     assert bottom.context == {"user": "me"}
@@ -77,7 +77,7 @@ async def test_stateless_sub_agent_runs_on_a_discarded_fork() -> None:
 
 
 class Counting(ScriptedModel):
-    """How many of its calls run at once, at most."""
+    """Counts the maximum number of concurrent calls."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -103,7 +103,7 @@ async def test_stateful_calls_are_serial_and_stateless_ones_limited(stateless: b
 async def test_sub_agent_may_be_registered_during_a_run() -> None:
     @tool
     def hire(agent_state: AgentState) -> str:
-        """Hires a poet."""
+        """Registers a poet."""
         agent_state.agent.register_agent(poet(says("a verse")))
         return "hired"
 
@@ -111,7 +111,7 @@ async def test_sub_agent_may_be_registered_during_a_run() -> None:
     lead = Agent("lead", model=model, tools=[hire])
     await lead.run_async("?")
     assert tool_texts(lead) == ["hired", "a verse"]
-    assert [[one.name for one in request.tools] for request in model.requests][:2] == [["hire"], ["hire", "poet"]]
+    assert [[spec.name for spec in request.tools] for request in model.requests][:2] == [["hire"], ["hire", "poet"]]
 
 
 async def test_call_sub_agent_finds_a_key_or_lists_the_keys() -> None:
@@ -166,7 +166,7 @@ async def test_pausing_the_caller_pauses_its_sub_agents() -> None:
     lead = Agent("lead", model=ScriptedModel(asks("poet"), says("done")), sub_agents=[writer])
     lead.on("before_tool").handle("continue", effects=lambda hook: hook.agent.pause())
     run = asyncio.create_task(lead.run_async("?"))
-    while not lead.paused:  # noqa: ASYNC110 - a hook of the agent's sets it
+    while not lead.paused:  # noqa: ASYNC110 - set by a hook of the agent
         await asyncio.sleep(0)
     await asyncio.sleep(0.02)
     assert not model.requests
@@ -183,13 +183,13 @@ async def test_delegation_loop_and_endless_chain_are_errors() -> None:
 
     class Endless(ScriptedModel):
         async def generate(self, request: ModelRequest) -> ModelReply:
-            told = [message for message in request.messages if message.role == "tool"]
-            return says(told[-1].content) if told else asks("deeper")
+            results = [message for message in request.messages if message.role == "tool"]
+            return says(results[-1].content) if results else asks("deeper")
 
-    one, two = Agent("one", model=Endless()), Agent("two", model=Endless())
-    one.register_agent(two, name="deeper", stateless=True)
-    two.register_agent(one, name="deeper", stateless=True)
-    assert "10 agents wait for each other" in await asyncio.wait_for(one.run_async("?"), 5)
+    first, second = Agent("one", model=Endless()), Agent("two", model=Endless())
+    first.register_agent(second, name="deeper", stateless=True)
+    second.register_agent(first, name="deeper", stateless=True)
+    assert "10 agents wait for each other" in await asyncio.wait_for(first.run_async("?"), 5)
 
 
 def test_invalid_sub_agent_is_rejected_at_registration() -> None:
@@ -208,8 +208,8 @@ async def test_decorator_sets_how_instances_appear_as_sub_agents() -> None:
         pass
 
     lead = Agent("lead", model=ScriptedModel(), sub_agents=[Scribe("x", model=ScriptedModel())])
-    made = lead.sub_agents["scribe"]
-    assert (made.name, made.description, made.stateless) == ("scribe", "Writes it down.", True)
+    scribe = lead.sub_agents["scribe"]
+    assert (scribe.name, scribe.description, scribe.stateless) == ("scribe", "Writes it down.", True)
     assert not hasattr(Agent, "__wrapped__")
     assert Agent.subagent_name == ""
 

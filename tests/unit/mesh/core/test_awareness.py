@@ -1,4 +1,4 @@
-"""What a coordinating role is told of the edges among the others, to the letter."""
+"""The exact text of the awareness message."""
 
 from __future__ import annotations
 

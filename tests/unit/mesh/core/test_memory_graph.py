@@ -12,7 +12,7 @@ FINAL, TOOLS, FULL = PropagationPolicy
 
 
 class Clock:
-    """Seconds that pass only when told to."""
+    """A clock that is advanced manually."""
 
     def __init__(self, now: float = 1000.0) -> None:
         self.now = now

@@ -129,13 +129,13 @@ def test_svg_boxes_do_not_overlap_and_edges_avoid_them(edges: list[tuple[str, st
     width, height = float(picture.attrib["width"]), float(picture.attrib["height"])
     boxes = boxes_of(picture)
     assert all(x > 0 and y > 0 and right < width and low < height for x, y, right, low in boxes.values())
-    for one, (x, y, right, low) in boxes.items():
+    for role, (x, y, right, low) in boxes.items():
         for other, (x2, y2, right2, low2) in boxes.items():
-            assert one == other or right <= x2 or right2 <= x or low <= y2 or low2 <= y
+            assert role == other or right <= x2 or right2 <= x or low <= y2 or low2 <= y
     for path in picture.findall(f"{SVG}path"):
         points = [float(number) for number in re.findall(r"-?[\d.]+", path.attrib["d"])]
         assert points
-        # Level stretches are the ones that pass a column: `H` to the column's far side.
+        # Horizontal segments cross a column: `H` to its far side.
         for start, end in pairwise(re.findall(r"[MC][^MCH]*|H[\d.]+", path.attrib["d"])):
             if end.startswith("H"):
                 level_y, level_x = float(start.split()[-1]), float(start.split()[-2])

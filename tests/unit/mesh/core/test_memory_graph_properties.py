@@ -1,4 +1,4 @@
-"""What holds for the shared memory graph after any sequence of calls, and between threads."""
+"""Properties of the shared memory graph for any sequence of calls, and with several threads."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from archon_mesh.core.memory_graph import CycleError, MemoryItem, SharedMemoryGr
 
 @pytest.fixture
 def hasty_threads() -> Iterator[None]:
-    """Threads that take turns at nearly every step, so that what is not locked goes wrong."""
+    """Makes threads switch at nearly every step, so that missing locks are noticed."""
     usual = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     yield
@@ -115,13 +115,13 @@ def test_one_of_two_edges_that_close_a_cycle_is_rejected() -> None:
             return False
         return True
 
-    # Neighbours that lead nowhere: a search goes on among them long after it has looked at a and b.
+    # Neighbours without successors keep the search busy long after it has visited a and b.
     around = [edge for end in "ab" for n in range(300) for edge in ((end, f"{end}+{n}"), (f"{end}-{n}", end))]
     with ThreadPoolExecutor(2) as pool:
         for _ in range(20):
             graph, start = graph_of(*around), Barrier(2)
-            one, other = (
+            first, second = (
                 pool.submit(add, graph, ("a", "b"), start),
                 pool.submit(add, graph, ("b", "a"), start),
             )
-            assert one.result() != other.result()
+            assert first.result() != second.result()

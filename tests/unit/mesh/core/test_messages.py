@@ -77,11 +77,11 @@ items = st.lists(st.builds(item, st.sampled_from("abc"), st.text(), st.integers(
 
 @given(items, items)
 def test_inserting_again_adds_nothing(
-    one: list[MemoryItem],
-    two: list[MemoryItem],
+    first: list[MemoryItem],
+    second: list[MemoryItem],
 ) -> None:
-    once = with_shared_context(with_shared_context([PROMPT, QUERY], one), two)
-    assert with_shared_context(once, two) == once
+    once = with_shared_context(with_shared_context([PROMPT, QUERY], first), second)
+    assert with_shared_context(once, second) == once
     sources = [message.metadata.get("shared_memory_source") for message in once[1:-1]]
-    assert sorted(map(str, sources)) == sorted({each.source_id for each in [*one, *two]})
+    assert sorted(map(str, sources)) == sorted({each.source_id for each in [*first, *second]})
     assert (once[0], once[-1]) == (PROMPT, QUERY)

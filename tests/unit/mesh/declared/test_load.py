@@ -1,4 +1,4 @@
-"""Agents in YAML: what a file becomes, and that each mistake names file, line and key."""
+"""Agents in YAML: loading, and errors with file, line and key."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_file_declares_an_agent_and_its_role(tmp_path: Path) -> None:
     assert isinstance(subs["designer"].agent, RemoteAgent)
     assert (agent.policy.permits("shout", {"shout": 1}), agent.policy.permits("shout", {"shout": 2})) == (True, False)
     assert (role.name, role.version, role.max_tasks) == ("lead", "1.2.0", 3)
-    assert [(one.id, list(one.tags)) for one in role.capabilities if isinstance(one, Capability)] == [
+    assert [(item.id, list(item.tags)) for item in role.capabilities if isinstance(item, Capability)] == [
         ("lead.things", []),
         ("lead.more", ["a"]),
     ]

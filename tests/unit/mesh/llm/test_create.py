@@ -1,4 +1,4 @@
-"""From a spec to a client."""
+"""Creating a model client by name."""
 
 from __future__ import annotations
 

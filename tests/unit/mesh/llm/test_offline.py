@@ -1,4 +1,4 @@
-"""The offline model on messages alone: each task, and the chain of three roles."""
+"""The offline model without tools: each task, and the chain of three roles."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DEMANDS = ["It must export invoices as PDF.", "Users should see a log!"]
 
 
 def run_chain(goal: str, edges: list[tuple[str, str]] = EDGES) -> dict[str, str]:
-    """The three roles one after the other, each fed through the graph."""
+    """Runs the three roles in order, with shared memory."""
     graph = SharedMemoryGraph()
     for src, dst in edges:
         graph.add_edge(src, dst)
@@ -183,7 +183,7 @@ fillers = st.sampled_from(["Acme was founded in 1999.", "It is blue.", "Is it so
 def test_demands_stay_verbatim_along_the_chain(parts: list[tuple[str, str, str, str]], wrap_at: int) -> None:
     demands = [frame.format(marker) for marker, frame, _, _ in parts]
     goal = "".join(f"{demand} {parts[i][2]}{parts[i][3]}" for i, demand in enumerate(demands))
-    # One wrap at any space.
+    # One line break at any space.
     place = goal.find(" ", wrap_at)
     wrapped = goal if place < 0 or goal[place - 1] == "-" else f"{goal[:place]}\n{goal[place + 1 :]}"
     answers = run_chain(wrapped)

@@ -1,4 +1,4 @@
-"""The offline model with tools on offer: which it calls, in which order, and what it makes of their answers."""
+"""The offline model with tools: its calls, their order, and the combined answer."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ async def converse(
     tools: Sequence[ToolSpec] = TOOLS,
     failing: Mapping[str, str] | None = None,
 ) -> tuple[list[str], str]:
-    """The names called, in order, and the last reply; each tool answers `NAME's part`, those in `failing` fail."""
-    model, said = create_model("offline"), list(messages)
+    """Returns the called tools and the last reply; each tool answers `NAME's part`, except those in `failing`."""
+    model, conversation = create_model("offline"), list(messages)
     called: list[str] = []
     while True:
-        reply = await model.generate(ModelRequest(said, tools=tools))
+        reply = await model.generate(ModelRequest(conversation, tools=tools))
         if not reply.tool_calls:
             assert reply.finish_reason == "stop"
             return called, reply.text
@@ -44,7 +44,7 @@ async def converse(
         answer = tool_answer(call, f"{NOTICE}\n\n{call.name}'s part")
         if failure is not None:
             answer = tool_failure(call, "UNAVAILABLE", "UNAVAILABLE", failure)
-        said += [ChatMessage("assistant", tool_calls=(call,)), answer]
+        conversation += [ChatMessage("assistant", tool_calls=(call,)), answer]
 
 
 async def test_tools_are_called_once_in_the_recommended_order() -> None:

@@ -120,9 +120,9 @@ def test_shortened_text_ends_with_an_ellipsis() -> None:
 
 @given(st.text())
 def test_sentences_contain_only_the_text_in_its_order(text: str) -> None:
-    found = "".join("".join(sentence.split()) for sentence in sentences(text))
+    joined = "".join("".join(sentence.split()) for sentence in sentences(text))
     rest = iter("".join(text.split()))
-    assert all(char in rest for char in found)
+    assert all(char in rest for char in joined)
 
 
 @given(st.text(alphabet="ab.!?\"“”'()- \n1R#", max_size=200))
@@ -144,5 +144,5 @@ def test_run_time_is_linear_in_the_length_of_the_text(unit: str) -> None:
         find_demands(text)
         return time.process_time() - start
 
-    # Squared, eight times the text would take 64 times as long; the floor keeps tiny times from deciding.
+    # With quadratic run time, eight times the text would take 64 times as long; the floor ignores tiny times.
     assert seconds(160_000) < 24 * max(seconds(20_000), 0.02)

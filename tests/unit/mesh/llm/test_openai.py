@@ -1,4 +1,4 @@
-"""The OpenAI client against a real server on this machine."""
+"""The OpenAI client against a local HTTP server."""
 
 from __future__ import annotations
 

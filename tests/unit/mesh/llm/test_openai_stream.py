@@ -1,4 +1,4 @@
-"""Streams of the OpenAI client from a real server on this machine."""
+"""Streams of the OpenAI client from a local HTTP server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A role played by a model: the messages it gets, what is recorded, what becomes the answer."""
+"""A role served by an agent: messages to the model, records and the answer."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ POET = Role("poet", "You are a poet.", temperature=0.5, max_tokens=40)
 
 
 class Task(TaskContext):
-    """A task as a handler gets it; `sent` are the frames it sent."""
+    """A task for a handler; `sent` has the frames that it sent."""
 
     def __init__(self, text: str, context: Sequence[tuple[str, str]] = (), **fields: str) -> None:
         assigned = agent_pb2.AssignTask(input=[common_pb2.Part(text=text)], **fields)  # type: ignore[arg-type]
@@ -70,7 +70,7 @@ CONTEXT = [("requirements", "R1. It must rhyme."), ("designer", "C1. Rhymer"), (
 
 
 async def sent(role: Role, task: TaskContext) -> list[ChatMessage]:
-    """What the model is given."""
+    """Returns the messages that the model receives."""
     model = ScriptedModel(says("x"))
     await role_handler(role, model)(task)
     return list(model.requests[0].messages)

@@ -1,4 +1,4 @@
-"""The storage of an agent that works on a task of a run, over a working memory that may fail."""
+"""Shared storage over a working memory that may fail."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from archon_mesh.node.shared_storage import SharedStorage
 
 
 class Served:
-    """A run's working memory as a client has it. `error` is raised by all calls while it is set; `writes` counts."""
+    """A client of a run's working memory. All calls raise `error` while it is set; `writes` counts writes."""
 
     def __init__(self) -> None:
         self.values = WorkingMemory()
@@ -60,7 +60,7 @@ async def storage_of(served: Served) -> AsyncIterator[SharedStorage]:
 
 
 @pytest.fixture
-def told(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixture]:
+def warnings(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixture]:
     with caplog.at_level(logging.WARNING, logger="archon_mesh.node.shared_storage"):
         yield caplog
 
@@ -81,20 +81,20 @@ async def test_storage_starts_with_stored_values_and_writes_through() -> None:
 
 async def test_storages_of_a_run_share_values_and_the_last_write_wins() -> None:
     served = Served()
-    async with storage_of(served) as one, storage_of(served) as other:
-        one.set("k", "one")
-        await one.flush()
-        assert other.get("k") is None
-        await other.refresh()
-        assert other.get("k") == "one"
-        other.set("k", "other")
-        await other.flush()
-        await one.refresh()
-        assert (one.get("k"), served.values.get("k")) == ("other", "other")
-        one.pop("k")
-        await one.flush()
-        await other.refresh()
-        assert "k" not in other
+    async with storage_of(served) as first, storage_of(served) as second:
+        first.set("k", "one")
+        await first.flush()
+        assert second.get("k") is None
+        await second.refresh()
+        assert second.get("k") == "one"
+        second.set("k", "other")
+        await second.flush()
+        await first.refresh()
+        assert (first.get("k"), served.values.get("k")) == ("other", "other")
+        first.pop("k")
+        await first.flush()
+        await second.refresh()
+        assert "k" not in second
 
 
 async def test_refresh_does_not_revert_pending_writes() -> None:
@@ -114,7 +114,7 @@ async def test_refresh_does_not_revert_pending_writes() -> None:
 
 
 async def test_values_that_are_not_json_stay_local(
-    told: pytest.LogCaptureFixture,
+    warnings: pytest.LogCaptureFixture,
 ) -> None:
     served, thing = Served(), object()
     async with storage_of(served) as storage:
@@ -130,7 +130,7 @@ async def test_values_that_are_not_json_stay_local(
         storage.set("thing", "mine")
         await storage.flush()
         assert served.values.get("thing") == "mine"
-    assert not told.records
+    assert not warnings.records
 
 
 async def test_key_written_repeatedly_is_pending_once() -> None:
@@ -146,7 +146,7 @@ async def test_key_written_repeatedly_is_pending_once() -> None:
 
 
 async def test_values_above_the_pending_limit_stay_local(
-    monkeypatch: pytest.MonkeyPatch, told: pytest.LogCaptureFixture
+    monkeypatch: pytest.MonkeyPatch, warnings: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(shared_storage, "MAX_PENDING", 1_000)
     served = Served()
@@ -159,11 +159,11 @@ async def test_values_above_the_pending_limit_stay_local(
         storage.set("10", "there is room again")
         await storage.flush()
         assert "10" in served.values.to_dict()
-    assert len(told.records) == 1
+    assert len(warnings.records) == 1
 
 
 async def test_unavailable_service_fails_nothing_and_is_logged_once(
-    monkeypatch: pytest.MonkeyPatch, told: pytest.LogCaptureFixture
+    monkeypatch: pytest.MonkeyPatch, warnings: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(shared_storage, "FLUSH_TIMEOUT", 0.2)
     served = Served()
@@ -174,11 +174,11 @@ async def test_unavailable_service_fails_nothing_and_is_logged_once(
         await storage.flush(0.2)
         await storage.refresh()
         assert storage.get("k") == 1
-        assert [record.levelname for record in told.records] == ["WARNING"]
+        assert [record.levelname for record in warnings.records] == ["WARNING"]
         served.error = None
         await storage.flush(5.0)
         assert served.values.get("k") == 1
-    assert len(told.records) == 1
+    assert len(warnings.records) == 1
 
 
 async def test_frozen_service_costs_only_its_timeouts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -191,7 +191,7 @@ async def test_frozen_service_costs_only_its_timeouts(monkeypatch: pytest.Monkey
         assert storage.to_dict() == {"k": 1}
 
 
-async def test_rejected_value_stays_local_and_blocks_nothing(told: pytest.LogCaptureFixture) -> None:
+async def test_rejected_value_stays_local_and_blocks_nothing(warnings: pytest.LogCaptureFixture) -> None:
     served = Served()
     served.error = ResourceExhausted("the scope is full")
     async with storage_of(served) as storage, asyncio.timeout(5):
@@ -203,7 +203,7 @@ async def test_rejected_value_stays_local_and_blocks_nothing(told: pytest.LogCap
         storage.set("large", "x" * 1024 * 1024)
         await storage.flush()
         assert "large" not in served.values.to_dict()
-    assert len(told.records) == 1
+    assert len(warnings.records) == 1
 
 
 async def test_tools_may_write_from_threads() -> None:
@@ -246,7 +246,7 @@ async def test_after_a_failed_read_tasks_skip_reads_for_a_while(
     served.values.set("seen", True)
     second = SharedStorage(cast(WorkingMemoryClient, served), "t2", connection)
     await second.refresh()
-    assert second.to_dict() == {}, "it didn't ask"
+    assert second.to_dict() == {}, "it did not read"
     connection.down_until = 0.0
     await second.refresh()
     assert second.to_dict() == {"seen": True}

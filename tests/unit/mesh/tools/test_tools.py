@@ -1,4 +1,4 @@
-"""Tools: what a signature becomes, what wrong arguments come to, and that nothing a tool does gets out."""
+"""Tools: schemas, invalid arguments, timeouts, and errors as results."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ async def test_plain_function_runs_on_a_thread() -> None:
     run = engine(block)
     began = time.monotonic()
     results = await asyncio.gather(*(run.execute_tool_call("block", {}) for _ in range(50)))
-    assert {one.content for one in results} == {"tool-block"}
+    assert {result.content for result in results} == {"tool-block"}
     assert time.monotonic() - began < 2, "fifty of them at once"
 
 
@@ -139,7 +139,7 @@ async def test_cancelled_call_is_cancelled_immediately() -> None:
 
 def test_registry_keeps_its_order_and_rejects_invalid_tools() -> None:
     registry = ToolRegistry([add, Upper()])
-    assert [one.name for one in registry.list_tools()] == ["add", "upper"]
+    assert [each.name for each in registry.list_tools()] == ["add", "upper"]
     with pytest.raises(AlreadyExists, match="add"):
         registry.register_tool(add)
     with pytest.raises(InvalidArgument, match="not a tool"):
@@ -158,7 +158,7 @@ def test_function_with_an_invalid_signature_is_rejected() -> None:
 async def test_agent_state_is_passed_and_not_in_the_schema() -> None:
     @tool
     def whose(agent_state: Any, loud: bool = False) -> Any:
-        """Says whose."""
+        """Returns the name of the calling agent."""
         return agent_state
 
     assert list(whose.parameters_schema["properties"]) == ["loud"]
@@ -174,12 +174,12 @@ def test_value_is_text_or_json() -> None:
 async def test_system_exit_in_a_tool_is_an_error_result() -> None:
     @tool
     def leave() -> None:
-        """Leaves."""
+        """Exits."""
         sys.exit(3)
 
     @tool
     async def leave_too() -> None:
-        """Leaves."""
+        """Exits."""
         raise SystemExit(4)
 
     run = engine(leave, leave_too)

@@ -1,4 +1,4 @@
-"""What a front end sees: AG-UI's names, in its order, from sub-agents too."""
+"""Events for a front end: AG-UI's names and order, including those of sub-agents."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.fixtures.scripted_model import ScriptedModel, says
 
 @tool
 def draw(size: int) -> Any:
-    """Draws."""
+    """Draws an image."""
     return Image(b"\x89PNG" * size)
 
 
@@ -48,11 +48,11 @@ async def test_tool_and_image_events_are_in_ag_ui_order() -> None:
         "TEXT_MESSAGE_END",
         "RUN_FINISHED",
     ]
-    told = [event.to_dict() for event in events]
-    assert told[7]["content"] == "[image/png, 8 bytes]"
-    assert told[9]["delta"] == "iVBOR4lQTkc="
-    assert {"type", "timestamp", "runId", "rootRunId", "agentName", "toolCallId", "toolCallName"} <= told[4].keys()
-    assert (told[-1]["result"], told[1]["messageId"] == told[3]["messageId"]) == ("there", True)
+    dicts = [event.to_dict() for event in events]
+    assert dicts[7]["content"] == "[image/png, 8 bytes]"
+    assert dicts[9]["delta"] == "iVBOR4lQTkc="
+    assert {"type", "timestamp", "runId", "rootRunId", "agentName", "toolCallId", "toolCallName"} <= dicts[4].keys()
+    assert (dicts[-1]["result"], dicts[1]["messageId"] == dicts[3]["messageId"]) == ("there", True)
 
 
 async def test_sub_agent_events_name_the_calling_run() -> None:

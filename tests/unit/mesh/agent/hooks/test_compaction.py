@@ -1,4 +1,4 @@
-"""Compaction: when, how much of what, and that no call is ever broken_pairing from its result."""
+"""Compaction: when it runs, what it drops, and that no call is separated from its result."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def user(text: str) -> ChatMessage:
 
 
 def replied(text: str, *calls: str) -> list[ChatMessage]:
-    asked = tuple(ToolCall(call, "look", "{}") for call in calls)
+    tool_calls = tuple(ToolCall(call, "look", "{}") for call in calls)
     results = [ChatMessage("tool", f"result of {call} " + "x" * 200, tool_call_id=call) for call in calls]
-    return [ChatMessage("assistant", text, tool_calls=asked), *results]
+    return [ChatMessage("assistant", text, tool_calls=tool_calls), *results]
 
 
 TALK = [
@@ -62,7 +62,7 @@ def talks(draw: st.DrawFn) -> list[ChatMessage]:
 
 
 def test_round_is_a_query_and_one_reply_with_its_results() -> None:
-    assert [[one.content[:6] for one in group] for group in rounds(TALK)] == [
+    assert [[message.content[:6] for message in group] for group in rounds(TALK)] == [
         ["1", "a", "result", "result"],
         ["b"],
         ["2", "c", "result"],
@@ -73,18 +73,18 @@ def test_round_is_a_query_and_one_reply_with_its_results() -> None:
 
 
 def test_window_keeps_the_last_rounds_and_the_last_query() -> None:
-    assert [one.content[:6] for one in sliding_window(TALK, 2)] == ["2", "d", "result", "e"]
+    assert [message.content[:6] for message in sliding_window(TALK, 2)] == ["2", "d", "result", "e"]
     assert is_summary(sliding_window([summary("s"), *TALK], 1)[0])
 
 
 @given(talks(), st.integers(1, 4))
 def test_strategies_keep_calls_with_their_results_and_the_query(talk: list[ChatMessage], window: int) -> None:
-    asked = [one for one in talk if one.role == "user"]
-    for made in (sliding_window(talk, window), without_tool_results(talk, window)):
-        assert broken_pairing(made) == ""
-        assert made[-len(rounds(talk)[-1]) :] == rounds(talk)[-1] if talk else made == []
-        assert not asked or asked[-1] in made
-    assert [one.role for one in without_tool_results(talk, window)] == [one.role for one in talk]
+    queries = [message for message in talk if message.role == "user"]
+    for compacted in (sliding_window(talk, window), without_tool_results(talk, window)):
+        assert broken_pairing(compacted) == ""
+        assert compacted[-len(rounds(talk)[-1]) :] == rounds(talk)[-1] if talk else compacted == []
+        assert not queries or queries[-1] in compacted
+    assert [message.role for message in without_tool_results(talk, window)] == [message.role for message in talk]
 
 
 def test_broken_pairing_is_described() -> None:
@@ -96,11 +96,11 @@ def test_broken_pairing_is_described() -> None:
 
 
 def test_facts_are_names_numbers_dates_and_urls() -> None:
-    said = (
+    text = (
         "On 17 May 2024 Ada Lovelace paid $1,250.50 (12%) for the manual at https://example.org/a?b=1, and by "
         "2024-06-01 it was Charles who owed 3 more."
     )
-    assert facts([user(said)]) == [
+    assert facts([user(text)]) == [
         "17 May 2024",
         "Ada Lovelace",
         "$1,250.50",
@@ -110,7 +110,7 @@ def test_facts_are_names_numbers_dates_and_urls() -> None:
         "Charles",
         "3",
     ]
-    assert with_facts("Ada Lovelace paid on 17 May 2024.", [user(said)]).endswith(
+    assert with_facts("Ada Lovelace paid on 17 May 2024.", [user(text)]).endswith(
         "Also mentioned: $1,250.50; 12%; https://example.org/a?b=1; 2024-06-01; Charles; 3"
     )
     assert with_facts("12", [user("12")]) == "12"
@@ -133,7 +133,7 @@ def looping(turns: int, **more: Any) -> tuple[Agent, ScriptedModel]:
 async def test_history_above_the_threshold_is_compacted(strategy: str) -> None:
     agent, model = looping(6, max_context_tokens=600, compaction_strategy=strategy)
     assert await agent.run_async("the query") == "done"
-    sizes = [sum(len(one.content) for one in request.messages) // 4 for request in model.requests]
+    sizes = [sum(len(message.content) for message in request.messages) // 4 for request in model.requests]
     assert max(sizes) <= 450
     for request in model.requests:
         assert request.messages[0].content == "Look."
@@ -149,7 +149,7 @@ async def test_history_below_the_threshold_is_unchanged() -> None:
         assert len(model.requests[-1].messages) == 2 + 8
     compaction = ContextCompactionMiddleware(window_size=1)
     await compaction.compact(agent)
-    assert [one.content for one in agent.history] == ["q", "done"]
+    assert [message.content for message in agent.history] == ["q", "done"]
 
 
 async def test_summary_replaces_older_rounds_and_keeps_facts() -> None:
@@ -159,9 +159,9 @@ async def test_summary_replaces_older_rounds_and_keeps_facts() -> None:
     await agent.run_async("My name is Ada Lovelace, my number is 555-0199. " + "x" * 60)
     await agent.run_async("And?")
     await agent.run_async("What is my number? " + "y" * 100)
-    asked, last = model.requests[2], model.requests[3]
-    assert asked.messages[0].content.startswith(SUMMARY_PROMPT)
-    assert "assistant: one" in asked.messages[0].content
+    summary_request, last = model.requests[2], model.requests[3]
+    assert summary_request.messages[0].content.startswith(SUMMARY_PROMPT)
+    assert "assistant: one" in summary_request.messages[0].content
     assert is_summary(last.messages[0])
     assert "They talked." in last.messages[0].content
     assert "Ada Lovelace" in last.messages[0].content

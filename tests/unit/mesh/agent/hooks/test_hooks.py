@@ -1,4 +1,4 @@
-"""Hooks: what each may decide, in which order they are asked, and what becomes of one that raises."""
+"""Hooks: the decisions that each point allows, their order and their effects."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CONTINUE, RETRY, STOP, FAIL = HookDecision
 
 @tool
 def double(n: int) -> int:
-    """Doubles."""
+    """Doubles a number."""
     return 2 * n
 
 
@@ -36,12 +36,12 @@ def call(n: int = 1) -> ModelReply:
     return says("", ToolCall("c", "double", f'{{"n": {n}}}'))
 
 
-def agent(*replies: Any, **more: Any) -> Agent:
+def new_agent(*replies: Any, **more: Any) -> Agent:
     return Agent("a", model=ScriptedModel(*replies), tools=[double], **more)
 
 
-def tool_texts(one: Agent) -> list[str]:
-    return [message.content for message in one.history if message.role == "tool"]
+def tool_texts(agent: Agent) -> list[str]:
+    return [message.content for message in agent.history if message.role == "tool"]
 
 
 async def test_all_points_are_passed_in_order() -> None:
@@ -51,11 +51,11 @@ async def test_all_points_are_passed_in_order() -> None:
         pass
 
     def watching(event: str) -> Callable[..., None]:
-        return lambda self, *given: passed.append(event)
+        return lambda self, *args: passed.append(event)
 
     for event in HookEvent:
         setattr(All, event.value, watching(event.value))
-    await agent(call(), says("2"), middlewares=[All()]).run_async("?")
+    await new_agent(call(), says("2"), middlewares=[All()]).run_async("?")
     assert passed == [
         "query_start",
         "before_agent",
@@ -75,7 +75,7 @@ async def test_all_points_are_passed_in_order() -> None:
 @pytest.mark.parametrize("event", HookEvent)
 @pytest.mark.parametrize("decision", HookDecision)
 def test_illegal_decision_is_rejected_at_registration(event: HookEvent, decision: HookDecision) -> None:
-    handler = agent().on(event)
+    handler = new_agent().on(event)
     if decision is FAIL:
         handler.handle(FAIL, "why")
         with pytest.raises(InvalidArgument, match="FAIL takes an error or its message"):
@@ -105,16 +105,16 @@ def test_illegal_decision_is_rejected_at_registration(event: HookEvent, decision
 
 def test_unknown_event_is_rejected() -> None:
     with pytest.raises(ValueError, match="before_lunch"):
-        agent().on("before_lunch")
+        new_agent().on("before_lunch")
 
 
 async def test_query_start_may_replace_or_answer_the_query() -> None:
-    one = agent(says("hello"))
-    one.on("query_start").when(lambda hook: hook.value == "?").handle(CONTINUE, "a better question")
-    assert await one.run_async("?") == "hello"
-    assert one.history[0].content == "a better question"
-    one.on("query_start").handle(STOP, lambda hook: f"cached: {hook.value}")
-    assert await one.run_async("again") == "cached: again"
+    agent = new_agent(says("hello"))
+    agent.on("query_start").when(lambda hook: hook.value == "?").handle(CONTINUE, "a better question")
+    assert await agent.run_async("?") == "hello"
+    assert agent.history[0].content == "a better question"
+    agent.on("query_start").handle(STOP, lambda hook: f"cached: {hook.value}")
+    assert await agent.run_async("again") == "cached: again"
 
 
 async def test_before_model_may_add_messages_or_stop_the_run() -> None:
@@ -125,31 +125,31 @@ async def test_before_model_may_add_messages_or_stop_the_run() -> None:
             return stop(ChatMessage("assistant", "no need")) if hook.iteration == 2 else None
 
     model = ScriptedModel(call())
-    one = Agent("a", model=model, tools=[double], middlewares=[Adds()])
-    assert await one.run_async("?") == "no need"
+    agent = Agent("a", model=model, tools=[double], middlewares=[Adds()])
+    assert await agent.run_async("?") == "no need"
     assert model.requests[0].messages[-1].content == "be brief"
-    assert "be brief" not in [message.content for message in one.history]
+    assert "be brief" not in [message.content for message in agent.history]
 
 
 async def test_after_model_may_replace_retry_or_stop() -> None:
-    one = agent(says("first"), says("second"))
-    one.on("after_model").when(lambda hook: hook.value == "first").handle(RETRY)
-    assert await one.run_async("?") == "second"
-    assert [message.content for message in one.history] == ["?", "second"]
-    two = agent(says("rough"))
-    two.on("after_model").handle(CONTINUE, ChatMessage("assistant", "smooth"))
-    assert await two.run_async("?") == "smooth"
-    three = agent(call())
-    three.on("after_model").handle(STOP, "enough")
-    assert await three.run_async("?") == "enough"
+    agent = new_agent(says("first"), says("second"))
+    agent.on("after_model").when(lambda hook: hook.value == "first").handle(RETRY)
+    assert await agent.run_async("?") == "second"
+    assert [message.content for message in agent.history] == ["?", "second"]
+    second_agent = new_agent(says("rough"))
+    second_agent.on("after_model").handle(CONTINUE, ChatMessage("assistant", "smooth"))
+    assert await second_agent.run_async("?") == "smooth"
+    third_agent = new_agent(call())
+    third_agent.on("after_model").handle(STOP, "enough")
+    assert await third_agent.run_async("?") == "enough"
 
 
 async def test_before_tool_may_change_arguments_or_give_the_result() -> None:
-    one = agent(call(4), call(7), says("done"))
-    one.on("before_tool").when(lambda hook: hook.arguments == {"n": 4}).handle(CONTINUE, {"n": 5})
-    one.on("before_tool").when(lambda hook: hook.arguments == {"n": 7}).handle(STOP, ToolResult.error("not allowed"))
-    assert await one.run_async("?") == "done"
-    assert tool_texts(one) == ["10", "Error UNKNOWN (UNKNOWN): not allowed"]
+    agent = new_agent(call(4), call(7), says("done"))
+    agent.on("before_tool").when(lambda hook: hook.arguments == {"n": 4}).handle(CONTINUE, {"n": 5})
+    agent.on("before_tool").when(lambda hook: hook.arguments == {"n": 7}).handle(STOP, ToolResult.error("not allowed"))
+    assert await agent.run_async("?") == "done"
+    assert tool_texts(agent) == ["10", "Error UNKNOWN (UNKNOWN): not allowed"]
 
 
 async def test_failed_tool_is_retried_at_most_three_times() -> None:
@@ -157,7 +157,7 @@ async def test_failed_tool_is_retried_at_most_three_times() -> None:
 
     @tool
     def flaky(succeed_at: int) -> str:
-        """Fails first."""
+        """Fails until the given call."""
         tries.append(1)
         if len(tries) < succeed_at:
             raise ValueError("not yet")
@@ -166,45 +166,45 @@ async def test_failed_tool_is_retried_at_most_three_times() -> None:
     for succeed_at, expected in ((3, 3), (9, 4)):
         tries.clear()
         reply = says("", ToolCall("c", "flaky", f'{{"succeed_at": {succeed_at}}}'))
-        one = Agent("a", model=ScriptedModel(reply, says("done")), tools=[flaky])
-        one.on("tool_error").handle(RETRY)
-        await one.run_async("?")
+        agent = Agent("a", model=ScriptedModel(reply, says("done")), tools=[flaky])
+        agent.on("tool_error").handle(RETRY)
+        await agent.run_async("?")
         assert len(tries) == expected
-    assert tool_texts(one) == ["Error UNKNOWN (UNKNOWN): ValueError: not yet"]
+    assert tool_texts(agent) == ["Error UNKNOWN (UNKNOWN): ValueError: not yet"]
 
 
 async def test_after_tool_may_replace_the_result_or_stop_the_run() -> None:
-    one = agent(call(1), call(2))
-    one.on("after_tool").when(lambda hook: hook.arguments == {"n": 1}).handle(CONTINUE, "two")
-    one.on("after_tool").when(lambda hook: hook.tool_result == ToolResult(4)).handle(STOP, "it was four")
-    assert await one.run_async("?") == "it was four"
-    assert tool_texts(one) == ["two", "4"]
+    agent = new_agent(call(1), call(2))
+    agent.on("after_tool").when(lambda hook: hook.arguments == {"n": 1}).handle(CONTINUE, "two")
+    agent.on("after_tool").when(lambda hook: hook.tool_result == ToolResult(4)).handle(STOP, "it was four")
+    assert await agent.run_async("?") == "it was four"
+    assert tool_texts(agent) == ["two", "4"]
 
 
 async def test_before_final_response_may_replace_retry_or_accept() -> None:
-    one = agent(says("draft"), says("better"))
-    one.on("before_final_response").when(lambda hook: hook.value == "draft").handle(RETRY)
-    one.on("before_final_response").handle(CONTINUE, lambda hook: hook.value + "!")
-    assert await one.run_async("?") == "better!"
-    assert [message.content for message in one.history] == ["?", "draft", "better!"]
+    agent = new_agent(says("draft"), says("better"))
+    agent.on("before_final_response").when(lambda hook: hook.value == "draft").handle(RETRY)
+    agent.on("before_final_response").handle(CONTINUE, lambda hook: hook.value + "!")
+    assert await agent.run_async("?") == "better!"
+    assert [message.content for message in agent.history] == ["?", "draft", "better!"]
 
 
 async def test_query_end_may_replace_the_answer() -> None:
-    one = agent(says("answer"))
-    one.on("after_agent").handle(CONTINUE, lambda hook: hook.value.upper())
-    one.on("query_end").handle(CONTINUE, lambda hook: f"<{hook.value}>")
-    assert await one.run_async("?") == "<ANSWER>"
+    agent = new_agent(says("answer"))
+    agent.on("after_agent").handle(CONTINUE, lambda hook: hook.value.upper())
+    agent.on("query_end").handle(CONTINUE, lambda hook: f"<{hook.value}>")
+    assert await agent.run_async("?") == "<ANSWER>"
 
 
 async def test_hook_sees_earlier_changes_and_the_first_decision_wins() -> None:
     seen: list[HookContext] = []
-    one = agent(says("0"))
+    agent = new_agent(says("0"))
     for number in range(1, 4):
-        one.on("query_end").handle(CONTINUE, lambda hook, n=number: f"{hook.value}{n}", seen.append)
-    assert await one.run_async("?") == "0123"
-    two = agent()
-    two.on("query_start").handle(STOP, "first").on("query_start").handle(FAIL, "never asked")
-    assert await two.run_async("?") == "first"
+        agent.on("query_end").handle(CONTINUE, lambda hook, n=number: f"{hook.value}{n}", seen.append)
+    assert await agent.run_async("?") == "0123"
+    second_agent = new_agent()
+    second_agent.on("query_start").handle(STOP, "first").on("query_start").handle(FAIL, "never asked")
+    assert await second_agent.run_async("?") == "first"
 
 
 async def test_conditions_may_be_async_and_effects_may_raise(
@@ -221,21 +221,21 @@ async def test_conditions_may_be_async_and_effects_may_raise(
     def breaks(hook: HookContext) -> None:
         raise RuntimeError("the log is full")
 
-    one = agent(says("yes"))
-    one.on("query_end").when(holds).when(lambda hook: True).handle(CONTINUE, "no", [breaks, effect])
-    one.on("query_end").when(holds).handle(FAIL, "never: it is no more")
+    agent = new_agent(says("yes"))
+    agent.on("query_end").when(holds).when(lambda hook: True).handle(CONTINUE, "no", [breaks, effect])
+    agent.on("query_end").when(holds).handle(FAIL, "never: it is no more")
     with caplog.at_level(logging.ERROR):
-        assert await one.run_async("?") == "no"
+        assert await agent.run_async("?") == "no"
     assert done == ["yes"]
     assert "an effect of the handler of query_end no. 1 raised RuntimeError" in caplog.text
 
 
 async def test_hook_may_fail_the_run_with_an_error_or_a_message() -> None:
-    one = agent(says("x"), says("x"))
-    one.on("before_agent").when(lambda hook: not hook.agent.history).handle(FAIL, PermissionDenied("not for you"))
+    agent = new_agent(says("x"), says("x"))
+    agent.on("before_agent").when(lambda hook: not hook.agent.history).handle(FAIL, PermissionDenied("not for you"))
     with pytest.raises(PermissionDenied, match="not for you"):
-        await one.run_async("?")
-    one.on("before_agent").handle(FAIL, lambda hook: f"{hook.agent.name} is closed")
-    one.history.append(ChatMessage("user", "so that the first doesn't hold"))
+        await agent.run_async("?")
+    agent.on("before_agent").handle(FAIL, lambda hook: f"{hook.agent.name} is closed")
+    agent.history.append(ChatMessage("user", "so that the first doesn't hold"))
     with pytest.raises(Internal, match="a is closed"):
-        await one.run_async("?")
+        await agent.run_async("?")

@@ -1,4 +1,4 @@
-"""Budgets and permissions are middlewares: what they stop, and what they leave alone."""
+"""Budget and permission middlewares."""
 
 from __future__ import annotations
 
@@ -63,10 +63,10 @@ async def test_forbidden_tool_is_not_called_and_the_model_is_told() -> None:
         middlewares=[PermissionMiddleware(allow)],
     )
     assert await agent.run_async("?") == "done"
-    told = [message.content for message in agent.history if message.role == "tool"]
-    assert told[0] == "Error PERMISSION_DENIED (PERMISSION_DENIED): that is private"
-    assert told[1] == "Error PERMISSION_DENIED (PERMISSION_DENIED): permission denied for tool look"
-    assert told[2] == "seen door"
+    results = [message.content for message in agent.history if message.role == "tool"]
+    assert results[0] == "Error PERMISSION_DENIED (PERMISSION_DENIED): that is private"
+    assert results[1] == "Error PERMISSION_DENIED (PERMISSION_DENIED): permission denied for tool look"
+    assert results[2] == "seen door"
 
 
 @pytest.mark.parametrize("wrong", [{}, {"max_tokens": 0}, {"max_model_calls": -1}])

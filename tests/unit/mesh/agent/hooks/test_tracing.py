@@ -1,4 +1,4 @@
-"""Spans of agents: what they are called, what hangs below what, and how they end. Over OpenTelemetry's own SDK."""
+"""Spans of agents: names, parents and status, with OpenTelemetry's SDK."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 
 class Spans:
-    """`traced` makes a middleware; the others read what it has exported."""
+    """`traced` creates a middleware; the other methods read the exported spans."""
 
     def __init__(self) -> None:
         self._exporter = InMemorySpanExporter()
@@ -45,7 +45,7 @@ class Spans:
     def all(self) -> list[ReadableSpan]:
         return sorted(self._exporter.get_finished_spans(), key=lambda span: span.start_time or 0)
 
-    def one(self, name: str) -> ReadableSpan:
+    def named(self, name: str) -> ReadableSpan:
         (span,) = [span for span in self.all() if span.name == name]
         return span
 
@@ -104,7 +104,7 @@ async def test_run_model_and_tool_spans_follow_the_genai_conventions(spans: Span
 async def test_content_is_recorded_only_if_enabled(spans: Spans) -> None:
     model = ScriptedModel(says("", ToolCall("c1", "clock", "{}")), says("Noon."))
     await Agent("clerk", model=model, tools=[clock]).use(spans.traced(content=True)).run_async("What time?")
-    run, tool = spans.one("invoke_agent clerk").attributes, spans.one("execute_tool clock").attributes
+    run, tool = spans.named("invoke_agent clerk").attributes, spans.named("execute_tool clock").attributes
     assert run is not None and tool is not None
     assert (run["gen_ai.input.messages"], run["gen_ai.output.messages"]) == ("What time?", "Noon.")
     assert tool["gen_ai.tool.call.result"] == "noon"
@@ -129,7 +129,7 @@ async def test_sub_agents_are_traced_below_the_call_even_in_parallel(
     ):
         assert tree.count(below) == 1, tree
     assert len({span.context.trace_id for span in spans.all() if span.context}) == 1
-    attributes = spans.one("execute_tool poet").attributes
+    attributes = spans.named("execute_tool poet").attributes
     assert attributes is not None and attributes["gen_ai.tool.type"] == "agent"
 
 
@@ -148,7 +148,7 @@ async def test_failure_sets_the_error_type_of_its_spans(spans: Spans) -> None:
     model = ScriptedModel(says("", ToolCall("c1", "broken", "{}")), Unavailable("the model is away"))
     with pytest.raises(Unavailable):
         await Agent("clerk", model=model, tools=[broken]).use(spans.traced()).run_async("x")
-    tool, run = spans.one("execute_tool broken"), spans.one("invoke_agent clerk")
+    tool, run = spans.named("execute_tool broken"), spans.named("invoke_agent clerk")
     assert tool.status.status_code is run.status.status_code is StatusCode.ERROR
     assert run.attributes is not None and run.attributes["error.type"] == "UNAVAILABLE"
     assert run.status.description == "the model is away"
@@ -195,12 +195,12 @@ async def test_outermost_span_continues_the_served_trace(
     with context.serving(call):
         await agent.use(spans.traced()).run_async("x")
         assert context.current() is call
-    run = spans.one("invoke_agent clerk")
+    run = spans.named("invoke_agent clerk")
     assert run.parent is not None and f"{run.parent.trace_id:032x}-{run.parent.span_id:016x}" in PARENT
     assert run.attributes is not None and run.attributes["archon.run_id"] == "r"
     (within,) = seen
     assert within.traceparent.split("-")[1] == PARENT.split("-")[1]
-    assert within.traceparent != PARENT, "it is the run's own span that goes on"
+    assert within.traceparent != PARENT, "the run's own span is the parent"
     assert (within.tracestate, within.run_id, within.deadline) == ("vendor=1", "r", call.deadline)
 
 
@@ -208,15 +208,15 @@ async def test_delegation_propagates_the_span_that_makes_it() -> None:
     from archon.agent import TaskContext
     from archon.api.agent.v1 import session_pb2
 
-    asked: list[session_pb2.Delegate] = []
+    requests: list[session_pb2.Delegate] = []
 
     class Link:
         def send(self, frame: session_pb2.AgentFrame) -> None: ...
 
         def save(self, frame: session_pb2.AgentFrame) -> None: ...
 
-        async def delegate(self, one: session_pb2.Delegate) -> session_pb2.DelegateResult:
-            asked.append(one)
+        async def delegate(self, request: session_pb2.Delegate) -> session_pb2.DelegateResult:
+            requests.append(request)
             return session_pb2.DelegateResult(result=agent_pb2.TaskResult(state=common_pb2.TASK_STATE_COMPLETED))
 
         async def reserve(self, wanted: common_pb2.Budget) -> session_pb2.BudgetGrant:
@@ -227,7 +227,7 @@ async def test_delegation_propagates_the_span_that_makes_it() -> None:
     with context.serving(context.CallContext(traceparent=PARENT)):
         await task.delegate("x", role="a")
     await task.delegate("x", role="a")
-    assert [one.trace.traceparent for one in asked] == [PARENT, "of the task"]
+    assert [request.trace.traceparent for request in requests] == [PARENT, "of the task"]
 
 
 async def test_without_a_tracer_provider_the_answer_is_unchanged() -> None:
@@ -244,7 +244,7 @@ async def test_call_answered_by_a_hook_is_a_span_without_children(
     )
     await agent.run_async("x")
     assert spans.tree()[-1] == "invoke_agent clerk > chat scripted"
-    tool = spans.one("execute_tool clock")
+    tool = spans.named("execute_tool clock")
     assert tool.attributes is not None and tool.attributes["error.type"] == "PERMISSION_DENIED"
     assert tool.status.description == "no clocks"
 

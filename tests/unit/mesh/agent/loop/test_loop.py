@@ -1,4 +1,4 @@
-"""The loop: what the model is given, what it comes to, where it ends, and that nothing is left running."""
+"""The loop: requests to the model, results, limits, cancellation and pausing."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ async def test_last_iteration_offers_no_tools_and_asks_for_the_answer() -> None:
     assert await agent.run_async("?") == "as far as I know: 6"
     assert contents(model.requests[1])[-1] == ("system", LAST_STEP)
     assert model.requests[1].tools == ()
-    assert LAST_STEP not in [message.content for message in agent.history], "the next run doesn't see it"
+    assert LAST_STEP not in [message.content for message in agent.history], "the next run does not see it"
 
 
 async def test_calls_of_a_reply_run_concurrently_and_keep_their_order() -> None:
@@ -82,8 +82,8 @@ async def test_calls_of_a_reply_run_concurrently_and_keep_their_order() -> None:
         await asyncio.sleep(seconds)
         return name
 
-    asked = [ToolCall(f"c{n}", "nap", f'{{"name": "n{n}", "seconds": {0.2 - n * 0.05}}}') for n in range(4)]
-    model = ScriptedModel(says("", *asked), says("done"))
+    tool_calls = [ToolCall(f"c{n}", "nap", f'{{"name": "n{n}", "seconds": {0.2 - n * 0.05}}}') for n in range(4)]
+    model = ScriptedModel(says("", *tool_calls), says("done"))
     began = time.monotonic()
     await Agent("a", model=model, tools=[nap]).run_async("?")
     assert time.monotonic() - began < 0.35
@@ -93,22 +93,22 @@ async def test_calls_of_a_reply_run_concurrently_and_keep_their_order() -> None:
 async def test_failed_tool_is_reported_and_affects_no_other() -> None:
     @tool
     def flaky(fail: bool) -> str:
-        """Fails, or not."""
+        """Fails if asked to."""
         if fail:
             raise ValueError("boom")
         return "fine"
 
-    asked = [
+    tool_calls = [
         ToolCall("1", "flaky", '{"fail": true}'),
         ToolCall("2", "flaky", '{"fail": false}'),
         ToolCall("3", "x", "{}"),
     ]
-    model = ScriptedModel(says("", *asked), says("done"))
+    model = ScriptedModel(says("", *tool_calls), says("done"))
     assert await Agent("a", model=model, tools=[flaky]).run_async("?") == "done"
-    told = [text for role, text in contents(model.requests[1]) if role == "tool"]
-    assert told[0] == "Error UNKNOWN (UNKNOWN): ValueError: boom"
-    assert told[1] == "fine"
-    assert told[2].startswith("Error NOT_FOUND (NOT_FOUND): no tool 'x'")
+    results = [text for role, text in contents(model.requests[1]) if role == "tool"]
+    assert results[0] == "Error UNKNOWN (UNKNOWN): ValueError: boom"
+    assert results[1] == "fine"
+    assert results[2].startswith("Error NOT_FOUND (NOT_FOUND): no tool 'x'")
 
 
 async def test_policy_limits_which_tools_are_called_and_how_often() -> None:
@@ -117,11 +117,11 @@ async def test_policy_limits_which_tools_are_called_and_how_often() -> None:
     policy = {"allowed": ["multiply"], "at_most": {"multiply": 1}}
     agent = Agent("a", model=model, tools=[multiply, secret], tool_policy=policy)
     assert await agent.run_async("?") == "done"
-    assert [[one.name for one in request.tools] for request in model.requests] == [["multiply"], [], []]
-    told = [text for role, text in contents(model.requests[2]) if role == "tool"]
-    assert told[0] == "1.0"
-    assert "multiply may be called at most 1 times per run" in told[1]
-    assert "tool secret is not allowed" in told[2]
+    assert [[spec.name for spec in request.tools] for request in model.requests] == [["multiply"], [], []]
+    results = [text for role, text in contents(model.requests[2]) if role == "tool"]
+    assert results[0] == "1.0"
+    assert "multiply may be called at most 1 times per run" in results[1]
+    assert "tool secret is not allowed" in results[2]
 
 
 async def test_exit_on_success_ends_the_run_only_if_the_tool_succeeds() -> None:
@@ -200,8 +200,8 @@ async def test_cancelled_run_leaves_no_task_and_no_unanswered_call() -> None:
         finally:
             running.discard(number)
 
-    asked = [ToolCall(f"c{n}", "long", f'{{"number": {n}}}') for n in range(2)]
-    agent = Agent("a", model=ScriptedModel(says("", *asked), says("go on")), tools=[long])
+    tool_calls = [ToolCall(f"c{n}", "long", f'{{"number": {n}}}') for n in range(2)]
+    agent = Agent("a", model=ScriptedModel(says("", *tool_calls), says("go on")), tools=[long])
     before = asyncio.all_tasks()
     run = asyncio.create_task(agent.run_async("?"))
     await asyncio.wait_for(begun.wait(), 5)
@@ -232,7 +232,7 @@ async def test_paused_agent_waits_before_its_next_step_until_resumed() -> None:
 
     @tool
     async def hold() -> str:
-        """Pauses whoever calls it."""
+        """Pauses the calling agent."""
         get_context().agent.pause()
         paused.set()
         return "held"
@@ -252,8 +252,8 @@ async def test_agent_answers_one_query_at_a_time() -> None:
     model = ScriptedModel(*(says(f"answer {n}") for n in range(5)))
     agent = Agent("a", model=model)
     await asyncio.gather(*(agent.run_async(f"query {n}") for n in range(5)))
-    said = [message.content for message in agent.history]
-    assert said == [text for n in range(5) for text in (f"query {n}", f"answer {n}")]
+    texts = [message.content for message in agent.history]
+    assert texts == [text for n in range(5) for text in (f"query {n}", f"answer {n}")]
 
 
 async def test_two_hundred_agents_run_concurrently() -> None:
@@ -267,7 +267,7 @@ async def test_two_hundred_agents_run_concurrently() -> None:
     began = time.monotonic()
     answers = await asyncio.gather(*(agent.run_async("?") for agent in agents))
     assert answers == [f"done {n}" for n in range(200)]
-    assert time.monotonic() - began < 5, "one after the other they would take 40 s"
+    assert time.monotonic() - began < 5, "one after another they would take 40 s"
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What an agent does can be seen from outside, step by step."""
+"""The phases of an agent's run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.fixtures.scripted_model import ScriptedModel, says
 
 
 class Planner(Middleware):
-    """Says that it plans while it does, and writes down what is to be seen."""
+    """Sets the planning phases, and records the phase at each step."""
 
     agent: Agent
 
@@ -45,7 +45,7 @@ async def test_phases_are_visible_from_idle_to_finished() -> None:
     planner = Planner()
 
     def act() -> str:
-        """Acts, and has the run held at its next step."""
+        """Pauses the agent."""
         planner.look("tool", agent)
         agent.pause()
         return "done"
