@@ -1,4 +1,4 @@
-"""The agent runtime by example, each function by itself. `python examples/agents.py` runs all, without a network."""
+"""Examples of the agent runtime, one per function. `python examples/agents.py` runs all of them, without a network."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ async def tools() -> str:
 
 @tool
 async def remember(note: str, agent_state: AgentState) -> str:
-    """Keeps a note for everybody in this run. No model sees the parameter `agent_state`."""
+    """Keeps a note for all agents of this run. No model sees the parameter `agent_state`."""
     agent_state.global_storage.compute("notes", lambda notes: [*notes, note], [])
     return f"{get_context().agent_name} has noted it"
 
 
 async def state() -> list[str]:
-    """Tools know whose call they are, and share the storage of the whole hierarchy."""
+    """A tool can access the state of its agent, and a storage that all agents of the run share."""
     agent = Agent("keeper", tools=[remember])
     await agent.run_async("the door is open", {"user": "me"})
     assert agent.state is not None
@@ -56,7 +56,7 @@ async def state() -> list[str]:
 
 
 async def hooks() -> str:
-    """A hook decides: continue, retry, stop with a value, or fail. What may not be decided is an error at once."""
+    """A hook decides: continue, retry, stop with a value, or fail. Registering an illegal decision raises."""
     agent = Agent("careful", tools=[word_count])
     agent.on("before_tool").when(lambda hook: "secret" in str(hook.arguments)).handle("stop", "that is not for you")
     agent.on("query_end").handle("continue", lambda hook: f"{hook.value}\n-- {hook.agent.name}")
@@ -64,35 +64,35 @@ async def hooks() -> str:
 
 
 class Patient(Middleware):
-    """A middleware brings several hooks. This one asks the model a second time where the first one fails."""
+    """A middleware has several hooks. This one calls the model again after a timeout."""
 
     async def wrap_model_call(self, params: ModelParams, call: Any) -> Any:
-        """Around the call."""
+        """Wraps the model call."""
         try:
             return await call(params)
         except TimeoutError:
             return await call(params)
 
     def query_start(self, hook: HookContext) -> Any:
-        """An empty question is answered here."""
+        """Answers an empty query without a model call."""
         return None if hook.value.strip() else stop("Say something.")
 
 
 async def middlewares() -> str:
-    """Compaction, shared memory and the tasks of the mesh are middlewares like your own."""
+    """Compaction, shared memory and tasks of the mesh are middlewares like your own."""
     compaction = ContextCompactionMiddleware(100_000, compaction_strategy="tool_result_compaction")
     return await Agent("patient", middlewares=[Patient(), compaction]).run_async("   ")
 
 
 async def events() -> list[str]:
-    """What a front end sees, by AG-UI's names, from sub-agents too."""
+    """Events for a front end, with AG-UI's names, also those of sub-agents."""
     seen: list[AgentEvent] = []
     await Agent("talker", tools=[word_count]).run_async("How many?", event_handlers=[seen.append])
     return [event.type for event in seen]
 
 
 async def pausing() -> list[str]:
-    """A run holds between its steps while its agent is paused; `state.phase` says how far it is."""
+    """A paused agent waits between the steps of its run; `state.phase` says where."""
     agent = Agent("patient")
     agent.pause()
     running = asyncio.create_task(agent.run_async("Anything new?"))
@@ -106,37 +106,37 @@ async def pausing() -> list[str]:
 
 @subagent("poet", "Writes verses.", stateless=True)
 class Poet(Agent):
-    """The class says how its instances are seen as sub-agents."""
+    """The decorator sets how instances of the class appear as sub-agents."""
 
 
 @tool
 async def delegate() -> str:
-    """Code may call a sub-agent, too, by its key."""
+    """Code can call a sub-agent by its key."""
     return await call_sub_agent("poet", "A line about the sea.")
 
 
 async def sub_agents() -> list[str]:
-    """Agents as tools of another. `mesh_role("designer")` would be one somewhere in the mesh."""
+    """Agents as tools of another agent. `RemoteAgent("designer")` would be a role of the mesh."""
     lead = Agent("lead", tools=[delegate], sub_agents=[Poet("verse writer", system_prompt="You rhyme.")])
     await lead.run_async("Something about the sea.")
     return [message.content for message in lead.history if message.role == "tool"]
 
 
 async def factory() -> list[str]:
-    """Agents by registered name; later defaults win; all share one memory graph."""
+    """Creates agents by registered name; they share a memory graph."""
     graph = SharedMemoryGraph()
-    made = AgentFactory({"max_iterations": 5}).with_memory_graph(graph)
-    made.register("poet", Poet).register("lead", Agent, defaults={"system_prompt": "You lead."})
+    agents = AgentFactory({"max_iterations": 5}).with_memory_graph(graph)
+    agents.register("poet", Poet).register("lead", Agent, defaults={"system_prompt": "You lead."})
     for name in ("poet", "lead"):
         graph.add_agent(name)
     graph.add_edge("poet", "lead")
-    lead = made.create("lead", subagents=["poet"], subagent_config={"poet": {"system_prompt": "You rhyme."}})
+    lead = agents.create("lead", subagents=["poet"], subagent_config={"poet": {"system_prompt": "You rhyme."}})
     await lead.run_async("A verse, please.")
     return [item.source_id for item in graph.pull_for("lead")]
 
 
 async def sessions() -> list[str]:
-    """A history that is there again after a restart: in a file, or in PostgreSQL by its address."""
+    """A history that survives restarts, in a file or in PostgreSQL."""
     with tempfile.TemporaryDirectory() as folder:
         for line in ("My name is Ada.", "What is my name?"):
             manager = SessionManager(str(Path(folder) / "sessions.db"))
@@ -148,8 +148,10 @@ async def sessions() -> list[str]:
 
 
 async def working() -> dict[str, Any]:
-    """What a task works with: JSON values, each with a version, which a write may expect. For a run in the mesh it is
-    `archon.memory.WorkingMemoryClient`."""
+    """JSON values of a task, each with a version for conditional writes.
+
+    For a run in the mesh, use `archon.memory.WorkingMemoryClient`.
+    """
     memory = WorkingMemory()
     version = memory.set("draft", {"lines": 1})
     memory.set("draft", {"lines": 2}, expected_version=version)
@@ -158,13 +160,13 @@ async def working() -> dict[str, Any]:
 
 
 async def tracing() -> str:
-    """A span for each run, call of a model and call of a tool, of this agent and of those below it."""
+    """A span for each run, model call and tool call, of this agent and of its sub-agents."""
     agent = Agent("counter", tools=[word_count]).use(TracingMiddleware())
     return await agent.run_async("How many words has this?")
 
 
 async def main() -> None:
-    """All of them."""
+    """Runs all examples."""
     for example in (tools, state, hooks, middlewares, events, pausing, sub_agents, factory, sessions, working, tracing):
         print(f"== {example.__name__}\n{await example()}")  # noqa: T201
 

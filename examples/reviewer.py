@@ -7,7 +7,7 @@ agent = AgentServer("reviewer", description="Reads the plan critically", depends
 
 @agent.task
 async def review(task: TaskContext) -> str:
-    """Counts the words of the plan that it is given."""
+    """Counts the words of the plan."""
     plan = task.context[0].text
     return f"The plan has {len(plan.split())} words. The goal was: {task.text[:60]}"
 

@@ -93,7 +93,7 @@ def test_failed_process_fails_the_mesh_with_its_log(terminal: Terminal) -> None:
     result = terminal.archon("up", "--model", "nonsense", "--only", "registry,designer", "--detach")
     assert result.code == 1
     assert "error: designer-1 cannot start" in result.err
-    assert "There is no model 'nonsense'" in result.err
+    assert "unknown model 'nonsense'" in result.err
     assert not terminal.processes()
 
 

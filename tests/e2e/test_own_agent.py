@@ -16,7 +16,7 @@ from archon.client import answer_text
 from archon_mesh.agent import Agent, AgentEvent
 from archon_mesh.core.messages import ToolCall
 from archon_mesh.declared import load_agent
-from archon_mesh.node import mesh_role
+from archon_mesh.node import RemoteAgent
 from tests.fixtures.mesh import Mesh
 from tests.fixtures.scripted_model import ScriptedModel, says
 from tests.fixtures.waiting import eventually
@@ -159,7 +159,7 @@ async def test_same_file_runs_alone_as_sub_agent_and_in_the_mesh(served: Mesh, f
     assert "It is " in answer
     calls = ["TOOL_CALL_START", "TOOL_CALL_ARGS", "TOOL_CALL_END", "TOOL_CALL_RESULT"]
     assert kinds(events, "helper") == ["RUN_STARTED", *calls, *TEXT, "RUN_FINISHED"]
-    for callee in (load_agent(file).agent, mesh_role("helper", orchestrator=served.orchestrator.address)):
+    for callee in (load_agent(file).agent, RemoteAgent("helper", orchestrator=served.orchestrator.address)):
         events.clear()
         ask = says("", ToolCall("1", "helper", '{"task": "What time is it?"}'))
         lead = Agent("lead", model=ScriptedModel(ask, says("done")), sub_agents=[callee])
@@ -174,8 +174,8 @@ async def test_same_file_runs_alone_as_sub_agent_and_in_the_mesh(served: Mesh, f
 async def test_failure_in_the_mesh_is_reported_as_a_local_one(mesh: Mesh) -> None:
     ask = says("", ToolCall("1", "nobody", '{"task": "go"}'))
     for callee, code in (
-        (mesh_role("nobody", orchestrator=mesh.orchestrator.address), "NOT_FOUND (UNKNOWN_ROLE)"),
-        (mesh_role("nobody", orchestrator="127.0.0.1:1"), "UNAVAILABLE"),
+        (RemoteAgent("nobody", orchestrator=mesh.orchestrator.address), "NOT_FOUND (UNKNOWN_ROLE)"),
+        (RemoteAgent("nobody", orchestrator="127.0.0.1:1"), "UNAVAILABLE"),
     ):
         events: list[AgentEvent] = []
         lead = Agent("lead", model=ScriptedModel(ask, says("done")), sub_agents=[callee])

@@ -1,51 +1,48 @@
-"""A light container: what an agent is made of. Running it is the executor's work, everything else hooks do."""
+"""The agent: a container of model, tools, sub-agents and hooks. The loop runs it; hooks do everything else."""
 
 from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
-from typing import Any, ClassVar, Unpack
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Self, Unpack
 
 from archon.errors import FailedPrecondition
 from archon_mesh.agent.config import AgentConfig, AgentFields
-from archon_mesh.agent.events.types import Emitter, Listener
+from archon_mesh.agent.events.emit import Emitter
+from archon_mesh.agent.events.types import EventHandler
 from archon_mesh.agent.hooks.handler import Handler
-from archon_mesh.agent.hooks.middleware import Hooks, Middleware, SingleHook
+from archon_mesh.agent.hooks.middleware import Middleware, SingleHook
 from archon_mesh.agent.hooks.points import HookEvent
+from archon_mesh.agent.hooks.runner import HookRunner
 from archon_mesh.agent.hooks.shared_memory import AwarenessMiddleware, SharedMemoryMiddleware
+from archon_mesh.agent.ids import new_id
+from archon_mesh.agent.lazy_model import LazyModel
 from archon_mesh.agent.loop.run import run_query
-from archon_mesh.agent.loop.tool_policy import ToolPolicy
-from archon_mesh.agent.models import Models
-from archon_mesh.agent.state.agent_state import AgentState, Phase, new_id
+from archon_mesh.agent.state.agent_state import AgentState
 from archon_mesh.agent.state.global_storage import GlobalStorage
 from archon_mesh.agent.state.history import HistoryList, Sessions
-from archon_mesh.agent.subagents import SubAgents
+from archon_mesh.agent.state.running_agent import Phase
+from archon_mesh.agent.subagents import SubAgentMetadata, SubAgents, SubAgentTool
+from archon_mesh.agent.tool_policy import ToolPolicy
 from archon_mesh.core.messages import ChatMessage
-from archon_mesh.llm.base import ToolSpec
+from archon_mesh.llm.base import ModelClient
 from archon_mesh.tools.engine import ToolExecutionEngine
 from archon_mesh.tools.registry import ToolRegistry
 
 Message = str | Sequence[ChatMessage]
 
 
-class Agent:
-    """Made of an AgentConfig, or of its fields: `Agent("poet", system_prompt=..., tools=[...])`.
+class Agent(SubAgentMetadata):
+    """Built from an AgentConfig, or from its fields: `Agent("poet", system_prompt=..., tools=[...])`.
 
-    With a `session_manager` the history is that of `user_id` and `session_id`; one is made where none is named.
-    `memory_graph` is a SharedMemoryGraph, or a client of one; `agent_id` is its node there, the name where none is
-    given. `global_storage` is the caller's, for a sub-agent, where none is given.
+    With a `session_manager`, the history is that of `user_id` and `session_id`; without a `session_id` a session is
+    created. `memory_graph` is a SharedMemoryGraph, or a client of one; `agent_id` is the agent's node in it, by default
+    its name. `global_storage` defaults to the storage of the caller's run, or to a new one.
 
-    An agent keeps its history from run to run, and answers one query at a time: others wait. Close it, or use it as an
-    async context manager, where it makes its model itself.
+    An agent keeps its history from run to run, and answers one query at a time; other queries wait. Close it, or use it
+    as an async context manager, if it creates its own model client.
     """
-
-    subagent_name: ClassVar[str] = ""
-    subagent_description: ClassVar[str] = ""
-    subagent_stateless: ClassVar[bool] = False
-    subagent_exposed: ClassVar[bool] = False
-    """Whether `@subagent`, or a factory, has said of the class how its instances are seen as sub-agents."""
 
     def __init__(
         self,
@@ -58,15 +55,18 @@ class Agent:
         global_storage: GlobalStorage | None = None,
         memory_graph: Any = None,
         agent_id: str = "",
-        **given: Unpack[AgentFields],
+        **fields: Unpack[AgentFields],
     ) -> None:
-        """Raises InvalidArgument for what no agent can be made of, TypeError for a field that there isn't,
-        AlreadyExists for two tools, or two sub-agents, of one name."""
-        self.config = AgentConfig.of(config, given)
+        """Raises InvalidArgument for an invalid field, TypeError for an unknown field, and AlreadyExists if two tools
+        or two sub-agents have the same name."""
+        self.config = AgentConfig.of(config, fields)
         self.name = self.config.name
         self.description = self.config.description
         self.system_prompt = self.config.system_prompt
         self.max_iterations = self.config.max_iterations
+        self.temperature = self.config.temperature
+        self.max_tokens = self.config.max_tokens
+        self.model_timeout = self.config.timeout
         self.policy = ToolPolicy.of(self.config.tool_policy)
         self.exit_on_success = frozenset(self.config.exit_on_success)
         self.memory_graph = memory_graph
@@ -79,52 +79,60 @@ class Agent:
         self.engine = ToolExecutionEngine(self.tools, timeout=self.config.tool_timeout)
         self.history = HistoryList(agent_name=self.name)
         self.registered: list[Middleware | SingleHook] = list(self.config.middlewares)
-        """Middlewares, and what `on` has added, in order."""
+        """Middlewares and the handlers added by `on`, in order of registration."""
         self.state: AgentState | None = None
-        """Of the run that goes on, or went on last."""
-        self.models = Models(self.config.model)
-        self._going_on = asyncio.Event()
-        self._going_on.set()
-        self._turn = asyncio.Lock()
-        self.subagents = SubAgents(self, self.config.max_running_subagents)
-        for key, one in _by_key(self.config.sub_agents):
-            self.register_agent(one, name=key)
+        """State of the current or last run."""
+        self.run_lock = asyncio.Lock()
+        self._lazy_model = LazyModel(self.config.model)
+        self._resumed = asyncio.Event()
+        self._resumed.set()
+        self._sub_agents = SubAgents(self, self.config.max_running_subagents)
+        for key, agent in _with_keys(self.config.sub_agents):
+            self.register_agent(agent, name=key)
 
-    # Running it ----------------------------------------------------------------------------------------------------
+    # Running ---------------------------------------------------------------------------------------------------------
 
     def run(
         self,
         message: Message,
         context: Mapping[str, Any] | None = None,
-        event_handlers: Sequence[Listener] | None = None,
+        event_handlers: Sequence[EventHandler] | None = None,
     ) -> str:
-        """`run_async` for code without an event loop. Raises FailedPrecondition where there is one."""
+        """`run_async` for code without an event loop. Raises FailedPrecondition if an event loop is running."""
         try:
             asyncio.get_running_loop()
         except RuntimeError:
             return asyncio.run(self._run_and_close(message, context, event_handlers))
-        raise FailedPrecondition("an event loop runs here: await run_async() instead of calling run()")
+        raise FailedPrecondition("an event loop is running: await run_async() instead of calling run()")
 
     async def run_async(
         self,
         message: Message,
         context: Mapping[str, Any] | None = None,
-        event_handlers: Sequence[Listener] | None = None,
+        event_handlers: Sequence[EventHandler] | None = None,
     ) -> str:
-        """The final text. `message` is the query, or messages of which the last is; `context` is for tools and hooks
-        (`state.context`); `event_handlers` get every event. Raises IterationLimit, HookError, what the model raises."""
+        """Returns the final answer.
+
+        `message` is the query, or a list of messages that ends with it. `context` is for tools and hooks
+        (`state.context`). `event_handlers` receive every event. Raises IterationLimit, HookError, and what the model
+        raises.
+        """
         return await run_query(self, message, context or {}, Emitter(event_handlers or ()))
 
-    async def _run_and_close(self, *given: Any) -> str:
+    async def _run_and_close(self, *args: Any) -> str:
         try:
-            return await self.run_async(*given)
+            return await self.run_async(*args)
         finally:
             await self.close()
 
+    async def call(self, message: str, caller: AgentState, *, stateless: bool) -> str:
+        """Answers as a sub-agent. If stateless, a copy with a forked history runs, and is discarded afterwards."""
+        return await (self.forked() if stateless else self).run_async(message)
+
     async def close(self) -> None:
-        """Closes the model that it made, and its sub-agents'. It can be run again. Idempotent."""
-        await self.models.close()
-        await self.subagents.close()
+        """Closes the model client that the agent created, and its sub-agents. The agent can run again. Idempotent."""
+        await self._lazy_model.close()
+        await self._sub_agents.close()
 
     async def __aenter__(self) -> Agent:
         return self
@@ -133,96 +141,87 @@ class Agent:
         await self.close()
 
     def pause(self) -> None:
-        """It, and its sub-agents, hold before their next step."""
-        self._going_on.clear()
+        """Makes the agent and its sub-agents wait before their next step."""
+        self._resumed.clear()
 
     def resume(self) -> None:
-        """They go on."""
-        self._going_on.set()
+        """Ends the pause."""
+        self._resumed.set()
 
     @property
     def paused(self) -> bool:
-        """Whether it holds before its next step."""
-        return not self._going_on.is_set()
+        """Whether the agent waits before its next step."""
+        return not self._resumed.is_set()
 
-    async def gate(self, state: AgentState) -> None:
-        """Returns when neither this agent nor one that called it is paused."""
-        for one in state.lineage():
-            if one.agent.paused:
-                await one.agent._going_on.wait()
-                await self.gate(state)
-                return
-
-    @asynccontextmanager
-    async def turn(self) -> AsyncIterator[None]:
-        """One query at a time: of this agent, and of its session."""
-        async with self._turn:
-            yield
+    async def wait_until_resumed(self) -> None:
+        """Returns when the agent is not paused."""
+        await self._resumed.wait()
 
     def forked(self) -> Agent:
-        """A copy with the same model, tools, sub-agents and hooks, and a fork of its history, in no session; what is
-        registered with one of them from here on the other doesn't have."""
-        twin = copy.copy(self)
-        twin.history, twin.session_manager = self.history.copy(), None
-        twin._turn, twin.state = asyncio.Lock(), None
-        twin.registered = list(self.registered)
-        twin.tools = self.tools.copy()
-        twin.engine = ToolExecutionEngine(twin.tools, timeout=self.config.tool_timeout)
-        twin.subagents = self.subagents.copy(twin)
-        return twin
+        """Returns a copy with the same model, tools, sub-agents and hooks, and a fork of the history, in no session.
 
-    # What it is made of --------------------------------------------------------------------------------------------
+        Later registrations with either agent do not affect the other.
+        """
+        fork = copy.copy(self)
+        fork.history, fork.session_manager = self.history.copy(), None
+        fork.run_lock, fork.state = asyncio.Lock(), None
+        fork.registered = list(self.registered)
+        fork.tools = self.tools.copy()
+        fork.engine = ToolExecutionEngine(fork.tools, timeout=self.config.tool_timeout)
+        fork._sub_agents = self._sub_agents.copy(fork)
+        return fork
+
+    # Parts -----------------------------------------------------------------------------------------------------------
+
+    @property
+    def model(self) -> ModelClient:
+        """The model client, created on first use. Raises what `create_model` raises."""
+        return self._lazy_model.client
 
     @property
     def phase(self) -> Phase:
-        """What it does now."""
+        """What the agent is doing now."""
         return self.state.phase if self.state is not None else Phase.IDLE
 
-    def on(self, event: HookEvent | str) -> Handler:
-        """`agent.on("before_tool").when(lambda hook: ...).handle("stop", "not allowed")`."""
+    def on(self, event: HookEvent | str) -> Handler[Self]:
+        """Starts a handler: `agent.on("before_tool").when(lambda hook: ...).handle("stop", "not allowed")`."""
         return Handler(self, event)
 
     def use(self, *middlewares: Middleware) -> Agent:
-        """Adds them after those that there are."""
+        """Adds middlewares after those already registered."""
         self.registered += middlewares
         return self
 
     def register_agent(
         self, agent: Any, *, name: str = "", description: str = "", stateless: bool | None = None
     ) -> Agent:
-        """Another agent becomes a tool of this one, also while this one runs. See SubAgents.register."""
-        self.subagents.register(agent, name, description, stateless)
+        """Registers a sub-agent as a tool of this agent, also during a run. `name` is its key and the tool's name.
+
+        Arguments that are not set default to the metadata of the sub-agent's class. Raises NotAnAgent, AlreadyExists
+        if the key is taken, and InvalidArgument if the agent is this one.
+        """
+        self._sub_agents.register(agent, name, description, stateless)
         return self
 
     @property
-    def sub_agents(self) -> Mapping[str, Any]:
-        """By key."""
-        return self.subagents.by_key
+    def sub_agents(self) -> Mapping[str, SubAgentTool]:
+        """The sub-agents as tools, by key."""
+        return self._sub_agents.by_key
 
-    def hooks(self, inherited: Sequence[Middleware] = ()) -> Hooks:
-        """What agents above bring, then all that is registered now; what its other parts bring comes last, so that it
-        sees what hooks have made."""
-        brought: list[Middleware] = []
+    def hook_runner(self, inherited: Sequence[Middleware] = ()) -> HookRunner:
+        """Returns the hooks of a run: `inherited` middlewares of calling agents, then those registered now.
+
+        The middlewares for shared memory come last, so that they see what the other hooks changed.
+        """
+        shared_memory: list[Middleware] = []
         if self.memory_graph is not None:
-            if self.subagents.by_key:
-                brought.append(AwarenessMiddleware(self.memory_graph))
-            brought.append(
+            if self.sub_agents:
+                shared_memory.append(AwarenessMiddleware(self.memory_graph, self._sub_agents.node_ids))
+            shared_memory.append(
                 SharedMemoryMiddleware(self.memory_graph, self.agent_id, all_ancestors=self.config.all_ancestors)
             )
-        return Hooks([*inherited, *self.registered, *brought])
-
-    def messages_of(self, state: AgentState) -> list[ChatMessage]:
-        """The messages of a call of the model: the system prompt, then the history."""
-        prompt = [ChatMessage("system", self.system_prompt)] if self.system_prompt else []
-        return [*prompt, *state.history]
-
-    def offered(self, state: AgentState) -> tuple[ToolSpec, ...]:
-        """The tools that the model may call now."""
-        specs = self.tools.specs
-        if self.policy.allowed is None and not self.policy.at_most:
-            return specs
-        return tuple(one for one in specs if self.policy.offers(one.name, state.tool_calls))
+        return HookRunner([*inherited, *self.registered, *shared_memory])
 
 
-def _by_key(given: Mapping[str, Any] | Iterable[Any]) -> Iterable[tuple[str, Any]]:
-    return given.items() if isinstance(given, Mapping) else (("", one) for one in given)
+def _with_keys(agents: Mapping[str, Any] | Iterable[Any]) -> Iterable[tuple[str, Any]]:
+    return agents.items() if isinstance(agents, Mapping) else (("", agent) for agent in agents)

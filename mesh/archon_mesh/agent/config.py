@@ -1,4 +1,4 @@
-"""What an agent is made of, apart from where and for whom it runs."""
+"""The configuration of an agent, apart from where and for whom it runs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, TypedDict
 
 from archon.errors import InvalidArgument
 from archon_mesh.agent.hooks.middleware import Middleware
-from archon_mesh.agent.loop.tool_policy import ToolPolicy
+from archon_mesh.agent.tool_policy import ToolPolicy
 from archon_mesh.llm.base import ModelClient
 from archon_mesh.tools.tool import Tool
 
@@ -36,12 +36,14 @@ class AgentFields(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class AgentConfig:
-    """`model` is a client, or what `create_model` takes (`offline`, `openai/NAME`); `tools` are Tools or functions;
-    `sub_agents` agents by key. `timeout` bounds one call of the model, `tool_timeout` one of a tool that has no timeout
-    of its own, in seconds; `temperature` and `max_tokens` are the model's own where None. `all_ancestors`: shared
-    memory brings the answers of all ancestors, not of the direct ones only.
+    """The fields that an agent is built from.
 
-    Raises InvalidArgument for a name that is empty and a limit below 1.
+    `model` is a client, or a string for `create_model` (`offline`, `openai/NAME`). `tools` are Tools or functions.
+    `sub_agents` are agents, optionally by key. `timeout` limits one model call, and `tool_timeout` one call of a tool
+    without a timeout of its own, both in seconds. `temperature` and `max_tokens` are the model's defaults if None.
+    With `all_ancestors`, shared memory delivers the answers of all ancestors, not only of the direct predecessors.
+
+    Raises InvalidArgument if the name is empty or a limit is out of range.
     """
 
     name: str = "agent"
@@ -63,21 +65,23 @@ class AgentConfig:
 
     def __post_init__(self) -> None:
         if not self.name or not isinstance(self.name, str):
-            raise InvalidArgument(f"an agent needs a name, {self.name!r} is none")
-        for limit in ("max_iterations", "max_running_subagents"):
-            if getattr(self, limit) < 1:
-                raise InvalidArgument(f"agent {self.name}: {limit} must be at least 1")
-        for bound in ("timeout", "tool_timeout"):
-            if getattr(self, bound) <= 0:
-                raise InvalidArgument(f"agent {self.name}: {bound} must be above 0 s")
+            raise InvalidArgument(f"invalid agent name {self.name!r}")
+        for field in ("max_iterations", "max_running_subagents"):
+            if getattr(self, field) < 1:
+                raise InvalidArgument(f"agent {self.name}: {field} must be at least 1")
+        for field in ("timeout", "tool_timeout"):
+            if getattr(self, field) <= 0:
+                raise InvalidArgument(f"agent {self.name}: {field} must be above 0 s")
 
     @classmethod
-    def of(cls, config: AgentConfig | str | None, given: Mapping[str, Any]) -> AgentConfig:
-        """A config, or a name, with these fields in place of its own. Raises TypeError for a field that isn't one, as a
-        call with an unknown keyword does."""
-        known = {one.name for one in fields(cls)}
-        if unknown := sorted(given.keys() - known):
-            raise TypeError(f"an agent has no {', '.join(unknown)}; its fields are {', '.join(sorted(known))}")
+    def of(cls, config: AgentConfig | str | None, overrides: Mapping[str, Any]) -> AgentConfig:
+        """Returns a config with some fields replaced; a string is the agent's name.
+
+        Raises TypeError if a field does not exist, as a call with an unknown keyword does.
+        """
+        names = {field.name for field in fields(cls)}
+        if unknown := sorted(overrides.keys() - names):
+            raise TypeError(f"unknown agent field {', '.join(unknown)}; the fields are {', '.join(sorted(names))}")
         if isinstance(config, str):
-            return cls(config, **given)
-        return cls(**given) if config is None else replace(config, **given)
+            return cls(config, **overrides)
+        return cls(**overrides) if config is None else replace(config, **overrides)

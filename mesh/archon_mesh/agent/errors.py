@@ -1,4 +1,4 @@
-"""What goes wrong in an agent, in the one tree of errors."""
+"""Errors of an agent's run, part of the error tree of `archon.errors`."""
 
 from __future__ import annotations
 
@@ -8,28 +8,34 @@ from archon.errors import Internal, InvalidArgument, NotFound, ResourceExhausted
 
 
 class HookError(Internal):
-    """A hook raised, or decided what it may not; the message names it. The run fails, the process goes on."""
+    """A hook raised, or returned a decision that its point does not allow. The message names the hook.
+
+    The run fails; the process continues.
+    """
 
 
 class IterationLimit(ResourceExhausted):
-    """No answer within the iterations that there were. `found` is what the agent said and learned so far."""
+    """The agent reached its iteration limit without an answer.
 
-    def __init__(self, message: str, found: str) -> None:
+    `partial_answer` holds the last texts of the model and the last tool results.
+    """
+
+    def __init__(self, message: str, partial_answer: str) -> None:
         super().__init__(message)
-        self.found = found
+        self.partial_answer = partial_answer
 
 
 class ToolPolicyViolation(ResourceExhausted):
-    """A tool was called that the policy of the agent doesn't allow, or more often than it does."""
+    """The model called a tool that the agent's policy forbids, or more often than the policy allows."""
 
 
 class SubAgentNotFoundError(NotFound):
-    """No sub-agent has this key; the message lists those that there are."""
+    """No sub-agent is registered under this key; the message lists the registered keys."""
 
-    def __init__(self, key: str, known: Iterable[str]) -> None:
-        super().__init__(f"there is no sub-agent {key!r}; known are: {', '.join(known) or 'none'}")
+    def __init__(self, key: str, registered: Iterable[str]) -> None:
+        super().__init__(f"no sub-agent {key!r}; registered: {', '.join(registered) or 'none'}")
         self.key = key
 
 
 class NotAnAgent(InvalidArgument, TypeError):
-    """Something else where an agent is wanted."""
+    """The object cannot be registered as a sub-agent."""

@@ -1,4 +1,4 @@
-"""Agents by registered name, alone or with others as their sub-agents."""
+"""Creates agents by registered name, alone or with other agents as their sub-agents."""
 
 from __future__ import annotations
 
@@ -8,15 +8,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from archon_mesh.agent.agent import Agent
-from archon_mesh.agent.subagents import Callee
+from archon_mesh.agent.subagents import SubAgent
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class AgentSpec:
-    """What is registered under a name. `expose_as_subagent` is what follows from what was given: unset, it follows the
-    description."""
+    """A registration. `expose_as_subagent` is the effective value: if it was not set, it follows the description."""
 
     cls: type[Agent]
     expose_as_subagent: bool
@@ -28,8 +27,11 @@ class AgentSpec:
 
 
 class AgentFactory:
-    """`global_defaults` are arguments of every agent. What is merged, later wins: global defaults, the defaults of the
-    registration, then a sub-agent's part of `subagent_config`, or the overrides of the agent itself."""
+    """Creates agents from registered classes.
+
+    `global_defaults` are constructor arguments of every agent. Later values override earlier ones: the global defaults,
+    the defaults of the registration, then a sub-agent's entry in `subagent_config` or the overrides of the agent.
+    """
 
     def __init__(self, global_defaults: Mapping[str, Any] | None = None) -> None:
         self._global_defaults = dict(global_defaults or {})
@@ -49,32 +51,32 @@ class AgentFactory:
         override_decorator: bool = False,
         defaults: Mapping[str, Any] | None = None,
     ) -> AgentFactory:
-        """Takes a class in; returns the factory. What `@subagent` says of the class wins over what is said here, unless
-        `override_decorator`; the class itself is never changed.
+        """Registers a class and returns the factory.
 
-        Raises ValueError for a name that is taken, a class that is no agent, and one that is exposed without a
+        The metadata set by `@subagent` overrides these arguments, unless `override_decorator` is set; the class itself
+        is never changed. Raises ValueError if the name is taken, the class is not an Agent, or it is exposed without a
         description.
         """
         if name in self._specs:
-            raise ValueError(f"an agent {name!r} is registered already")
+            raise ValueError(f"agent {name!r} is already registered")
         if not isinstance(cls, type) or not issubclass(cls, Agent):
-            raise ValueError(f"{name!r} can't be registered: {_name_of(cls)} is no agent")
-        decorated = _has_metadata(cls)
-        own = decorated and not override_decorator
-        described = cls.subagent_description if own else subagent_description or cls.subagent_description
-        exposed = bool(described) if expose_as_subagent is None else expose_as_subagent
-        if exposed and not described and not decorated:
+            raise ValueError(f"cannot register {name!r}: {_name_of(cls)} is not an Agent class")
+        is_decorated = _has_metadata(cls)
+        use_decorator = is_decorated and not override_decorator
+        description = cls.subagent_description if use_decorator else subagent_description or cls.subagent_description
+        is_exposed = bool(description) if expose_as_subagent is None else expose_as_subagent
+        if is_exposed and not description and not is_decorated:
             raise ValueError(
-                f"{name!r} can't be exposed as a sub-agent without a description: give register() a "
-                f"subagent_description, or decorate {cls.__name__} with @subagent"
+                f"cannot expose {name!r} as a sub-agent without a description: pass subagent_description to "
+                f"register(), or decorate {cls.__name__} with @subagent"
             )
-        given_name = subagent_name or (cls.subagent_name if decorated else "") or name
+        key = subagent_name or (cls.subagent_name if is_decorated else "") or name
         self._specs[name] = AgentSpec(
             cls,
-            exposed,
-            (cls.subagent_name or name) if own else given_name,
-            described or "",
-            cls.subagent_stateless if own else stateless,
+            is_exposed,
+            (cls.subagent_name or name) if use_decorator else key,
+            description or "",
+            cls.subagent_stateless if use_decorator else stateless,
             override_decorator,
             dict(defaults or {}),
         )
@@ -84,106 +86,113 @@ class AgentFactory:
         self,
         name: str,
         *,
-        subagents: Sequence[str | Agent | Callee] | None = None,
+        subagents: Sequence[str | Agent | SubAgent] | None = None,
         subagent_config: Mapping[str, Mapping[str, Any]] | None = None,
         **overrides: Any,
     ) -> Agent:
-        """A new agent: alone where `subagents` is None; else one that orchestrates them, and to which more can be
-        registered. A name stands for a new instance, an object is shared as it is; roles of the mesh are objects, too.
+        """Returns a new agent with these sub-agents; more can be registered later.
 
-        Raises ValueError for an unknown agent, an unknown sub-agent or one that isn't exposed, an object that can't be
-        a sub-agent, and a key of `subagent_config` that is none of the names in `subagents`.
+        A name in `subagents` creates a new instance; an object, such as a remote agent, is shared. Raises ValueError if
+        an agent is unknown, a sub-agent is unknown or not exposed, an object cannot be a sub-agent, or a key of
+        `subagent_config` is not a name in `subagents`.
         """
-        spec = self._known(name, "agent")
+        spec = self._find_spec(name, "agent")
         config = dict(subagent_config or {})
-        named = [one for one in subagents or () if isinstance(one, str)]
-        if strange := sorted(config.keys() - set(named)):
+        names = [item for item in subagents or () if isinstance(item, str)]
+        if unknown := sorted(config.keys() - set(names)):
             raise ValueError(
-                f"subagent_config has {', '.join(strange)}, but the sub-agents that are given by name are: "
-                f"{', '.join(named) or 'none'}"
+                f"subagent_config has unknown sub-agents {', '.join(unknown)}; named in subagents: "
+                f"{', '.join(names) or 'none'}"
             )
-        below = [self._below(one, config) for one in subagents or ()]
-        agent = self._made(name, spec, overrides)
-        for one in below:
-            agent.register_agent(one)
+        resolved = [self._resolve_sub_agent(item, config) for item in subagents or ()]
+        agent = self._create(name, spec, overrides)
+        for sub_agent in resolved:
+            agent.register_agent(sub_agent)
         return agent
 
     def with_memory_graph(self, graph: Any) -> AgentFactory:
-        """Every agent that is made from here on has the graph, and its registered name as its id in it."""
+        """Gives the graph to every agent created from now on; its registered name is its id in the graph."""
         self._graph = graph
         return self
 
     def get_registered_names(self) -> list[str]:
-        """In the order in which they were registered."""
+        """Returns the registered names, in order of registration."""
         return list(self._specs)
 
     def is_registered(self, name: str) -> bool:
-        """Whether something is registered under the name."""
+        """Tells whether the name is registered."""
         return name in self._specs
 
     def get_spec(self, name: str) -> AgentSpec | None:
-        """None where nothing is registered under the name."""
+        """Returns the registration, or None if the name is not registered."""
         return self._specs.get(name)
 
-    def _known(self, name: str, what: str) -> AgentSpec:
+    def _find_spec(self, name: str, kind: str) -> AgentSpec:
         if name not in self._specs:
-            raise ValueError(f"unknown {what} {name!r}; available are: {', '.join(self._specs) or 'none'}")
+            raise ValueError(f"unknown {kind} {name!r}; registered: {', '.join(self._specs) or 'none'}")
         return self._specs[name]
 
-    def _below(self, one: str | Agent | Callee, config: Mapping[str, Mapping[str, Any]]) -> Agent | Callee:
-        if isinstance(one, str):
-            spec = self._known(one, "sub-agent")
+    def _resolve_sub_agent(
+        self, item: str | Agent | SubAgent, config: Mapping[str, Mapping[str, Any]]
+    ) -> Agent | SubAgent:
+        if isinstance(item, str):
+            spec = self._find_spec(item, "sub-agent")
             if not spec.expose_as_subagent:
                 raise ValueError(
-                    f"{one!r} is not exposed as a sub-agent: register it with expose_as_subagent=True and a "
+                    f"{item!r} is not exposed as a sub-agent: register it with expose_as_subagent=True and a "
                     "subagent_description"
                 )
-            return self._made(one, spec, config.get(one, {}))
-        if isinstance(one, Agent):
-            if not _has_metadata(type(one)):
+            return self._create(item, spec, config.get(item, {}))
+        if isinstance(item, Agent):
+            if not _has_metadata(type(item)):
                 raise ValueError(
-                    f"{one.name!r} can't be a sub-agent: decorate {type(one).__name__} with @subagent, or have a "
-                    "factory make it from a registration that is exposed"
+                    f"{item.name!r} cannot be a sub-agent: decorate {type(item).__name__} with @subagent, or create "
+                    "it from a registration that is exposed"
                 )
-            if not one.subagent_stateless:
+            if not item.subagent_stateless:
                 _log.warning(
                     "the stateful agent %r is shared as a sub-agent: calls are serialised, and history is shared",
-                    one.name,
+                    item.name,
                 )
-            return one
-        if isinstance(one, Callee):
-            return one
-        raise ValueError(f"{one!r} can't be a sub-agent: a registered name, or an agent, is wanted")
+            return item
+        if isinstance(item, SubAgent):
+            return item
+        raise ValueError(f"{item!r} cannot be a sub-agent: pass a registered name or an agent")
 
-    def _made(self, name: str, spec: AgentSpec, last: Mapping[str, Any]) -> Agent:
-        merged = {**self._global_defaults, **spec.defaults, **last}
-        merged.setdefault("name", name)
+    def _create(self, name: str, spec: AgentSpec, overrides: Mapping[str, Any]) -> Agent:
+        fields = {**self._global_defaults, **spec.defaults, **overrides}
+        fields.setdefault("name", name)
         if self._graph is not None:
-            merged.setdefault("memory_graph", self._graph)
-            merged.setdefault("agent_id", name)
-        return self._class_of(name, spec)(**merged)
+            fields.setdefault("memory_graph", self._graph)
+            fields.setdefault("agent_id", name)
+        return self._class_for(name, spec)(**fields)
 
-    def _class_of(self, name: str, spec: AgentSpec) -> type[Agent]:
-        """The class itself, or one below it that says of itself what is registered."""
-        said = {"subagent_name": "", "subagent_description": "", "subagent_stateless": False, "subagent_exposed": False}
+    def _class_for(self, name: str, spec: AgentSpec) -> type[Agent]:
+        """Returns the registered class, or a subclass with the metadata of the registration."""
+        metadata = {
+            "subagent_name": "",
+            "subagent_description": "",
+            "subagent_stateless": False,
+            "subagent_exposed": False,
+        }
         if spec.expose_as_subagent:
-            said = {
+            metadata = {
                 "subagent_name": spec.subagent_name,
                 "subagent_description": spec.subagent_description,
                 "subagent_stateless": spec.stateless,
                 "subagent_exposed": True,
             }
-        if all(getattr(spec.cls, key, None) == value for key, value in said.items()):
+        if all(getattr(spec.cls, key, None) == value for key, value in metadata.items()):
             return spec.cls
         if name not in self._classes:
-            self._classes[name] = type(spec.cls.__name__, (spec.cls,), {**said, "__module__": spec.cls.__module__})
+            self._classes[name] = type(spec.cls.__name__, (spec.cls,), {**metadata, "__module__": spec.cls.__module__})
         return self._classes[name]
 
 
 def _has_metadata(cls: type[Agent]) -> bool:
-    """Whether the class says how its instances are seen as sub-agents, by decorator or by its attributes."""
+    """Tells whether the class has sub-agent metadata, set by the decorator or as class attributes."""
     return bool(cls.subagent_exposed or cls.subagent_name or cls.subagent_description)
 
 
-def _name_of(what: object) -> str:
-    return what.__name__ if isinstance(what, type) else repr(what)
+def _name_of(value: object) -> str:
+    return value.__name__ if isinstance(value, type) else repr(value)

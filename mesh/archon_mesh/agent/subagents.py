@@ -1,21 +1,19 @@
-"""Agents as tools of another: looked up by key, stateless ones on a copy, stateful ones one call at a time."""
+"""Agents as tools of another agent, by key. Stateless ones run on a copy, stateful ones take one call at a time."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
+
+from typing_extensions import override
 
 from archon.errors import AlreadyExists, InvalidArgument
 from archon_mesh.agent.errors import NotAnAgent, SubAgentNotFoundError
 from archon_mesh.agent.state.agent_state import AgentState, get_context
 from archon_mesh.agent.state.global_storage import GlobalStorage
+from archon_mesh.agent.state.running_agent import RunningAgent
 from archon_mesh.tools.tool import Tool
-
-if TYPE_CHECKING:
-    from archon_mesh.agent.agent import Agent
-
-A = TypeVar("A", bound="type[Agent]")
 
 PARAMETERS: Mapping[str, Any] = {
     "type": "object",
@@ -32,23 +30,36 @@ PARAMETERS: Mapping[str, Any] = {
 
 
 @runtime_checkable
-class Callee(Protocol):
-    """What can be a sub-agent: an agent here, or a role somewhere in the mesh."""
+class SubAgent(Protocol):
+    """What can be registered as a sub-agent: an agent of this process, or a remote agent."""
 
     name: str
     description: str
 
     async def call(self, message: str, caller: AgentState, *, stateless: bool) -> str:
-        """Its answer. What it raises the caller's model is told."""
+        """Returns the answer. An error becomes the result of the caller's tool call."""
         ...
 
     async def close(self) -> None: ...
 
 
-def subagent(name: str = "", description: str = "", stateless: bool = False) -> Callable[[A], A]:
-    """Says of a class of agents how its instances are seen as sub-agents."""
+class SubAgentMetadata:
+    """Class attributes that say how the instances of an agent class appear as sub-agents."""
 
-    def decorate(cls: A) -> A:
+    subagent_name: ClassVar[str] = ""
+    subagent_description: ClassVar[str] = ""
+    subagent_stateless: ClassVar[bool] = False
+    subagent_exposed: ClassVar[bool] = False
+    """Whether `@subagent` or a factory has set these attributes."""
+
+
+C = TypeVar("C", bound=type[SubAgentMetadata])
+
+
+def subagent(name: str = "", description: str = "", stateless: bool = False) -> Callable[[C], C]:
+    """Decorates an agent class: sets how its instances appear as sub-agents."""
+
+    def decorate(cls: C) -> C:
         cls.subagent_name, cls.subagent_description, cls.subagent_stateless = name, description, stateless
         cls.subagent_exposed = True
         return cls
@@ -56,96 +67,77 @@ def subagent(name: str = "", description: str = "", stateless: bool = False) -> 
     return decorate
 
 
-class LocalCallee:
-    """An agent of this process."""
-
-    def __init__(self, agent: Agent, name: str, description: str) -> None:
-        self.agent = agent
-        self.name = name
-        self.description = description
-
-    async def call(self, message: str, caller: AgentState, *, stateless: bool) -> str:
-        """See Callee. A stateless one runs on a copy with a forked history, which is thrown away."""
-        if not stateless:
-            return await self.agent.run_async(message)
-        return await self.agent.forked().run_async(message)
-
-    async def close(self) -> None:
-        """See Callee."""
-        await self.agent.close()
-
-
 class SubAgentTool(Tool):
-    """One sub-agent, as its caller's model sees it."""
+    """A sub-agent as a tool of its caller."""
 
     parameters_schema = PARAMETERS
     wants_state = True
     timeout = float("inf")
 
-    def __init__(self, key: str, callee: Callee, stateless: bool, room: asyncio.Semaphore) -> None:
+    def __init__(
+        self, key: str, description: str, agent: SubAgent, stateless: bool, running: asyncio.Semaphore
+    ) -> None:
         self.name = key
-        self.description = callee.description or f"The agent {callee.name}."
-        self.callee = callee
+        self.description = description or f"The agent {key}."
+        self.agent = agent
         self.stateless = stateless
-        self._room = room
+        self._running = running
 
+    @override
     async def execute(self, **kwargs: Any) -> str:
-        """Its answer."""
         return await self.call(kwargs["task"], kwargs["agent_state"])
 
     async def call(self, message: str, caller: AgentState) -> str:
-        """As `execute`."""
-        async with self._room:
-            return await self.callee.call(message, caller, stateless=self.stateless)
+        """Returns the sub-agent's answer."""
+        async with self._running:
+            return await self.agent.call(message, caller, stateless=self.stateless)
 
 
 class SubAgents:
-    """Those of one agent; at most `max_running` run at once."""
+    """The sub-agents of one agent; at most `max_running` run concurrently."""
 
-    def __init__(self, owner: Agent, max_running: int) -> None:
+    def __init__(self, owner: RunningAgent, max_running: int) -> None:
         if max_running < 1:
-            raise InvalidArgument("at least one sub-agent must be allowed to run")
+            raise InvalidArgument("max_running must be at least 1")
         self._owner = owner
-        self._room = asyncio.Semaphore(max_running)
+        self._running = asyncio.Semaphore(max_running)
         self.by_key: dict[str, SubAgentTool] = {}
 
     def register(self, agent: Any, name: str = "", description: str = "", stateless: bool | None = None) -> None:
-        """`name` is the key, and the tool's name; where it or the others aren't given, the class's own count. Raises
-        NotAnAgent, AlreadyExists, InvalidArgument for an agent that would be its own."""
-        from archon_mesh.agent.agent import Agent
+        """Registers an agent as a tool. `name` is its key and the tool's name.
 
+        Arguments that are not set default to the metadata of the agent's class. Raises NotAnAgent, AlreadyExists if the
+        key is taken, and InvalidArgument if the agent is the owner itself.
+        """
         if agent is self._owner:
-            raise InvalidArgument(f"{agent.name} can't be a sub-agent of itself")
-        if isinstance(agent, Agent):
+            raise InvalidArgument(f"{agent.name} cannot be a sub-agent of itself")
+        if not isinstance(agent, SubAgent):
+            raise NotAnAgent(f"not an agent: {agent!r}")
+        key = name or agent.name
+        if isinstance(agent, SubAgentMetadata):
             key = name or agent.subagent_name or agent.name
-            callee: Callee = LocalCallee(agent, key, description or agent.subagent_description or agent.description)
+            description = description or agent.subagent_description
             stateless = agent.subagent_stateless if stateless is None else stateless
-        elif isinstance(agent, Callee):
-            key, callee = name or agent.name, agent
-        else:
-            raise NotAnAgent(f"{agent!r} is no agent")
         if key in self.by_key:
-            raise AlreadyExists(f"{self._owner.name} has a sub-agent {key!r} already")
-        tool = SubAgentTool(key, callee, bool(stateless), self._room)
+            raise AlreadyExists(f"{self._owner.name} already has a sub-agent {key!r}")
+        tool = SubAgentTool(key, description or agent.description, agent, bool(stateless), self._running)
         self._owner.tools.register_tool(tool)
         self.by_key[key] = tool
 
-    def copy(self, owner: Agent) -> SubAgents:
-        """The same ones, for a fork of their owner; how many may run at once is counted together."""
-        twin = SubAgents(owner, 1)
-        twin._room, twin.by_key = self._room, dict(self.by_key)
-        return twin
+    def copy(self, owner: RunningAgent) -> SubAgents:
+        """Returns the same sub-agents for a fork of their owner; both share the limit of concurrent calls."""
+        fork = SubAgents(owner, 1)
+        fork._running, fork.by_key = self._running, dict(self.by_key)
+        return fork
 
-    def get(self, key: str) -> SubAgentTool:
-        """Raises SubAgentNotFoundError, which lists the keys."""
-        if key not in self.by_key:
-            raise SubAgentNotFoundError(key, self.by_key)
-        return self.by_key[key]
+    def node_ids(self) -> list[str]:
+        """Returns the ids of the sub-agents in the shared memory graph; the id of a remote agent is its key."""
+        return [str(getattr(tool.agent, "agent_id", key)) for key, tool in self.by_key.items()]
 
     async def close(self) -> None:
-        """All of them."""
-        for one in self.by_key.values():
-            await one.callee.close()
+        """Closes all sub-agents."""
+        for tool in self.by_key.values():
+            await tool.agent.close()
 
 
 async def call_sub_agent(
@@ -154,11 +146,15 @@ async def call_sub_agent(
     agent_state: AgentState | None = None,
     global_storage: GlobalStorage | None = None,
 ) -> str:
-    """From a tool or a hook: has a sub-agent of the agent answer. `agent_state` is that agent's, None: of whoever is at
-    work here; values of `global_storage` are written into the run's. Raises SubAgentNotFoundError, and what the
-    sub-agent raises."""
+    """Calls a sub-agent from a tool or a hook and returns its answer.
+
+    `agent_state` is the state of the calling agent, by default the current one. Values of `global_storage` are copied
+    into the run's storage. Raises SubAgentNotFoundError, and what the sub-agent raises.
+    """
     state = agent_state or get_context()
-    tool = state.agent.subagents.get(agent_name)
+    tool = state.agent.sub_agents.get(agent_name)
+    if not isinstance(tool, SubAgentTool):
+        raise SubAgentNotFoundError(agent_name, state.agent.sub_agents)
     if global_storage is not None and global_storage is not state.global_storage:
         state.global_storage.update(global_storage.to_dict())
     return await tool.call(message, state)

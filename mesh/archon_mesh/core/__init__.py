@@ -1,4 +1,4 @@
-"""The pure domain: no I/O, no gRPC, no event loop, and no clock but one that is handed in.
+"""The pure domain: no I/O, no gRPC, no event loop; the clock is an argument.
 
-Import the modules themselves: whoever needs messages only shall not pay for networkx.
+Import the modules directly, so that code that only needs messages does not import networkx.
 """

@@ -1,4 +1,4 @@
-"""What a coordinating role is told of the roles it can call: the edges among them, and an order that keeps them."""
+"""The awareness message: tells a coordinator the dependencies among the roles that it can call, and their order."""
 
 from __future__ import annotations
 
@@ -16,39 +16,39 @@ _ARROW = " -> "
 
 @dataclass(frozen=True, slots=True)
 class Awareness:
-    """What such a message says. `order` is empty where none could be found."""
+    """The content of an awareness message. `order` is empty if there is none."""
 
     edges: tuple[tuple[str, str], ...]
     order: tuple[str, ...]
 
 
 def awareness_message(edges: Iterable[tuple[str, str]], order: Sequence[str] | None) -> str:
-    """The message for these edges (upstream, downstream), a line each, in the order given; empty where there are none.
+    """Returns the message for edges (upstream, downstream), one line each, in the given order; empty without edges.
 
-    Where `order` is None, because sorting failed, its line is left out together with one of the two empty lines around
-    it, so that there are never two in a row. It neither lists nor describes agents: their tools do that.
+    If `order` is None because sorting failed, its line is omitted together with one of the two empty lines around it.
+    The message neither lists nor describes agents: their tools do that.
     """
     lines = [f"  {upstream}{_ARROW}{downstream}" for upstream, downstream in dict.fromkeys(edges)]
     if not lines:
         return ""
-    recommended = ["", f"{_ORDER}{', '.join(order)}"] if order else []
-    return "\n".join([_FIRST, "", _EDGES, *lines, *recommended, "", _LAST])
+    order_lines = ["", f"{_ORDER}{', '.join(order)}"] if order else []
+    return "\n".join([_FIRST, "", _EDGES, *lines, *order_lines, "", _LAST])
 
 
 def awareness_chat_message(text: str) -> ChatMessage:
-    """The text as the system message that it is for a model, tagged."""
+    """Returns the text as a tagged system message."""
     return ChatMessage("system", text, metadata={"orchestrator_awareness": True})
 
 
 def read_awareness(messages: Iterable[ChatMessage]) -> Awareness | None:
-    """What the awareness message among these says; None where there is none."""
+    """Returns the content of the awareness message among these, or None if there is none."""
     for message in messages:
         if message.role == "system" and message.content.startswith(f"{_FIRST}\n"):
             lines = message.content.splitlines()
-            pairs = [line.strip().partition(_ARROW) for line in lines if line.startswith("  ") and _ARROW in line]
+            edges = [line.strip().partition(_ARROW) for line in lines if line.startswith("  ") and _ARROW in line]
             orders = [line.removeprefix(_ORDER) for line in lines if line.startswith(_ORDER)]
             return Awareness(
-                tuple((upstream, downstream) for upstream, _, downstream in pairs),
+                tuple((upstream, downstream) for upstream, _, downstream in edges),
                 tuple(orders[0].split(", ")) if orders else (),
             )
     return None

@@ -1,4 +1,4 @@
-"""A conversation made shorter: by rounds, so that no call is ever parted from its result."""
+"""Shortens a conversation by whole rounds, so that a tool call is never separated from its result."""
 
 from __future__ import annotations
 
@@ -9,32 +9,36 @@ from dataclasses import replace
 from archon_mesh.core.messages import ChatMessage
 
 MAX_FACTS = 4_000
-"""Characters of facts that are put behind a summary."""
+"""Maximum number of characters of the facts that are appended to a summary."""
 
 SUMMARY_PREFIX = "Summary of the conversation so far:\n"
 
 
 def rounds(messages: Sequence[ChatMessage]) -> list[list[ChatMessage]]:
-    """A round is what was asked, and one reply with the results of its calls. Whatever comes first has a round, too."""
-    made: list[list[ChatMessage]] = []
-    replied = True
+    """Splits messages into rounds: messages before a reply, the reply, and the results of its tool calls.
+
+    Tool results without a reply before them form a round of their own.
+    """
+    result: list[list[ChatMessage]] = []
+    has_reply = True
     for message in messages:
-        if replied and message.role != "tool":
-            made.append([])
-            replied = False
-        if not made:
-            made.append([])
-        made[-1].append(message)
+        if has_reply and message.role != "tool":
+            result.append([])
+            has_reply = False
+        if not result:
+            result.append([])
+        result[-1].append(message)
         if message.role == "assistant":
-            replied = True
-    return made
+            has_reply = True
+    return result
 
 
 def sliding_window(messages: Sequence[ChatMessage], window: int = 2) -> list[ChatMessage]:
-    """The last `window` rounds; before them what was asked last, where that is older, and summaries."""
-    every = rounds(messages)
-    kept = [message for one in every[-window:] for message in one] if window > 0 else []
-    dropped = [message for one in every[: len(every) - window] for message in one] if window > 0 else list(messages)
+    """Returns the last `window` rounds, preceded by older summaries, and by the last query if it is older."""
+    all_rounds = rounds(messages)
+    first_kept = len(all_rounds) - window if window > 0 else len(all_rounds)
+    kept = [message for each in all_rounds[max(0, first_kept) :] for message in each]
+    dropped = [message for each in all_rounds[: max(0, first_kept)] for message in each]
     before = [message for message in dropped if is_summary(message)]
     if not any(message.role == "user" for message in kept):
         before += [message for message in dropped if message.role == "user"][-1:]
@@ -42,18 +46,18 @@ def sliding_window(messages: Sequence[ChatMessage], window: int = 2) -> list[Cha
 
 
 def without_tool_results(messages: Sequence[ChatMessage], window: int = 2) -> list[ChatMessage]:
-    """All messages, but of results older than the last `window` rounds only how long they were."""
-    every = rounds(messages)
-    recent = len(every) - window
+    """Returns all messages, with tool results older than the last `window` rounds replaced by their length."""
+    all_rounds = rounds(messages)
+    first_kept = len(all_rounds) - window
     return [
-        _left_out(message) if number < recent and message.role == "tool" else message
-        for number, one in enumerate(every)
-        for message in one
+        _omitted(message) if index < first_kept and message.role == "tool" else message
+        for index, each in enumerate(all_rounds)
+        for message in each
     ]
 
 
-def parted(messages: Iterable[ChatMessage]) -> str:
-    """What is wrong with it as a conversation: a call without its result, a result without its call; empty: nothing."""
+def broken_pairing(messages: Iterable[ChatMessage]) -> str:
+    """Returns the first tool call without a result, or result without a call, in words; empty if there is none."""
     open_calls: set[str] = set()
     for message in messages:
         if message.role == "tool":
@@ -68,35 +72,32 @@ def parted(messages: Iterable[ChatMessage]) -> str:
 
 
 def summary(text: str) -> ChatMessage:
-    """The message that stands for what it sums up."""
+    """Returns the message that replaces the summarised ones."""
     return ChatMessage("user", SUMMARY_PREFIX + text, metadata={"summary": True})
 
 
 def is_summary(message: ChatMessage) -> bool:
-    """Whether it stands for older ones."""
+    """Tells whether the message is a summary of older ones."""
     return message.metadata.get("summary") is True
 
 
 def facts(messages: Iterable[ChatMessage]) -> list[str]:
-    """Names, numbers, dates and URLs, in the order in which they were said, each once."""
-    found: dict[str, None] = {}
-    for message in messages:
-        for match in _FACT.finditer(message.content):
-            found.setdefault(match.group().rstrip(".,;:)"))
-    return list(found)
+    """Returns names, numbers, dates and URLs, in order of first occurrence, each once."""
+    matches = (match for message in messages for match in _FACT.finditer(message.content))
+    return list(dict.fromkeys(match.group().rstrip(".,;:)") for match in matches))
 
 
 def with_facts(text: str, messages: Iterable[ChatMessage]) -> str:
-    """The summary, and behind it the facts that it leaves out."""
+    """Returns the summary, followed by the facts that it omits; the latest facts take precedence."""
     missing = [fact for fact in facts(messages) if fact not in text]
     if not missing:
         return text
-    told = ""
-    for fact in reversed(missing):  # what was said last counts most
-        if len(told) + len(fact) > MAX_FACTS:
+    listed = ""
+    for fact in reversed(missing):
+        if len(listed) + len(fact) > MAX_FACTS:
             break
-        told = f"{fact}; {told}" if told else fact
-    return f"{text}\n\nAlso mentioned: {told}"
+        listed = f"{fact}; {listed}" if listed else fact
+    return f"{text}\n\nAlso mentioned: {listed}"
 
 
 # URLs; dates as 2024-05-17 or 17 May 2024; numbers; two or more words in capitals, or one within a sentence.
@@ -111,6 +112,6 @@ _FACT = re.compile(
 )
 
 
-def _left_out(message: ChatMessage) -> ChatMessage:
-    said = f"[a result of {len(message.content):,} characters, left out]"
-    return message if len(message.content) <= len(said) else replace(message, content=said)
+def _omitted(message: ChatMessage) -> ChatMessage:
+    note = f"[a result of {len(message.content):,} characters, left out]"
+    return message if len(message.content) <= len(note) else replace(message, content=note)

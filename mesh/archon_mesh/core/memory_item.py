@@ -1,4 +1,4 @@
-"""What a role publishes: one item of shared memory, and how far it may travel."""
+"""Items of shared memory, and the policies that say which edges they may pass."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from archon.errors import InvalidArgument
 
 
 class PropagationPolicy(StrEnum):
-    """How much an edge lets through, and what kind of content an item is; each level contains those above."""
+    """The kind of content of an item, and what an edge lets through. Each level includes those listed before it."""
 
     FINAL_RESPONSE_ONLY = "final_response_only"
     TOOL_RESULTS = "tool_results"
     FULL_HISTORY = "full_history"
 
     def lets_through(self, item: PropagationPolicy) -> bool:
-        """Whether an edge of this policy carries an item of policy `item`."""
+        """Tells whether an edge of this policy lets an item of policy `item` through."""
         return _LEVEL[item] <= _LEVEL[self]
 
 
@@ -29,10 +29,10 @@ _LEVEL = {policy: level for level, policy in enumerate(PropagationPolicy)}
 class MemoryItem:
     """The last answer of one role.
 
-    `timestamp` is in seconds since the Unix epoch; `version` counts from 1 per role; `ttl` is in seconds
-    from `timestamp`, None for ever. The metadata is a copy of what was given.
+    `timestamp` is in seconds since the Unix epoch; `version` counts from 1 per role; `ttl` is in seconds from
+    `timestamp`, None for no expiry. `metadata` is copied.
 
-    Raises InvalidArgument for an empty source, a version below 1, or a ttl that is not positive.
+    Raises InvalidArgument if the source is empty, the version is below 1, or the ttl is not positive.
     """
 
     source_id: str
@@ -45,13 +45,13 @@ class MemoryItem:
 
     def __post_init__(self) -> None:
         if not self.source_id:
-            raise InvalidArgument("A memory item needs the role it comes from.")
+            raise InvalidArgument("invalid memory item: source_id is empty")
         if self.version < 1:
-            raise InvalidArgument(f"Versions count from 1, not {self.version}.")
+            raise InvalidArgument(f"invalid memory item: version {self.version} is below 1")
         if self.ttl is not None and not (self.ttl > 0 and math.isfinite(self.ttl)):
-            raise InvalidArgument(f"A time to live is a positive number of seconds, not {self.ttl}.")
+            raise InvalidArgument(f"invalid memory item: ttl {self.ttl} is not a positive number of seconds")
         object.__setattr__(self, "metadata", dict(self.metadata))
 
     def is_expired(self, now: float) -> bool:
-        """Whether its time to live is over at `now`, in seconds since the Unix epoch."""
+        """Tells whether the item has expired at `now`, in seconds since the Unix epoch."""
         return self.ttl is not None and now >= self.timestamp + self.ttl

@@ -1,4 +1,4 @@
-"""Chat messages as models take them, and how shared memory gets among them."""
+"""Chat messages and tool calls, and the insertion of shared memory into a list of messages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SHARED_CONTEXT_PREFIX = "Shared context from "
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A model's wish to call the tool `name`; `arguments_json` is as the model wrote it, not yet parsed."""
+    """A tool call requested by a model; `arguments_json` is as the model wrote it, not parsed."""
 
     id: str
     name: str
@@ -22,8 +22,10 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class ChatMessage:
-    """One message of a conversation. `metadata` is for the framework and never sent to a model; `run_id` is the agent's
-    run that it came with, where there is one."""
+    """One message of a conversation. `metadata` is for the framework and never sent to a model.
+
+    `run_id` is the run of the agent that added the message, or empty.
+    """
 
     role: Literal["system", "user", "assistant", "tool"]
     content: str = ""
@@ -35,11 +37,10 @@ class ChatMessage:
 
 
 def with_shared_context(messages: Sequence[ChatMessage], items: Iterable[MemoryItem]) -> list[ChatMessage]:
-    """The messages with one system message per item right after the agent's own system prompt.
+    """Inserts one system message per item after the agent's own system prompt.
 
-    Give the items in dependency order: they stay in it. A source that already has its message gets a newer
-    version in its stead and never a second one, so doing this again changes nothing; a source that has no
-    item this time keeps its message.
+    The items keep their order, which should be the dependency order. A newer version replaces the message of the same
+    source, so inserting the same items again changes nothing; a source without an item keeps its message.
     """
     shared: dict[object, ChatMessage] = {}
     others: list[ChatMessage] = []
@@ -48,13 +49,13 @@ def with_shared_context(messages: Sequence[ChatMessage], items: Iterable[MemoryI
             shared[message.metadata.get("shared_memory_source")] = message
         else:
             others.append(message)
-    given: dict[object, ChatMessage] = {}
+    current: dict[object, ChatMessage] = {}
     for item in items:
-        earlier = given.get(item.source_id) or shared.pop(item.source_id, None)
+        earlier = current.get(item.source_id) or shared.pop(item.source_id, None)
         newer = _shared_message(item)
-        given[item.source_id] = newer if earlier is None or _version(earlier) < item.version else earlier
+        current[item.source_id] = newer if earlier is None or _version(earlier) < item.version else earlier
     prompt = 1 if others and others[0].role == "system" else 0
-    return [*others[:prompt], *shared.values(), *given.values(), *others[prompt:]]
+    return [*others[:prompt], *shared.values(), *current.values(), *others[prompt:]]
 
 
 def _shared_message(item: MemoryItem) -> ChatMessage:

@@ -1,4 +1,4 @@
-"""What a tool call came to, as the message that a model reads."""
+"""Results of tool calls as messages to the model."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from typing import Final
 
 from archon_mesh.core.messages import ChatMessage, ToolCall
 
-MESSAGE_SHOWN: Final = 500
-"""Characters of an error's message."""
+MAX_ERROR_CHARS: Final = 500
+"""Longer error messages are cut."""
 
-_FAILED = re.compile(r"Error [A-Z_]+ \([A-Za-z0-9_]+\): ")
+_FAILURE = re.compile(r"Error [A-Z_]+ \([A-Za-z0-9_]+\): ")
 
 
 def tool_answer(call: ToolCall, text: str) -> ChatMessage:
-    """What the tool answered."""
+    """Returns the message for a successful call."""
     return ChatMessage("tool", text or "(an answer without text)", tool_call_id=call.id)
 
 
 def tool_failure(call: ToolCall, code: str, reason: str, message: str) -> ChatMessage:
-    """That the call failed, and why: short, so that the model can go on."""
-    said = " ".join(message.split())
-    said = said if len(said) <= MESSAGE_SHOWN else said[:MESSAGE_SHOWN].rstrip() + " ..."
-    return ChatMessage("tool", f"Error {code} ({reason}): {said}", tool_call_id=call.id)
+    """Returns the message for a failed call: the error on one line, cut to MAX_ERROR_CHARS."""
+    text = " ".join(message.split())
+    text = text if len(text) <= MAX_ERROR_CHARS else text[:MAX_ERROR_CHARS].rstrip() + " ..."
+    return ChatMessage("tool", f"Error {code} ({reason}): {text}", tool_call_id=call.id)
 
 
 def has_failed(message: ChatMessage) -> bool:
-    """Whether a tool message tells of a failure."""
-    return _FAILED.match(message.content) is not None
+    """Tells whether a tool message reports a failure."""
+    return _FAILURE.match(message.content) is not None

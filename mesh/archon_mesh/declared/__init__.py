@@ -1,6 +1,6 @@
-"""Agents declared in YAML: one file that runs in a script, is served as a role, and is a sub-agent of another."""
+"""Agents declared in YAML: a file can be run in a script, served as a role, or used as a sub-agent."""
 
-from archon_mesh.declared.load import Declared, load_agent
+from archon_mesh.declared.load import DeclaredAgent, load_agent
 from archon_mesh.declared.schema import json_schema
 
-__all__ = ["Declared", "json_schema", "load_agent"]
+__all__ = ["DeclaredAgent", "json_schema", "load_agent"]

@@ -1,4 +1,4 @@
-"""From a file to an agent, and to the role that it is served as."""
+"""Loads a declared agent, and the role that it is served as."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from archon.registry import Capability, DependsOn, PropagationPolicy
 from archon_mesh.agent.agent import Agent
 from archon_mesh.agent.config import AgentConfig
 from archon_mesh.agent.hooks.middleware import Middleware
-from archon_mesh.declared.lines import Document
+from archon_mesh.declared.document import Document, Key
 from archon_mesh.declared.schema import AgentFile, AgentPart, EdgePart, Imported, SubAgentPart
 from archon_mesh.llm.base import ModelClient
-from archon_mesh.node.remote_agent import mesh_role
+from archon_mesh.node.remote_agent import RemoteAgent
 from archon_mesh.node.role import Role
 from archon_mesh.tools.function import FunctionTool
 from archon_mesh.tools.tool import Tool
@@ -29,8 +29,8 @@ MAX_DEPTH = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Declared:
-    """What a file declares: an agent that is ready to run, and the role that `archon serve` serves it as."""
+class DeclaredAgent:
+    """The content of a file: an agent, and the role that `archon serve` serves it as."""
 
     agent: Agent
     role: Role
@@ -41,11 +41,14 @@ def load_agent(
     *,
     model: ModelClient | str | None = None,
     environment: Mapping[str, str] | None = None,
-) -> Declared:
-    """Reads a file. `model` plays where the file says of none; None: ARCHON_MODEL, else offline. Modules are also
-    looked for beside the file. Raises NotFound, and InvalidArgument with file, line and key for whatever is wrong."""
-    given = dict(os.environ if environment is None else environment)
-    return _Loader(model or given.get("ARCHON_MODEL") or "offline", given).file(Path(path), 0)
+) -> DeclaredAgent:
+    """Loads a file. Modules are also imported from its folder.
+
+    `model` is the model of agents whose file sets none, by default ARCHON_MODEL, or `offline`. Raises NotFound, and
+    InvalidArgument with file, line and key.
+    """
+    variables = dict(os.environ if environment is None else environment)
+    return _Loader(model or variables.get("ARCHON_MODEL") or "offline", variables).load(Path(path), 0)
 
 
 class _Loader:
@@ -53,127 +56,119 @@ class _Loader:
         self._model = model
         self._environment = environment
 
-    def file(self, path: Path, depth: int) -> Declared:
+    def load(self, path: Path, depth: int) -> DeclaredAgent:
         document = Document(path, self._environment)
         if depth > MAX_DEPTH:
-            raise document.wrong((), f"{depth} files name each other as sub-agents")
+            raise document.error((), f"sub-agents are nested in more than {MAX_DEPTH} files")
         try:
-            said = AgentFile.model_validate(document.value)
+            declaration = AgentFile.model_validate(document.value)
         except pydantic.ValidationError as error:
-            raise _first(document, error) from None
-        agent = self._agent(document, (), said, said.name, depth)
-        return Declared(agent, self._role(document, said))
+            raise _first_error(document, error) from None
+        agent = self._agent(document, (), declaration, declaration.name, depth)
+        return DeclaredAgent(agent, self._role(document, declaration))
 
-    def _agent(self, document: Document, key: tuple[str | int, ...], said: AgentPart, name: str, depth: int) -> Agent:
-        tools = [self._tool(document, (*key, "tools", number), one) for number, one in enumerate(said.tools)]
+    def _agent(self, document: Document, key: Key, part: AgentPart, name: str, depth: int) -> Agent:
+        tools = [self._tool(document, (*key, "tools", index), item) for index, item in enumerate(part.tools)]
         middlewares = [
-            self._middleware(document, (*key, "middlewares", number), one)
-            for number, one in enumerate(said.middlewares)
+            self._middleware(document, (*key, "middlewares", index), item)
+            for index, item in enumerate(part.middlewares)
         ]
         config = AgentConfig(
             name=name,
-            description=said.description,
-            system_prompt=said.system_prompt,
-            model=said.model or self._model,
+            description=part.description,
+            system_prompt=part.system_prompt,
+            model=part.model or self._model,
             tools=tools,
-            max_iterations=said.max_iterations,
-            tool_policy=said.tool_policy.model_dump() if said.tool_policy is not None else None,
-            exit_on_success=said.exit_on_success,
+            max_iterations=part.max_iterations,
+            tool_policy=part.tool_policy.model_dump() if part.tool_policy is not None else None,
+            exit_on_success=part.exit_on_success,
             middlewares=middlewares,
-            all_ancestors=said.all_ancestors,
-            temperature=said.temperature,
-            max_tokens=said.max_tokens,
-            timeout=said.timeout,
-            tool_timeout=said.tool_timeout,
-            max_running_subagents=said.max_running_subagents,
+            all_ancestors=part.all_ancestors,
+            temperature=part.temperature,
+            max_tokens=part.max_tokens,
+            timeout=part.timeout,
+            tool_timeout=part.tool_timeout,
+            max_running_subagents=part.max_running_subagents,
         )
         try:
             agent = Agent(config)
         except Exception as error:
-            raise document.wrong((*key, "tools"), str(error)) from error
-        for called, below in said.sub_agents.items():
-            at = (*key, "sub_agents", called)
+            raise document.error((*key, "tools"), str(error)) from error
+        for sub_agent_name, sub_agent_part in part.sub_agents.items():
+            sub_agent_key = (*key, "sub_agents", sub_agent_name)
             try:
                 agent.register_agent(
-                    self._below(document, at, below, called, depth),
-                    name=called,
-                    description=below.description,
-                    stateless=below.stateless,
+                    self._sub_agent(document, sub_agent_key, sub_agent_part, sub_agent_name, depth),
+                    name=sub_agent_name,
+                    description=sub_agent_part.description,
+                    stateless=sub_agent_part.stateless,
                 )
             except InvalidArgument:
                 raise
             except Exception as error:
-                raise document.wrong(at, str(error)) from error
-        if unknown := sorted({*said.exit_on_success} - {one.name for one in agent.tools.list_tools()}):
-            raise document.wrong((*key, "exit_on_success"), f"there is no tool {unknown[0]!r}")
+                raise document.error(sub_agent_key, str(error)) from error
+        if unknown := sorted({*part.exit_on_success} - {tool.name for tool in agent.tools.list_tools()}):
+            raise document.error((*key, "exit_on_success"), f"no tool {unknown[0]!r}")
         return agent
 
-    def _below(
-        self, document: Document, key: tuple[str | int, ...], said: SubAgentPart, called: str, depth: int
-    ) -> Any:
-        if said.role:
-            timeout = said.timeout if "timeout" in said.model_fields_set else None
-            return mesh_role(said.role, description=said.description, timeout=timeout)
-        if said.file:
-            return self.file(document.path.parent / said.file, depth + 1).agent
-        return self._agent(document, key, said, said.name or called, depth)
+    def _sub_agent(self, document: Document, key: Key, part: SubAgentPart, name: str, depth: int) -> Any:
+        if part.role:
+            timeout = part.timeout if "timeout" in part.model_fields_set else None
+            return RemoteAgent(part.role, description=part.description, timeout=timeout)
+        if part.file:
+            return self.load(document.path.parent / part.file, depth + 1).agent
+        return self._agent(document, key, part, part.name or name, depth)
 
-    def _tool(self, document: Document, key: tuple[str | int, ...], said: Imported) -> Tool:
-        path = said.import_
-        made = self._imported(document, key, path, said.params, makes=Tool)
-        if isinstance(made, Tool):
-            return made
-        if callable(made) and not isinstance(made, type):
+    def _tool(self, document: Document, key: Key, part: Imported) -> Tool:
+        path = part.import_
+        tool = self._import(document, key, path, part.params, expected=Tool)
+        if isinstance(tool, Tool):
+            return tool
+        if callable(tool) and not isinstance(tool, type):
             try:
-                return FunctionTool(made)
+                return FunctionTool(tool)
             except InvalidArgument as error:
-                raise document.wrong(key, str(error)) from None
-        raise document.wrong(key, f"{path} is no tool: a Tool, or a function")
+                raise document.error(key, str(error)) from None
+        raise document.error(key, f"{path} is not a tool: expected a Tool or a function")
 
-    def _middleware(self, document: Document, key: tuple[str | int, ...], said: Imported) -> Middleware:
-        made = self._imported(document, key, said.import_, said.params or {}, makes=Middleware)
-        if not isinstance(made, Middleware):
-            raise document.wrong(key, f"{said.import_} is no middleware")
-        return made
+    def _middleware(self, document: Document, key: Key, part: Imported) -> Middleware:
+        middleware = self._import(document, key, part.import_, part.params or {}, expected=Middleware)
+        if not isinstance(middleware, Middleware):
+            raise document.error(key, f"{part.import_} is not a middleware")
+        return middleware
 
-    def _imported(
-        self,
-        document: Document,
-        key: tuple[str | int, ...],
-        path: str,
-        params: Mapping[str, Any] | None,
-        *,
-        makes: type,
+    def _import(
+        self, document: Document, key: Key, path: str, params: Mapping[str, Any] | None, *, expected: type
     ) -> Any:
-        """What stands at an import path; called with the parameters where there are any, or where it is a class."""
+        """Imports an object. Unless it is an instance of `expected`, calls it if it is a class or has parameters."""
         module, _, name = path.partition(":")
         try:
-            found: Any = _module(module, document.path.parent)
-            for step in name.split("."):
-                found = getattr(found, step)
+            imported: Any = _import_module(module, document.path.parent)
+            for attribute in name.split("."):
+                imported = getattr(imported, attribute)
         except (ImportError, AttributeError) as error:
-            raise document.wrong(key, f"{path} can't be imported: {error}") from None
+            raise document.error(key, f"cannot import {path}: {error}") from None
         except Exception as error:
-            raise document.wrong(key, f"{path} can't be imported: {type(error).__name__}: {error}") from error
-        if isinstance(found, makes) or (params is None and not isinstance(found, type)):
+            raise document.error(key, f"cannot import {path}: {type(error).__name__}: {error}") from error
+        if isinstance(imported, expected) or (params is None and not isinstance(imported, type)):
             if params:
-                raise document.wrong((*key, "params"), f"{path} is made already, and takes no parameters")
-            return found
+                raise document.error((*key, "params"), f"{path} is an instance and takes no parameters")
+            return imported
         try:
-            return found(**(params or {}))
+            return imported(**(params or {}))
         except Exception as error:
-            raise document.wrong((*key, "params"), f"{path} can't be made: {error}") from error
+            raise document.error((*key, "params"), f"cannot create {path}: {error}") from error
 
-    def _role(self, document: Document, said: AgentFile) -> Role:
-        role = said.role
+    def _role(self, document: Document, declaration: AgentFile) -> Role:
+        role = declaration.role
         try:
             return Role(
-                name=said.name,
-                system_prompt=said.system_prompt or said.description or said.name,
-                description=said.description,
-                capabilities=[Capability(**one.model_dump()) for one in role.capabilities],
-                depends_on=[_edge(one) for one in role.depends_on],
-                all_ancestors=said.all_ancestors,
+                name=declaration.name,
+                system_prompt=declaration.system_prompt or declaration.description or declaration.name,
+                description=declaration.description,
+                capabilities=[Capability(**capability.model_dump()) for capability in role.capabilities],
+                depends_on=[_edge(edge) for edge in role.depends_on],
+                all_ancestors=declaration.all_ancestors,
                 coordinator=role.coordinator,
                 stateful=role.stateful,
                 version=role.version,
@@ -181,46 +176,47 @@ class _Loader:
                 tags=role.tags,
             )
         except InvalidArgument as error:
-            raise document.wrong(("role",), str(error)) from None
+            raise document.error(("role",), str(error)) from None
 
 
-def _module(name: str, folder: Path) -> Any:
-    """Also from beside the file."""
-    beside = str(folder.resolve())
-    sys.path.insert(0, beside)
+def _import_module(name: str, folder: Path) -> Any:
+    """Imports a module from the folder or from the Python path."""
+    path_entry = str(folder.resolve())
+    sys.path.insert(0, path_entry)
     try:
         return importlib.import_module(name)
     finally:
-        sys.path.remove(beside)
+        sys.path.remove(path_entry)
 
 
-def _edge(said: EdgePart) -> DependsOn | str:
-    policy = PropagationPolicy(said.policy)
-    return said.role if policy is PropagationPolicy.FINAL_RESPONSE_ONLY else DependsOn(said.role, policy)
+def _edge(part: EdgePart) -> DependsOn | str:
+    policy = PropagationPolicy(part.policy)
+    return part.role if policy is PropagationPolicy.FINAL_RESPONSE_ONLY else DependsOn(part.role, policy)
 
 
-def _first(document: Document, error: pydantic.ValidationError) -> InvalidArgument:
-    """The mistake that stands highest in the file; the others are counted."""
-    found = sorted(
-        ((_key(document, one["loc"]), one["msg"]) for one in error.errors()), key=lambda at: document.line(at[0])
+def _first_error(document: Document, error: pydantic.ValidationError) -> InvalidArgument:
+    """Returns the first error in the file, with the number of the others."""
+    violations = sorted(
+        ((_key_of(document, each["loc"]), each["msg"]) for each in error.errors()),
+        key=lambda violation: document.line(violation[0]),
     )
-    key, message = found[0]
-    more = len({one for one, _ in found}) - 1
-    said = message.removeprefix("Value error, ")
-    return document.wrong(key, f"{said}{f' (and {more} more)' if more else ''}")
+    key, message = violations[0]
+    more = len({other_key for other_key, _ in violations}) - 1
+    message = message.removeprefix("Value error, ")
+    return document.error(key, f"{message}{f' (and {more} more)' if more else ''}")
 
 
-def _key(document: Document, loc: Sequence[str | int]) -> tuple[str | int, ...]:
-    """Without what pydantic puts in for the arms of a union."""
+def _key_of(document: Document, loc: Sequence[str | int]) -> Key:
+    """Returns the key of a pydantic location, without the steps that pydantic inserts for the members of a union."""
     key: list[str | int] = []
     value: Any = document.value
     for step in loc:
-        inside = (isinstance(value, dict) and step in value) or (
+        exists = (isinstance(value, dict) and step in value) or (
             isinstance(value, list) and isinstance(step, int) and step < len(value)
         )
-        if inside:
+        if exists:
             value = value[step]
             key.append(step)
         elif step == loc[-1] and isinstance(value, dict):
-            key.append(step)  # what is missing
+            key.append(step)  # a missing key
     return tuple(key)

@@ -1,4 +1,4 @@
-"""What may stand in a file that declares an agent. The JSON Schema for editors is made of it."""
+"""The schema of files that declare agents; the JSON Schema for editors is generated from it."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 ImportPath = Annotated[
-    str, Field(pattern=r"^[\w.]+:[\w.]+$", description="where it is: a module, a colon, a name in it")
+    str, Field(pattern=r"^[\w.]+:[\w.]+$", description="import path: a module, a colon, a name in it")
 ]
 
 
 class Part(BaseModel):
-    """A base of all that stands in the file: a key that isn't known is a mistake."""
+    """Base class of all parts of the file; unknown keys are errors."""
 
     model_config = ConfigDict(extra="forbid", populate_by_name=True)
 
 
 class OrText(Part):
-    """A part that may also stand as a text: then that is the field which `short` names."""
+    """A part that may also be written as a text, which is then the value of the field named by `short`."""
 
     short: ClassVar[str] = ""
 
@@ -31,9 +31,9 @@ class OrText(Part):
 
     @classmethod
     def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        whole = handler(core)
-        properties = handler.resolve_ref_schema(whole).get("properties", {})
-        return {"anyOf": [properties[cls.short], whole]}
+        schema = handler(core)
+        properties = handler.resolve_ref_schema(schema).get("properties", {})
+        return {"anyOf": [properties[cls.short], schema]}
 
 
 class Imported(OrText):
@@ -43,21 +43,21 @@ class Imported(OrText):
 
     import_: ImportPath = Field(alias="import")
     params: dict[str, Any] | None = Field(
-        default=None, description="what it is called with, where it is a class, or a function that makes one"
+        default=None, description="arguments, if it is a class or a function that creates the object"
     )
 
 
 class ToolPolicyPart(Part):
     """Which tools may be called, and how often."""
 
-    allowed: list[str] | None = Field(default=None, description="names of tools; all where it isn't said")
+    allowed: list[str] | None = Field(default=None, description="names of tools; by default all")
     at_most: dict[str, Annotated[int, Field(ge=0)]] = Field(
-        default_factory=dict, description="by tool: so many calls in a run"
+        default_factory=dict, description="maximum calls per run, by tool"
     )
 
 
 class CapabilityPart(OrText):
-    """Something that the role can do, as others find it."""
+    """A capability of the role, by which others find it."""
 
     short: ClassVar[str] = "id"
 
@@ -80,14 +80,14 @@ class EdgePart(OrText):
 
 
 class RolePart(Part):
-    """How it is served as a role of the mesh; its name is the agent's."""
+    """How the agent is served as a role of the mesh; the role has the agent's name."""
 
     version: str = "0.1.0"
     capabilities: list[CapabilityPart] = Field(default_factory=list)
-    depends_on: list[EdgePart] = Field(default_factory=list, description="roles whose final answers it is given")
-    coordinator: bool = Field(default=False, description="it sees the other roles of the mesh as tools")
-    stateful: bool = Field(default=False, description="it remembers each session, whichever instance has the task")
-    max_tasks: int = Field(default=8, ge=1, description="so many tasks at once")
+    depends_on: list[EdgePart] = Field(default_factory=list, description="roles whose final answers it receives")
+    coordinator: bool = Field(default=False, description="gets the other roles of the mesh as tools")
+    stateful: bool = Field(default=False, description="remembers each session, on any instance")
+    max_tasks: int = Field(default=8, ge=1, description="maximum number of concurrent tasks")
     tags: dict[str, str] = Field(default_factory=dict)
 
 
@@ -95,24 +95,24 @@ class AgentPart(Part):
     """An agent."""
 
     name: str = Field(
-        min_length=1, pattern=r"^[A-Za-z][\w-]*$", description="also its role, and its id in shared memory"
+        min_length=1, pattern=r"^[A-Za-z][\w-]*$", description="also the name of its role, and its id in shared memory"
     )
-    description: str = Field(default="", description="what it is for: callers and their models read it")
-    system_prompt: str = Field(default="", description="what its model is told first")
-    model: str = Field(default="", description="offline, or openai/NAME; where it isn't said, whoever runs it says so")
+    description: str = Field(default="", description="purpose, for callers and their models")
+    system_prompt: str = Field(default="", description="the system prompt of its model")
+    model: str = Field(default="", description="offline or openai/NAME; by default the caller's choice")
     tools: list[Imported] = Field(default_factory=list)
     middlewares: list[Imported] = Field(default_factory=list)
     sub_agents: dict[str, SubAgentPart] = Field(
-        default_factory=dict, description="other agents, by the name it calls them"
+        default_factory=dict, description="other agents, by the name under which this agent calls them"
     )
     max_iterations: int = Field(default=15, ge=1)
     tool_policy: ToolPolicyPart | None = None
     exit_on_success: list[str] = Field(default_factory=list, description="tools whose success ends the run")
-    all_ancestors: bool = Field(default=False, description="shared memory brings the answers of all ancestors")
+    all_ancestors: bool = Field(default=False, description="shared memory delivers the answers of all ancestors")
     temperature: float | None = Field(default=None, ge=0, le=2)
-    max_tokens: int | None = Field(default=None, ge=1, description="of a reply")
-    timeout: float = Field(default=120.0, gt=0, description="seconds of one call of the model")
-    tool_timeout: float = Field(default=60.0, gt=0, description="seconds of a tool that has no timeout of its own")
+    max_tokens: int | None = Field(default=None, ge=1, description="limit of a reply")
+    timeout: float = Field(default=120.0, gt=0, description="seconds per model call")
+    tool_timeout: float = Field(default=60.0, gt=0, description="seconds per call of a tool without its own timeout")
     max_running_subagents: int = Field(default=8, ge=1)
 
 
@@ -122,13 +122,13 @@ class SubAgentPart(AgentPart):
     name: str = Field(default="", pattern=r"^([A-Za-z][\w-]*)?$")
     file: str = Field(default="", description="a file that declares it, relative to this one")
     role: str = Field(default="", description="a role of the mesh")
-    stateless: bool = Field(default=False, description="each call works on a copy, which is thrown away")
+    stateless: bool = Field(default=False, description="each call runs on a copy, which is discarded")
 
     @model_validator(mode="after")
-    def _one_of_them(self) -> SubAgentPart:
-        said = self.model_fields_set - {"file", "role", "stateless", "description", "timeout"}
-        if bool(self.file) + bool(self.role) + bool(said) != 1:
-            raise ValueError("is either declared here, or by a file, or a role of the mesh")
+    def _check_kind(self) -> SubAgentPart:
+        inline_fields = self.model_fields_set - {"file", "role", "stateless", "description", "timeout"}
+        if bool(self.file) + bool(self.role) + bool(inline_fields) != 1:
+            raise ValueError("a sub-agent is either declared here, or by a file, or is a role of the mesh")
         return self
 
 
@@ -142,7 +142,7 @@ AgentPart.model_rebuild()
 
 
 def json_schema() -> dict[str, Any]:
-    """For editors (JSON Schema, draft 2020-12)."""
+    """Returns the JSON Schema (draft 2020-12) for editors."""
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         **AgentFile.model_json_schema(by_alias=True),

@@ -1,4 +1,4 @@
-"""Model clients: one interface, and what stands behind it."""
+"""Model clients: one interface for the offline model and OpenAI-compatible endpoints."""
 
 from archon_mesh.llm.base import (
     ModelChunk,

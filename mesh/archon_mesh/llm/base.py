@@ -1,4 +1,4 @@
-"""What every model client takes and gives."""
+"""The interface of model clients: requests, replies, chunks of a stream, and token estimates."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class ToolSpec:
 
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
-    """One call; `timeout` is in seconds.
+    """One model call; `timeout` is in seconds.
 
-    `temperature` and `max_tokens` (of the reply) are the model's own where None.
+    `temperature` and `max_tokens` (of the reply) are the model's defaults if None.
     """
 
     messages: Sequence[ChatMessage]
@@ -35,7 +35,7 @@ class ModelRequest:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens read and written; `estimated` where we counted and not the model's own tokenizer."""
+    """Tokens read and written; `estimated` if they were not counted by the model's own tokenizer."""
 
     input_tokens: int
     output_tokens: int
@@ -44,7 +44,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class ModelReply:
-    """A whole reply, by `model`; `finish_reason` is stop, length, tool_calls or content_filter."""
+    """A whole reply of `model`; `finish_reason` is stop, length, tool_calls or content_filter."""
 
     text: str
     tool_calls: tuple[ToolCall, ...]
@@ -55,7 +55,7 @@ class ModelReply:
 
 @dataclass(frozen=True, slots=True)
 class ToolCallDelta:
-    """A piece of the tool call number `index`: id and name come with the first, arguments bit by bit."""
+    """A chunk of the tool call number `index`; the first chunk has the id and the name."""
 
     index: int
     id: str = ""
@@ -65,8 +65,10 @@ class ToolCallDelta:
 
 @dataclass(frozen=True, slots=True)
 class ModelChunk:
-    """One step of a stream: some text, some of what the model thinks, a piece of a tool call, or, last of all, the
-    whole reply, which has nothing of what it thought."""
+    """One step of a stream: text, thinking, or a chunk of a tool call; the last chunk has the whole reply.
+
+    The reply does not include the thinking.
+    """
 
     text_delta: str = ""
     thinking_delta: str = ""
@@ -75,7 +77,7 @@ class ModelChunk:
 
 
 class ModelClient(Protocol):
-    """A model. Both ways of asking raise the errors of `archon.errors`; none retries."""
+    """A model. `generate` and `stream` raise errors of `archon.errors`; neither retries."""
 
     @property
     def model(self) -> str:
@@ -83,25 +85,25 @@ class ModelClient(Protocol):
         ...
 
     async def generate(self, request: ModelRequest) -> ModelReply:
-        """The whole reply at once."""
+        """Returns the whole reply."""
         ...
 
     def stream(self, request: ModelRequest) -> AsyncIterator[ModelChunk]:
-        """The reply as it is made; the last chunk carries all of it, so a stream without one was cut off."""
+        """Yields the reply in chunks. The last chunk has the whole reply; without it, the stream was cut off."""
         ...
 
     async def close(self) -> None:
-        """Give connections back. Closing twice is fine."""
+        """Closes connections. Idempotent."""
         ...
 
 
 def estimate_tokens(text: str) -> int:
-    """About how many tokens a text has: one per four characters, rounded up. A rule of thumb for English."""
+    """Estimates the tokens of a text: one per four characters, rounded up. A rule of thumb for English."""
     return -(-len(text) // 4)
 
 
 def estimate_input(request: ModelRequest) -> int:
-    """About how many tokens a request has; what is on offer and what was called before count as well."""
+    """Estimates the tokens of a request, including its tools and earlier tool calls."""
     pieces = [message.content for message in request.messages]
     pieces += [call.name + call.arguments_json for message in request.messages for call in message.tool_calls]
     pieces += [tool.name + tool.description + json.dumps(dict(tool.parameters_schema)) for tool in request.tools]
@@ -109,6 +111,6 @@ def estimate_input(request: ModelRequest) -> int:
 
 
 def estimate_usage(request: ModelRequest, reply_text: str, calls: Sequence[ToolCall] = ()) -> Usage:
-    """Usage by `estimate_tokens`, flagged as such."""
+    """Returns usage by `estimate_tokens`, marked as estimated."""
     written = [reply_text, *(call.name + call.arguments_json for call in calls)]
     return Usage(estimate_input(request), sum(estimate_tokens(piece) for piece in written), estimated=True)

@@ -1,4 +1,4 @@
-"""From a model's spec, as it stands in configuration, to a client."""
+"""Creates a model client from the model's name in the configuration."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ def create_model(
     base_url: str | None = None,
     api_key: str | None = None,
 ) -> ModelClient:
-    """The client for `openai/NAME` or `offline`; a key in the environment alone never leads to a paid model.
+    """Returns the client for `openai/NAME` or `offline`. A key in the environment alone never selects a paid model.
 
-    `base_url` and `api_key` are for `openai/NAME`; OPENAI_BASE_URL and OPENAI_API_KEY stand in for them.
-    Raises InvalidArgument for another spec; Unauthenticated where OpenAI itself is meant and no key is there.
+    `base_url` and `api_key` are for `openai/NAME`; they default to OPENAI_BASE_URL and OPENAI_API_KEY. Raises
+    InvalidArgument for any other spec, and Unauthenticated if the endpoint is OpenAI itself and there is no key.
     """
     provider, _, name = spec.partition("/")
     if spec == "offline":
@@ -26,6 +26,4 @@ def create_model(
         from archon_mesh.llm.openai import OpenAIModel
 
         return OpenAIModel(name.strip(), base_url=base_url, api_key=api_key)
-    raise InvalidArgument(
-        f"There is no model {spec!r}; possible are 'offline' and 'openai/NAME', as in 'openai/gpt-4o-mini'."
-    )
+    raise InvalidArgument(f"unknown model {spec!r}: use 'offline' or 'openai/NAME', such as 'openai/gpt-4o-mini'")

@@ -1,4 +1,4 @@
-"""The offline model: no network, no weights, no key; plain text analysis of the messages it is given."""
+"""The offline model: plain text analysis of the messages, without network, weights or key."""
 
 from __future__ import annotations
 
@@ -18,18 +18,17 @@ from archon_mesh.llm.offline_coordinator import next_step
 from archon_mesh.llm.offline_tasks import write_reply
 
 _WORDS_PER_CHUNK = 4
-_MOST_CHUNKS = 2_000
-_LARGE = 100_000  # characters, from which on the analysis leaves the event loop
+_MAX_CHUNKS = 2_000
+_LARGE = 100_000  # characters; longer requests are analysed on a thread
 
 
 class OfflineModel:
-    """Answers by text analysis alone: the same messages always give the same reply, which says what it is.
+    """Answers by text analysis. The same messages always give the same reply, which says that it is from this model.
 
-    With tools on offer it coordinates: it calls each of them once, one a turn, in the order that it is told, and puts
-    their answers together. Without any the first system prompt sets the task: to extract requirements, to design
-    components, to write an implementation; anything else gets a summary of the material. Usage is estimated at
-    four characters a token, and `max_tokens` is kept by that measure; `temperature` and `timeout` have no
-    effect.
+    With tools it coordinates: it calls each tool once, one per reply, in the recommended order, and combines their
+    answers. Without tools the first system prompt selects the task: extract requirements, design components, or write
+    an implementation; for any other task the reply summarises the messages. Usage is estimated at four characters per
+    token, and `max_tokens` is applied to the estimate; `temperature` and `timeout` have no effect.
     """
 
     @property
@@ -50,12 +49,12 @@ class OfflineModel:
         reply = await self.generate(request)
         for chunk in _pieces(reply):
             yield chunk
-            # Lets others run, and a cancellation through.
+            # Lets other tasks run, and a cancellation through.
             await asyncio.sleep(0)
         yield ModelChunk(reply=reply)
 
     async def close(self) -> None:
-        """Nothing to close."""
+        pass
 
 
 def _reply(request: ModelRequest) -> tuple[str, tuple[ToolCall, ...]]:
@@ -74,8 +73,8 @@ def _pieces(reply: ModelReply) -> Iterator[ModelChunk]:
 
 
 def _chunks(text: str) -> list[str]:
-    """A few words each, which together are the text; more words each where there would be too many."""
+    """Splits a text into chunks of a few words; of more words, if there would be more than _MAX_CHUNKS."""
     words = text.split(" ")
-    size = max(_WORDS_PER_CHUNK, -(-len(words) // _MOST_CHUNKS))
+    size = max(_WORDS_PER_CHUNK, -(-len(words) // _MAX_CHUNKS))
     groups = [" ".join(words[start : start + size]) for start in range(0, len(words), size)]
     return [group + " " for group in groups[:-1]] + [group for group in groups[-1:] if group]

@@ -1,4 +1,4 @@
-"""The offline model as a coordinator: it calls its tools in the recommended order, and puts their answers together."""
+"""The offline model as a coordinator: calls its tools in the recommended order, and combines their answers."""
 
 from __future__ import annotations
 
@@ -14,40 +14,41 @@ from archon_mesh.llm.offline_tasks import NOTICE
 
 
 @dataclass(frozen=True, slots=True)
-class _Standing:
-    """What has come of the calls so far, by tool."""
+class _Results:
+    """Results of the calls so far, by tool."""
 
     answers: Mapping[str, str]
     failures: Mapping[str, str]
 
 
 def next_step(messages: Sequence[ChatMessage], tools: Sequence[ToolSpec]) -> tuple[str, tuple[ToolCall, ...]]:
-    """The text and the calls of the next reply: one call while there is a tool to call, then the whole answer.
+    """Returns the text and the calls of the next reply: one call while a tool is left to call, then the final answer.
 
-    Each tool is called once for a query, with the query whole where it takes a text, in the order that the awareness
-    message recommends, else in that of the tools; those that the order doesn't name come last. A tool that failed isn't
-    called again, and those that depend on it aren't called; nor is one that wants more than a text.
+    Each tool is called once per query, with the query as its text arguments, in the order that the awareness message
+    recommends, or else in the order of the tools; tools that the recommendation does not name come last. A tool that
+    failed is not called again, and tools that depend on it are not called; nor are tools that need more than texts.
     """
-    asked = max((at for at, message in enumerate(messages) if message.role == "user"), default=-1)
-    query = messages[asked].content if asked >= 0 else ""
-    given = {tool.name: said for tool in tools if (said := _arguments(tool, query)) is not None}
-    standing = _standing(messages[asked + 1 :])
-    plan, upstream = _plan(messages, [tool for tool in tools if tool.name in given])
-    missing: dict[str, list[str]] = {}
+    query_index = max((index for index, message in enumerate(messages) if message.role == "user"), default=-1)
+    query = messages[query_index].content if query_index >= 0 else ""
+    arguments = {tool.name: values for tool in tools if (values := _arguments(tool, query)) is not None}
+    results = _results(messages[query_index + 1 :])
+    plan, upstream = _plan(messages, [tool for tool in tools if tool.name in arguments])
+    skipped: dict[str, list[str]] = {}
     for name in plan:
-        if name in standing.answers or name in standing.failures:
+        if name in results.answers or name in results.failures:
             continue
-        lacks = [up for up in upstream.get(name, ()) if up in standing.failures or up in missing]
-        if lacks:
-            missing[name] = lacks
+        missing = [source for source in upstream.get(name, ()) if source in results.failures or source in skipped]
+        if missing:
+            skipped[name] = missing
             continue
-        made = sum(len(message.tool_calls) for message in messages)
-        return "", (ToolCall(f"call_{made + 1}", name, json.dumps(given[name], ensure_ascii=False)),)
-    return _whole(plan, standing, missing), ()
+        call_count = sum(len(message.tool_calls) for message in messages)
+        arguments_json = json.dumps(arguments[name], ensure_ascii=False)
+        return "", (ToolCall(f"call_{call_count + 1}", name, arguments_json),)
+    return _final_answer(plan, results, skipped), ()
 
 
 def _arguments(tool: ToolSpec, query: str) -> dict[str, str] | None:
-    """What it can be called with by whoever has nothing but a text; None: it wants something else."""
+    """Returns the query for each required argument, or None if an argument is not a text."""
     properties: Mapping[str, Mapping[str, object]] = tool.parameters_schema.get("properties", {})
     required = tool.parameters_schema.get("required", ()) if "properties" in tool.parameters_schema else ("task",)
     if any(properties.get(name, {}).get("type", "string") != "string" for name in required):
@@ -56,20 +57,20 @@ def _arguments(tool: ToolSpec, query: str) -> dict[str, str] | None:
 
 
 def _plan(messages: Sequence[ChatMessage], tools: Sequence[ToolSpec]) -> tuple[list[str], dict[str, list[str]]]:
-    """The tools in the order they are to be called, and what of them each one depends on."""
+    """Returns the tools in the order of their calls, and the tools that each of them depends on."""
     names = list(dict.fromkeys(tool.name for tool in tools))
     awareness = read_awareness(messages)
     if awareness is None:
         return names, {}
     order = [name for name in dict.fromkeys(awareness.order) if name in names]
     upstream: dict[str, list[str]] = {}
-    for above, below in awareness.edges:
-        if above in names and below in names:
-            upstream.setdefault(below, []).append(above)
+    for source, target in awareness.edges:
+        if source in names and target in names:
+            upstream.setdefault(target, []).append(source)
     return [*order, *(name for name in names if name not in order)], upstream
 
 
-def _standing(messages: Sequence[ChatMessage]) -> _Standing:
+def _results(messages: Sequence[ChatMessage]) -> _Results:
     calls: dict[str, str] = {}
     answers: dict[str, str] = {}
     failures: dict[str, str] = {}
@@ -78,16 +79,16 @@ def _standing(messages: Sequence[ChatMessage]) -> _Standing:
         name = calls.get(message.tool_call_id or "", "") if message.role == "tool" else ""
         if name:
             (failures if has_failed(message) else answers)[name] = message.content
-    return _Standing(answers, failures)
+    return _Results(answers, failures)
 
 
-def _whole(plan: Sequence[str], standing: _Standing, missing: Mapping[str, Sequence[str]]) -> str:
+def _final_answer(plan: Sequence[str], results: _Results, skipped: Mapping[str, Sequence[str]]) -> str:
     parts = [NOTICE]
     for name in plan:
-        if name in standing.answers:
-            parts.append(f"## {name}\n\n{standing.answers[name].removeprefix(NOTICE).strip()}")
-    lines = [f"- {name} gave no answer: {standing.failures[name]}" for name in plan if name in standing.failures]
-    lines += [f"- {name} was not asked, because it builds on {' and '.join(missing[name])}." for name in missing]
+        if name in results.answers:
+            parts.append(f"## {name}\n\n{results.answers[name].removeprefix(NOTICE).strip()}")
+    lines = [f"- {name} gave no answer: {results.failures[name]}" for name in plan if name in results.failures]
+    lines += [f"- {name} was not asked, because it builds on {' and '.join(skipped[name])}." for name in skipped]
     if lines:
         parts.append("## Missing\n\n" + "\n".join(lines))
     return "\n\n".join(parts)

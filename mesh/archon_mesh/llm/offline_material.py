@@ -1,4 +1,4 @@
-"""What the offline model finds in its messages: prompt, query, and what other roles have shared."""
+"""Parses the messages for the offline model: prompt, query, and shared context of other roles."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from dataclasses import dataclass
 
 from archon_mesh.core.messages import SHARED_CONTEXT_PREFIX, ChatMessage
 
-# Lenient about bullets and bold: upstream may be a language model.
+# Bullets and bold type are optional, because an upstream role may use a language model.
 _REQUIREMENT = re.compile(r"[ \t]*(?:[-*][ \t]+)?\**R(\d{1,6})(?:\*\*)?[.:)](?:\*\*)?[ \t]+(\S.*)")
 _COMPONENT = re.compile(
     r"[ \t]*(?:[-*][ \t]+)?\**C(\d{1,6})(?:\*\*)?[.:)]"  # its label
-    r"(?:\*\*)?[ \t]+\**([^\W\d]\w*)\**(.*)"  # its name, what is said of it
+    r"(?:\*\*)?[ \t]+\**([^\W\d]\w*)\**(.*)"  # its name and the remark
 )
 _LABEL = re.compile(r"\bR\d{1,6}\b")
 
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """One numbered sentence."""
+    """A numbered requirement."""
 
     number: int
     text: str
@@ -31,7 +31,7 @@ class Requirement:
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    """One numbered part of a design, the labels of what it covers, and the words it was described with."""
+    """A numbered component of a design. `covers` has the labels of requirements, `remark` the rest of the line."""
 
     number: int
     name: str
@@ -45,7 +45,7 @@ class Component:
 
 @dataclass(frozen=True, slots=True)
 class Material:
-    """All that one reply is made of; `shared` holds (role, text) in the order given."""
+    """The input of one reply; `shared` has (role, text) in the order of the messages."""
 
     prompt: str
     query: str
@@ -56,7 +56,7 @@ class Material:
 
 
 def read_material(messages: Sequence[ChatMessage]) -> Material:
-    """Sort the messages. The query is the last user message; shared context is known by its first line."""
+    """Parses the messages. The query is the last user message; shared context is recognised by its first line."""
     system = [message.content for message in messages if message.role == "system"]
     shared = [_source_and_text(text) for text in system if text.startswith(SHARED_CONTEXT_PREFIX)]
     lines = [line for _, text in shared for line in text.splitlines()]
@@ -65,7 +65,7 @@ def read_material(messages: Sequence[ChatMessage]) -> Material:
         query=next((message.content for message in reversed(messages) if message.role == "user"), ""),
         shared=tuple(shared),
         tool_results=tuple(message.content for message in messages if message.role == "tool"),
-        # Once each: two roles may pass on the same line.
+        # Without duplicates: two roles may share the same line.
         requirements=tuple(dict.fromkeys(each for line in lines if (each := _requirement(line)))),
         components=tuple(dict.fromkeys(part for line in lines if (part := _component(line)))),
     )
@@ -85,7 +85,7 @@ def _component(line: str) -> Component | None:
     match = _COMPONENT.match(line)
     if not match:
         return None
-    # Only what stands before the quoted words, which may name anything.
-    covered, _, _ = match[3].partition(":")
-    labels = dict.fromkeys(_LABEL.findall(covered))
+    # Only the part before the quoted requirement, which may contain any label.
+    covers, _, _ = match[3].partition(":")
+    labels = dict.fromkeys(_LABEL.findall(covers))
     return Component(int(match[1]), match[2], tuple(labels), match[3].strip(" \u2014\u2013-"))

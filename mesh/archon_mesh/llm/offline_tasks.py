@@ -1,4 +1,4 @@
-"""What the offline model replies: which task it is set, and what it makes of the material for it."""
+"""Replies of the offline model: recognises the task in the prompt, and writes the reply from the material."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NOTICE = "Offline model: plain text analysis of the messages given, no language 
 
 _EXCERPT_WORDS = 60
 
-# The first match in the prompt decides: prompts name their own task before they name their neighbours'.
+# The first match in the prompt decides, because a prompt names its own task before those of other roles.
 _TASKS = {
     "requirements": re.compile(
         r"\b(?:extract|elicit|gather|collect|identif|analy[sz]|list|find|derive|number|state|capture)\w*\s+"
@@ -38,7 +38,7 @@ _TASKS = {
 
 
 def write_reply(messages: Sequence[ChatMessage]) -> str:
-    """The reply to a conversation: a notice of what made it, and the answer; from the messages alone."""
+    """Returns the reply to a conversation: a notice that it is from this model, and the answer."""
     material = read_material(messages)
     match task_of(material.prompt):
         case "requirements":
@@ -53,9 +53,9 @@ def write_reply(messages: Sequence[ChatMessage]) -> str:
 
 
 def task_of(prompt: str) -> str | None:
-    """requirements, design or implementation; None for any other task."""
-    found = {task: match.start() for task, pattern in _TASKS.items() if (match := pattern.search(prompt))}
-    return min(found, key=found.__getitem__, default=None)
+    """Returns requirements, design or implementation, or None for any other task."""
+    positions = {task: match.start() for task, pattern in _TASKS.items() if (match := pattern.search(prompt))}
+    return min(positions, key=positions.__getitem__, default=None)
 
 
 def _write_requirements(material: Material) -> str:
@@ -92,7 +92,7 @@ def _write_implementation(material: Material) -> str:
 
 
 def _write_summary(material: Material) -> str:
-    """For a task that is none of the known ones: the material, shortened."""
+    """Returns the material, shortened, for an unknown task."""
     lines = ["I know no method for this task; this is the material I was given, shortened."]
     if material.query:
         lines.append(f"Task: {_excerpt(material.query)}")
@@ -105,14 +105,14 @@ Part = tuple[Requirement | None, Component | None]
 
 
 def _parts(requirements: Sequence[Requirement], components: Sequence[Component]) -> list[Part]:
-    """Each requirement with each component that covers it, then the components that cover none of them."""
+    """Pairs each requirement with each component that covers it, then adds the components that cover none of them."""
     by_label: dict[str, list[Component]] = {}
     for component in components:
         for label in component.covers:
             by_label.setdefault(label, []).append(component)
-    known = {each.label for each in requirements}
-    parts: list[Part] = [(each, found) for each in requirements for found in by_label.get(each.label, [None])]
-    return parts + [(None, each) for each in components if known.isdisjoint(each.covers)]
+    labels = {each.label for each in requirements}
+    parts: list[Part] = [(each, component) for each in requirements for component in by_label.get(each.label, [None])]
+    return parts + [(None, each) for each in components if labels.isdisjoint(each.covers)]
 
 
 def _plan_line(requirement: Requirement | None, component: Component | None) -> str:
@@ -146,7 +146,7 @@ def _component_name(requirement: Requirement) -> str:
 
 
 def _unique(names: Sequence[str]) -> list[str]:
-    """The same names, with 2, 3, ... behind those that came before."""
+    """Returns the names with 2, 3, ... appended to duplicates."""
     taken: set[str] = set()
     counts: dict[str, int] = {}
     result = []

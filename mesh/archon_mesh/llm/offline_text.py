@@ -1,6 +1,6 @@
-"""Plain text analysis: sentences, the ones that demand something, and their salient words.
+"""Plain text analysis: sentences, demands among them, and their salient words.
 
-All of it is linear in the length of the text, whatever the text: patterns that could run far are possessive.
+The run time is linear in the length of any text; patterns that could backtrack far are possessive.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from archon_mesh.llm.offline_words import (
 
 _MARKER = re.compile(
     r"\s*(?:[-*+•‣▪]|\d{1,3}[.)]|\(\d{1,3}\)|\(?[a-z]\)|R\d{1,5}[.:)]|\#{1,6})\s+"
-    r"(?:\[[ xX]\]\s+)?"  # a box to tick
+    r"(?:\[[ xX]\]\s+)?"  # a check box
 )
 _BOUNDARY = re.compile(r"(?<![.!?…])[.!?…]++([\"'”\u2019»)\]]*+)\s++")
 _QUOTED = re.compile(r"(?<!\w)\"[^\"]*+\"(?!\w)|“[^”“]*+”|«[^»«]*+»|\([^()]*+\)")
@@ -36,14 +36,14 @@ _WORD = re.compile(r"[^\W\d_][^\W_]*")
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """One sentence, verbatim but for line breaks, which became single spaces."""
+    """One sentence, verbatim except that line breaks are single spaces."""
 
     text: str
     is_item: bool = False
 
 
 def split_sentences(text: str) -> list[Sentence]:
-    """The sentences of a text; bullets and numbered lines are sentences by themselves, without marker."""
+    """Splits a text into sentences. Each bullet or numbered line starts a new one, without its marker."""
     sentences: list[Sentence] = []
     block: list[str] = []
     is_item = False
@@ -68,27 +68,31 @@ def split_sentences(text: str) -> list[Sentence]:
 
 
 def find_demands(text: str) -> list[str]:
-    """The sentences that demand something, in order; where none does, those that begin with an imperative."""
+    """Returns the sentences that demand something, in order, or else those that begin with an imperative."""
     sentences = split_sentences(text)
-    demands = [s.text for s in sentences if _demands(s.text) or (s.is_item and _is_imperative(s.text))]
-    return demands or [s.text for s in sentences if _is_imperative(s.text)]
+    demands = [
+        sentence.text
+        for sentence in sentences
+        if _is_demand(sentence.text) or (sentence.is_item and _is_imperative(sentence.text))
+    ]
+    return demands or [sentence.text for sentence in sentences if _is_imperative(sentence.text)]
 
 
 def salient_words(sentence: str, limit: int) -> list[str]:
-    """The first words that carry meaning, without repetition."""
+    """Returns the first words that are not stop words, without repetition."""
     words = (match[0] for match in _WORD.finditer(unicodedata.normalize("NFKC", sentence)))
-    found: dict[str, str] = {}
+    by_lower_case: dict[str, str] = {}
     for word in words:
-        if len(found) == limit:
+        if len(by_lower_case) == limit:
             break
         if word.lower() not in STOP_WORDS and len(word) > 1:
-            found.setdefault(word.lower(), word)
-    return list(found.values())
+            by_lower_case.setdefault(word.lower(), word)
+    return list(by_lower_case.values())
 
 
 def shorten(text: str, words: int) -> str:
-    """The first words of a text, with an ellipsis where there were more."""
-    # Split only as far as needed: the text may be one of a megabyte.
+    """Returns the first words of a text, with an ellipsis if there are more."""
+    # Splits only as far as needed, because the text may be long.
     parts = text.split(maxsplit=words)
     if len(parts) <= words:
         return " ".join(parts)
@@ -120,7 +124,7 @@ def _ends_sentence(block: str, match: re.Match[str]) -> bool:
         return not following.islower()
     if not mark.startswith(".") or match[1]:
         return True
-    # Only a little of what stands before: one "word" may be the whole text.
+    # Only a few characters before the mark, because one "word" may be the whole text.
     before = block[max(0, match.start() - 12) : match.start() + 1]
     word = re.split(r"[\s(\"“«,;/]", before)[-1].lower()
     if word in ABBREVIATIONS or (word in BEFORE_NUMBER and following.isdigit()):
@@ -132,7 +136,7 @@ def _ends_sentence(block: str, match: re.Match[str]) -> bool:
     return not _INITIALS.search(before) or (next_word is not None and next_word[0].lower() in STOP_WORDS)
 
 
-def _demands(sentence: str) -> bool:
+def _is_demand(sentence: str) -> bool:
     if sentence.endswith("?") and sentence.split(maxsplit=1)[0].lower() in QUESTION_STARTS:
         return False
     return _DEMAND.search(sentence) is not None

@@ -1,4 +1,4 @@
-"""The words that the offline model knows. English only."""
+"""Word lists of the offline model, in English."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-# Never the end of a sentence.
+# Never end a sentence.
 ABBREVIATIONS = _words("e.g. i.e. cf. vs. mr. mrs. ms. dr. prof. approx. ca. incl. excl. resp. st. viz. vol.")
 
-# The end of a sentence but where a number follows.
+# End a sentence unless a number follows.
 BEFORE_NUMBER = _words("no. nos. fig. sec. p. pp.")
 
-# The end of a sentence only where the next word has a capital letter.
+# End a sentence only if the next word is capitalised.
 BEFORE_CAPITAL = _words(
     "etc. inc. ltd. co. corp. a.m. p.m. max. min. sec. hrs. jan. feb. mar. apr. jun. jul. aug. sep. "
     "sept. oct. nov. dec. dept. est. ext. al."

@@ -1,4 +1,4 @@
-"""Chat completions over HTTP: OpenAI, and whatever speaks its API (vLLM, Ollama, ...)."""
+"""Client for the chat completions API of OpenAI and compatible servers (vLLM, Ollama, ...)."""
 
 from __future__ import annotations
 
@@ -32,24 +32,25 @@ T = TypeVar("T")
 class OpenAIModel:
     """A model behind the chat completions API.
 
-    `base_url` falls back to OPENAI_BASE_URL, then to OpenAI; `api_key` to OPENAI_API_KEY, which other servers
-    may do without. Raises Unauthenticated where OpenAI is meant and there is no key, or none that can travel.
+    `base_url` defaults to OPENAI_BASE_URL, then to OpenAI; `api_key` defaults to OPENAI_API_KEY, which is optional for
+    other servers. Raises Unauthenticated if the endpoint is OpenAI and there is no key, or if the key has characters
+    that an HTTP header cannot carry.
     """
 
     def __init__(self, model: str, *, base_url: str | None = None, api_key: str | None = None) -> None:
-        # Imported here: it takes half a second and 16 MB, which only those pay who use it.
+        # Imported here, because it takes half a second and 16 MB.
         from openai import AsyncOpenAI
 
         self._model = model
         base_url = base_url or os.environ.get("OPENAI_BASE_URL") or None
         self._key = (api_key or os.environ.get("OPENAI_API_KEY") or "").strip()
         if not self._key and base_url is None:
-            raise Unauthenticated("OpenAI needs a key: set OPENAI_API_KEY, or OPENAI_BASE_URL for another.")
+            raise Unauthenticated("no API key for OpenAI: set OPENAI_API_KEY, or OPENAI_BASE_URL for another server")
         if not (self._key.isascii() and self._key.isprintable()):
-            raise Unauthenticated("The key has characters that no HTTP header can carry.")
+            raise Unauthenticated("invalid API key: it has characters that an HTTP header cannot carry")
         self._limit = "max_completion_tokens" if base_url is None else "max_tokens"
         self._client = AsyncOpenAI(api_key=self._key or "none", base_url=base_url, max_retries=0)
-        # Loads the rest of the package now, and not in the event loop at the first call.
+        # Imports the rest of the package now, instead of in the event loop at the first call.
         self._completions = self._client.chat.completions
 
     @property
@@ -59,10 +60,10 @@ class OpenAIModel:
     async def generate(self, request: ModelRequest) -> ModelReply:
         with self._mapped_errors(request):
             async with asyncio.timeout(request.timeout):
-                answer = await self._completions.create(**self._arguments(request))
-        if not getattr(answer, "choices", None):
-            raise UnknownFailure("The model endpoint answered with something that is no chat completion.")
-        choice = answer.choices[0]
+                completion = await self._completions.create(**self._arguments(request))
+        if not getattr(completion, "choices", None):
+            raise UnknownFailure("the model endpoint's response is not a chat completion")
+        choice = completion.choices[0]
         text = choice.message.content or choice.message.refusal or ""
         calls = tuple(
             ToolCall(call.id, call.function.name, call.function.arguments)
@@ -72,23 +73,23 @@ class OpenAIModel:
         return ModelReply(
             text=text,
             tool_calls=calls,
-            usage=_usage(answer.usage, request, text, calls),
-            model=answer.model or self._model,
+            usage=_usage(completion.usage, request, text, calls),
+            model=completion.model or self._model,
             finish_reason=choice.finish_reason or "stop",
         )
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelChunk]:
         arguments = self._arguments(request)
-        # The time left and not a timeout per read: a server that drips must end as well. Not one block around
-        # the whole: the time between chunks is the consumer's, and a timeout may not span a yield.
+        # One deadline instead of a timeout per read, so that a slow stream ends too. It is applied to each step,
+        # because the time between chunks belongs to the consumer, and a timeout must not span a yield.
         deadline = asyncio.get_running_loop().time() + request.timeout
 
         start = self._completions.create(**arguments, stream=True, stream_options={"include_usage": True})
-        stream = await self._in_time(start, request, deadline)
-        reply = _Assembly()
+        stream = await self._before_deadline(start, request, deadline)
+        reply = _ReplyAssembler()
         try:
             chunks = aiter(stream)
-            while (chunk := await self._in_time(anext(chunks, None), request, deadline)) is not None:
+            while (chunk := await self._before_deadline(anext(chunks, None), request, deadline)) is not None:
                 for piece in reply.add(chunk):
                     yield piece
         finally:
@@ -112,7 +113,7 @@ class OpenAIModel:
             arguments[self._limit] = request.max_tokens
         return arguments
 
-    async def _in_time(self, step: Awaitable[T], request: ModelRequest, deadline: float) -> T:
+    async def _before_deadline(self, step: Awaitable[T], request: ModelRequest, deadline: float) -> T:
         with self._mapped_errors(request):
             async with asyncio.timeout_at(deadline):
                 return await step
@@ -122,14 +123,14 @@ class OpenAIModel:
         try:
             yield
         except TimeoutError:
-            raise DeadlineExceeded(f"The model did not answer within {request.timeout:g} s.") from None
-        except Exception as error:  # noqa: BLE001 -- all of them are raised again, as ours
-            # `from None`: what the package raised may hold the key, and would be printed with ours.
+            raise DeadlineExceeded(f"no reply of the model within {request.timeout:g} s") from None
+        except Exception as error:  # noqa: BLE001 - raised again as an Archon error
+            # `from None`, because the original error may contain the key, and would be printed with this one.
             raise to_archon_error(error, self._key) from None
 
 
-class _Assembly:
-    """Puts the pieces of a stream together."""
+class _ReplyAssembler:
+    """Assembles a reply from the chunks of a stream."""
 
     def __init__(self) -> None:
         self._text: list[str] = []
@@ -144,8 +145,8 @@ class _Assembly:
         # The chunk with the usage has no choices.
         for choice in (chunk.choices or [])[:1]:
             self._finish_reason = choice.finish_reason or self._finish_reason
-            if thought := _thought(choice.delta):
-                yield ModelChunk(thinking_delta=thought)
+            if thinking := _thinking(choice.delta):
+                yield ModelChunk(thinking_delta=thinking)
             text = choice.delta.content or choice.delta.refusal
             if text:
                 self._text.append(text)
@@ -154,14 +155,14 @@ class _Assembly:
                 name = (part.function and part.function.name) or ""
                 arguments = (part.function and part.function.arguments) or ""
                 call = self._calls.setdefault(part.index, ([], [], []))
-                for known, piece in zip(call, (part.id or "", name, arguments), strict=True):
-                    known.append(piece)
+                for pieces, piece in zip(call, (part.id or "", name, arguments), strict=True):
+                    pieces.append(piece)
                 yield ModelChunk(tool_call_delta=ToolCallDelta(part.index, part.id or "", name, arguments))
 
     def finish(self, request: ModelRequest, model: str) -> ModelReply:
-        """The whole reply. Raises Unavailable where the stream ended before it did."""
+        """Returns the whole reply. Raises Unavailable if the stream ended before it was complete."""
         if not self._finish_reason:
-            raise Unavailable("The model's stream was cut off before the reply was complete.")
+            raise Unavailable("the model's stream ended before the reply was complete")
         text = "".join(self._text)
         calls = tuple(
             ToolCall(next(filter(None, ids), ""), next(filter(None, names), ""), "".join(arguments))
@@ -171,11 +172,11 @@ class _Assembly:
         return ModelReply(text, calls, usage, self._model or model, self._finish_reason)
 
 
-def _thought(delta: ChoiceDelta) -> str:
-    """What servers that show it send beside OpenAI's own fields, under one of two names."""
+def _thinking(delta: ChoiceDelta) -> str:
+    """Returns the thinking of a chunk: not part of OpenAI's API, some servers send it under one of two names."""
     extra = delta.model_extra or {}
-    thought = extra.get("reasoning_content") or extra.get("reasoning")
-    return thought if isinstance(thought, str) else ""
+    thinking = extra.get("reasoning_content") or extra.get("reasoning")
+    return thinking if isinstance(thinking, str) else ""
 
 
 def _usage(usage: CompletionUsage | None, request: ModelRequest, text: str, calls: tuple[ToolCall, ...]) -> Usage:

@@ -1,4 +1,4 @@
-"""What the openai package raises, as errors of Archon's one tree. No message ever shows the key."""
+"""Converts exceptions of the openai package to errors of `archon.errors`. No message ever contains the key."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ _BY_STATUS: dict[int, type[ArchonError]] = {
     413: MessageTooLarge,
     429: ResourceExhausted,
 }
-_SHOWN = 300
+_MAX_CHARS = 300
 _LOOKS_LIKE_A_KEY = re.compile(r"(?i)\bsk-[\w*.-]+|\bbearer\s+\S+")
 
 
 def to_archon_error(error: Exception, key: str) -> ArchonError:
-    """The error of our tree that says the same, with `key` (and all that looks like one) taken out."""
+    """Returns the corresponding Archon error, with `key` and everything that looks like a key removed."""
     import openai
 
     if isinstance(error, ArchonError):
@@ -49,52 +49,52 @@ def to_archon_error(error: Exception, key: str) -> ArchonError:
     if isinstance(error, openai.APIStatusError):
         return _from_status(error, key)
     if isinstance(error, openai.APITimeoutError):
-        return DeadlineExceeded("The model endpoint did not answer in time.")
+        return DeadlineExceeded("the model endpoint did not answer in time")
     if isinstance(error, openai.APIConnectionError):
-        return Unavailable("The model endpoint cannot be reached, or broke off the connection.")
+        return Unavailable("the model endpoint is unreachable, or closed the connection")
     if isinstance(error, openai.APIError):
         return _from_stream(error, key)
     if isinstance(error, JSONDecodeError):
-        return Unavailable("The model endpoint sent broken JSON.")
-    return UnknownFailure(f"The call of the model endpoint failed with {type(error).__name__}.")
+        return Unavailable("the model endpoint sent invalid JSON")
+    return UnknownFailure(f"the call of the model endpoint failed with {type(error).__name__}")
 
 
 def _from_status(error: APIStatusError, key: str) -> ArchonError:
     status = error.status_code
     kind = _BY_STATUS.get(status, Unavailable if status >= 500 else InvalidArgument)
-    # What is said to a refused key tends to quote it, in forms that no pattern knows.
-    said = "" if status in (401, 403) else _said(error.body, key)
+    # Messages about a rejected key tend to quote it, in forms that no pattern matches.
+    message = "" if status in (401, 403) else _server_message(error.body, key)
     return kind(
-        f"The model endpoint answered {status}" + (f": {said}" if said else "."),
+        f"the model endpoint answered {status}" + (f": {message}" if message else ""),
         metadata={"http_status": str(status)},
         retry_delay=_retry_delay(error.response.headers) if status in (429, 503) else None,
     )
 
 
 def _from_stream(error: APIError, key: str) -> ArchonError:
-    """An error that came as an event of a stream whose status had been 200 already."""
-    names = f"{error.type} {error.code}"
+    """Converts an error that came as an event of a stream whose HTTP status was 200."""
+    type_and_code = f"{error.type} {error.code}"
     kind: type[ArchonError] = Unavailable
-    if "rate_limit" in names or "quota" in names or "429" in names:
+    if "rate_limit" in type_and_code or "quota" in type_and_code or "429" in type_and_code:
         kind = ResourceExhausted
-    elif "invalid_request" in names:
+    elif "invalid_request" in type_and_code:
         kind = InvalidArgument
-    return kind(f"The model endpoint broke off its reply: {_said(error.body, key)}")
+    return kind(f"the model endpoint aborted its reply: {_server_message(error.body, key)}")
 
 
-def _said(body: object, key: str) -> str:
-    """The server's own words, short and without secrets."""
+def _server_message(body: object, key: str) -> str:
+    """Returns the server's message, shortened and without secrets."""
     if isinstance(body, Mapping):
         body = body.get("message") or body.get("error") or ""
     text = body if isinstance(body, str) else ""
     if key:
         text = text.replace(key, "[key]")
     text = " ".join(_LOOKS_LIKE_A_KEY.sub("[key]", text).split())
-    return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
+    return text if len(text) <= _MAX_CHARS else text[:_MAX_CHARS] + "..."
 
 
 def _retry_delay(headers: Mapping[str, str]) -> float | None:
-    """Seconds to wait by Retry-After, which is a number of seconds or a date; None where it says nothing."""
+    """Returns the seconds of a Retry-After header, which is a number of seconds or a date; None if there is none."""
     value = headers.get("retry-after", "")
     try:
         seconds = float(value)

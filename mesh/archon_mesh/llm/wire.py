@@ -1,4 +1,4 @@
-"""Messages, tools and tool calls as the chat completions API writes them; calls are recorded in the same form."""
+"""Converts messages, tools and tool calls to the JSON of the chat completions API; records use the same form."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from archon_mesh.llm.base import ToolSpec
 
 
 def message_to_wire(message: ChatMessage) -> dict[str, Any]:
-    """Without `metadata`, which is never sent."""
+    """Converts a message, without its `metadata`, which is never sent."""
     wire: dict[str, Any] = {"role": message.role, "content": message.content}
     if message.name:
         wire["name"] = message.name
@@ -22,12 +22,12 @@ def message_to_wire(message: ChatMessage) -> dict[str, Any]:
 
 
 def call_to_wire(call: ToolCall) -> dict[str, Any]:
-    """Its arguments as the model wrote them."""
+    """Converts a tool call; the arguments stay as the model wrote them."""
     return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments_json}}
 
 
 def tool_to_wire(tool: ToolSpec) -> dict[str, Any]:
-    """A tool on offer."""
+    """Converts a tool."""
     function = {
         "name": tool.name,
         "description": tool.description,

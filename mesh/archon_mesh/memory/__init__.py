@@ -1,4 +1,4 @@
-"""What agents remember: from run to run, and within a task."""
+"""Memory of agents: sessions, episodic memory, and working memory of a task."""
 
 from archon_mesh.memory.episodic import EpisodicMemory
 from archon_mesh.memory.sessions import SessionManager

@@ -1,4 +1,4 @@
-"""One way to work on SQLite and on PostgreSQL: a plain function of a SQLAlchemy connection, in one transaction."""
+"""Runs plain functions of a SQLAlchemy connection as transactions on SQLite or PostgreSQL."""
 
 from __future__ import annotations
 
@@ -16,33 +16,37 @@ from archon.errors import ArchonError, ResourceExhausted, Unavailable
 T = TypeVar("T")
 
 TIMEOUT: Final = 10.0
-"""Seconds that one transaction may take."""
+"""Seconds that a transaction may take."""
 
-_NEVER_ACQUIRED: Final = ("database or disk is full", "disk i/o error")
+_DISK_FULL: Final = ("database or disk is full", "disk i/o error")
 
 
 class Database:
-    """`where` is the path of a SQLite file, `memory`, or the address of a PostgreSQL (`postgresql://...`). Opened when
-    it is first used. SQLite has one thread, which is all that writes."""
+    """A database, opened on first use. SQLite transactions run one at a time, on one thread.
 
-    def __init__(self, where: str, metadata: sa.MetaData) -> None:
-        self._where = where
+    `location` is the path of a SQLite file, `memory`, or the URL of a PostgreSQL database (`postgresql://...`).
+    """
+
+    def __init__(self, location: str, metadata: sa.MetaData) -> None:
+        self._location = location
         self._metadata = metadata
-        self._ready = asyncio.Lock()
-        self._made = False
+        self._prepare_lock = asyncio.Lock()
+        self._is_prepared = False
         self._thread: ThreadPoolExecutor | None = None
         self._sync: sa.Engine | None = None
         self._async: AsyncEngine | None = None
-        if where.startswith(("postgresql://", "postgres://")):
-            address = "postgresql+asyncpg://" + where.partition("://")[2]
+        if location.startswith(("postgresql://", "postgres://")):
+            address = "postgresql+asyncpg://" + location.partition("://")[2]
             self._async = create_async_engine(address, pool_size=4, max_overflow=4, pool_pre_ping=True)
         else:
             self._thread = ThreadPoolExecutor(1, thread_name_prefix="sessions")
-            self._sync = _sqlite(where)
+            self._sync = _sqlite(location)
 
     async def run(self, work: Callable[[sa.Connection], T]) -> T:
-        """What `work` gives, once it is durable. Raises Unavailable, ResourceExhausted where the disk is full; then
-        nothing of it is stored."""
+        """Runs `work` in a transaction and returns its value once it is durable.
+
+        Raises Unavailable, and ResourceExhausted if the disk is full; in both cases nothing is stored.
+        """
         try:
             async with asyncio.timeout(TIMEOUT):
                 await self._prepare()
@@ -50,27 +54,27 @@ class Database:
         except ArchonError:
             raise
         except TimeoutError:
-            raise Unavailable(f"the session store didn't answer within {TIMEOUT:g} s", retry_delay=1.0) from None
+            raise Unavailable(f"no answer of the session store within {TIMEOUT:g} s", retry_delay=1.0) from None
         except (sa.exc.SQLAlchemyError, OSError) as error:
-            raise _typed(error) from error
+            raise _to_archon_error(error) from error
 
     async def close(self) -> None:
-        """Idempotent; it opens again when it is used again."""
+        """Closes all connections; the next use opens the database again. Idempotent."""
         if self._async is not None:
             await self._async.dispose()
-        if self._sync is not None and self._where != "memory":
+        if self._sync is not None and self._location != "memory":
             self._sync.dispose()
 
     async def _prepare(self) -> None:
-        if self._made:
+        if self._is_prepared:
             return
-        async with self._ready:
-            if not self._made:
-                await self._in_transaction(self._tables)
-                self._made = True
+        async with self._prepare_lock:
+            if not self._is_prepared:
+                await self._in_transaction(self._create_tables)
+                self._is_prepared = True
 
-    def _tables(self, connection: sa.Connection) -> None:
-        """Makes those that aren't there; whoever does it at the same moment waits."""
+    def _create_tables(self, connection: sa.Connection) -> None:
+        # The lock makes concurrent callers wait: CREATE TABLE IF NOT EXISTS can fail if two run at once.
         if connection.dialect.name == "postgresql":
             connection.execute(sa.text("SELECT pg_advisory_xact_lock(hashtext('archon_sessions'))"))
         self._metadata.create_all(connection)
@@ -89,10 +93,10 @@ class Database:
         return await asyncio.get_running_loop().run_in_executor(self._thread, on_thread)
 
 
-def _sqlite(where: str) -> sa.Engine:
-    if where == "memory":
+def _sqlite(location: str) -> sa.Engine:
+    if location == "memory":
         return sa.create_engine("sqlite://", poolclass=sa.StaticPool, connect_args={"check_same_thread": False})
-    engine = sa.create_engine(f"sqlite:///{where}")
+    engine = sa.create_engine(f"sqlite:///{location}")
 
     @sa.event.listens_for(engine, "connect")
     def prepare(connection: sqlite3.Connection, _: Any) -> None:
@@ -108,8 +112,8 @@ def _sqlite(where: str) -> sa.Engine:
     return engine
 
 
-def _typed(error: Exception) -> ArchonError:
-    said = str(getattr(error, "orig", None) or error)
-    if any(one in said.lower() for one in _NEVER_ACQUIRED) or "DiskFull" in said:
-        return ResourceExhausted(f"the session store is full: {said}", retry_delay=1.0)
-    return Unavailable(f"the session store can't be reached: {said}", retry_delay=1.0)
+def _to_archon_error(error: Exception) -> ArchonError:
+    message = str(getattr(error, "orig", None) or error)
+    if any(phrase in message.lower() for phrase in _DISK_FULL) or "DiskFull" in message:
+        return ResourceExhausted(f"the session store is full: {message}", retry_delay=1.0)
+    return Unavailable(f"the session store is unavailable: {message}", retry_delay=1.0)

@@ -1,4 +1,4 @@
-"""Sessions and the histories of the agents in them, in SQLite or PostgreSQL."""
+"""Stores sessions and the histories of their agents in SQLite or PostgreSQL."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from archon.errors import Aborted
 from archon_mesh.core.messages import ChatMessage
 from archon_mesh.memory.database import Database
-from archon_mesh.memory.form import message_from_json, message_to_json
+from archon_mesh.memory.message_json import message_from_json, message_to_json
 
 METADATA: Final = sa.MetaData()
 
@@ -46,8 +46,8 @@ MESSAGES: Final = sa.Table(
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
-    """One agent's history in one session of one user."""
+class HistoryKey:
+    """Identifies the history of one agent in one session of one user."""
 
     user_id: str
     session_id: str
@@ -55,17 +55,19 @@ class Key:
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
-    """One message; `created_at` in wall seconds."""
+class StoredMessage:
+    """A message; `created_at` is in seconds since the Unix epoch."""
 
     message: ChatMessage
     created_at: float
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
-    """Messages that came with a run; in place of all where `replaces`. Without messages and `undoes`: the run is taken
-    back."""
+class HistoryChange:
+    """A change of a history by a run: `messages` are appended, or replace all messages if `replaces` is set.
+
+    If `undoes` is set, the messages of the run are deleted.
+    """
 
     run_id: str
     messages: tuple[ChatMessage, ...] = ()
@@ -74,43 +76,48 @@ class Change:
 
 
 class SessionStore:
-    """`where` is the path of a SQLite file, `memory`, or the address of a PostgreSQL. Raises Unavailable, and
-    ResourceExhausted where the disk is full; `now` gives wall seconds."""
+    """Sessions and histories in a database. All methods raise Unavailable, and ResourceExhausted if the disk is full.
 
-    def __init__(self, where: str, *, now: Callable[[], float] = time.time) -> None:
-        self._database = Database(where, METADATA)
+    `location` is the path of a SQLite file, `memory`, or the URL of a PostgreSQL database. `now` returns seconds since
+    the Unix epoch.
+    """
+
+    def __init__(self, location: str, *, now: Callable[[], float] = time.time) -> None:
+        self._database = Database(location, METADATA)
         self._now = now
 
     async def close(self) -> None:
-        """Idempotent."""
+        """Closes all connections. Idempotent."""
         await self._database.close()
 
-    async def open(self, key: Key) -> tuple[int, list[Stored]]:
-        """The version and the messages of a history; session and agent are made where they aren't there."""
+    async def open(self, key: HistoryKey) -> tuple[int, list[StoredMessage]]:
+        """Returns the version and the messages of a history. Creates the session and the history if necessary."""
 
-        def work(connection: sa.Connection) -> tuple[int, list[Stored]]:
-            _ensure(
+        def work(connection: sa.Connection) -> tuple[int, list[StoredMessage]]:
+            _insert_if_missing(
                 connection, SESSIONS, {"user_id": key.user_id, "session_id": key.session_id}, created_at=self._now()
             )
-            _ensure(connection, AGENTS, _where(key), version=0, updated_at=self._now())
-            version = connection.execute(sa.select(AGENTS.c.version).where(*_same(AGENTS, key))).scalar_one()
-            return version, _read(connection, key)
+            _insert_if_missing(connection, AGENTS, _key_columns(key), version=0, updated_at=self._now())
+            version = connection.execute(sa.select(AGENTS.c.version).where(*_key_filter(AGENTS, key))).scalar_one()
+            return version, _read_messages(connection, key)
 
         return await self._database.run(work)
 
-    async def save(self, key: Key, version: int, changes: Sequence[Change]) -> int:
-        """All of them or none, under the condition that nobody has saved since `version`; the new one. Raises Aborted
-        with the reason CONFLICT where somebody has."""
+    async def save(self, key: HistoryKey, version: int, changes: Sequence[HistoryChange]) -> int:
+        """Applies all changes or none, and returns the new version.
+
+        Raises Aborted with the reason CONFLICT if the stored version is not `version`.
+        """
 
         def work(connection: sa.Connection) -> int:
-            moved = connection.execute(
+            updated = connection.execute(
                 sa.update(AGENTS)
-                .where(*_same(AGENTS, key), AGENTS.c.version == version)
+                .where(*_key_filter(AGENTS, key), AGENTS.c.version == version)
                 .values(version=version + 1, updated_at=self._now())
             )
-            if moved.rowcount != 1:
+            if updated.rowcount != 1:
                 raise Aborted(
-                    f"another run of session {key.session_id} of {key.agent_name} has been saved meanwhile",
+                    f"conflict: another run of {key.agent_name} in session {key.session_id} was saved in the meantime",
                     reason="CONFLICT",
                 )
             for change in changes:
@@ -119,48 +126,53 @@ class SessionStore:
 
         return await self._database.run(work)
 
-    async def messages(self, key: Key, *, since: float = 0.0, limit: int | None = None) -> list[Stored]:
-        """Those from `since` (wall seconds) on, in order; of more than `limit` the last."""
-        return await self._database.run(lambda connection: _read(connection, key, since, limit))
+    async def messages(self, key: HistoryKey, *, since: float = 0.0, limit: int | None = None) -> list[StoredMessage]:
+        """Returns the last `limit` messages, or all, in order, from `since` (seconds since the Unix epoch) on."""
+        return await self._database.run(lambda connection: _read_messages(connection, key, since, limit))
 
     async def sessions(self, user_id: str) -> list[str]:
-        """Of a user, newest first."""
-        found = sa.select(SESSIONS.c.session_id).where(SESSIONS.c.user_id == user_id)
-        ordered = found.order_by(SESSIONS.c.created_at.desc(), SESSIONS.c.session_id)
+        """Returns the session ids of a user, newest first."""
+        query = sa.select(SESSIONS.c.session_id).where(SESSIONS.c.user_id == user_id)
+        ordered = query.order_by(SESSIONS.c.created_at.desc(), SESSIONS.c.session_id)
         return await self._database.run(lambda connection: list(connection.execute(ordered).scalars()))
 
     async def agents(self, user_id: str, session_id: str) -> list[str]:
-        """Those that have taken part in a session, by name."""
-        found = sa.select(AGENTS.c.agent_name).where(AGENTS.c.user_id == user_id, AGENTS.c.session_id == session_id)
+        """Returns the names of the agents in a session, sorted."""
+        query = sa.select(AGENTS.c.agent_name).where(AGENTS.c.user_id == user_id, AGENTS.c.session_id == session_id)
         return await self._database.run(
-            lambda connection: list(connection.execute(found.order_by(AGENTS.c.agent_name)).scalars())
+            lambda connection: list(connection.execute(query.order_by(AGENTS.c.agent_name)).scalars())
         )
 
     async def delete(self, user_id: str, session_id: str) -> bool:
-        """Forgets a session; whether there was one."""
+        """Deletes a session and its histories. Returns whether the session existed."""
 
         def work(connection: sa.Connection) -> bool:
-            gone = 0
+            deleted = 0
             for table in (MESSAGES, AGENTS, SESSIONS):
-                gone = connection.execute(
+                deleted = connection.execute(
                     sa.delete(table).where(table.c.user_id == user_id, table.c.session_id == session_id)
                 ).rowcount
-            return gone > 0
+            return deleted > 0
 
         return await self._database.run(work)
 
-    def _apply(self, connection: sa.Connection, key: Key, change: Change) -> None:
+    def _apply(self, connection: sa.Connection, key: HistoryKey, change: HistoryChange) -> None:
         if change.undoes:
-            connection.execute(sa.delete(MESSAGES).where(*_same(MESSAGES, key), MESSAGES.c.run_id == change.run_id))
+            connection.execute(
+                sa.delete(MESSAGES).where(*_key_filter(MESSAGES, key), MESSAGES.c.run_id == change.run_id)
+            )
             return
         if change.replaces:
-            connection.execute(sa.delete(MESSAGES).where(*_same(MESSAGES, key)))
+            connection.execute(sa.delete(MESSAGES).where(*_key_filter(MESSAGES, key)))
         if not change.messages:
             return
-        last = connection.execute(sa.select(sa.func.max(MESSAGES.c.place)).where(*_same(MESSAGES, key))).scalar() or 0
+        last = (
+            connection.execute(sa.select(sa.func.max(MESSAGES.c.place)).where(*_key_filter(MESSAGES, key))).scalar()
+            or 0
+        )
         rows = [
             {
-                **_where(key),
+                **_key_columns(key),
                 "place": last + number,
                 "run_id": message.run_id or change.run_id,
                 "created_at": self._now(),
@@ -171,34 +183,36 @@ class SessionStore:
         connection.execute(sa.insert(MESSAGES), rows)
 
 
-def _where(key: Key) -> dict[str, str]:
+def _key_columns(key: HistoryKey) -> dict[str, str]:
     return {"user_id": key.user_id, "session_id": key.session_id, "agent_name": key.agent_name}
 
 
-def _same(table: sa.Table, key: Key) -> Iterable[sa.ColumnElement[bool]]:
-    return [table.c[name] == value for name, value in _where(key).items()]
+def _key_filter(table: sa.Table, key: HistoryKey) -> Iterable[sa.ColumnElement[bool]]:
+    return [table.c[name] == value for name, value in _key_columns(key).items()]
 
 
-def _ensure(connection: sa.Connection, table: sa.Table, identity: dict[str, str], **first: float) -> None:
-    """Two that do it at once make one row."""
+def _insert_if_missing(connection: sa.Connection, table: sa.Table, identity: dict[str, str], **values: float) -> None:
+    """Inserts a row unless it exists; safe if two callers do it concurrently."""
     if connection.dialect.name == "postgresql":
         from sqlalchemy.dialects.postgresql import insert as insert_postgres
 
-        statement: sa.Insert = insert_postgres(table).values(**identity, **first).on_conflict_do_nothing()
+        statement: sa.Insert = insert_postgres(table).values(**identity, **values).on_conflict_do_nothing()
     else:
         from sqlalchemy.dialects.sqlite import insert as insert_sqlite
 
-        statement = insert_sqlite(table).values(**identity, **first).on_conflict_do_nothing()
+        statement = insert_sqlite(table).values(**identity, **values).on_conflict_do_nothing()
     connection.execute(statement)
 
 
-def _read(connection: sa.Connection, key: Key, since: float = 0.0, limit: int | None = None) -> list[Stored]:
-    found = sa.select(MESSAGES.c.data, MESSAGES.c.run_id, MESSAGES.c.created_at).where(
-        *_same(MESSAGES, key), MESSAGES.c.created_at >= since
+def _read_messages(
+    connection: sa.Connection, key: HistoryKey, since: float = 0.0, limit: int | None = None
+) -> list[StoredMessage]:
+    query = sa.select(MESSAGES.c.data, MESSAGES.c.run_id, MESSAGES.c.created_at).where(
+        *_key_filter(MESSAGES, key), MESSAGES.c.created_at >= since
     )
     if limit is not None:
-        found = found.order_by(MESSAGES.c.place.desc()).limit(limit)
-        rows = list(reversed(connection.execute(found).all()))
+        query = query.order_by(MESSAGES.c.place.desc()).limit(limit)
+        rows = list(reversed(connection.execute(query).all()))
     else:
-        rows = list(connection.execute(found.order_by(MESSAGES.c.place)).all())
-    return [Stored(message_from_json(data, run_id), created_at) for data, run_id, created_at in rows]
+        rows = list(connection.execute(query.order_by(MESSAGES.c.place)).all())
+    return [StoredMessage(message_from_json(data, run_id), created_at) for data, run_id, created_at in rows]

@@ -1,4 +1,4 @@
-"""A model call in the form that records have."""
+"""Model calls in the form in which they are recorded."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from archon_mesh.llm.wire import call_to_wire, message_to_wire, tool_to_wire
 
 
 def usage_of(reply: ModelReply) -> common_pb2.Usage:
-    """What it spent."""
-    used = reply.usage
+    """Returns the usage of one model call."""
+    usage = reply.usage
     return common_pb2.Usage(
-        input_tokens=used.input_tokens, output_tokens=used.output_tokens, model_calls=1, estimated=used.estimated
+        input_tokens=usage.input_tokens, output_tokens=usage.output_tokens, model_calls=1, estimated=usage.estimated
     )
 
 
 def request_json(model: str, request: ModelRequest) -> dict[str, Any]:
-    """As it was sent; `metadata` of a message is the framework's and stays here."""
-    sent: dict[str, Any] = {"model": model, "messages": [_message_json(message) for message in request.messages]}
+    """Returns the request as it was sent, plus the `metadata` of messages, which is never sent."""
+    data: dict[str, Any] = {"model": model, "messages": [_message_json(message) for message in request.messages]}
     if request.tools:
-        sent["tools"] = [tool_to_wire(tool) for tool in request.tools]
+        data["tools"] = [tool_to_wire(tool) for tool in request.tools]
     if request.temperature is not None:
-        sent["temperature"] = request.temperature
+        data["temperature"] = request.temperature
     if request.max_tokens is not None:
-        sent["max_tokens"] = request.max_tokens
-    return sent
+        data["max_tokens"] = request.max_tokens
+    return data
 
 
 def response_json(reply: ModelReply) -> dict[str, Any]:
-    """As it came."""
+    """Returns the reply as it was received."""
     calls = {"tool_calls": [call_to_wire(call) for call in reply.tool_calls]} if reply.tool_calls else {}
     return {
         "model": reply.model,

@@ -1,5 +1,7 @@
-"""A coordinator's conversation, as the checkpoint that it leaves with what it delegates: a later attempt goes on from
-there, rather than pay a model for it again."""
+"""Checkpoints of a coordinator: the messages since its query, stored with each delegation.
+
+A later attempt resumes from the checkpoint instead of repeating the model calls.
+"""
 
 from __future__ import annotations
 
@@ -10,33 +12,41 @@ from typing import Any, Final
 from archon_mesh.core.messages import ChatMessage, ToolCall
 
 MAX_CHECKPOINT: Final = 512 * 1024
-"""Bytes. A longer conversation leaves none, and a later attempt goes on from the last that there is."""
+"""Bytes. Longer messages are not stored, and a later attempt resumes from the last checkpoint that exists."""
 
-_FORM: Final = "archon-conversation/1"
+_FORMAT: Final = "archon-conversation/1"
 
 
-def saved(turns: Sequence[ChatMessage]) -> bytes:
-    """The model's replies and what their calls came to, the last reply's calls still to be carried out. Empty where it
-    is too long."""
-    messages = [
-        {"role": one.role, "content": one.content, "call": one.tool_call_id}
-        | ({"calls": [[call.id, call.name, call.arguments_json] for call in one.tool_calls]} if one.tool_calls else {})
-        for one in turns
+def encode_checkpoint(messages: Sequence[ChatMessage]) -> bytes:
+    """Encodes model replies and tool results; the tool calls of the last reply are not executed yet.
+
+    Returns empty bytes if the result exceeds MAX_CHECKPOINT.
+    """
+    entries = [
+        {"role": message.role, "content": message.content, "call": message.tool_call_id}
+        | (
+            {"calls": [[call.id, call.name, call.arguments_json] for call in message.tool_calls]}
+            if message.tool_calls
+            else {}
+        )
+        for message in messages
     ]
-    checkpoint = json.dumps({"form": _FORM, "messages": messages}).encode()
+    checkpoint = json.dumps({"form": _FORMAT, "messages": entries}).encode()
     return checkpoint if len(checkpoint) <= MAX_CHECKPOINT else b""
 
 
-def restored(checkpoint: bytes) -> list[ChatMessage]:
-    """What `saved` was given; nothing where there is no checkpoint, or one of another form: then all begins anew."""
+def decode_checkpoint(checkpoint: bytes) -> list[ChatMessage]:
+    """Decodes a checkpoint. Returns an empty list if it is empty, or of another format: the attempt starts anew."""
     try:
-        said = json.loads(checkpoint)
-        turns = [_message(one) for one in said["messages"]] if said["form"] == _FORM else []
+        data = json.loads(checkpoint)
+        messages = [_decode_message(entry) for entry in data["messages"]] if data["form"] == _FORMAT else []
     except (ValueError, RecursionError, LookupError, TypeError, AttributeError):
         return []
-    return turns if turns and turns[-1].tool_calls else []
+    return messages if messages and messages[-1].tool_calls else []
 
 
-def _message(said: Mapping[str, Any]) -> ChatMessage:
-    calls = tuple(ToolCall(name=name, id=one, arguments_json=asked) for one, name, asked in said.get("calls", ()))
-    return ChatMessage(said["role"], said["content"], tool_calls=calls, tool_call_id=said["call"])
+def _decode_message(entry: Mapping[str, Any]) -> ChatMessage:
+    calls = tuple(
+        ToolCall(name=name, id=call_id, arguments_json=arguments) for call_id, name, arguments in entry.get("calls", ())
+    )
+    return ChatMessage(entry["role"], entry["content"], tool_calls=calls, tool_call_id=entry["call"])

@@ -1,5 +1,7 @@
-"""An agent as the handler of a role: each task is a run of a copy. It begins without a history, or with what a
-stateful role remembers of the task's session."""
+"""Runs an agent as the handler of a role: each task is a run of a fork of the agent.
+
+The fork starts without a history, or, if the role is stateful, with the history of the task's session.
+"""
 
 from __future__ import annotations
 
@@ -8,53 +10,60 @@ from collections.abc import Awaitable, Callable
 
 from archon.agent import Answer, TaskContext
 from archon_mesh.agent.agent import Agent
-from archon_mesh.agent.events.types import Emitter
+from archon_mesh.agent.events.emit import Emitter
 from archon_mesh.agent.loop.run import run_query
 from archon_mesh.agent.state.history import HistoryList
 from archon_mesh.llm import ModelClient
-from archon_mesh.node.checkpoint import restored
-from archon_mesh.node.remote_agent import MeshRole
+from archon_mesh.node.checkpoint import decode_checkpoint
+from archon_mesh.node.remote_agent import RemoteAgent
 from archon_mesh.node.role import Role
-from archon_mesh.node.session_history import TurnKeeper, remembered
-from archon_mesh.node.shared_storage import RunValues, run_values
+from archon_mesh.node.session_history import TurnRecorder, load_history
+from archon_mesh.node.shared_storage import SharedStorageMiddleware, open_shared_storage
 from archon_mesh.node.task_hooks import TaskMiddleware
 
-Play = Callable[[TaskContext], Awaitable[Answer]]
+TaskHandler = Callable[[TaskContext], Awaitable[Answer]]
 
 
-def play(agent: Agent, *, delegates: bool = True, memory: str | None = None) -> Play:
-    """A handler. Roles that the task may be delegated to are sub-agents of the copy, where it `delegates`; a later
-    attempt goes on after the last reply whose calls were made, and pays for no model call twice. What the agent raises
-    is the task's failure.
+def agent_handler(agent: Agent, *, delegates: bool = True, memory: str | None = None) -> TaskHandler:
+    """Returns a task handler for an AgentServer.
 
-    Where `memory` names a memory service (host:port; None: as ARCHON_MEMORY says), the copy's storage is the run's
-    working memory: see RunStorage. An agent that was given a `global_storage` keeps that one."""
-    known = os.environ.get("ARCHON_MEMORY", "") if memory is None else memory
-    shared_by = known if agent.global_storage is None else ""
+    If `delegates` is set, the roles that the task may be delegated to become sub-agents of the fork. A later attempt
+    resumes after the last reply whose tool calls were made, and repeats no model call. An error of the agent becomes
+    the task's failure.
 
-    async def answer(task: TaskContext) -> Answer:
-        player = agent.forked()
-        keeper = TurnKeeper() if task.remembers else None
-        player.history = HistoryList(agent_name=agent.name) if keeper is None else remembered(task, keeper, agent.name)
-        if keeper is not None:
-            player.session_manager = None  # the mesh keeps it
+    `memory` is the host:port of the memory service, None for ARCHON_MEMORY. If there is one, the fork's storage is the
+    run's working memory, as SharedStorage describes; an agent that has a `global_storage` of its own keeps it.
+    """
+    memory_target = os.environ.get("ARCHON_MEMORY", "") if memory is None else memory
+    if agent.global_storage is not None:
+        memory_target = ""
+
+    async def handle(task: TaskContext) -> Answer:
+        fork = agent.forked()
+        recorder = TurnRecorder() if task.remembers else None
+        if recorder is None:
+            fork.history = HistoryList(agent_name=agent.name)
+        else:
+            fork.history = load_history(task, recorder, agent.name)
+            fork.session_manager = None  # the mesh stores the history
         for target in task.delegation_targets if delegates else ():
-            if target.role not in player.sub_agents:
-                player.register_agent(MeshRole(target.role, target.description))
-        turns = restored(task.checkpoint)
-        player.use(TaskMiddleware(task, player.models.client.model, turns, coordinates=delegates))
-        async with run_values(task, shared_by) as storage:
+            if target.role not in fork.sub_agents:
+                fork.register_agent(RemoteAgent(target.role, description=target.description))
+        resume_from = decode_checkpoint(task.checkpoint)
+        fork.use(TaskMiddleware(task, fork.model.model, resume_from, coordinates=delegates))
+        async with open_shared_storage(task, memory_target) as storage:
             if storage is not None:
-                player.global_storage = storage
-                player.use(RunValues(storage))
-            text = await run_query(player, task.text, {"task": task}, Emitter(), turns)
-        return Answer(text, usage=task.usage, new_history=keeper.turn() if keeper is not None else None)
+                fork.global_storage = storage
+                fork.use(SharedStorageMiddleware(storage))
+            text = await run_query(fork, task.text, {"task": task}, Emitter(), resume_from)
+        new_history = recorder.new_messages() if recorder is not None else None
+        return Answer(text, usage=task.usage, new_history=new_history)
 
-    return answer
+    return handle
 
 
-def agent_of(role: Role, model: ModelClient | str) -> Agent:
-    """The agent that plays a role."""
+def agent_from_role(role: Role, model: ModelClient | str) -> Agent:
+    """Returns an agent built from the fields of a role."""
     return Agent(
         role.name,
         description=role.description,
@@ -66,6 +75,6 @@ def agent_of(role: Role, model: ModelClient | str) -> Agent:
     )
 
 
-def answer_with(role: Role, model: ModelClient | str) -> Play:
-    """A handler that has the role's agent answer."""
-    return play(agent_of(role, model), delegates=role.coordinator)
+def role_handler(role: Role, model: ModelClient | str) -> TaskHandler:
+    """Returns a task handler that runs the agent of a role."""
+    return agent_handler(agent_from_role(role, model), delegates=role.coordinator)

@@ -1,4 +1,4 @@
-"""What makes a role: a prompt, what it can do, and whose answers it builds on."""
+"""A role of the mesh: its prompt, its capabilities and its dependencies."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from archon.registry import Capability, DependsOn
 class Role:
     """One role of the mesh.
 
-    `capabilities` are ids such as `design.components`, or whole Capabilities; `depends_on` names the roles whose
-    answers it is given, with `all_ancestors` those of all their ancestors too. A `coordinator` sees the other
-    roles as tools, and is told of the edges among them. A `stateful` one remembers each session: the mesh keeps what
-    was said, and whatever instance has the next task is told it. `max_tasks` is how many tasks one process works on at
-    once. `temperature` and `max_tokens` (of a reply) are the model's own where None; `timeout`
-    bounds one call of the model, in seconds.
+    `capabilities` are ids such as `design.components`, or whole Capabilities. `depends_on` names the roles whose
+    answers this role receives, with `all_ancestors` also those of all their ancestors. A `coordinator` gets the other
+    roles as tools, and the dependencies among them. A `stateful` role remembers each session: the mesh stores its
+    history, and sends it to whichever instance gets the next task. `max_tasks` is the number of tasks that one process
+    works on concurrently. `temperature` and `max_tokens` (of a reply) are the model's defaults if None; `timeout`
+    limits one model call, in seconds.
 
-    Raises InvalidArgument for an empty name or prompt, and for a dependency on itself.
+    Raises InvalidArgument if the name or the prompt is empty, or the role depends on itself.
     """
 
     name: str
@@ -41,5 +41,6 @@ class Role:
     def __post_init__(self) -> None:
         if not self.name or not self.system_prompt.strip():
             raise InvalidArgument(f"role {self.name!r} needs a name and a system prompt")
-        if any((one.role if isinstance(one, DependsOn) else one) == self.name for one in self.depends_on):
-            raise InvalidArgument(f"role {self.name} can't depend on itself")
+        dependencies = [edge.role if isinstance(edge, DependsOn) else edge for edge in self.depends_on]
+        if self.name in dependencies:
+            raise InvalidArgument(f"role {self.name} cannot depend on itself")

@@ -1,5 +1,7 @@
-"""What an agent remembers of a session as a stateful role: its history, as the task brings it and as the answer adds to
-it. Messages that are more than a role and a text bring the rest along as metadata."""
+"""The history of a stateful role's session: received with a task, extended by its answer.
+
+Messages that have more than a role and a text carry the rest as metadata.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +13,13 @@ from archon.agent import HistoryMessage, TaskContext
 from archon.errors import DataLoss
 from archon_mesh.agent.state.history import HistoryList
 from archon_mesh.core.messages import ChatMessage
-from archon_mesh.memory.form import message_from_json, message_to_json
+from archon_mesh.memory.message_json import message_from_json, message_to_json
 
-FORM: Final = "dev.archon.mesh/message"
+MESSAGE_KEY: Final = "dev.archon.mesh/message"
+"""The metadata key of a whole message, in the JSON form of `archon_mesh.memory`."""
+
 MAX_TURN_CHARS: Final = 80_000
-"""A longer turn is remembered as its question and its answer, without the calls of tools in between."""
+"""A longer turn is stored as its query and its answer, without the tool calls in between."""
 
 _ROLES: Final[Mapping[str, Literal["system", "assistant", "tool"]]] = {
     "system": "system",
@@ -24,50 +28,49 @@ _ROLES: Final[Mapping[str, Literal["system", "assistant", "tool"]]] = {
 }
 
 
-class TurnKeeper:
-    """Keeps what one task adds to its history. What the agent compacts is its own affair: the conversation stays."""
+class TurnRecorder:
+    """A HistorySink that records the messages that one task adds. Compaction by the agent does not change them."""
 
     def __init__(self) -> None:
         self._added: list[ChatMessage] = []
 
     def appended(self, key: str, run_id: str, messages: list[ChatMessage]) -> None:
-        """See HistoryKeeper."""
         self._added += messages
 
     def replaced(self, key: str, run_id: str, messages: list[ChatMessage]) -> None:
-        """See HistoryKeeper."""
+        pass  # compaction shortens what the model sees, not what the session stores
 
     def undone(self, key: str, run_id: str) -> None:
-        """See HistoryKeeper."""
         self._added = [message for message in self._added if message.run_id != run_id]
 
     async def flush(self, key: str) -> None:
-        """See HistoryKeeper. It goes with the answer."""
+        pass  # the messages are stored together with the answer
 
-    def turn(self) -> list[HistoryMessage] | None:
-        """To go with the answer; None: what was asked and what is answered says enough."""
-        turn = [_told(message) for message in self._added]
-        size = sum(len(one.text) + sum(map(len, one.metadata.values())) for one in turn)
-        return turn if turn and size <= MAX_TURN_CHARS else None
-
-
-def remembered(task: TaskContext, keeper: TurnKeeper, agent_name: str) -> HistoryList:
-    """The agent's history in the task's session."""
-    messages = [_message(one) for one in task.history]
-    return HistoryList(messages, keeper, task.conversation_id, agent_name=agent_name)
+    def new_messages(self) -> list[HistoryMessage] | None:
+        """Returns the messages to store with the answer, or None if the query and the answer are enough."""
+        messages = [_encode(message) for message in self._added]
+        size = sum(len(message.text) + sum(map(len, message.metadata.values())) for message in messages)
+        return messages if messages and size <= MAX_TURN_CHARS else None
 
 
-def _told(message: ChatMessage) -> HistoryMessage:
-    bare = ChatMessage(message.role, message.content, run_id=message.run_id)
-    if message == bare:
+def load_history(task: TaskContext, recorder: TurnRecorder, agent_name: str) -> HistoryList:
+    """Returns the agent's history in the session of the task."""
+    messages = [_decode(message) for message in task.history]
+    return HistoryList(messages, recorder, task.conversation_id, agent_name=agent_name)
+
+
+def _encode(message: ChatMessage) -> HistoryMessage:
+    plain = ChatMessage(message.role, message.content, run_id=message.run_id)
+    if message == plain:
         return HistoryMessage(message.role, message.content)
-    return HistoryMessage(message.role, message.content, metadata={FORM: message_to_json(replace(message, content=""))})
+    metadata = {MESSAGE_KEY: message_to_json(replace(message, content=""))}
+    return HistoryMessage(message.role, message.content, metadata=metadata)
 
 
-def _message(said: HistoryMessage) -> ChatMessage:
-    if (form := said.metadata.get(FORM)) is not None:
+def _decode(message: HistoryMessage) -> ChatMessage:
+    if (data := message.metadata.get(MESSAGE_KEY)) is not None:
         try:
-            return replace(message_from_json(form, ""), content=said.text)
+            return replace(message_from_json(data, ""), content=message.text)
         except DataLoss:
-            pass  # another version's: its words are what counts
-    return ChatMessage(_ROLES.get(said.role, "user"), said.text)
+            pass  # written by another version: role and text are enough
+    return ChatMessage(_ROLES.get(message.role, "user"), message.text)

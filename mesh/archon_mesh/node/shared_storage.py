@@ -1,5 +1,7 @@
-"""What agents share within a run, across the mesh: the storage of an agent that works on a task begins with the run's
-working memory, and what it writes is written there too."""
+"""Storage that the agents of a run share across the mesh.
+
+The storage of an agent that works on a task starts with the run's working memory, and its writes go there too.
+"""
 
 from __future__ import annotations
 
@@ -13,45 +15,51 @@ from dataclasses import dataclass
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
+from typing_extensions import override
+
 from archon import context
 from archon.agent import TaskContext
 from archon.errors import ArchonError, InvalidArgument
 from archon.memory import WorkingMemoryClient, WorkingValue
 from archon.memory.values import check_key, to_json
 from archon.registry.retry import passes, pause
+from archon_mesh.agent.hooks.context import HookContext
 from archon_mesh.agent.hooks.middleware import Middleware
-from archon_mesh.agent.hooks.points import HookContext
 from archon_mesh.agent.state.global_storage import GlobalStorage
 
 _log = logging.getLogger(__name__)
 
 READ_TIMEOUT: Final = 1.0
-"""Seconds that a task waits for the run's values; then it goes on with what it has."""
+"""Seconds that a task waits for the run's values; after that it continues with what it has."""
 
 FLUSH_TIMEOUT: Final = 2.0
-"""Seconds that a result waits for what the task wrote."""
+"""Seconds that a result waits for the task's writes."""
 
-AT_ONCE: Final = 16
+BATCH_SIZE: Final = 16
+"""Values that are written concurrently."""
+
 OUTAGE: Final = 5.0
-"""Seconds after a read that failed in which tasks don't ask, and results don't wait: a service that is down must not
-cost each task its time-outs."""
+"""Seconds after a failed read in which tasks do not read and results do not wait, so that an outage of the service does
+not cost every task its timeouts."""
 
-MAX_WAITING: Final = 16 * 1024 * 1024
-"""Characters that may wait to be written; a key that is written again waits once. What is above stays here."""
+MAX_PENDING: Final = 16 * 1024 * 1024
+"""Characters that may wait to be written; a key that is written again waits once. Values above it stay local."""
 
 
 @dataclass(slots=True)
 class Connection:
-    """To one memory service, for all tasks of a process. `down_until` in monotonic seconds."""
+    """A connection to one memory service, shared by all tasks of a process. `down_until` is in monotonic seconds."""
 
     client: WorkingMemoryClient
     down_until: float = 0.0
 
 
-class RunStorage(GlobalStorage):
-    """See GlobalStorage. Only JSON values travel; any other stays in this process, and what others write under its key
-    doesn't replace it. Of two who write a key the later one counts. A service that can't be reached costs its time-outs
-    and nothing else: values stay here, and the log says so once."""
+class SharedStorage(GlobalStorage):
+    """A GlobalStorage whose JSON values are shared with all agents of a run. The last write of a key wins.
+
+    A value that is not JSON stays in this process, and is not replaced by what others write under its key. If the
+    service is unreachable, values stay in this process, and the log says so once; the only cost is the timeouts.
+    """
 
     def __init__(self, client: WorkingMemoryClient, task_id: str, connection: Connection | None = None) -> None:
         super().__init__()
@@ -59,177 +67,183 @@ class RunStorage(GlobalStorage):
         self._connection = connection or Connection(client)
         self._task_id = task_id
         self._loop = asyncio.get_running_loop()
-        self._waiting: dict[str, str | None] = {}
-        self._under_way: dict[str, str | None] = {}
-        self._size = 0
-        self._known: dict[str, int] = {}
-        self._kept: set[str] = set()
-        self._taking = False
-        self._closed = False
-        self._has_told = False
-        self._news = asyncio.Event()
-        self._round = asyncio.Event()
+        # Values as JSON, None for a removal: waiting to be written, and being written.
+        self._pending: dict[str, str | None] = {}
+        self._in_flight: dict[str, str | None] = {}
+        self._pending_size = 0
+        self._remote_versions: dict[str, int] = {}
+        self._local_only: set[str] = set()
+        self._is_merging = False
+        self._is_closed = False
+        self._has_warned = False
+        self._has_pending = asyncio.Event()
+        self._batch_done = asyncio.Event()
         self._has_failed = False
-        self._sending = asyncio.create_task(self._send(), name="run values")
+        self._writer = asyncio.create_task(self._write_pending(), name="shared storage")
 
     async def refresh(self) -> None:
-        """Takes over what others have written since. Never fails."""
+        """Merges what others have written. Never raises."""
         if self._is_down:
             return
-        before = dict(self._known)
+        versions_before = dict(self._remote_versions)
         try:
             async with asyncio.timeout(context.timeout(READ_TIMEOUT)):
-                found = await self._client.list_values(timeout=READ_TIMEOUT)
+                values = await self._client.list_values(timeout=READ_TIMEOUT)
         except (ArchonError, TimeoutError) as error:
             self._connection.down_until = time.monotonic() + OUTAGE
-            self._tell_once("can't be read", error)
+            self._warn_once("cannot be read", error)
             return
-        self._take(found, before)
+        self._merge(values, versions_before)
 
     async def flush(self, timeout: float = FLUSH_TIMEOUT, *, once: bool = False) -> None:
-        """Returns when all that was written is durable, or the time is over; with `once` also when it can't be now.
-        Never fails."""
+        """Returns when all writes are durable, or after `timeout` seconds; with `once` also after a failed attempt.
+
+        Never raises.
+        """
         self._has_failed = False
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(context.timeout(timeout)):
-                while (self._waiting or self._under_way) and not (self._has_failed and (once or self._is_down)):
-                    self._round.clear()
-                    await self._round.wait()
+                while (self._pending or self._in_flight) and not (self._has_failed and (once or self._is_down)):
+                    self._batch_done.clear()
+                    await self._batch_done.wait()
 
     @property
     def _is_down(self) -> bool:
         return time.monotonic() < self._connection.down_until
 
     async def close(self) -> None:
-        """What isn't written by now stays here."""
-        self._sending.cancel()
-        await asyncio.wait([self._sending], timeout=1.0)
+        """Stops writing. Values that are not written yet stay in this process."""
+        self._writer.cancel()
+        await asyncio.wait([self._writer], timeout=1.0)
         with self._lock:
-            left = {**self._under_way, **self._waiting}
-            self._closed = True  # a thread that goes on writes for this process alone
-        if left:
-            self._tell_once("aren't all written", ", ".join(map(repr, sorted(left)[:5])))
+            unwritten = {**self._in_flight, **self._pending}
+            self._is_closed = True  # a tool's thread may still write, to this process only
+        if unwritten:
+            self._warn_once("are not all written", ", ".join(map(repr, sorted(unwritten)[:5])))
 
-    def _tell(self, key: str, value: Any, version: int) -> None:
-        super()._tell(key, value, version)
-        if self._taking or self._closed:
+    @override
+    def _notify(self, key: str, value: Any, version: int) -> None:
+        super()._notify(key, value, version)
+        if self._is_merging or self._is_closed:
             return
-        if not version and key in self._kept and key not in self._known:
-            self._kept.discard(key)  # the run has never had it
+        if not version and key in self._local_only and key not in self._remote_versions:
+            self._local_only.discard(key)  # a removal that the service need not hear of
             return
         try:
-            said = to_json(value) if version else None
+            value_json = to_json(value) if version else None
             check_key(key)
-            room = MAX_WAITING - self._size + len(self._waiting.get(key) or "")
-            is_shared = len(said or "") <= room
-            why: object = f"too much waits to be written; {key!r} isn't shared"
+            available = MAX_PENDING - self._pending_size + len(self._pending.get(key) or "")
+            is_shared = len(value_json or "") <= available
+            reason: object = f"too many pending writes; {key!r} is not shared"
         except ArchonError as error:
-            is_shared, why = False, "" if isinstance(error, InvalidArgument) else f"{key!r}: {error}"
-        self._size -= len(self._waiting.pop(key, None) or "")
+            is_shared, reason = False, "" if isinstance(error, InvalidArgument) else f"{key!r}: {error}"
+        self._pending_size -= len(self._pending.pop(key, None) or "")
         if not is_shared:
-            self._kept.add(key)
-            if why:
-                self._tell_once("can't all be written", why)
+            self._local_only.add(key)
+            if reason:
+                self._warn_once("cannot all be written", reason)
             return
-        self._kept.discard(key)
-        self._waiting[key] = said
-        self._size += len(said or "")
-        self._loop.call_soon_threadsafe(self._news.set)
+        self._local_only.discard(key)
+        self._pending[key] = value_json
+        self._pending_size += len(value_json or "")
+        self._loop.call_soon_threadsafe(self._has_pending.set)
 
-    def _take(self, found: Sequence[WorkingValue], before: dict[str, int]) -> None:
-        """`before` is what was known when they were asked for: what was there then and isn't now was deleted."""
+    def _merge(self, values: Sequence[WorkingValue], versions_before: dict[str, int]) -> None:
+        """`versions_before` are the versions at the time of the request: a key in it without a value was removed."""
         with self._lock:
-            self._taking = True
+            self._is_merging = True
             try:
-                mine = self._waiting.keys() | self._under_way.keys() | self._kept
-                for one in found:
-                    if one.version <= self._known.get(one.key, 0):
+                own_keys = self._pending.keys() | self._in_flight.keys() | self._local_only
+                for value in values:
+                    if value.version <= self._remote_versions.get(value.key, 0) or value.key in own_keys:
                         continue
-                    if one.key not in mine:
-                        self._known[one.key] = one.version
-                        self._versions[one.key] = max(self.version(one.key), one.version - 1)  # and one with this write
-                        self.set(one.key, one.value)
-                gone = before.keys() - {one.key for one in found} - mine
-                for key in gone:
-                    if self._known.get(key) == before[key]:
+                    self._remote_versions[value.key] = value.version
+                    # One less, because `set` counts this write too.
+                    self._versions[value.key] = max(self.version(value.key), value.version - 1)
+                    self.set(value.key, value.value)
+                removed = versions_before.keys() - {value.key for value in values} - own_keys
+                for key in removed:
+                    if self._remote_versions.get(key) == versions_before[key]:
                         self.pop(key)
             finally:
-                self._taking = False
+                self._is_merging = False
 
-    async def _send(self) -> None:
-        failed = 0
+    async def _write_pending(self) -> None:
+        failures = 0
         while True:
-            await self._news.wait()
+            await self._has_pending.wait()
             with self._lock:
-                batch = dict(list(self._waiting.items())[:AT_ONCE])
-                for key, said in batch.items():
-                    del self._waiting[key]
-                    self._size -= len(said or "")
-                self._under_way = batch
+                batch = dict(list(self._pending.items())[:BATCH_SIZE])
+                for key, value_json in batch.items():
+                    del self._pending[key]
+                    self._pending_size -= len(value_json or "")
+                self._in_flight = batch
                 if not batch:
-                    self._news.clear()
-            errors = await asyncio.gather(*(self._one(key, said) for key, said in batch.items()))
-            lost = [error for error in errors if error is not None]
-            self._under_way = {}
-            self._has_failed = self._has_failed or bool(lost)
-            self._round.set()
-            failed = failed + 1 if lost else 0
-            if lost:
-                await asyncio.sleep(pause(failed - 1, lost[0], longest=0.5))
+                    self._has_pending.clear()
+            results = await asyncio.gather(*(self._write(key, value_json) for key, value_json in batch.items()))
+            errors = [error for error in results if error is not None]
+            self._in_flight = {}
+            self._has_failed = self._has_failed or bool(errors)
+            self._batch_done.set()
+            failures = failures + 1 if errors else 0
+            if errors:
+                await asyncio.sleep(pause(failures - 1, errors[0], longest=0.5))
 
-    async def _one(self, key: str, said: str | None) -> ArchonError | None:
-        """What it failed with, where it waits to be tried again."""
+    async def _write(self, key: str, value_json: str | None) -> ArchonError | None:
+        """Writes or removes one value. Returns the error of a failed write that is pending again."""
         try:
-            if said is None:
+            if value_json is None:
                 await self._client.delete(key, timeout=READ_TIMEOUT)
             else:
-                version = await self._client.set_json(key, said, timeout=READ_TIMEOUT)
-                self._known[key] = max(version, self._known.get(key, 0))
+                version = await self._client.set_json(key, value_json, timeout=READ_TIMEOUT)
+                self._remote_versions[key] = max(version, self._remote_versions.get(key, 0))
         except ArchonError as error:
-            self._tell_once("can't be written", error)
+            self._warn_once("cannot be written", error)
             with self._lock:
                 if not passes(error) or (error.code == "RESOURCE_EXHAUSTED" and error.retry_delay is None):
-                    self._kept.add(key)
+                    self._local_only.add(key)
                     return None
-                if key not in self._waiting:
-                    self._waiting[key] = said
-                    self._size += len(said or "")
+                if key not in self._pending:
+                    self._pending[key] = value_json
+                    self._pending_size += len(value_json or "")
             return error
         return None
 
-    def _tell_once(self, what: str, why: object) -> None:
-        if not self._has_told:
-            self._has_told = True
-            _log.warning("task %s: values of its run %s, they stay in this process: %s", self._task_id, what, why)
+    def _warn_once(self, problem: str, reason: object) -> None:
+        if not self._has_warned:
+            self._has_warned = True
+            _log.warning("task %s: values of its run %s, they stay in this process: %s", self._task_id, problem, reason)
 
 
-class RunValues(Middleware):
-    """Whoever is called sees what was written before; whoever called, what they wrote."""
+class SharedStorageMiddleware(Middleware):
+    """Writes the agent's values before it calls a sub-agent, which may run elsewhere, and reads theirs afterwards."""
 
-    def __init__(self, storage: RunStorage) -> None:
+    def __init__(self, storage: SharedStorage) -> None:
         self._storage = storage
 
+    @override
     async def before_tool(self, hook: HookContext) -> None:
-        """Before a sub-agent, which may work elsewhere."""
         if hook.tool_call is not None and hook.tool_call.name in hook.agent.sub_agents:
             await self._storage.flush(once=True)
 
+    @override
     async def after_tool(self, hook: HookContext) -> None:
-        """After one."""
         if hook.tool_call is not None and hook.tool_call.name in hook.agent.sub_agents:
             await self._storage.refresh()
 
 
 @asynccontextmanager
-async def run_values(task: TaskContext, target: str) -> AsyncIterator[RunStorage | None]:
-    """The storage for a task's agent; `target` is the memory service's host:port. None where there is none, or no run:
-    a task that was given directly has its own id for one. What was written in the block is durable when it ends, or
-    FLUSH_TIMEOUT is over."""
+async def open_shared_storage(task: TaskContext, target: str) -> AsyncIterator[SharedStorage | None]:
+    """Yields the storage for a task's agent; `target` is the host:port of the memory service.
+
+    Yields None if there is no target or the task belongs to no run; a task that was assigned directly has its own id as
+    its run id. Writes of the block are durable when it ends, or FLUSH_TIMEOUT later.
+    """
     if not target or not task.run_id or task.run_id == task.task_id:
         yield None
         return
     connection = _connection(target)
-    storage = RunStorage(connection.client.of_scope(task.run_id), task.task_id, connection)
+    storage = SharedStorage(connection.client.of_scope(task.run_id), task.task_id, connection)
     try:
         await storage.refresh()
         try:
@@ -246,8 +260,8 @@ _connections: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, Connection]
 
 
 def _connection(target: str) -> Connection:
-    """One for all tasks of a process: a new one for each would cost more than what it carries."""
-    known = _connections.setdefault(asyncio.get_running_loop(), {})
-    if target not in known:
-        known[target] = Connection(WorkingMemoryClient(target, ""))
-    return known[target]
+    """Returns the connection of this event loop to the service; one per task would cost more than its calls."""
+    connections = _connections.setdefault(asyncio.get_running_loop(), {})
+    if target not in connections:
+        connections[target] = Connection(WorkingMemoryClient(target, ""))
+    return connections[target]

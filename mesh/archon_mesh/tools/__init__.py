@@ -1,4 +1,4 @@
-"""Tools: what a model can call."""
+"""Tools: functions that a model can call."""
 
 from archon_mesh.tools.engine import ToolExecutionEngine
 from archon_mesh.tools.function import FunctionTool, tool

@@ -1,4 +1,4 @@
-"""Carries tool calls out: looks the tool up, checks the arguments, bounds the time, and lets no error out."""
+"""Executes tool calls: finds the tool, checks the arguments, limits the time, and turns errors into results."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from archon_mesh.tools.tool import Tool, as_result
 _log = logging.getLogger(__name__)
 
 TIMEOUT: Final = 60.0
-"""Seconds that a call may take where neither caller nor tool says otherwise."""
+"""Seconds that a call may take if neither the caller nor the tool sets a timeout."""
 
 
 class ToolExecutionEngine:
-    """`timeout` in seconds, for tools that have none of their own."""
+    """Executes the tools of a registry. `timeout` is in seconds, for tools without a timeout of their own."""
 
     def __init__(self, registry: ToolRegistry, *, timeout: float = TIMEOUT) -> None:
         self.registry = registry
@@ -34,46 +34,48 @@ class ToolExecutionEngine:
         *,
         agent_state: object = None,
     ) -> ToolResult:
-        """`arguments` as a mapping, or as the JSON object that a model wrote. What goes wrong is in the result, never
-        raised; only cancelling gets through. `metadata` of a failed result has `error`, the exception, if there was
-        one."""
+        """Returns the result of a call. Never raises, except if the caller is cancelled.
+
+        `arguments` is a mapping, or a JSON object as text. If the tool raised an exception, the result's `metadata` has
+        it as `error`.
+        """
         try:
             tool = self.registry.get_tool(tool_name)
-            given = tool.validate_args(parsed(arguments))
+            kwargs = tool.validate_args(parse_arguments(arguments))
         except ArchonError as error:
             return ToolResult.error(str(error), error=error)
         seconds = timeout_seconds if timeout_seconds is not None else tool.timeout or self._timeout
         if tool.wants_state:
-            given["agent_state"] = agent_state
-        return await self._run(tool, given, seconds)
+            kwargs["agent_state"] = agent_state
+        return await self._run(tool, kwargs, seconds)
 
-    async def _run(self, tool: Tool, given: dict[str, Any], seconds: float) -> ToolResult:
+    async def _run(self, tool: Tool, kwargs: dict[str, Any], seconds: float) -> ToolResult:
         try:
-            async with asyncio.timeout(seconds) as bound:
-                return as_result(await tool.execute(**given))
+            async with asyncio.timeout(seconds) as time_limit:
+                return as_result(await tool.execute(**kwargs))
         except TimeoutError as error:
-            if bound.expired():
+            if time_limit.expired():
                 return ToolResult.timeout(seconds, error=error)
-            return _failed(tool, error)
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - a tool may raise what it likes
-            return _failed(tool, error)
+            return _failure(tool, error)
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - a tool may raise anything
+            return _failure(tool, error)
 
 
-def parsed(arguments: Mapping[str, Any] | str | None) -> Mapping[str, Any]:
-    """Raises InvalidArgument where it is no JSON object."""
+def parse_arguments(arguments: Mapping[str, Any] | str | None) -> Mapping[str, Any]:
+    """Returns the arguments as a mapping. Raises InvalidArgument if they are not a JSON object."""
     if isinstance(arguments, str):
         try:
             arguments = json.loads(arguments) if arguments.strip() else {}
         except (ValueError, RecursionError) as error:
-            raise InvalidArgument(f"the arguments are no JSON: {error}") from None
+            raise InvalidArgument(f"invalid arguments: not JSON: {error}") from None
     if arguments is None:
         return {}
     if not isinstance(arguments, Mapping):
-        raise InvalidArgument(f"the arguments are {type(arguments).__name__}, a JSON object is wanted")
+        raise InvalidArgument(f"invalid arguments: expected a JSON object, got {type(arguments).__name__}")
     return arguments
 
 
-def _failed(tool: Tool, error: BaseException) -> ToolResult:
+def _failure(tool: Tool, error: BaseException) -> ToolResult:
     _log.warning("tool %s failed: %s: %s", tool.name, type(error).__name__, error)
-    said = str(error) if isinstance(error, ArchonError) else f"{type(error).__name__}: {error}"
-    return ToolResult.error(said, error=error)
+    message = str(error) if isinstance(error, ArchonError) else f"{type(error).__name__}: {error}"
+    return ToolResult.error(message, error=error)

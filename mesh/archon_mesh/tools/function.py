@@ -1,4 +1,4 @@
-"""A function as a tool: its signature is the schema, its docstring the description."""
+"""Functions as tools: the signature becomes the schema, the docstring the description."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, get_type_hints, overload
 
 import pydantic
+from typing_extensions import override
 
 from archon.errors import FieldViolation, InvalidArgument
 from archon.threads import on_thread
-from archon_mesh.tools.tool import Tool
+from archon_mesh.tools.tool import Tool, invalid_arguments
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -19,50 +20,51 @@ STATE = "agent_state"
 
 
 class FunctionTool(Tool):
-    """Made by `@tool`. A plain function runs on a thread, so that it blocks nobody; cancelled, it is left to end there.
-    It can still be called as the function that it is."""
+    """A function as a tool, created by `@tool`. It can still be called as a function.
+
+    A plain function runs on a thread, so that it does not block the event loop. If the call is cancelled, the thread
+    continues until the function returns.
+    """
 
     def __init__(
         self, function: Callable[..., Any], name: str = "", description: str = "", timeout: float | None = None
     ) -> None:
-        """Raises InvalidArgument for parameters that no schema can be made of."""
+        """Raises InvalidArgument if the name is not an identifier, or a parameter cannot be described by a schema."""
         self.function = function
         self.name = name or getattr(function, "__name__", "")
         self.description = description or inspect.cleandoc(function.__doc__ or "")
         self.timeout = timeout
         if not self.name or not self.name.isidentifier():
-            raise InvalidArgument(f"a tool needs a name like a function's, {self.name!r} is none")
-        self._model = _arguments_of(function, self.name)
+            raise InvalidArgument(f"invalid tool name {self.name!r}: not an identifier")
+        self._model = _arguments_model(function, self.name)
         self.wants_state = STATE in inspect.signature(function).parameters
         self.parameters_schema = _schema(self._model)
         functools.update_wrapper(self, function)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """The function itself."""
+        """Calls the function directly."""
         return self.function(*args, **kwargs)
 
+    @override
     def validate_args(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """See Tool. Values are turned into the types of the signature."""
+        # Also converts the values to the types of the signature.
         try:
             valid = self._model.model_validate(arguments)
         except pydantic.ValidationError as error:
             violations = [
-                FieldViolation(".".join(map(str, one["loc"])) or "(all)", one["msg"]) for one in error.errors()
+                FieldViolation(".".join(map(str, each["loc"])) or "(all)", each["msg"]) for each in error.errors()
             ]
-            said = "; ".join(f"{one.field}: {one.description}" for one in violations)
-            raise InvalidArgument(
-                f"{self.name} was called with wrong arguments: {said}", field_violations=violations
-            ) from None
+            raise invalid_arguments(self.name, violations) from None
         return {name: getattr(valid, name) for name in valid.model_fields_set}
 
+    @override
     async def execute(self, **kwargs: Any) -> Any:
-        """Calls the function."""
         if inspect.iscoroutinefunction(self.function):
             return await self.function(**kwargs)
-        answer, error = await on_thread(functools.partial(self.function, **kwargs), f"tool-{self.name}")
+        value, error = await on_thread(functools.partial(self.function, **kwargs), f"tool-{self.name}")
         if error is not None:
             raise error
-        return await answer if inspect.isawaitable(answer) else answer
+        return await value if inspect.isawaitable(value) else value
 
 
 @overload
@@ -79,22 +81,25 @@ def tool(
     description: str = "",
     timeout: float | None = None,
 ) -> FunctionTool | Callable[[Callable[..., Any]], FunctionTool]:
-    """Makes a tool of a function, sync or async: `@tool`, or `@tool(name=..., timeout=0.5)`. A parameter called
-    `agent_state` is the calling agent's state and no part of the schema."""
+    """Makes a function, sync or async, a tool: `@tool`, or `@tool(name=..., timeout=0.5)`, in seconds.
+
+    A parameter called `agent_state` receives the calling agent's state and is not part of the schema.
+    """
     if function is not None:
         return FunctionTool(function)
-    return lambda given: FunctionTool(given, name, description, timeout)
+    return lambda function: FunctionTool(function, name, description, timeout)
 
 
-def _arguments_of(function: Callable[..., Any], name: str) -> type[pydantic.BaseModel]:
+def _arguments_model(function: Callable[..., Any], name: str) -> type[pydantic.BaseModel]:
     hints = get_type_hints(function, include_extras=True)
     fields: dict[str, Any] = {}
-    for one in inspect.signature(function).parameters.values():
-        if one.name == STATE:
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.name == STATE:
             continue
-        if one.kind not in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY):
-            raise InvalidArgument(f"tool {name}: parameter {one.name} must be one that can be given by name")
-        fields[one.name] = (hints.get(one.name, Any), ... if one.default is one.empty else one.default)
+        if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+            raise InvalidArgument(f"tool {name}: parameter {parameter.name} cannot be passed by name")
+        default = ... if parameter.default is parameter.empty else parameter.default
+        fields[parameter.name] = (hints.get(parameter.name, Any), default)
     try:
         return pydantic.create_model(name, __config__=pydantic.ConfigDict(extra="forbid"), **fields)
     except (pydantic.errors.PydanticUserError, NameError) as error:
@@ -104,7 +109,7 @@ def _arguments_of(function: Callable[..., Any], name: str) -> type[pydantic.Base
 def _schema(model: type[pydantic.BaseModel]) -> dict[str, Any]:
     schema = model.model_json_schema()
     schema.pop("title", None)
-    for one in schema.get("properties", {}).values():
-        one.pop("title", None)
+    for property_schema in schema.get("properties", {}).values():
+        property_schema.pop("title", None)
     schema.setdefault("properties", {})
     return schema

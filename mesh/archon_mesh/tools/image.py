@@ -1,4 +1,4 @@
-"""An image that a tool made: front ends are shown it, a model is told that there is one."""
+"""Images as results of tools: front ends show the image, a model gets its type and size."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """`data` are the bytes of a file of `media_type`, such as `image/png`."""
+    """An image file of type `media_type`, such as `image/png`."""
 
     data: bytes
     media_type: str = "image/png"
@@ -18,7 +18,7 @@ class Image:
 
     @staticmethod
     def among(content: object) -> Iterator[Image]:
-        """The images in a tool's content: itself, or in a list."""
-        for one in content if isinstance(content, (list, tuple)) else (content,):
-            if isinstance(one, Image):
-                yield one
+        """Yields the images in a tool's content: the content itself, or the items of a list."""
+        for item in content if isinstance(content, (list, tuple)) else (content,):
+            if isinstance(item, Image):
+                yield item

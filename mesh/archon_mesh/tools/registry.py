@@ -1,4 +1,4 @@
-"""Tools by name."""
+"""A registry of tools by name."""
 
 from __future__ import annotations
 
@@ -12,47 +12,47 @@ from archon_mesh.tools.tool import Tool
 
 
 class ToolRegistry:
-    """Keeps the order of registration. Functions may be registered as they are."""
+    """Tools by name, in order of registration. Plain functions can be registered too."""
 
     def __init__(self, tools: Iterable[Tool | Callable[..., Any]] = ()) -> None:
         self._tools: dict[str, Tool] = {}
         self._specs: tuple[ToolSpec, ...] | None = None
-        for one in tools:
-            self.register_tool(one)
+        for tool in tools:
+            self.register_tool(tool)
 
     def register_tool(self, tool: Tool | Callable[..., Any]) -> Tool:
-        """Raises AlreadyExists for a second tool of one name, InvalidArgument for what is no tool."""
-        made = tool if isinstance(tool, Tool) else FunctionTool(tool) if callable(tool) else None
-        if made is None or not made.name:
-            raise InvalidArgument(f"{tool!r} is no tool: derive from Tool, or decorate a function with @tool")
-        if made.name in self._tools:
-            raise AlreadyExists(f"there is a tool {made.name!r} already")
-        self._tools[made.name] = made
+        """Registers a tool. Raises AlreadyExists if the name is taken, and InvalidArgument if it is not a tool."""
+        registered = tool if isinstance(tool, Tool) else FunctionTool(tool) if callable(tool) else None
+        if registered is None or not registered.name:
+            raise InvalidArgument(f"not a tool: {tool!r}; derive from Tool, or decorate a function with @tool")
+        if registered.name in self._tools:
+            raise AlreadyExists(f"tool {registered.name!r} is already registered")
+        self._tools[registered.name] = registered
         self._specs = None
-        return made
+        return registered
 
     def copy(self) -> ToolRegistry:
-        """Another one of the same tools."""
-        twin = ToolRegistry()
-        twin._tools, twin._specs = dict(self._tools), self._specs
-        return twin
+        """Returns an independent registry with the same tools."""
+        copy = ToolRegistry()
+        copy._tools, copy._specs = dict(self._tools), self._specs
+        return copy
 
     def get_tool(self, name: str) -> Tool:
-        """Raises NotFound, which lists the names that there are."""
-        found = self._tools.get(name)
-        if found is None:
-            raise NotFound(f"there is no tool {name!r}; known are: {', '.join(self._tools) or 'none'}")
-        return found
+        """Returns a tool. Raises NotFound, which lists the registered names."""
+        tool = self._tools.get(name)
+        if tool is None:
+            raise NotFound(f"no tool {name!r}; registered: {', '.join(self._tools) or 'none'}")
+        return tool
 
     def list_tools(self) -> list[Tool]:
-        """In the order in which they were registered."""
+        """Returns the tools in order of registration."""
         return list(self._tools.values())
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
-        """As a model sees them."""
+        """The tools as a model sees them."""
         if self._specs is None:
-            self._specs = tuple(one.spec for one in self._tools.values())
+            self._specs = tuple(tool.spec for tool in self._tools.values())
         return self._specs
 
     def __contains__(self, name: object) -> bool:

@@ -1,4 +1,4 @@
-"""What a tool call came to."""
+"""The result of a tool call."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ Status = Literal["success", "error", "timeout"]
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """`content` is any JSON value or text; `error_message` says why where `status` isn't `success`. `metadata` is for
-    the framework and never shown to a model."""
+    """The result of a tool call. `error_message` is set unless `status` is `success`.
+
+    `content` is text or any JSON value. `metadata` is for the framework and never shown to a model.
+    """
 
     content: Any = None
     status: Status = "success"
@@ -24,27 +26,27 @@ class ToolResult:
 
     @classmethod
     def success(cls, content: Any, **metadata: Any) -> ToolResult:
-        """It worked."""
+        """Returns a result for a successful call."""
         return cls(content, metadata=metadata)
 
     @classmethod
     def error(cls, message: str, **metadata: Any) -> ToolResult:
-        """It failed."""
+        """Returns a result for a failed call."""
         return cls(None, "error", message, metadata)
 
     @classmethod
     def timeout(cls, seconds: float, **metadata: Any) -> ToolResult:
-        """It took longer than so many seconds."""
+        """Returns a result for a call that exceeded its timeout of `seconds`."""
         return cls(None, "timeout", f"no answer within {seconds:g} s", metadata)
 
     @property
     def ok(self) -> bool:
-        """Whether it worked."""
+        """Whether the call succeeded."""
         return self.status == "success"
 
     @property
     def text(self) -> str:
-        """As a model reads it: text as it is, any other value as JSON."""
+        """The result as a model reads it: text unchanged, any other value as JSON, or the error message."""
         if not self.ok:
             return self.error_message
         if isinstance(self.content, (str, Image)):

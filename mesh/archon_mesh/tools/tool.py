@@ -1,9 +1,9 @@
-"""What every tool is."""
+"""The base class of tools."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from archon.errors import FieldViolation, InvalidArgument
@@ -14,11 +14,11 @@ NO_PARAMETERS: Mapping[str, Any] = {"type": "object", "properties": {}}
 
 
 class Tool(ABC):
-    """A class attribute each, or set by `__init__`: `name`, `description`, and `parameters_schema`, a JSON Schema
-    (draft 2020-12) of type object. `timeout` is in seconds, None: the engine's.
+    """Base class of tools. Set `name`, `description` and `parameters_schema` as class attributes or in `__init__`.
 
-    A parameter called `agent_state` isn't in the schema, and no model sees it: the engine gives it the AgentState of
-    the agent that calls, where `wants_state` is true.
+    `parameters_schema` is a JSON Schema (draft 2020-12) of type object. `timeout` is in seconds, None for the engine's
+    default. If `wants_state` is set, the engine passes the AgentState of the calling agent as `agent_state`; this
+    argument is not part of the schema, and no model sees it.
     """
 
     name: str = ""
@@ -30,28 +30,37 @@ class Tool(ABC):
 
     @abstractmethod
     async def execute(self, **kwargs: Any) -> Any:
-        """Does it. Returns a ToolResult, or a value that becomes the content of one. What it raises becomes an error
-        that the model is told."""
+        """Executes the tool. Returns a ToolResult, or a value that becomes the content of one.
+
+        An exception becomes an error result for the model.
+        """
 
     def validate_args(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments as `execute` takes them. Raises InvalidArgument, with a violation for each that is wrong."""
+        """Returns the arguments for `execute`. Raises InvalidArgument with one violation per invalid argument."""
         if self._validator is None or self._validator.schema is not self.parameters_schema:
-            from jsonschema import Draft202012Validator  # not needed by whoever has functions only, and not small
+            from jsonschema import Draft202012Validator  # slow to import, and function tools do not need it
 
             self._validator = Draft202012Validator(self.parameters_schema)
-        found = self._validator.iter_errors(dict(arguments))
-        violations = [FieldViolation(".".join(map(str, one.absolute_path)) or "(all)", one.message) for one in found]
+        violations = [
+            FieldViolation(".".join(map(str, error.absolute_path)) or "(all)", error.message)
+            for error in self._validator.iter_errors(dict(arguments))
+        ]
         if violations:
-            said = "; ".join(f"{one.field}: {one.description}" for one in violations)
-            raise InvalidArgument(f"{self.name} was called with wrong arguments: {said}", field_violations=violations)
+            raise invalid_arguments(self.name, violations)
         return dict(arguments)
 
     @property
     def spec(self) -> ToolSpec:
-        """As a model sees it."""
+        """The tool as a model sees it."""
         return ToolSpec(self.name, self.description, self.parameters_schema)
 
 
 def as_result(value: object) -> ToolResult:
-    """A tool's answer, whatever form it has."""
+    """Returns a ToolResult unchanged, and any other value as the content of one."""
     return value if isinstance(value, ToolResult) else ToolResult(value)
+
+
+def invalid_arguments(tool_name: str, violations: Sequence[FieldViolation]) -> InvalidArgument:
+    """Returns the error for a call with invalid arguments."""
+    details = "; ".join(f"{violation.field}: {violation.description}" for violation in violations)
+    return InvalidArgument(f"invalid arguments for tool {tool_name}: {details}", field_violations=violations)

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 from archon_mesh.agent import Agent
 from archon_mesh.declared import load_agent
-from archon_mesh.node import Role, agent_of, agent_server
+from archon_mesh.node import Role, agent_from_role, agent_server
 from archon_services.agents.settings import AgentServiceSettings
 from archon_services.common.process import run
 
@@ -31,7 +31,7 @@ def serve_role(role: Role, settings: AgentServiceSettings, agent: Agent | None =
     """Serves a role until a signal and returns the exit code. By default creates the agent from the role."""
     return run(
         role.name,
-        lambda: agent_app(role, agent or agent_of(role, settings.model), settings),
+        lambda: agent_app(role, agent or agent_from_role(role, settings.model), settings),
         log_level=settings.log_level,
         ready_file=settings.ready_file,
     )

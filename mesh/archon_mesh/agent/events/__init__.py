@@ -1,1 +1,1 @@
-"""Events of an agent run, as front ends see them."""
+"""Events of an agent's run, for front ends."""

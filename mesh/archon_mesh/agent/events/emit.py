@@ -1,14 +1,21 @@
-"""The events of one run as they are emitted: a message piece by piece, a tool call and what it came to. For runs here
-and for those of roles elsewhere in the mesh: a front end can't tell them apart."""
+"""Emits the events of a run: messages chunk by chunk, tool calls and their results.
+
+Local runs and runs of remote agents use the same functions, so a front end sees no difference.
+"""
 
 from __future__ import annotations
 
+import inspect
+import logging
+from collections.abc import Iterable
 from typing import Any, Final
 
 from archon_mesh.agent.events import types as events
-from archon_mesh.agent.events.types import Emitter
-from archon_mesh.agent.state.agent_state import AgentState, new_id
+from archon_mesh.agent.events.types import AgentEvent, EventHandler
+from archon_mesh.agent.ids import new_id
 from archon_mesh.tools.image import Image
+
+_log = logging.getLogger(__name__)
 
 TEXT: Final = (events.TextMessageStart, events.TextMessageContent, events.TextMessageEnd)
 THINKING: Final = (
@@ -18,64 +25,79 @@ THINKING: Final = (
 )
 
 
-def of_run(state: AgentState) -> dict[str, Any]:
-    """What every event says of its run."""
-    return {
-        "run_id": state.run_id,
-        "root_run_id": state.root_run_id,
-        "parent_run_id": state.parent_run_id,
-        "agent_name": state.agent_name,
-    }
+class Emitter:
+    """Delivers events to all handlers in order. A handler that raises is logged by name and does not affect the run."""
+
+    def __init__(self, handlers: Iterable[EventHandler] = ()) -> None:
+        self.handlers = list(handlers)
+
+    async def emit(self, event: AgentEvent) -> None:
+        """Returns when all handlers have processed the event."""
+        for handler in self.handlers:
+            try:
+                result = handler(event)
+                if inspect.isawaitable(result):
+                    await result
+            except (Exception, SystemExit) as error:  # noqa: BLE001 - an event handler must not fail the run
+                name = getattr(handler, "__qualname__", type(handler).__name__)
+                _log.exception("event handler %s raised %s on %s", name, type(error).__name__, event.type)
 
 
-class Message:
-    """A message of a run, begun with its first piece; `kinds` are those of its start, its content and its end."""
+class MessageEmitter:
+    """Emits messages of a run chunk by chunk; the first chunk starts a message.
 
-    def __init__(self, emitter: Emitter, about: dict[str, Any], kinds: tuple[Any, Any, Any] = TEXT) -> None:
+    `run_fields` are the fields that every event of the run carries; `event_types` are the types of the start, content
+    and end events.
+    """
+
+    def __init__(self, emitter: Emitter, run_fields: dict[str, Any], event_types: tuple[Any, Any, Any] = TEXT) -> None:
         self._emitter = emitter
-        self._about = about
-        self._start, self._content, self._end = kinds
-        self._id = ""
-        self.begun = False
-        """Whether there has been anything of it."""
+        self._run_fields = run_fields
+        self._start, self._content, self._end = event_types
+        self._message_id = ""
+        self.has_started = False
+        """Whether any chunk was emitted so far."""
 
-    async def text(self, piece: str) -> None:
-        """More of it; where nobody listens, nothing."""
-        if not self._emitter.listeners or not piece:
+    async def write(self, text: str) -> None:
+        """Emits a chunk. Does nothing if the text is empty or there are no handlers."""
+        if not self._emitter.handlers or not text:
             return
-        if not self._id:
-            self._id, self.begun = new_id(), True
-            await self._emitter.emit(self._start(message_id=self._id, **self._about))
-        await self._emitter.emit(self._content(message_id=self._id, delta=piece, **self._about))
+        if not self._message_id:
+            self._message_id, self.has_started = new_id(), True
+            await self._emitter.emit(self._start(message_id=self._message_id, **self._run_fields))
+        await self._emitter.emit(self._content(message_id=self._message_id, delta=text, **self._run_fields))
 
     async def end(self) -> None:
-        """What comes next is another message."""
-        if self._id:
-            ended, self._id = self._id, ""
-            await self._emitter.emit(self._end(message_id=ended, **self._about))
+        """Ends the message, if one has started; the next chunk starts another."""
+        if self._message_id:
+            message_id, self._message_id = self._message_id, ""
+            await self._emitter.emit(self._end(message_id=message_id, **self._run_fields))
 
 
-async def tell_call(emitter: Emitter, about: dict[str, Any], call_id: str, name: str, arguments_json: str) -> None:
-    """A tool is called."""
-    if not emitter.listeners:
-        return
-    call = {"tool_call_id": call_id, **about}
-    await emitter.emit(events.ToolCallStart(tool_call_name=name, **call))
-    if arguments_json:
-        await emitter.emit(events.ToolCallArgs(delta=arguments_json, **call))
-    await emitter.emit(events.ToolCallEnd(**call))
-
-
-async def tell_result(
-    emitter: Emitter, about: dict[str, Any], call_id: str, text: str, status: str, content: object = None
+async def emit_tool_call(
+    emitter: Emitter, run_fields: dict[str, Any], call_id: str, name: str, arguments_json: str
 ) -> None:
-    """It has answered; images in its content are shown."""
-    if not emitter.listeners:
+    """Emits the events of a tool call."""
+    if not emitter.handlers:
         return
-    told = events.ToolCallResult(tool_call_id=call_id, message_id=new_id(), content=text, status=status, **about)
-    await emitter.emit(told)
+    call_fields = {"tool_call_id": call_id, **run_fields}
+    await emitter.emit(events.ToolCallStart(tool_call_name=name, **call_fields))
+    if arguments_json:
+        await emitter.emit(events.ToolCallArgs(delta=arguments_json, **call_fields))
+    await emitter.emit(events.ToolCallEnd(**call_fields))
+
+
+async def emit_tool_result(
+    emitter: Emitter, run_fields: dict[str, Any], call_id: str, text: str, status: str, content: object = None
+) -> None:
+    """Emits the result of a tool call, and an image message for each image in its content."""
+    if not emitter.handlers:
+        return
+    await emitter.emit(
+        events.ToolCallResult(tool_call_id=call_id, message_id=new_id(), content=text, status=status, **run_fields)
+    )
     for image in Image.among(content):
-        name = new_id()
-        await emitter.emit(events.ImageMessageStart(message_id=name, media_type=image.media_type, **about))
-        await emitter.emit(events.ImageMessageContent(message_id=name, delta=image.data, **about))
-        await emitter.emit(events.ImageMessageEnd(message_id=name, **about))
+        message_id = new_id()
+        await emitter.emit(events.ImageMessageStart(message_id=message_id, media_type=image.media_type, **run_fields))
+        await emitter.emit(events.ImageMessageContent(message_id=message_id, delta=image.data, **run_fields))
+        await emitter.emit(events.ImageMessageEnd(message_id=message_id, **run_fields))

@@ -1,28 +1,26 @@
-"""What a front end sees of a run, by the names and in the order of AG-UI (https://docs.ag-ui.com/concepts/events);
-images are named alike, AG-UI has none."""
+"""Event types of an agent's run, with the names and in the order of AG-UI (https://docs.ag-ui.com/concepts/events).
+
+AG-UI has no images; the image events follow its naming.
+"""
 
 from __future__ import annotations
 
 import base64
-import inspect
-import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
 
-from archon_mesh.agent.hooks.middleware import Middleware
-from archon_mesh.agent.hooks.points import HookContext
-
-_log = logging.getLogger(__name__)
-
-Listener = Callable[["AgentEvent"], Any]
+EventHandler = Callable[["AgentEvent"], Any]
+"""Receives every event of a run; sync or async."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentEvent:
-    """`run_id` is the agent's run, `parent_run_id` that of whoever called it as a sub-agent; `timestamp` in wall
-    seconds."""
+    """Base of all events. `parent_run_id` is the run of the agent that called this one as a sub-agent, or None.
+
+    `timestamp` is in seconds since the Unix epoch.
+    """
 
     type: ClassVar[str] = ""
     run_id: str
@@ -32,14 +30,14 @@ class AgentEvent:
     timestamp: float = field(default_factory=time.time)
 
     def to_dict(self) -> dict[str, Any]:
-        """As AG-UI writes it: camelCase, milliseconds, bytes as base64, nothing that is None."""
-        out: dict[str, Any] = {"type": self.type, "timestamp": round(self.timestamp * 1000)}
-        for one in fields(self):
-            value = getattr(self, one.name)
-            if value is None or one.name == "timestamp":
+        """Returns AG-UI's JSON form: camelCase keys, milliseconds, bytes as base64, without fields that are None."""
+        data: dict[str, Any] = {"type": self.type, "timestamp": round(self.timestamp * 1000)}
+        for field_ in fields(self):
+            value = getattr(self, field_.name)
+            if value is None or field_.name == "timestamp":
                 continue
-            out[_camel(one.name)] = base64.b64encode(value).decode() if isinstance(value, bytes) else value
-        return out
+            data[_camel(field_.name)] = base64.b64encode(value).decode() if isinstance(value, bytes) else value
+        return data
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,38 +147,6 @@ class ImageMessageContent(AgentEvent):
 class ImageMessageEnd(AgentEvent):
     type: ClassVar[str] = "IMAGE_MESSAGE_END"
     message_id: str
-
-
-class Emitter:
-    """Brings events to all who listen, in order. One that raises is logged by its name, and changes nothing."""
-
-    def __init__(self, listeners: Iterable[Listener] = ()) -> None:
-        self.listeners = list(listeners)
-
-    async def emit(self, event: AgentEvent) -> None:
-        """Returns when all have seen it."""
-        for listener in self.listeners:
-            try:
-                done = listener(event)
-                if inspect.isawaitable(done):
-                    await done
-            except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever it is, it is nobody's business but its own
-                name = getattr(listener, "__qualname__", type(listener).__name__)
-                _log.exception("the event handler %s raised %s at %s", name, type(error).__name__, event.type)
-
-
-class AgentEventsMiddleware(Middleware):
-    """`on_event` gets every event of the agent's runs, and of its sub-agents'. `session_id` is their thread's id."""
-
-    def __init__(self, session_id: str, on_event: Listener) -> None:
-        self.session_id = session_id
-        self.on_event = on_event
-
-    def query_start(self, hook: HookContext) -> None:
-        """From here on somebody listens; a sub-agent's events come by its caller's."""
-        if self.on_event not in hook.state.emitter.listeners:
-            hook.state.emitter.listeners.append(self.on_event)
-        hook.state.thread_id = self.session_id
 
 
 def _camel(name: str) -> str:

@@ -1,1 +1,1 @@
-"""Hooks: the points at which an agent can be steered, and the middlewares that come with the framework."""
+"""Hooks: the points at which an agent's run can be changed, and the built-in middlewares."""

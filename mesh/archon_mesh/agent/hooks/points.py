@@ -1,24 +1,19 @@
-"""What may be decided at each point of an agent's run, and by what kind of value: one table."""
+"""The points of an agent's run at which hooks are called, and the decisions and values that each point allows."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from archon.errors import InvalidArgument
-from archon_mesh.core.messages import ChatMessage, ToolCall
+from archon_mesh.core.messages import ChatMessage
 from archon_mesh.tools.result import ToolResult
-
-if TYPE_CHECKING:
-    from archon_mesh.agent.agent import Agent
-    from archon_mesh.agent.loop.model_request import ModelParams
-    from archon_mesh.agent.state.agent_state import AgentState
 
 
 class HookEvent(StrEnum):
-    """The points, each the name of a middleware's method."""
+    """The points; each value is the name of a middleware method."""
 
     QUERY_START = "query_start"
     QUERY_END = "query_end"
@@ -34,8 +29,8 @@ class HookEvent(StrEnum):
 
 
 class HookDecision(StrEnum):
-    """CONTINUE, with a value where the point takes one; RETRY what was just done; STOP, with the outcome of what the
-    point is about; FAIL the run, with an error or its message."""
+    """CONTINUE, optionally with a replacement value; RETRY the step; STOP, with the outcome; FAIL the run, with an
+    error or its message."""
 
     CONTINUE = "continue"
     RETRY = "retry"
@@ -45,8 +40,8 @@ class HookDecision(StrEnum):
 
 _TEXT = (str, ChatMessage)
 
-# What each decision may bring; one that isn't there is illegal. None: no value. STOP ends the run with an answer, but
-# before a tool: there it is the call's result, and the tool isn't called.
+# The value types that each decision may carry, None for no value; a decision that is missing is illegal. STOP ends the
+# run with its value as the answer, except before a tool: there the value is the call's result, and the tool is skipped.
 LEGAL: Mapping[HookEvent, Mapping[HookDecision, tuple[type, ...] | None]] = {
     HookEvent.QUERY_START: {HookDecision.CONTINUE: (str,), HookDecision.STOP: (str,)},
     HookEvent.BEFORE_AGENT: {HookDecision.CONTINUE: None, HookDecision.STOP: (str,)},
@@ -76,14 +71,14 @@ _FAILURE = (str, Exception)
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a hook decided. A middleware's method returns one, or None to go on."""
+    """The decision of a hook. A middleware method returns an Outcome, or None to continue."""
 
     decision: HookDecision = HookDecision.CONTINUE
     value: Any = None
 
 
 def go_on(value: Any = None) -> Outcome:
-    """CONTINUE, with something in place of what there is."""
+    """CONTINUE, optionally with a replacement value."""
     return Outcome(HookDecision.CONTINUE, value)
 
 
@@ -103,51 +98,28 @@ def fail(why: str | Exception) -> Outcome:
 
 
 def check(event: HookEvent, decision: HookDecision, value: Any) -> None:
-    """Raises InvalidArgument for what may not be decided there."""
+    """Raises InvalidArgument if the point does not allow the decision, or the decision does not take the value."""
     if decision is HookDecision.FAIL:
         if not isinstance(value, _FAILURE):
-            raise InvalidArgument(f"{event}: FAIL takes an error or its message, not {_kind(value)}")
+            raise InvalidArgument(f"{event}: FAIL takes an error or its message, not {_type_name(value)}")
         return
     legal = LEGAL[event]
     if decision not in legal:
-        allowed = ", ".join(one.name for one in (*legal, HookDecision.FAIL))
-        raise InvalidArgument(f"{event}: {decision.name} may not be decided there; allowed are {allowed}")
-    kinds = legal[decision]
+        allowed = ", ".join(each.name for each in (*legal, HookDecision.FAIL))
+        raise InvalidArgument(f"{event}: illegal decision {decision.name}; allowed: {allowed}")
+    types = legal[decision]
     if value is None:
         if (event, decision) in _NEEDS_VALUE:
-            raise InvalidArgument(f"{event}: {decision.name} needs a value: {_names(kinds or ())}")
-    elif kinds is None:
-        raise InvalidArgument(f"{event}: {decision.name} takes no value, {_kind(value)} was given")
-    elif not isinstance(value, kinds):
-        raise InvalidArgument(f"{event}: {decision.name} takes {_names(kinds)}, {_kind(value)} was given")
+            raise InvalidArgument(f"{event}: {decision.name} needs a value of type {_type_names(types or ())}")
+    elif types is None:
+        raise InvalidArgument(f"{event}: {decision.name} takes no value, got {_type_name(value)}")
+    elif not isinstance(value, types):
+        raise InvalidArgument(f"{event}: {decision.name} takes {_type_names(types)}, got {_type_name(value)}")
 
 
-def _kind(value: object) -> str:
+def _type_name(value: object) -> str:
     return type(value).__name__
 
 
-def _names(kinds: tuple[type, ...]) -> str:
-    return " or ".join(kind.__name__ for kind in kinds)
-
-
-@dataclass(slots=True)
-class HookContext:
-    """What a hook sees. Of the last lines only what the point is about is there; `value` is what stands so far: the
-    message of the query, the answer, a chunk's text."""
-
-    event: HookEvent
-    agent: Agent
-    state: AgentState
-    value: str = ""
-    params: ModelParams | None = None
-    message: ChatMessage | None = None
-    """The assistant's."""
-    tool_call: ToolCall | None = None
-    arguments: dict[str, Any] = field(default_factory=dict)
-    tool_result: ToolResult | None = None
-    error: BaseException | None = None
-
-    @property
-    def iteration(self) -> int:
-        """From 1; 0 before the loop."""
-        return self.state.current_iteration
+def _type_names(types: tuple[type, ...]) -> str:
+    return " or ".join(each.__name__ for each in types)

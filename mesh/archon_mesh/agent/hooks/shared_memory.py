@@ -1,13 +1,15 @@
-"""Shared memory as hooks: what upstream agents said comes before every call of the model, the answer goes out last."""
+"""Middlewares for the shared memory graph: inject upstream answers, publish the final answer, describe dependencies."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
-from archon_mesh.agent.hooks.middleware import Middleware, settled
-from archon_mesh.agent.hooks.points import HookContext
+from typing_extensions import override
+
+from archon_mesh.agent.hooks.context import HookContext
+from archon_mesh.agent.hooks.middleware import Middleware, maybe_await
 from archon_mesh.core.awareness import awareness_chat_message, awareness_message
 from archon_mesh.core.messages import with_shared_context
 
@@ -15,58 +17,62 @@ _log = logging.getLogger(__name__)
 
 
 class SharedMemoryMiddleware(Middleware):
-    """`graph` is a SharedMemoryGraph, or has its methods awaited. Pulled are the answers of the direct predecessors;
-    with `all_ancestors` of all ancestors."""
+    """Injects the answers of upstream agents into every model call, and publishes the agent's final answer.
+
+    `graph` is a SharedMemoryGraph or a client with the same methods, awaited. The answers are those of the direct
+    predecessors, or with `all_ancestors` those of all ancestors.
+    """
 
     def __init__(self, graph: Any, agent_id: str, *, all_ancestors: bool = False) -> None:
         self._graph = graph
         self._agent_id = agent_id
         self._pull = graph.pull_for_indirect if all_ancestors else graph.pull_for
 
+    @override
     async def before_model(self, hook: HookContext) -> None:
-        """One system message per source, after the system prompt; made for each call, so that none is ever doubled."""
+        # One system message per source, after the system prompt. They belong to this call only, so none is repeated.
         assert hook.params is not None
-        items = await settled(self._pull(self._agent_id))
+        items = await maybe_await(self._pull(self._agent_id))
         if items:
             hook.params.messages[:] = with_shared_context(hook.params.messages, items)
 
+    @override
     async def query_end(self, hook: HookContext) -> None:
-        """The text of the final answer, and nothing else."""
         if hook.value.strip():
-            await settled(self._graph.publish(self._agent_id, hook.value))
+            await maybe_await(self._graph.publish(self._agent_id, hook.value))
 
 
 class AwarenessMiddleware(Middleware):
-    """Tells an agent of the edges among its sub-agents, afresh for each run."""
+    """Tells an agent the dependencies among its sub-agents. The graph is read at the start of each run.
 
-    def __init__(self, graph: Any) -> None:
+    `sub_agent_ids` returns the sub-agents' ids in the graph; an id that is not in the graph is logged as a warning.
+    """
+
+    def __init__(self, graph: Any, sub_agent_ids: Callable[[], Iterable[str]]) -> None:
         self._graph = graph
+        self._sub_agent_ids = sub_agent_ids
         self._text: str | None = None
 
+    @override
     async def before_agent(self, hook: HookContext) -> None:
-        """Looks at the graph. A sub-agent that isn't in it is a warning."""
-        known = [node for node in _nodes(hook) if await self._has(node)]
-        edges: Iterable[tuple[str, str]] = await settled(self._graph.get_edges_for_nodes(known))
+        node_ids = [node_id for node_id in self._sub_agent_ids() if await self._has_node(node_id)]
+        edges: Iterable[tuple[str, str]] = await maybe_await(self._graph.get_edges_for_nodes(node_ids))
         try:
-            order = await settled(self._graph.get_topological_order(known))
+            order = await maybe_await(self._graph.get_topological_order(node_ids))
         except ValueError:
             order = None
         self._text = awareness_message(edges, order)
 
+    @override
     async def before_model(self, hook: HookContext) -> None:
-        """After the system prompt."""
         assert hook.params is not None
         if self._text:
-            at = 1 if hook.params.messages and hook.params.messages[0].role == "system" else 0
-            hook.params.messages.insert(at, awareness_chat_message(self._text))
+            messages = hook.params.messages
+            after_prompt = 1 if messages and messages[0].role == "system" else 0
+            messages.insert(after_prompt, awareness_chat_message(self._text))
 
-    async def _has(self, node: str) -> bool:
-        there = bool(await settled(self._graph.has_node(node)))
-        if not there:
-            _log.warning("the sub-agent %s isn't in the shared memory graph", node)
-        return there
-
-
-def _nodes(hook: HookContext) -> list[str]:
-    tools = hook.agent.subagents.by_key.values()
-    return [str(getattr(getattr(one.callee, "agent", None), "agent_id", one.name)) for one in tools]
+    async def _has_node(self, node_id: str) -> bool:
+        exists = bool(await maybe_await(self._graph.has_node(node_id)))
+        if not exists:
+            _log.warning("sub-agent %s is not in the shared memory graph", node_id)
+        return exists

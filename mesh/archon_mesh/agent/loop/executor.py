@@ -1,101 +1,96 @@
-"""The loop: call the model, carry out the calls of its reply all at once, and again, until there is an answer or a
-limit. What else happens in a run, hooks do: the executor knows none of them."""
+"""The loop: call the model, run the tool calls of its reply concurrently, and repeat until an answer or a limit.
+
+Everything else that happens in a run is done by hooks; the loop does not know which ones there are.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final
 
 from archon_mesh.agent.errors import IterationLimit
-from archon_mesh.agent.hooks.middleware import Hooks
-from archon_mesh.agent.hooks.points import HookContext, HookDecision, HookEvent
-from archon_mesh.agent.loop.model_call import ModelTurn
-from archon_mesh.agent.loop.model_request import ModelParams
-from archon_mesh.agent.loop.tool_calls import ToolTurn
-from archon_mesh.agent.state.agent_state import AgentState, Phase
+from archon_mesh.agent.hooks.context import HookContext
+from archon_mesh.agent.hooks.points import HookDecision, HookEvent
+from archon_mesh.agent.hooks.runner import HookRunner
+from archon_mesh.agent.loop.model_call import ModelCaller
+from archon_mesh.agent.loop.model_request import build_params
+from archon_mesh.agent.loop.tool_calls import ToolCaller
+from archon_mesh.agent.state.agent_state import AgentState
+from archon_mesh.agent.state.running_agent import Phase
 from archon_mesh.core.messages import ChatMessage
 
-LAST_STEP: Final = (
-    "This is your last step: no tool can be called any more. Give your final answer now, from what you know, and say "
-    "what is missing."
-)
 
-
-async def execute(
-    state: AgentState, query: Sequence[ChatMessage], hooks: Hooks, turns: Sequence[ChatMessage] = ()
+async def run_loop(
+    state: AgentState, query: Sequence[ChatMessage], hooks: HookRunner, resume_from: Sequence[ChatMessage] = ()
 ) -> str:
-    """The final answer. `turns` are what an earlier attempt at the same query came to, the calls of the last reply
-    still to be carried out: it goes on from there. Raises IterationLimit, what the model raises, and what hooks fail it
-    with."""
-    agent = state.agent
-    outcome = await hooks.run(HookContext(HookEvent.BEFORE_AGENT, agent, state))
+    """Returns the final answer.
+
+    `resume_from` are the messages that an earlier attempt at the same query produced; the tool calls of the last one
+    are not executed yet, and the loop continues with them. Raises IterationLimit, what the model raises, and the errors
+    of hooks that fail the run.
+    """
+    outcome = await hooks.run(HookContext(HookEvent.BEFORE_AGENT, state.agent, state))
     if outcome.decision is HookDecision.STOP:
         return str(outcome.value)
-    state.history.extend([*query, *turns])
-    tools = ToolTurn(state, hooks)
-    state.current_iteration = sum(one.role == "assistant" for one in turns)
-    if turns and turns[-1].tool_calls:
-        ended = await tools.carry_out(turns[-1].tool_calls)
-        if ended is not None and (said := await _said(state, hooks, ChatMessage("assistant", ended))) is not None:
-            return said
+    state.history.extend([*query, *resume_from])
+    tool_caller = ToolCaller(state, hooks)
+    state.current_iteration = sum(message.role == "assistant" for message in resume_from)
+    if resume_from and resume_from[-1].tool_calls:
+        text = await tool_caller.run(resume_from[-1].tool_calls)
+        answer = await _offer_answer(state, hooks, ChatMessage("assistant", text)) if text is not None else None
+        if answer is not None:
+            return answer
     for iteration in range(state.current_iteration + 1, state.max_iterations + 1):
-        await agent.gate(state)
+        await wait_until_resumed(state)
         state.current_iteration = iteration
         state.phase = Phase.THINKING
-        params = _params(state, last=iteration == state.max_iterations)
-        turn = await ModelTurn(state, hooks).take(params)
-        if turn.again:
+        params = build_params(state, is_last=iteration == state.max_iterations)
+        reply = await ModelCaller(state, hooks).call(params)
+        if reply.retry:
             continue
-        message = turn.message
-        if turn.final:
+        message = reply.message
+        if reply.final:
             state.history.append(message)
             return message.content
         if message.tool_calls and iteration < state.max_iterations:
             state.history.append(message)
             state.phase = Phase.ACTING
-            await agent.gate(state)
-            answer = await tools.carry_out(message.tool_calls)
+            await wait_until_resumed(state)
+            text = await tool_caller.run(message.tool_calls)
             state.phase = Phase.OBSERVING
-            if answer is None:
+            if text is None:
                 continue
-            message = ChatMessage("assistant", answer)
+            message = ChatMessage("assistant", text)
         elif message.tool_calls:
             break
-        if (said := await _said(state, hooks, message)) is not None:
-            return said
+        if (answer := await _offer_answer(state, hooks, message)) is not None:
+            return answer
     raise IterationLimit(
-        f"{state.agent_name} has no answer after {state.max_iterations} iterations", found=_found(state.history)
+        f"{state.agent_name} has no answer after {state.max_iterations} iterations",
+        partial_answer=_partial_answer(state.history),
     )
 
 
-def _params(state: AgentState, *, last: bool) -> ModelParams:
-    agent = state.agent
-    messages = agent.messages_of(state)
-    if last and state.max_iterations > 1 and (state.tool_calls or len(agent.tools)):
-        messages.append(ChatMessage("system", LAST_STEP))
-    return ModelParams(
-        messages,
-        () if last and state.max_iterations > 1 else agent.offered(state),
-        agent.config.temperature,
-        agent.config.max_tokens,
-        agent.config.timeout,
-    )
+async def wait_until_resumed(state: AgentState) -> None:
+    """Returns when neither this agent nor any agent that called it is paused."""
+    while any(ancestor.agent.paused for ancestor in state.lineage()):
+        for ancestor in state.lineage():
+            await ancestor.agent.wait_until_resumed()
 
 
-async def _said(state: AgentState, hooks: Hooks, message: ChatMessage) -> str | None:
-    """The answer, which the history keeps; None: the model sees what it said, and is asked again."""
-    final = await _final(state, hooks, message)
-    state.history.append(message if final is None else final)
-    return None if final is None else final.content
+async def _offer_answer(state: AgentState, hooks: HookRunner, message: ChatMessage) -> str | None:
+    """Returns the answer that hooks accept, or None if a hook sends the model back to work. Both enter the history."""
+    accepted = await _accepted_answer(state, hooks, message)
+    state.history.append(message if accepted is None else accepted)
+    return None if accepted is None else accepted.content
 
 
-async def _final(state: AgentState, hooks: Hooks, message: ChatMessage) -> ChatMessage | None:
-    """The answer that hooks let pass; None: it is to be thought over."""
+async def _accepted_answer(state: AgentState, hooks: HookRunner, message: ChatMessage) -> ChatMessage | None:
     if HookEvent.BEFORE_FINAL_RESPONSE not in hooks:
         return message
-    seen = HookContext(HookEvent.BEFORE_FINAL_RESPONSE, state.agent, state, message=message, value=message.content)
-    outcome = await hooks.run(seen)
+    outcome = await hooks.run(
+        HookContext(HookEvent.BEFORE_FINAL_RESPONSE, state.agent, state, message=message, value=message.content)
+    )
     if outcome.decision is HookDecision.RETRY:
         return None
     if isinstance(outcome.value, ChatMessage):
@@ -103,7 +98,7 @@ async def _final(state: AgentState, hooks: Hooks, message: ChatMessage) -> ChatM
     return message if outcome.value is None else replace(message, content=outcome.value, tool_calls=())
 
 
-def _found(history: Sequence[ChatMessage]) -> str:
-    """The last that was said and learned, for whoever can make something of it."""
-    said = [one.content for one in history if one.role in ("assistant", "tool") and one.content]
-    return "\n\n".join(said[-10:])
+def _partial_answer(history: Sequence[ChatMessage]) -> str:
+    """Returns the last ten texts of the model and its tools."""
+    texts = [message.content for message in history if message.role in ("assistant", "tool") and message.content]
+    return "\n\n".join(texts[-10:])

@@ -1,92 +1,96 @@
-"""One call of the model: hooks before it, around it and after it, and its text as it comes."""
+"""One model call: the hooks before, around and after it, and the events of its text."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
 from archon.errors import Unavailable
-from archon_mesh.agent.events.emit import THINKING, Message, of_run
-from archon_mesh.agent.hooks.middleware import Hooks
-from archon_mesh.agent.hooks.points import HookContext, HookDecision, HookEvent
-from archon_mesh.agent.loop.model_request import ModelParams
+from archon_mesh.agent.events.emit import THINKING, MessageEmitter
+from archon_mesh.agent.hooks.context import HookContext, ModelParams
+from archon_mesh.agent.hooks.points import HookDecision, HookEvent
+from archon_mesh.agent.hooks.runner import HookRunner
 from archon_mesh.agent.state.agent_state import AgentState
 from archon_mesh.core.messages import ChatMessage, ToolCall
 from archon_mesh.llm.base import ModelReply
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
-    """What the model said. `again`: a hook wants another reply; `final`: a hook has stopped the run with it."""
+class ModelTurn:
+    """The model's message. `retry`: a hook wants another reply; `final`: a hook ended the run with this message."""
 
     message: ChatMessage
-    again: bool = False
+    retry: bool = False
     final: bool = False
 
 
-class ModelTurn:
-    """One per iteration."""
+class ModelCaller:
+    """Makes the model call of one iteration."""
 
-    def __init__(self, state: AgentState, hooks: Hooks) -> None:
+    def __init__(self, state: AgentState, hooks: HookRunner) -> None:
         self._state = state
         self._hooks = hooks
 
-    async def take(self, params: ModelParams) -> Turn:
-        """Raises what the model raises, HookError, and what hooks fail the run with."""
+    async def call(self, params: ModelParams) -> ModelTurn:
+        """Calls the model. Raises what the model raises, HookError, and the errors of hooks that fail the run."""
         state, hooks = self._state, self._hooks
         if HookEvent.BEFORE_MODEL in hooks:
             outcome = await hooks.run(HookContext(HookEvent.BEFORE_MODEL, state.agent, state, params=params))
             if outcome.decision is HookDecision.STOP:
-                return Turn(_message(outcome.value), final=True)
-        reply = await hooks.around(self._call)(params)
-        message = ChatMessage("assistant", reply.text, tool_calls=_named(reply.tool_calls, state.current_iteration))
+                return ModelTurn(_as_message(outcome.value), final=True)
+        reply = await hooks.wrap_model_call(self._generate)(params)
+        tool_calls = _with_ids(reply.tool_calls, state.current_iteration)
+        message = ChatMessage("assistant", reply.text, tool_calls=tool_calls)
         if HookEvent.AFTER_MODEL in hooks:
-            seen = HookContext(
-                HookEvent.AFTER_MODEL, state.agent, state, params=params, message=message, value=message.content
+            outcome = await hooks.run(
+                HookContext(
+                    HookEvent.AFTER_MODEL, state.agent, state, params=params, message=message, value=message.content
+                )
             )
-            outcome = await hooks.run(seen)
             if outcome.decision is HookDecision.RETRY:
-                return Turn(message, again=True)
+                return ModelTurn(message, retry=True)
             if outcome.decision is HookDecision.STOP:
-                return Turn(_message(outcome.value), final=True)
+                return ModelTurn(_as_message(outcome.value), final=True)
             message = outcome.value if outcome.value is not None else message
-        return Turn(message)
+        return ModelTurn(message)
 
-    async def _call(self, params: ModelParams) -> ModelReply:
+    async def _generate(self, params: ModelParams) -> ModelReply:
+        """Streams the reply if there are event handlers or hooks for its text."""
         state = self._state
-        if not state.emitter.listeners and not self._hooks.streams:
-            return await state.agent.models.client.generate(params.request())
-        about = of_run(state)
-        said, thought = Message(state.emitter, about), Message(state.emitter, about, THINKING)
+        if not state.emitter.handlers and not self._hooks.streams:
+            return await state.agent.model.generate(params.request())
+        run_fields = state.event_fields()
+        text_message = MessageEmitter(state.emitter, run_fields)
+        thinking_message = MessageEmitter(state.emitter, run_fields, THINKING)
         text: list[str] = []
         reply: ModelReply | None = None
         try:
-            async for chunk in state.agent.models.client.stream(params.request()):
+            async for chunk in state.agent.model.stream(params.request()):
                 if chunk.thinking_delta:
-                    await thought.text(chunk.thinking_delta)
+                    await thinking_message.write(chunk.thinking_delta)
                 if chunk.text_delta:
-                    await thought.end()
-                    piece = await self._hooks.chunk(chunk.text_delta, params, self._seen)
-                    text.append(piece)
-                    await said.text(piece)
+                    await thinking_message.end()
+                    delta = await self._hooks.run_chunk_hooks(chunk.text_delta, params, self._chunk_context)
+                    text.append(delta)
+                    await text_message.write(delta)
                 reply = chunk.reply or reply
         finally:
-            await thought.end()
-            await said.end()
+            await thinking_message.end()
+            await text_message.end()
         if reply is None:
-            raise Unavailable("the model's stream was cut off before the reply was complete")
+            raise Unavailable("the model's stream ended before the reply was complete")
         if text and self._hooks.streams:
             reply = replace(reply, text="".join(text))
         if not text and reply.text:
-            await said.text(reply.text)
-            await said.end()
+            await text_message.write(reply.text)
+            await text_message.end()
         return reply
 
-    def _seen(self) -> HookContext:
+    def _chunk_context(self) -> HookContext:
         return HookContext(HookEvent.STREAM_CHUNK, self._state.agent, self._state)
 
 
-def _named(calls: tuple[ToolCall, ...], iteration: int) -> tuple[ToolCall, ...]:
-    """Some servers leave ids out, but an answer must name its call."""
+def _with_ids(calls: tuple[ToolCall, ...], iteration: int) -> tuple[ToolCall, ...]:
+    """Adds missing ids: some servers omit them, but every tool result must name its call."""
     if all(call.id for call in calls):
         return calls
     return tuple(
@@ -94,5 +98,5 @@ def _named(calls: tuple[ToolCall, ...], iteration: int) -> tuple[ToolCall, ...]:
     )
 
 
-def _message(value: str | ChatMessage) -> ChatMessage:
+def _as_message(value: str | ChatMessage) -> ChatMessage:
     return value if isinstance(value, ChatMessage) else ChatMessage("assistant", value)

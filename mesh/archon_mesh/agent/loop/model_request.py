@@ -1,24 +1,42 @@
-"""One call of a model, as hooks may change it before it is made."""
+"""Builds the parameters of a model call from the state of the run."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import Final
 
+from archon_mesh.agent.hooks.context import ModelParams
+from archon_mesh.agent.state.agent_state import AgentState
 from archon_mesh.core.messages import ChatMessage
-from archon_mesh.llm.base import ModelRequest, ToolSpec
+from archon_mesh.llm.base import ToolSpec
+
+LAST_STEP: Final = (
+    "This is your last step: no tool can be called any more. Give your final answer now, from what you know, and say "
+    "what is missing."
+)
 
 
-@dataclass(slots=True)
-class ModelParams:
-    """`messages` are made for this call: what is changed here isn't kept in the history. `timeout` is in seconds."""
+def build_params(state: AgentState, *, is_last: bool) -> ModelParams:
+    """Returns the system prompt, the history and the tools that the policy permits.
 
-    messages: list[ChatMessage]
-    tools: Sequence[ToolSpec] = ()
-    temperature: float | None = None
-    max_tokens: int | None = None
-    timeout: float = 120.0
+    In the last of several iterations the model gets no tools, and is asked for its final answer.
+    """
+    agent = state.agent
+    messages = [ChatMessage("system", agent.system_prompt)] if agent.system_prompt else []
+    messages += state.history
+    without_tools = is_last and state.max_iterations > 1
+    if without_tools and (state.tool_calls or len(agent.tools)):
+        messages.append(ChatMessage("system", LAST_STEP))
+    return ModelParams(
+        messages,
+        () if without_tools else _permitted_tools(state),
+        agent.temperature,
+        agent.max_tokens,
+        agent.model_timeout,
+    )
 
-    def request(self) -> ModelRequest:
-        """As a model client takes it."""
-        return ModelRequest(tuple(self.messages), tuple(self.tools), self.temperature, self.max_tokens, self.timeout)
+
+def _permitted_tools(state: AgentState) -> tuple[ToolSpec, ...]:
+    specs, policy = state.agent.tools.specs, state.agent.policy
+    if policy.allowed is None and not policy.at_most:
+        return specs
+    return tuple(spec for spec in specs if policy.permits(spec.name, state.tool_calls))

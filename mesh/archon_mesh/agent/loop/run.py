@@ -2,58 +2,74 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 from archon.errors import ArchonError, FailedPrecondition, InvalidArgument
 from archon_mesh.agent.events import types as events
-from archon_mesh.agent.events.emit import of_run
-from archon_mesh.agent.hooks.middleware import Hooks, Middleware
-from archon_mesh.agent.hooks.points import HookContext, HookDecision, HookEvent
-from archon_mesh.agent.loop.executor import execute
-from archon_mesh.agent.state.agent_state import AgentState, Phase, acting, current_state, new_id
+from archon_mesh.agent.events.emit import Emitter
+from archon_mesh.agent.hooks.context import HookContext
+from archon_mesh.agent.hooks.middleware import Middleware
+from archon_mesh.agent.hooks.points import HookDecision, HookEvent
+from archon_mesh.agent.hooks.runner import HookRunner
+from archon_mesh.agent.ids import new_id
+from archon_mesh.agent.loop.executor import run_loop
+from archon_mesh.agent.state.agent_state import AgentState, bind_state, current_state
 from archon_mesh.agent.state.global_storage import GlobalStorage
 from archon_mesh.agent.state.history import HistoryList
+from archon_mesh.agent.state.running_agent import Phase, RunningAgent
 from archon_mesh.core.messages import ChatMessage
 
-if TYPE_CHECKING:
-    from archon_mesh.agent.agent import Agent
-    from archon_mesh.agent.events.types import Emitter
-
-
 MAX_DEPTH: Final = 10
-"""Agents that call each other, one below the other."""
+"""Length of the longest chain of agents that call each other."""
+
+
+class QueryAgent(RunningAgent, Protocol):
+    """An agent as `run_query` needs it."""
+
+    state: AgentState | None
+    run_lock: asyncio.Lock
+
+    def hook_runner(self, inherited: Sequence[Middleware] = ()) -> HookRunner:
+        """Returns the hooks of a run: `inherited` middlewares of calling agents first, then the agent's own."""
+        ...
 
 
 async def run_query(
-    agent: Agent,
+    agent: QueryAgent,
     message: str | Sequence[ChatMessage],
     context: Mapping[str, Any],
     emitter: Emitter,
-    turns: Sequence[ChatMessage] = (),
+    resume_from: Sequence[ChatMessage] = (),
 ) -> str:
-    """The answer. `turns`: see execute. An agent that is called by a tool, a hook or a sub-agent of another is part of
-    that one's run."""
+    """Returns the answer to a query. `resume_from` continues an earlier attempt, as in `run_loop`.
+
+    An agent that is called by a tool, a hook or a sub-agent of another agent becomes part of that agent's run. Raises
+    FailedPrecondition if the agent would wait for itself, or if the chain of callers is too long.
+    """
     parent = current_state()
-    above = list(parent.lineage()) if parent is not None else []
-    if any(one.agent is agent for one in above):
+    callers = list(parent.lineage()) if parent is not None else []
+    if any(caller.agent is agent for caller in callers):
         raise FailedPrecondition(
-            f"{agent.name} waits for this very call: it can't be called by itself", reason="DELEGATION_LOOP"
+            f"delegation loop: {agent.name} waits for this call and cannot be called by it", reason="DELEGATION_LOOP"
         )
-    if len(above) >= MAX_DEPTH:
-        raise FailedPrecondition(f"{len(above)} agents wait for each other", reason="DELEGATION_TOO_DEEP")
+    if len(callers) >= MAX_DEPTH:
+        raise FailedPrecondition(
+            f"delegation too deep: {len(callers)} agents wait for each other", reason="DELEGATION_TOO_DEEP"
+        )
     async with AsyncExitStack() as stack:
-        await stack.enter_async_context(agent.turn())
-        history = await _history(agent, stack)
-        state = _state(agent, history, parent, context, emitter)
+        await stack.enter_async_context(agent.run_lock)
+        history = await _open_history(agent, stack)
+        state = _new_state(agent, history, parent, context, emitter)
         history.update_context(state.run_id, state.root_run_id, agent.name)
         agent.state = state
-        with acting(state):
-            return await _query(state, message, turns)
+        with bind_state(state):
+            return await _run(agent, state, message, resume_from)
 
 
-async def _history(agent: Agent, stack: AsyncExitStack) -> HistoryList:
+async def _open_history(agent: QueryAgent, stack: AsyncExitStack) -> HistoryList:
     if agent.session_manager is None:
         return agent.history
     agent.history = await stack.enter_async_context(
@@ -63,16 +79,16 @@ async def _history(agent: Agent, stack: AsyncExitStack) -> HistoryList:
     return agent.history
 
 
-def _state(
-    agent: Agent, history: HistoryList, parent: AgentState | None, context: Mapping[str, Any], emitter: Emitter
+def _new_state(
+    agent: QueryAgent, history: HistoryList, parent: AgentState | None, context: Mapping[str, Any], emitter: Emitter
 ) -> AgentState:
     run_id = new_id()
     storage = agent.global_storage
     if storage is None:
         storage = parent.global_storage if parent is not None else GlobalStorage()
     if parent is not None:
-        heard = parent.emitter.listeners
-        emitter.listeners[:0] = [one for one in heard if one not in emitter.listeners]
+        inherited = [handler for handler in parent.emitter.handlers if handler not in emitter.handlers]
+        emitter.handlers[:0] = inherited
     return AgentState(
         agent.agent_id,
         run_id,
@@ -90,83 +106,89 @@ def _state(
     )
 
 
-async def _query(state: AgentState, message: str | Sequence[ChatMessage], turns: Sequence[ChatMessage]) -> str:
-    hooks = state.agent.hooks(_inherited(state))
+async def _run(
+    agent: QueryAgent,
+    state: AgentState,
+    message: str | Sequence[ChatMessage],
+    resume_from: Sequence[ChatMessage],
+) -> str:
+    hooks = agent.hook_runner(_inherited_middlewares(state))
     state.phase = Phase.EXECUTING
 
-    async def answered() -> str:
-        return await _answered(state, message, hooks, turns)
+    async def answer_query() -> str:
+        return await _answer_query(state, message, hooks, resume_from)
 
     try:
-        if hooks.queries:
-            answer = await hooks.around_query(state, _messages(message)[-1].content, answered)()
+        if hooks.wraps_query:
+            answer = await hooks.wrap_query(state, _as_messages(message)[-1].content, answer_query)()
         else:
-            answer = await answered()
+            answer = await answer_query()
     except BaseException as error:
         state.phase = Phase.ERROR
-        _close_calls(state.history)
-        if state.emitter.listeners:
+        _complete_calls(state.history)
+        if state.emitter.handlers:
             code = error.code if isinstance(error, ArchonError) else type(error).__name__
-            told = str(error) or code
-            await state.emitter.emit(events.RunError(message=told, code=code, **of_run(state)))
+            text = str(error) or code
+            await state.emitter.emit(events.RunError(message=text, code=code, **state.event_fields()))
         raise
     state.phase = Phase.FINISHED
-    if state.emitter.listeners:
-        finished = events.RunFinished(result=answer, thread_id=state.thread_id, **of_run(state))
-        await state.emitter.emit(finished)
+    if state.emitter.handlers:
+        await state.emitter.emit(events.RunFinished(result=answer, thread_id=state.thread_id, **state.event_fields()))
     return answer
 
 
-def _inherited(state: AgentState) -> list[Middleware]:
-    """What agents above this one use for those below, too, outermost first."""
+def _inherited_middlewares(state: AgentState) -> list[Middleware]:
+    """Returns the inherited middlewares of the calling agents, nearest caller first, one per class."""
     if state.parent is None:
         return []
-    found = {type(one): None for one in state.agent.registered}
-    given = []
-    for above in state.parent.lineage():
-        for one in above.agent.registered:
-            if isinstance(one, Middleware) and one.inherited and type(one) not in found:
-                found[type(one)] = None
-                given.append(one)
-    return given
+    classes = {type(item) for item in state.agent.registered}
+    inherited = []
+    for caller in state.parent.lineage():
+        for item in caller.agent.registered:
+            if isinstance(item, Middleware) and item.inherited and type(item) not in classes:
+                classes.add(type(item))
+                inherited.append(item)
+    return inherited
 
 
-async def _answered(
-    state: AgentState, message: str | Sequence[ChatMessage], hooks: Hooks, turns: Sequence[ChatMessage]
+async def _answer_query(
+    state: AgentState,
+    message: str | Sequence[ChatMessage],
+    hooks: HookRunner,
+    resume_from: Sequence[ChatMessage],
 ) -> str:
-    query = _messages(message)
-    start = HookContext(HookEvent.QUERY_START, state.agent, state, value=query[-1].content)
-    outcome = await hooks.run(start)
-    if state.emitter.listeners:
-        await state.emitter.emit(events.RunStarted(thread_id=state.thread_id, **of_run(state)))
+    query = _as_messages(message)
+    outcome = await hooks.run(HookContext(HookEvent.QUERY_START, state.agent, state, value=query[-1].content))
+    if state.emitter.handlers:
+        await state.emitter.emit(events.RunStarted(thread_id=state.thread_id, **state.event_fields()))
     if outcome.decision is HookDecision.STOP:
         return str(outcome.value)
     if outcome.value is not None:
         query[-1] = ChatMessage("user", outcome.value)
-    answer = await execute(state, query, hooks, turns)
+    answer = await run_loop(state, query, hooks, resume_from)
     for event in (HookEvent.AFTER_AGENT, HookEvent.QUERY_END):
         if event in hooks:
-            seen = HookContext(event, state.agent, state, value=answer)
-            await hooks.run(seen)
-            answer = seen.value
+            context = HookContext(event, state.agent, state, value=answer)
+            await hooks.run(context)
+            answer = context.value
     return answer
 
 
-def _messages(message: str | Sequence[ChatMessage]) -> list[ChatMessage]:
+def _as_messages(message: str | Sequence[ChatMessage]) -> list[ChatMessage]:
     if isinstance(message, str):
         return [ChatMessage("user", message)]
-    if not message or not all(isinstance(one, ChatMessage) for one in message):
-        raise InvalidArgument("an agent is given a text, or messages of which the last is the query")
+    if not message or not all(isinstance(each, ChatMessage) for each in message):
+        raise InvalidArgument("invalid message: expected a text, or a list of chat messages that ends with the query")
     return list(message)
 
 
-def _close_calls(history: HistoryList) -> None:
-    """A run that broke off between calls and their results must not spoil the next: every call has an answer."""
-    for at in range(len(history) - 1, -1, -1):
-        if history[at].role == "tool":
+def _complete_calls(history: HistoryList) -> None:
+    """Adds a result to each open tool call, so that a broken run leaves a valid conversation for the next one."""
+    for index in range(len(history) - 1, -1, -1):
+        if history[index].role == "tool":
             continue
-        answered = {one.tool_call_id for one in history[at + 1 :]}
-        for call in history[at].tool_calls:
+        answered = {message.tool_call_id for message in history[index + 1 :]}
+        for call in history[index].tool_calls:
             if call.id not in answered:
                 history.append(ChatMessage("tool", "cancelled before it was done", tool_call_id=call.id))
         return

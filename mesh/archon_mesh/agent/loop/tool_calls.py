@@ -1,4 +1,4 @@
-"""The tool calls of one reply: all at once, each with its hooks, none able to harm another."""
+"""The tool calls of one reply: executed concurrently, each with its hooks; a failed call does not affect the others."""
 
 from __future__ import annotations
 
@@ -9,129 +9,134 @@ from typing import Final
 
 from archon.errors import ArchonError, BudgetExhausted, OperationCancelled
 from archon_mesh.agent.errors import ToolPolicyViolation
-from archon_mesh.agent.events.emit import of_run, tell_call, tell_result
-from archon_mesh.agent.hooks.middleware import Hooks
-from archon_mesh.agent.hooks.points import HookContext, HookDecision, HookEvent
-from archon_mesh.agent.state.agent_state import AgentState, calling
+from archon_mesh.agent.events.emit import emit_tool_call, emit_tool_result
+from archon_mesh.agent.hooks.context import HookContext
+from archon_mesh.agent.hooks.points import HookDecision, HookEvent
+from archon_mesh.agent.hooks.runner import HookRunner
+from archon_mesh.agent.state.agent_state import AgentState, bind_call
 from archon_mesh.core.messages import ChatMessage, ToolCall
 from archon_mesh.core.tool_messages import tool_answer, tool_failure
-from archon_mesh.tools.engine import parsed
+from archon_mesh.tools.engine import parse_arguments
 from archon_mesh.tools.result import ToolResult
 
 MAX_RETRIES: Final = 3
-"""So often a hook may have one call made again; then its result stands."""
+"""How often hooks may retry one call; after that its result stands."""
 
 
-_ENDS: Final = (OperationCancelled, BudgetExhausted)
-"""What ends the run, whichever tool it befell: no model can do anything about it."""
+_FATAL: Final = (OperationCancelled, BudgetExhausted)
+"""Errors of a tool that end the run, because no model can recover from them."""
 
 
 @dataclass(slots=True)
-class _Done:
+class _CallOutcome:
     result: ToolResult
     answer: str | None = None
-    """What a hook stopped the run with."""
+    """The answer with which a hook ended the run."""
 
 
-class ToolTurn:
-    """One per run."""
+class ToolCaller:
+    """Executes the tool calls of one run."""
 
-    def __init__(self, state: AgentState, hooks: Hooks) -> None:
+    def __init__(self, state: AgentState, hooks: HookRunner) -> None:
         self._state = state
         self._hooks = hooks
 
-    async def carry_out(self, calls: Sequence[ToolCall]) -> str | None:
-        """Appends a message per call to the history, in their order. The run's answer where a hook has stopped it, or
-        a tool succeeded that ends it. Where this ends before the calls do, they are cancelled, and the history says
-        so."""
-        done: list[_Done | None] = [None] * len(calls)
+    async def run(self, calls: Sequence[ToolCall]) -> str | None:
+        """Executes the calls and appends one message per call to the history, in the order of the calls.
 
-        async def one(number: int, call: ToolCall) -> None:
-            done[number] = await self._one(call, number + 1)
+        Returns the run's answer if a hook ended the run or a tool of `exit_on_success` succeeded. If this method is
+        cancelled or fails, unfinished calls are cancelled, and the history says so.
+        """
+        outcomes: list[_CallOutcome | None] = [None] * len(calls)
+
+        async def run_one(index: int, call: ToolCall) -> None:
+            outcomes[index] = await self._run_call(call, index + 1)
 
         try:
             if len(calls) == 1:
-                await one(0, calls[0])
+                await run_one(0, calls[0])
             else:
                 async with asyncio.TaskGroup() as group:
-                    for number, call in enumerate(calls):
-                        group.create_task(one(number, call), name=f"tool {call.name}")
+                    for index, call in enumerate(calls):
+                        group.create_task(run_one(index, call), name=f"tool {call.name}")
         except BaseExceptionGroup as errors:
             raise errors.exceptions[0] from None
         finally:
             self._state.history.extend(
-                _as_message(call, made.result if made else ToolResult.error("cancelled before it was done"))
-                for call, made in zip(calls, done, strict=True)
+                _as_message(call, outcome.result if outcome else ToolResult.error("cancelled before it was done"))
+                for call, outcome in zip(calls, outcomes, strict=True)
             )
-        for call, made in zip(calls, done, strict=True):
-            if made is not None and made.answer is not None:
-                return made.answer
-            if made is not None and made.result.ok and call.name in self._state.agent.exit_on_success:
-                return made.result.text
+        for call, outcome in zip(calls, outcomes, strict=True):
+            if outcome is not None and outcome.answer is not None:
+                return outcome.answer
+            if outcome is not None and outcome.result.ok and call.name in self._state.agent.exit_on_success:
+                return outcome.result.text
         return None
 
-    async def _one(self, call: ToolCall, number: int) -> _Done:
+    async def _run_call(self, call: ToolCall, number: int) -> _CallOutcome:
         state = self._state
-        about = of_run(state)
-        await tell_call(state.emitter, about, call.id, call.name, call.arguments_json)
-        with calling(state, number):
-            made = await (self._wrapped(call) if self._hooks.tools else self._with_hooks(call))
-        result = made.result
-        await tell_result(state.emitter, about, call.id, result.text, result.status, result.content)
-        return made
+        run_fields = state.event_fields()
+        await emit_tool_call(state.emitter, run_fields, call.id, call.name, call.arguments_json)
+        with bind_call(state, number):
+            outcome = await (self._run_wrapped(call) if self._hooks.wraps_tool_call else self._run_with_hooks(call))
+        result = outcome.result
+        await emit_tool_result(state.emitter, run_fields, call.id, result.text, result.status, result.content)
+        return outcome
 
-    async def _wrapped(self, call: ToolCall) -> _Done:
-        done: _Done | None = None
+    async def _run_wrapped(self, call: ToolCall) -> _CallOutcome:
+        inner: _CallOutcome | None = None
 
         async def proceed() -> ToolResult:
-            nonlocal done
-            done = await self._with_hooks(call)
-            return done.result
+            nonlocal inner
+            inner = await self._run_with_hooks(call)
+            return inner.result
 
-        result = await self._hooks.around_tool(call, proceed)()
-        return _Done(result, done.answer if done is not None else None)
+        result = await self._hooks.wrap_tool_call(call, proceed)()
+        return _CallOutcome(result, inner.answer if inner is not None else None)
 
-    async def _with_hooks(self, call: ToolCall) -> _Done:
-        hooks = self._hooks
+    async def _run_with_hooks(self, call: ToolCall) -> _CallOutcome:
         try:
-            arguments = dict(parsed(call.arguments_json))
+            arguments = dict(parse_arguments(call.arguments_json))
         except ArchonError as error:
-            return await self._after(call, {}, ToolResult.error(str(error), error=error), 0)
-        if HookEvent.BEFORE_TOOL in hooks:
-            seen = self._seen(HookEvent.BEFORE_TOOL, call, arguments)
-            outcome = await hooks.run(seen)
+            return await self._after_call(call, {}, ToolResult.error(str(error), error=error), 0)
+        if HookEvent.BEFORE_TOOL in self._hooks:
+            context = self._context(HookEvent.BEFORE_TOOL, call, arguments)
+            outcome = await self._hooks.run(context)
             if outcome.decision is HookDecision.STOP:
-                return _Done(outcome.value if isinstance(outcome.value, ToolResult) else ToolResult(outcome.value))
-            arguments = seen.arguments
-        return await self._after(call, arguments, await self._execute(call, arguments), 0)
+                value = outcome.value
+                return _CallOutcome(value if isinstance(value, ToolResult) else ToolResult(value))
+            arguments = context.arguments
+        return await self._after_call(call, arguments, await self._execute(call, arguments), 0)
 
     async def _execute(self, call: ToolCall, arguments: dict[str, object]) -> ToolResult:
         state = self._state
         try:
-            state.agent.policy.use(call.name, state.tool_calls)
+            state.agent.policy.count_call(call.name, state.tool_calls)
         except ToolPolicyViolation as error:
             return ToolResult.error(str(error), error=error)
         result = await state.agent.engine.execute_tool_call(call.name, arguments, agent_state=state)
         cause = result.metadata.get("error")
-        if isinstance(cause, _ENDS):
+        if isinstance(cause, _FATAL):
             raise cause
         return result
 
-    async def _after(self, call: ToolCall, arguments: dict[str, object], result: ToolResult, retries: int) -> _Done:
-        """Hooks on an error, where it is one; then those after every call."""
+    async def _after_call(
+        self, call: ToolCall, arguments: dict[str, object], result: ToolResult, retries: int
+    ) -> _CallOutcome:
+        """Runs the hooks for errors, if the call failed, and then those after every call."""
         for event in (HookEvent.TOOL_ERROR, HookEvent.AFTER_TOOL):
             if event not in self._hooks or (event is HookEvent.TOOL_ERROR and result.ok):
                 continue
-            seen = self._seen(event, call, arguments, result)
-            outcome = await self._hooks.run(seen)
+            context = self._context(event, call, arguments, result)
+            outcome = await self._hooks.run(context)
             if outcome.decision is HookDecision.RETRY and retries < MAX_RETRIES:
-                return await self._after(call, arguments, await self._execute(call, arguments), retries + 1)
+                return await self._after_call(call, arguments, await self._execute(call, arguments), retries + 1)
             if outcome.decision is HookDecision.STOP:
-                return _Done(result, str(outcome.value))
-            result = seen.tool_result or result
-        return _Done(result)
+                return _CallOutcome(result, str(outcome.value))
+            result = context.tool_result or result
+        return _CallOutcome(result)
 
-    def _seen(
+    def _context(
         self, event: HookEvent, call: ToolCall, arguments: dict[str, object], result: ToolResult | None = None
     ) -> HookContext:
         error = result.metadata.get("error") if result is not None else None
@@ -147,7 +152,6 @@ class ToolTurn:
 
 
 def _as_message(call: ToolCall, result: ToolResult) -> ChatMessage:
-    """As the model reads it."""
     if result.ok:
         return tool_answer(call, result.text)
     error = result.metadata.get("error")

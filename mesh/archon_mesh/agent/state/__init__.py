@@ -1,1 +1,1 @@
-"""State of an agent run: ids, phase, message history, global storage."""
+"""State of an agent's run: identifiers, history, shared storage."""

@@ -1,43 +1,28 @@
-"""Where an agent stands in one of its runs, and how a tool learns whose call it is."""
+"""The state of one run, and access to it from tools, hooks and sub-agents."""
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from archon.errors import FailedPrecondition
+from archon_mesh.agent.events.emit import Emitter
 from archon_mesh.agent.state.global_storage import GlobalStorage
 from archon_mesh.agent.state.history import HistoryList
-
-if TYPE_CHECKING:
-    from archon_mesh.agent.agent import Agent
-    from archon_mesh.agent.events.types import Emitter
-
-
-class Phase(StrEnum):
-    """What an agent does; the last three within its loop."""
-
-    IDLE = "idle"
-    PLANNING = "planning"
-    EXECUTING = "executing"
-    REPLANNING = "replanning"
-    FINISHED = "finished"
-    ERROR = "error"
-    THINKING = "thinking"
-    ACTING = "acting"
-    OBSERVING = "observing"
+from archon_mesh.agent.state.running_agent import Phase, RunningAgent
 
 
 @dataclass(slots=True)
 class AgentState:
-    """One run of one agent. Sub-agents have the same `root_run_id` and `global_storage`, and their caller's run as
-    `parent_run_id`; `history` is each agent's own. `context` is what the caller handed to `run`: for tools and hooks,
-    never sent to a model."""
+    """One run of one agent.
+
+    A sub-agent's run shares `root_run_id` and `global_storage` with its caller's run, whose id is its `parent_run_id`;
+    each agent has its own `history`. `context` is the mapping that the caller passed to `run`, for tools and hooks; it
+    is never sent to a model.
+    """
 
     agent_id: str
     run_id: str
@@ -51,77 +36,87 @@ class AgentState:
     phase: Phase = Phase.IDLE
     context: Mapping[str, Any] = field(default_factory=dict)
     tool_calls: dict[str, int] = field(default_factory=dict)
-    """How often each tool was called in this run."""
-    agent: Agent = field(repr=False, compare=False, kw_only=True)
+    """Number of calls of each tool in this run."""
+    agent: RunningAgent = field(repr=False, compare=False, kw_only=True)
     emitter: Emitter = field(repr=False, compare=False, kw_only=True)
     parent: AgentState | None = field(default=None, repr=False, compare=False)
     thread_id: str = ""
-    """The session, as front ends name it."""
+    """The session id, under AG-UI's name for it."""
 
     def lineage(self) -> Iterator[AgentState]:
-        """This one, and whoever called it, innermost first."""
-        one: AgentState | None = self
-        while one is not None:
-            yield one
-            one = one.parent
+        """Yields this state and those of all callers, innermost first."""
+        state: AgentState | None = self
+        while state is not None:
+            yield state
+            state = state.parent
+
+    def event_fields(self) -> dict[str, Any]:
+        """Returns the fields that every event of this run carries."""
+        return {
+            "run_id": self.run_id,
+            "root_run_id": self.root_run_id,
+            "parent_run_id": self.parent_run_id,
+            "agent_name": self.agent_name,
+        }
 
 
-_current: ContextVar[AgentState | None] = ContextVar("archon_agent", default=None)
+_current_state: ContextVar[AgentState | None] = ContextVar("archon_agent", default=None)
 
 
 def get_context() -> AgentState:
-    """The state of the agent whose tool, hook or sub-agent this code is. Raises FailedPrecondition outside of one."""
-    state = _current.get()
+    """Returns the state of the run that this tool, hook or sub-agent belongs to.
+
+    Raises FailedPrecondition outside a run.
+    """
+    state = _current_state.get()
     if state is None:
-        raise FailedPrecondition("no agent is at work here: get_context() is for tools, hooks and sub-agents")
+        raise FailedPrecondition("no agent is running here: call get_context() from tools, hooks and sub-agents only")
     return state
 
 
 def current_state() -> AgentState | None:
-    """As `get_context`; None outside."""
-    return _current.get()
+    """Returns the state of the current run, or None outside a run."""
+    return _current_state.get()
 
 
 @contextmanager
-def acting(state: AgentState) -> Iterator[None]:
-    """Within the block the code is that agent's."""
-    token = _current.set(state)
+def bind_state(state: AgentState) -> Iterator[None]:
+    """Makes `state` the current one within the block."""
+    token = _current_state.set(state)
     try:
         yield
     finally:
-        _current.reset(token)
+        _current_state.reset(token)
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where in its run a tool call stands, both from 1: the same in every attempt that takes the same course."""
+class CallPosition:
+    """Position of a tool call in its run, both numbers counted from 1.
+
+    The position is the same in every attempt that takes the same course.
+    """
 
     iteration: int
     number: int
 
 
-_place: ContextVar[Place | None] = ContextVar("archon_place", default=None)
+_call_position: ContextVar[CallPosition | None] = ContextVar("archon_call_position", default=None)
 
 
-def get_place() -> Place:
-    """Of the tool call that this code carries out. Raises FailedPrecondition outside of one."""
-    place = _place.get()
-    if place is None:
-        raise FailedPrecondition("no tool is called here")
-    return place
+def get_call_position() -> CallPosition:
+    """Returns the position of the current tool call. Raises FailedPrecondition outside a tool call."""
+    position = _call_position.get()
+    if position is None:
+        raise FailedPrecondition("no tool call is in progress here")
+    return position
 
 
 @contextmanager
-def calling(state: AgentState, number: int) -> Iterator[None]:
-    """Within the block the code is that agent's call of that number in its turn."""
-    token = _place.set(Place(state.current_iteration, number))
+def bind_call(state: AgentState, number: int) -> Iterator[None]:
+    """Makes `state` and its tool call `number` of the current iteration the current ones within the block."""
+    token = _call_position.set(CallPosition(state.current_iteration, number))
     try:
-        with acting(state):
+        with bind_state(state):
             yield
     finally:
-        _place.reset(token)
-
-
-def new_id() -> str:
-    """For an agent or a run."""
-    return uuid.uuid4().hex
+        _call_position.reset(token)

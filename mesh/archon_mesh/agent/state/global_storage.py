@@ -1,4 +1,4 @@
-"""What a hierarchy of agents shares within a run."""
+"""Values that all agents of a run share."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
-_NOTHING = object()
+_MISSING = object()
 
 
 class GlobalStorage:
-    """Values by name, each with a version that counts its writes from 1. Tools may use it from threads. `on_write` is
-    called after each write with the name, the value and its version; where a value was taken away, with None and 0."""
+    """Values by key, each with a version that counts its writes from 1. Safe to use from threads.
+
+    `on_write` is called after each write with the key, the value and its version, and after a removal with the key,
+    None and 0.
+    """
 
     def __init__(self, initial: Mapping[str, Any] | None = None) -> None:
         self._values: dict[str, Any] = dict(initial or {})
@@ -20,57 +23,57 @@ class GlobalStorage:
         self.on_write: Callable[[str, Any, int], None] | None = None
 
     def get(self, key: str, default: Any = None) -> Any:
-        """The value, or the default."""
+        """Returns the value, or the default."""
         return self._values.get(key, default)
 
     def set(self, key: str, value: Any) -> int:
-        """Writes it; the version that it has now."""
+        """Writes a value and returns its new version."""
         with self._lock:
             self._values[key] = value
             version = self._versions[key] = self._versions.get(key, 0) + 1
-            self._tell(key, value, version)
+            self._notify(key, value, version)
             return version
 
     def update(self, values: Mapping[str, Any] | None = None, /, **more: Any) -> None:
-        """Writes several."""
+        """Writes several values."""
         with self._lock:
             for key, value in {**(values or {}), **more}.items():
                 self.set(key, value)
 
     def compute(self, key: str, step: Callable[[Any], Any], default: Any = None) -> Any:
-        """Writes `step(value)` in place of the value, with nobody in between; what it gave."""
+        """Atomically replaces the value by `step(value)`, and returns the new value."""
         with self._lock:
-            made = step(self._values.get(key, default))
-            self.set(key, made)
-            return made
+            value = step(self._values.get(key, default))
+            self.set(key, value)
+            return value
 
     def pop(self, key: str, default: Any = None) -> Any:
-        """Takes it away; its versions go on from where they were."""
+        """Removes and returns a value. A later write continues its versions."""
         with self._lock:
-            value = self._values.pop(key, _NOTHING)
-            if value is _NOTHING:
+            value = self._values.pop(key, _MISSING)
+            if value is _MISSING:
                 return default
-            self._tell(key, None, 0)
+            self._notify(key, None, 0)
             return value
 
     def clear(self) -> None:
-        """Takes all away."""
+        """Removes all values."""
         with self._lock:
             for key in list(self._values):
                 self.pop(key)
 
     def version(self, key: str) -> int:
-        """How often it was written; 0: never."""
+        """Returns the number of writes so far; 0 if the key was never written."""
         return self._versions.get(key, 0)
 
     def to_dict(self) -> dict[str, Any]:
-        """A copy of all of it."""
+        """Returns a copy of all values."""
         with self._lock:
             return dict(self._values)
 
     def __contains__(self, key: object) -> bool:
         return key in self._values
 
-    def _tell(self, key: str, value: Any, version: int) -> None:
+    def _notify(self, key: str, value: Any, version: int) -> None:
         if self.on_write is not None:
             self.on_write(key, value, version)

@@ -1,4 +1,4 @@
-"""The messages of an agent: a list that tells a session what is appended to it."""
+"""The messages of an agent, as a list that forwards its changes to a session."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from typing import Any, Protocol
 from archon_mesh.core.messages import ChatMessage
 
 
-class HistoryKeeper(Protocol):
-    """Where the changes of a history go. Nothing here waits: what is told is saved by and by, at the latest by
-    `HistoryList.flush`."""
+class HistorySink(Protocol):
+    """Receives the changes of a history. Only `flush` waits; changes are saved at the latest by `HistoryList.flush`."""
 
     def appended(self, key: str, run_id: str, messages: list[ChatMessage]) -> None: ...
 
@@ -24,28 +23,33 @@ class HistoryKeeper(Protocol):
 
 
 class Sessions(Protocol):
-    """What an agent needs of a session manager."""
+    """The part of a session manager that an agent uses."""
 
     def open(self, user_id: str, session_id: str, agent_name: str) -> AbstractAsyncContextManager[HistoryList]:
-        """The agent's history in a session, which is made where it isn't there: loaded when the block begins, saved
-        when it ends. Whoever opens the same one waits."""
+        """Yields the agent's history in a session, which is created if it does not exist.
+
+        The history is loaded at the start of the block and saved at its end. A second caller waits until then.
+        """
         ...
 
 
 class HistoryList(list[ChatMessage]):
-    """A list of messages. `append`, `extend` and `+=` are saved in the session, `replace_all` replaces what is saved,
-    `undo` takes a run back; assigning or deleting items stays here. Without a session manager it is a list."""
+    """A list of messages.
+
+    `append`, `extend` and `+=` are saved in the session, `replace_all` replaces the saved messages, and `undo` removes
+    a run. Assigning or deleting items affects this list only. Without a session manager nothing is saved.
+    """
 
     def __init__(
         self,
         messages: Iterable[ChatMessage] = (),
-        session_manager: HistoryKeeper | None = None,
+        session_manager: HistorySink | None = None,
         history_key: str = "",
         run_id: str = "",
         root_run_id: str = "",
         agent_name: str = "",
     ) -> None:
-        """`messages` are those that the session has already."""
+        """`messages` are those that the session already has."""
         super().__init__(messages)
         self.session_manager = session_manager
         self.history_key = history_key
@@ -53,61 +57,60 @@ class HistoryList(list[ChatMessage]):
         self.root_run_id = root_run_id
         self.agent_name = agent_name
         self.session_id = ""
-        """The session that it is kept in."""
+        """The session that stores this history, empty for none."""
 
     def append(self, message: ChatMessage, /) -> None:
-        """One more, saved."""
-        marked = self._marked(message)
-        super().append(marked)
-        self._tell([marked])
+        """Appends a message and saves it."""
+        tagged = self._with_run_id(message)
+        super().append(tagged)
+        self._save_appended([tagged])
 
     def extend(self, messages: Iterable[ChatMessage], /) -> None:
-        """Several more, saved together."""
-        added = [self._marked(message) for message in messages]
-        super().extend(added)
-        self._tell(added)
+        """Appends several messages and saves them together."""
+        tagged = [self._with_run_id(message) for message in messages]
+        super().extend(tagged)
+        self._save_appended(tagged)
 
     def __iadd__(self, messages: Iterable[ChatMessage], /) -> HistoryList:  # type: ignore[override,misc]
         self.extend(messages)
         return self
 
     def replace_all(self, messages: Iterable[ChatMessage]) -> None:
-        """These in place of all, in the session too."""
-        self[:] = [self._marked(message) for message in messages]
+        """Replaces all messages, in the session too."""
+        self[:] = [self._with_run_id(message) for message in messages]
         if self.session_manager is not None:
             self.session_manager.replaced(self.history_key, self.run_id, list(self))
 
     def undo(self, run_id: str) -> int:
-        """Takes back what came with a run, in the session too. How many messages that were here."""
+        """Removes the messages of a run, in the session too. Returns how many this list had."""
         kept = [message for message in self if message.run_id != run_id]
-        gone = len(self) - len(kept)
+        removed = len(self) - len(kept)
         self[:] = kept
         if self.session_manager is not None:
             self.session_manager.undone(self.history_key, run_id)
-        return gone
+        return removed
 
     def update_context(self, run_id: str, root_run_id: str = "", agent_name: str = "") -> None:
-        """The next run: what comes from here on is its."""
+        """Sets the run that messages appended from now on belong to."""
         self.run_id = run_id
         self.root_run_id = root_run_id or run_id
         self.agent_name = agent_name or self.agent_name
 
     async def flush(self) -> None:
-        """Returns when all of it is saved. Raises what saving it raised."""
+        """Returns when all changes are saved. Raises what saving them raises."""
         if self.session_manager is not None:
             await self.session_manager.flush(self.history_key)
 
     def copy(self) -> HistoryList:
-        """A fork: the same messages, in no session."""
+        """Returns a fork: the same messages, in no session."""
         return HistoryList(self, run_id=self.run_id, root_run_id=self.root_run_id, agent_name=self.agent_name)
 
-    def _marked(self, message: ChatMessage) -> ChatMessage:
-        """With the run that it came with, unless it has one."""
+    def _with_run_id(self, message: ChatMessage) -> ChatMessage:
         return message if message.run_id or not self.run_id else replace(message, run_id=self.run_id)
 
-    def _tell(self, added: list[ChatMessage]) -> None:
-        if self.session_manager is not None and added:
-            self.session_manager.appended(self.history_key, self.run_id, added)
+    def _save_appended(self, messages: list[ChatMessage]) -> None:
+        if self.session_manager is not None and messages:
+            self.session_manager.appended(self.history_key, self.run_id, messages)
 
     def __reduce__(self) -> Any:
         return HistoryList, (list(self),)

@@ -1,4 +1,4 @@
-"""The shared memory graph: who depends on whose answers, and the answers themselves."""
+"""The shared memory graph: the dependencies among roles, and their last answers."""
 
 from archon_mesh.core.memory_graph.cycle import CycleError
 from archon_mesh.core.memory_graph.export import to_dot, to_mermaid, to_text

@@ -1,4 +1,4 @@
-"""The error of an edge that would close a cycle."""
+"""The error for an edge that would close a cycle."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from archon.errors import GraphCycle
 
 
 class CycleError(GraphCycle, nx.NetworkXUnfeasible):
-    """The roles of `path`, of which the first is also the last, would wait for each other for ever."""
+    """The dependencies would form a cycle. `path` lists its roles; the first is also the last."""
 
     def __init__(self, path: Sequence[str]) -> None:
         cycle = " -> ".join(path)
-        super().__init__(f"The dependencies would form a cycle: {cycle}.", metadata={"cycle": cycle})
+        super().__init__(f"the dependencies would form a cycle: {cycle}", metadata={"cycle": cycle})
         self.path = tuple(path)
 
     def __reduce__(self) -> tuple[type[CycleError], tuple[tuple[str, ...]]]:

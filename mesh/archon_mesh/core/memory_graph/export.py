@@ -1,4 +1,4 @@
-"""A graph of roles as text: Mermaid, DOT, and a drawing for the terminal. Takes plain nodes and edges."""
+"""Exports a graph of roles, given as nodes and edges, as Mermaid, DOT or plain text."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ Labels = Mapping[str, str]
 
 
 def to_mermaid(nodes: Iterable[str], edges: Iterable[Edge], labels: Labels | None = None) -> str:
-    """A Mermaid flowchart, left to right. Raises CycleError."""
+    """Returns a Mermaid flowchart, left to right. Raises CycleError."""
     graph = make_graph(nodes, edges)
-    # Names of our own: a role called `end`, or one with a space, would break the syntax.
+    # Generated ids, because a role called `end`, or one with a space, would break the syntax.
     ids = {node: f"n{index}" for index, node in enumerate(graph)}
     lines = ["flowchart LR"]
     lines += [f'    {ids[node]}["{_mermaid_text(label_of(node, labels))}"]' for node in graph]
@@ -21,7 +21,7 @@ def to_mermaid(nodes: Iterable[str], edges: Iterable[Edge], labels: Labels | Non
 
 
 def to_dot(nodes: Iterable[str], edges: Iterable[Edge], labels: Labels | None = None) -> str:
-    """A digraph in the DOT language of Graphviz, left to right. Raises CycleError."""
+    """Returns a digraph in the DOT language of Graphviz, left to right. Raises CycleError."""
     graph = make_graph(nodes, edges)
     lines = ["digraph mesh {", "    rankdir=LR;", "    node [shape=box, style=rounded];"]
     for node in graph:
@@ -32,9 +32,9 @@ def to_dot(nodes: Iterable[str], edges: Iterable[Edge], labels: Labels | None = 
 
 
 def to_text(nodes: Iterable[str], edges: Iterable[Edge], labels: Labels | None = None) -> str:
-    """A compact drawing for the terminal: one line per role, with its layer and an arrow to its dependants.
+    """Returns a compact text for the terminal: one line per role, with its layer and an arrow to its dependants.
 
-    Plain ASCII around the names. Raises CycleError.
+    ASCII only, except for the names. Raises CycleError.
     """
     graph = make_graph(nodes, edges)
     layers = make_layers(graph)
@@ -51,12 +51,12 @@ def to_text(nodes: Iterable[str], edges: Iterable[Edge], labels: Labels | None =
 
 
 def label_of(node: str, labels: Labels | None) -> str:
-    """The label of a node, its name where it has none."""
+    """Returns the label of a node, by default its name."""
     return (labels or {}).get(node, node)
 
 
 def _mermaid_text(text: str) -> str:
-    # `#` first: it starts Mermaid's own entities.
+    # `#` first, because it starts Mermaid's entities.
     for char, entity in (("#", "#35;"), ("&", "#amp;"), ('"', "#quot;"), ("<", "#lt;"), (">", "#gt;")):
         text = text.replace(char, entity)
     return "<br/>".join(text.splitlines())

@@ -1,4 +1,4 @@
-"""A directed acyclic graph of roles that carries the last answer of each to those who depend on it."""
+"""A directed acyclic graph of roles that delivers the last answer of each role to the roles that depend on it."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def _system_clock() -> float:
 
 
 class SharedMemoryGraph:
-    """Roles, who depends on whom, and what each published last. Every method is safe between threads.
+    """Roles, their dependencies, and the last item of each role. Thread-safe.
 
-    `clock` gives seconds since the Unix epoch; it stamps items and decides which have expired.
+    `clock` returns seconds since the Unix epoch; it sets the timestamps of items and decides which have expired.
     """
 
     def __init__(self, *, clock: Callable[[], float] = _system_clock) -> None:
@@ -32,35 +32,35 @@ class SharedMemoryGraph:
         self._lock = RLock()
         self._graph: nx.DiGraph[str] = nx.DiGraph()
         self._items: dict[str, MemoryItem] = {}
-        # Apart from the items: a version never comes back, not after a clear or an expiry either.
+        # Kept apart from the items, so that versions never decrease, even after a clear or an expiry.
         self._versions: dict[str, int] = {}
         self._order: dict[str, int] | None = None
 
     def add_agent(self, node_id: str) -> None:
-        """Add a role; adding it again changes nothing. Raises InvalidArgument for an empty name."""
+        """Adds a role; adding it again changes nothing. Raises InvalidArgument if the name is empty."""
         if not node_id:
-            raise InvalidArgument("A role needs a name.")
+            raise InvalidArgument("the name of a role is empty")
         with self._lock:
             if node_id not in self._graph:
                 self._graph.add_node(node_id)
                 self._order = None
 
     def add_edge(self, src: str, dst: str, policy: PropagationPolicy = _FINAL) -> None:
-        """Let `dst` see what `src` publishes, and create both where they are new.
+        """Lets `dst` receive the items of `src`, and adds both roles if they are new.
 
-        Adding the edge again only sets its policy. Raises CycleError, and changes nothing, where `src`
-        already depends on `dst`; InvalidArgument for an empty name.
+        Adding the edge again only sets its policy. Raises CycleError, and changes nothing, if `src` already depends on
+        `dst`; raises InvalidArgument if a name is empty.
         """
         policy = PropagationPolicy(policy)
         with self._lock:
-            self._refuse_cycle(src, dst)
+            self._check_acyclic(src, dst)
             self.add_agent(src)
             self.add_agent(dst)
             self._graph.add_edge(src, dst, policy=policy)
             self._order = None
 
     def has_node(self, node_id: str) -> bool:
-        """Whether the role is known."""
+        """Tells whether the graph has the role."""
         with self._lock:
             return node_id in self._graph
 
@@ -73,11 +73,11 @@ class SharedMemoryGraph:
         policy: PropagationPolicy = _FINAL,
         ttl: float | None = None,
     ) -> MemoryItem | None:
-        """Replace what the role published last, one version up; metadata is merged into the earlier one's.
+        """Replaces the role's item by one of the next version, with merged metadata, and returns it.
 
-        Blank `content` changes nothing and gives None. `policy` says what kind of content it is: an edge
-        carries it where its own policy is at or above. `ttl` is in seconds, None for ever. Raises
-        InvalidArgument for an empty name or a ttl that is not positive.
+        Blank `content` changes nothing and returns None. `policy` is the kind of content: an edge lets the item through
+        if its own policy includes it. `ttl` is in seconds, None for no expiry. Raises InvalidArgument if the name is
+        empty or the ttl is not positive.
         """
         if not content.strip():
             return None
@@ -96,7 +96,7 @@ class SharedMemoryGraph:
             return replace(item)
 
     def restore(self, item: MemoryItem) -> None:
-        """Put back an item with the version and timestamp it had; one older than the last is ignored."""
+        """Restores an item with its version and timestamp; an item older than the current one is ignored."""
         with self._lock:
             self.add_agent(item.source_id)
             if item.version >= self._versions.get(item.source_id, 0):
@@ -104,7 +104,7 @@ class SharedMemoryGraph:
                 self._versions[item.source_id] = item.version
 
     def pull_for(self, node_id: str) -> list[MemoryItem]:
-        """The items of the role's direct predecessors, in dependency order, then by name; [] if unknown."""
+        """Returns the items of the direct predecessors, in dependency order, then by name; [] for an unknown role."""
         with self._lock:
             if node_id not in self._graph:
                 return []
@@ -115,44 +115,44 @@ class SharedMemoryGraph:
             return [replace(item) for item in items if item]
 
     def pull_for_indirect(self, node_id: str) -> list[MemoryItem]:
-        """The items of all ancestors, nearest first, each layer as in `pull_for`; [] if unknown.
+        """Returns the items of all ancestors, nearest first, each layer as in `pull_for`; [] for an unknown role.
 
-        An item comes through where every edge of at least one path lets it through.
+        An item is included if every edge of at least one path lets it through.
         """
         with self._lock:
             if node_id not in self._graph:
                 return []
-            seen, layer, items = {node_id}, [node_id], list[MemoryItem | None]()
+            visited, layer, items = {node_id}, [node_id], list[MemoryItem | None]()
             reach = {policy: self._ancestors(node_id, policy) for policy in PropagationPolicy}
             while layer:
-                above = {source for node in layer for source in self._graph.predecessors(node)} - seen
-                seen |= above
-                layer = self._sorted(above)
+                sources = {source for node in layer for source in self._graph.predecessors(node)} - visited
+                visited |= sources
+                layer = self._sorted(sources)
                 items += [self._live(source) for source in layer]
             return [replace(item) for item in items if item and item.source_id in reach[item.policy]]
 
     def get_edges_for_nodes(self, node_ids: Iterable[str]) -> list[tuple[str, str]]:
-        """The edges (src, dst) among the given roles, in dependency order; unknown roles are ignored."""
+        """Returns the edges (src, dst) among these roles, in dependency order; unknown roles are ignored."""
         with self._lock:
             order = self._ranks()
             edges = self._graph.subgraph(set(node_ids)).edges()
             return sorted(edges, key=lambda edge: (order[edge[0]], order[edge[1]]))
 
     def get_topological_order(self, node_ids: Iterable[str] | None = None) -> list[str]:
-        """All roles, or those given, each after everything it depends on; unknown roles are left out.
+        """Returns all roles, or these roles, each after everything it depends on; unknown roles are omitted.
 
-        Roles keep their order also where what stands between them was not asked for.
+        The order accounts for roles between them that are not among `node_ids`.
         """
         with self._lock:
             return self._sorted(self._graph if node_ids is None else set(node_ids) & set(self._graph))
 
     def clear_published_data(self) -> None:
-        """Forget all items; roles, edges and version counters stay."""
+        """Deletes all items; roles, edges and version counters stay."""
         with self._lock:
             self._items.clear()
 
     def to_dict(self) -> dict[str, Any]:
-        """Structure, live items and version counters as plain JSON types (as far as the metadata is)."""
+        """Returns roles, edges, unexpired items and version counters as JSON types, if the metadata is."""
         with self._lock:
             nodes = self._sorted(self._graph)
             items = [item for node in nodes if (item := self._live(node))]
@@ -184,7 +184,7 @@ class SharedMemoryGraph:
         *,
         clock: Callable[[], float] = _system_clock,
     ) -> SharedMemoryGraph:
-        """The graph that `to_dict` described. Raises CycleError; InvalidArgument where it is none."""
+        """Returns the graph described by `to_dict`. Raises CycleError, and InvalidArgument if the data is malformed."""
         graph = cls(clock=clock)
         try:
             for node in data["nodes"]:
@@ -198,10 +198,10 @@ class SharedMemoryGraph:
         except ArchonError:
             raise
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise InvalidArgument(f"This does not describe a memory graph: {error!r}.") from error
+            raise InvalidArgument(f"malformed memory graph: {error!r}") from error
         return graph
 
-    def _refuse_cycle(self, src: str, dst: str) -> None:
+    def _check_acyclic(self, src: str, dst: str) -> None:
         if src == dst:
             raise CycleError([src, src])
         if src in self._graph and dst in self._graph and nx.has_path(self._graph, dst, src):
@@ -214,7 +214,7 @@ class SharedMemoryGraph:
         return item if edge is None or edge.lets_through(item.policy) else None
 
     def _ancestors(self, node_id: str, policy: PropagationPolicy) -> set[str]:
-        """Those from which an item of this policy finds a way to the role."""
+        """Returns the roles from which an item of this policy reaches the role."""
 
         def lets_through(src: str, dst: str) -> bool:
             return bool(self._graph.edges[src, dst]["policy"].lets_through(policy))

@@ -1,4 +1,4 @@
-"""Roles in layers, each below everything it depends on: what all drawings of a graph start from."""
+"""Layout of a graph in layers, each role below everything it depends on; the basis of all drawings."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ Edge = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """`rows` holds, per layer, the roles and the waypoints of edges that pass it, in drawing order.
+    """`rows` has, per layer, the roles and the waypoints of edges that pass through it, in drawing order.
 
-    A waypoint is the edge itself. `routes` maps each edge to all its stops, from source to target.
+    A waypoint is the edge itself. `routes` maps each edge to its stops, from source to target.
     """
 
     layers: list[list[str]]
@@ -25,7 +25,7 @@ class Layout:
 
 
 def make_graph(nodes: Iterable[str], edges: Iterable[Edge]) -> nx.DiGraph[str]:
-    """A graph with its nodes and edges in sorted order. Raises CycleError."""
+    """Returns a graph with its nodes and edges in sorted order. Raises CycleError."""
     edges = sorted(set(edges))
     graph: nx.DiGraph[str] = nx.DiGraph()
     graph.add_nodes_from(sorted({*nodes, *(end for edge in edges for end in edge)}))
@@ -37,41 +37,41 @@ def make_graph(nodes: Iterable[str], edges: Iterable[Edge]) -> nx.DiGraph[str]:
 
 
 def make_layers(graph: nx.DiGraph[str]) -> list[list[str]]:
-    """The topological generations, each sorted by name."""
+    """Returns the topological generations, each sorted by name."""
     return [sorted(layer) for layer in nx.topological_generations(graph)]
 
 
 def make_layout(nodes: Iterable[str], edges: Iterable[Edge]) -> Layout:
-    """Where everything goes. Raises CycleError."""
+    """Returns the layout of a graph. Raises CycleError."""
     graph = make_graph(nodes, edges)
     layers = make_layers(graph)
     depth = {node: index for index, layer in enumerate(layers) for node in layer}
     rows: list[list[str | Edge]] = [list(layer) for layer in layers]
     routes: dict[Edge, list[str | Edge]] = {}
     for edge in graph.edges:
-        passed = range(depth[edge[0]] + 1, depth[edge[1]])
-        for index in passed:
+        layers_between = range(depth[edge[0]] + 1, depth[edge[1]])
+        for index in layers_between:
             rows[index].append(edge)
-        routes[edge] = [edge[0], *([edge] * len(passed)), edge[1]]
-    _untangle(rows, routes)
+        routes[edge] = [edge[0], *([edge] * len(layers_between)), edge[1]]
+    _reduce_crossings(rows, routes)
     return Layout(layers, rows, routes)
 
 
-def _untangle(rows: list[list[str | Edge]], routes: dict[Edge, list[str | Edge]]) -> None:
-    """Put each stop near the mean of what leads to it, so that fewer edges cross."""
+def _reduce_crossings(rows: list[list[str | Edge]], routes: dict[Edge, list[str | Edge]]) -> None:
+    """Sorts each row by the mean position of each stop's sources, so that fewer edges cross."""
     sources: dict[str | Edge, list[str | Edge]] = {}
     for (src, dst), route in routes.items():
         sources.setdefault(dst, []).append(route[-2])
         sources.setdefault((src, dst), [src])
-    # Places are fractions of the row: rows differ in length. A waypoint keeps the place of its last row.
-    place: dict[str | Edge, float] = {}
+    # Positions are fractions of the row, because rows differ in length. A waypoint keeps its position in the last row.
+    position: dict[str | Edge, float] = {}
     for row in rows:
-        wish = {
-            stop: place.get(stop, _mean([place[above] for above in sources.get(stop, []) if above in place]))
-            for stop in row
-        }
-        row.sort(key=lambda stop: (wish[stop], isinstance(stop, tuple), stop))
-        place.update({stop: (index + 0.5) / len(row) for index, stop in enumerate(row)})
+        target = {}
+        for stop in row:
+            source_positions = [position[source] for source in sources.get(stop, []) if source in position]
+            target[stop] = position.get(stop, _mean(source_positions))
+        row.sort(key=lambda stop: (target[stop], isinstance(stop, tuple), stop))
+        position.update({stop: (index + 0.5) / len(row) for index, stop in enumerate(row)})
 
 
 def _mean(values: list[float]) -> float:

@@ -1,4 +1,4 @@
-"""A picture of a graph of roles, layers from left to right. Drawn by ourselves: nothing need be installed."""
+"""Draws a graph of roles as SVG, layers from left to right, without external tools."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from html import escape
 from archon_mesh.core.memory_graph.export import Labels, label_of
 from archon_mesh.core.memory_graph.layout import Edge, Layout, make_layout
 
-# All in pixels.
+# In pixels.
 _CHAR, _LINE, _PAD = 8, 18, 14
 _GAP_X, _GAP_Y, _LANE, _MARGIN = 72, 26, 14, 24
 
-# Scoped by class: a page may hold the picture inline.
+# Scoped by class, because a page may contain the picture inline.
 _STYLE = (
     ".graph text{font:14px system-ui,-apple-system,'Segoe UI',Roboto,sans-serif}"
     ".graph text{fill:#1f2937;text-anchor:middle}"
@@ -28,7 +28,7 @@ Box = tuple[float, float, float, float]  # left, top, width, height
 
 
 def to_svg(nodes: Iterable[str], edges: Iterable[Edge], labels: Labels | None = None) -> str:
-    """The graph as one SVG document; edges that skip a layer keep clear of its boxes. Raises CycleError."""
+    """Returns the graph as an SVG document; edges that skip a layer avoid its boxes. Raises CycleError."""
     layout = make_layout(nodes, edges)
     roles = [node for layer in layout.layers for node in layer]
     texts = {node: _printable(label_of(node, labels)).splitlines() or [""] for node in roles}
@@ -40,7 +40,7 @@ def to_svg(nodes: Iterable[str], edges: Iterable[Edge], labels: Labels | None = 
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" class="graph" viewBox="0 0 {width:g} {height:g}" '
             f'width="{width:g}" height="{height:g}" role="img">',
-            f"<title>Roles and whose answers they use</title><style>{_STYLE}</style><defs>{_ARROW}</defs>",
+            f"<title>Roles and their dependencies</title><style>{_STYLE}</style><defs>{_ARROW}</defs>",
             f'<rect width="{width:g}" height="{height:g}" fill="#ffffff"/>',
             *parts,
             "</svg>\n",
@@ -49,7 +49,7 @@ def to_svg(nodes: Iterable[str], edges: Iterable[Edge], labels: Labels | None = 
 
 
 def _place(layout: Layout, texts: dict[str, list[str]]) -> tuple[list[dict[str | Edge, Box]], float, float]:
-    """Per layer the box of each stop (a waypoint's is flat), and the size of the whole."""
+    """Returns the box of each stop per layer (flat for a waypoint), and the size of the drawing."""
 
     def height_of(stop: str | Edge) -> float:
         return _LANE if isinstance(stop, tuple) else _LINE * len(texts[stop]) + 2 * _PAD
@@ -81,7 +81,7 @@ def _stops(layout: Layout, edge: Edge) -> list[tuple[int, str | Edge]]:
 
 
 def _path(boxes: list[Box]) -> str:
-    """Curves between columns, straight across those that are passed."""
+    """Draws an edge: curves between columns, straight lines across columns that it passes through."""
     left, top, wide, high = boxes[0]
     x, y = left + wide, top + high / 2
     steps = [f"M{x:g} {y:g}"]
@@ -106,7 +106,7 @@ def _box(node: str, lines: list[str], box: Box) -> str:
 
 
 def _printable(text: str) -> str:
-    """Without what XML cannot hold, escaped or not: control characters, surrogates, two noncharacters."""
+    """Replaces characters that XML does not allow: control characters, surrogates, two noncharacters."""
     return "".join(char if _is_xml(ord(char)) else "\ufffd" for char in text)
 
 

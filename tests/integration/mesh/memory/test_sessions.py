@@ -1,4 +1,4 @@
-"""Sessions over each store: histories are loaded before a run and saved after it, and no two runs get mixed up."""
+"""Sessions over each store: histories are loaded before a run and saved after it, and runs do not interfere."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from archon.errors import Aborted, DataLoss, Unavailable
 from archon_mesh.agent import Agent
 from archon_mesh.core.messages import ChatMessage, ToolCall
 from archon_mesh.memory import EpisodicMemory, SessionManager, SessionStore
-from archon_mesh.memory.form import message_from_json, message_to_json
-from archon_mesh.memory.store import Change, Key
+from archon_mesh.memory.message_json import message_from_json, message_to_json
+from archon_mesh.memory.store import HistoryChange, HistoryKey
 from tests.fixtures.scripted_model import ScriptedModel, says
 
-KEY = Key("me", "s", "poet")
+KEY = HistoryKey("me", "s", "poet")
 
 
 @pytest.fixture(params=["memory", "sqlite", "postgres"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Where a store is."""
+    """Returns the location of a store."""
     if request.param == "postgres":
         return str(request.getfixturevalue("postgres_dsn"))
     return "memory" if request.param == "memory" else str(tmp_path / "sessions.db")
@@ -33,9 +33,9 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @pytest.fixture
 async def store(place: str) -> AsyncIterator[SessionStore]:
-    made = SessionStore(place)
-    yield made
-    await made.close()
+    session_store = SessionStore(place)
+    yield session_store
+    await session_store.close()
 
 
 def poet(sessions: SessionManager, *replies: Any, session: str = "s", **more: Any) -> tuple[Agent, ScriptedModel]:
@@ -47,7 +47,7 @@ def texts(messages: Any) -> list[str]:
     return [message.content for message in messages]
 
 
-async def test_n2_a_session_is_made_where_it_is_absent_and_its_history_is_there_in_the_next_run(
+async def test_missing_session_is_created_and_its_history_is_loaded(
     store: SessionStore,
 ) -> None:
     first, _ = poet(SessionManager(store), says("Tokyo"))
@@ -58,10 +58,10 @@ async def test_n2_a_session_is_made_where_it_is_absent_and_its_history_is_there_
     assert await store.sessions("me") == ["s"]
     assert await store.agents("me", "s") == ["poet"]
     kept = await store.messages(KEY)
-    assert len({one.message.run_id for one in kept}) == 2
+    assert len({stored.message.run_id for stored in kept}) == 2
 
 
-async def test_n2_one_is_made_where_none_is_named_and_each_agent_has_its_own_history(store: SessionStore) -> None:
+async def test_empty_session_id_creates_a_session_per_agent_history(store: SessionStore) -> None:
     sessions = SessionManager(store)
     writer, _ = poet(sessions, says("a verse"), session="")
     ask = says("", ToolCall("1", "poet", '{"task": "go"}'))
@@ -76,19 +76,19 @@ async def test_n2_one_is_made_where_none_is_named_and_each_agent_has_its_own_his
     assert texts(model.requests[0].messages) == ["me again"]
 
 
-async def test_what_came_before_an_error_is_kept_and_can_be_undone(store: SessionStore) -> None:
+async def test_messages_before_an_error_are_kept_and_can_be_undone(store: SessionStore) -> None:
     sessions = SessionManager(store)
     broken, _ = poet(sessions, Unavailable("down"))
     with pytest.raises(Unavailable):
         await broken.run_async("1")
-    assert texts(one.message for one in await store.messages(KEY)) == ["1"]
+    assert texts(stored.message for stored in await store.messages(KEY)) == ["1"]
     assert broken.state is not None
     async with sessions.open("me", "s", "poet") as history:
         assert history.undo(broken.state.run_id) == 1
     assert await store.messages(KEY) == []
 
 
-async def test_n7_runs_of_one_session_come_one_after_the_other(store: SessionStore) -> None:
+async def test_runs_of_one_session_are_serialised(store: SessionStore) -> None:
     sessions = SessionManager(store)
 
     class Slow(ScriptedModel):
@@ -98,40 +98,40 @@ async def test_n7_runs_of_one_session_come_one_after_the_other(store: SessionSto
 
     agents = [Agent("poet", model=Slow(), session_manager=sessions, user_id="me", session_id="s") for _ in range(6)]
     await asyncio.gather(*(agent.run_async(f"query {number}") for number, agent in enumerate(agents)))
-    said = texts(one.message for one in await store.messages(KEY))
-    assert [text.removeprefix("re: ") for text in said[1::2]] == said[::2]
-    assert sorted(said[::2]) == [f"query {number}" for number in range(6)]
-    assert not sessions._turns, "nothing is kept of sessions that nobody works on"
+    contents = texts(stored.message for stored in await store.messages(KEY))
+    assert [text.removeprefix("re: ") for text in contents[1::2]] == contents[::2]
+    assert sorted(contents[::2]) == [f"query {number}" for number in range(6)]
+    assert not sessions._locks, "no lock is kept for sessions that are not in use"
 
 
-async def test_n7_where_another_process_gets_in_between_the_one_that_saves_last_fails_and_leaves_nothing(
+async def test_conflicting_save_fails_and_stores_nothing(
     store: SessionStore,
 ) -> None:
-    one, other = SessionManager(store), SessionManager(store)
-    first, _ = poet(one, says("a"))
-    second, _ = poet(other, says("b"))
+    manager, other_manager = SessionManager(store), SessionManager(store)
+    first, _ = poet(manager, says("a"))
+    second, _ = poet(other_manager, says("b"))
     first.on("before_final_response").handle("continue", effects=lambda hook: second.run_async("in between"))
-    with pytest.raises(Aborted, match="has been saved meanwhile") as lost:
+    with pytest.raises(Aborted, match="was saved in the meantime") as lost:
         await first.run_async("first")
     assert lost.value.reason == "CONFLICT"
-    assert texts(one.message for one in await store.messages(KEY)) == ["in between", "b"]
+    assert texts(stored.message for stored in await store.messages(KEY)) == ["in between", "b"]
 
 
-async def test_n7_replace_all_replaces_what_is_kept_and_assigning_an_item_stays_here(store: SessionStore) -> None:
+async def test_replace_all_is_saved_and_item_assignment_is_not(store: SessionStore) -> None:
     sessions = SessionManager(store)
     async with sessions.open("me", "s", "poet") as history:
         history += [ChatMessage("user", "1"), ChatMessage("assistant", "2")]
         await history.flush()
         history[0] = ChatMessage("user", "changed")
-    assert texts(one.message for one in await store.messages(KEY)) == ["1", "2"]
+    assert texts(stored.message for stored in await store.messages(KEY)) == ["1", "2"]
     async with sessions.open("me", "s", "poet") as history:
         history.append(ChatMessage("user", "3"))
         history.replace_all([ChatMessage("user", "summary")])
         history.append(ChatMessage("user", "4"))
-    assert texts(one.message for one in await store.messages(KEY)) == ["summary", "4"]
+    assert texts(stored.message for stored in await store.messages(KEY)) == ["summary", "4"]
 
 
-async def test_a_session_is_forgotten_when_it_is_deleted(store: SessionStore) -> None:
+async def test_deleted_session_is_gone(store: SessionStore) -> None:
     agent, _ = poet(SessionManager(store), says("a"), says("b"))
     await agent.run_async("?")
     assert await store.delete("me", "s")
@@ -142,38 +142,38 @@ async def test_a_session_is_forgotten_when_it_is_deleted(store: SessionStore) ->
 
 
 @pytest.mark.parametrize("place", ["sqlite", "postgres"], indirect=True)
-async def test_it_survives_a_restart(place: str) -> None:
+async def test_session_survives_a_restart(place: str) -> None:
     first = SessionManager(place)
     await poet(first, says("a"))[0].run_async("?")
     await first.close()
     again = SessionManager(place)
-    assert texts(one.message for one in await again.store.messages(KEY)) == ["?", "a"]
+    assert texts(stored.message for stored in await again.store.messages(KEY)) == ["?", "a"]
     await again.close()
 
 
 @pytest.mark.parametrize("place", ["sqlite", "postgres"], indirect=True)
-async def test_what_two_make_at_once_is_made_once(place: str) -> None:
+async def test_concurrent_creation_creates_one_session(place: str) -> None:
     stores = [SessionStore(place) for _ in range(3)]
-    opened = await asyncio.gather(*(one.open(KEY) for one in stores for _ in range(3)))
+    opened = await asyncio.gather(*(session_store.open(KEY) for session_store in stores for _ in range(3)))
     assert opened == [(0, [])] * 9
-    for one in stores:
-        await one.close()
+    for session_store in stores:
+        await session_store.close()
 
 
-# Y1: episodic memory ---------------------------------------------------------------------------------------------
+# Episodic memory -------------------------------------------------------------------------------------------------
 
 
-async def test_y1_episodic_memory_gives_what_was_said_in_order_by_number_time_and_tokens(place: str) -> None:
+async def test_episodic_memory_filters_by_limit_time_and_tokens(place: str) -> None:
     now = [100.0]
     sessions = SessionManager(SessionStore(place, now=lambda: now[0]))
     memory = EpisodicMemory(sessions, "me", "s")
     for number in range(5):
         now[0] = 100.0 + number
         await memory.append("user", f"{number} " + "x" * 38, {"number": number})
-    assert [one.metadata["number"] for one in await memory.get_messages()] == [0, 1, 2, 3, 4]
-    assert [one.metadata["number"] for one in await memory.get_messages(limit=2)] == [3, 4]
-    assert [one.metadata["number"] for one in await memory.get_messages(since=103.0)] == [3, 4]
-    assert [one.metadata["number"] for one in await memory.get_recent(max_tokens=25)] == [3, 4]
+    assert [message.metadata["number"] for message in await memory.get_messages()] == [0, 1, 2, 3, 4]
+    assert [message.metadata["number"] for message in await memory.get_messages(limit=2)] == [3, 4]
+    assert [message.metadata["number"] for message in await memory.get_messages(since=103.0)] == [3, 4]
+    assert [message.metadata["number"] for message in await memory.get_recent(max_tokens=25)] == [3, 4]
     assert await memory.get_recent(max_tokens=5) == []
     other = EpisodicMemory(sessions, "me", "other")
     assert await other.get_messages() == []
@@ -182,7 +182,7 @@ async def test_y1_episodic_memory_gives_what_was_said_in_order_by_number_time_an
     await sessions.store.close()
 
 
-async def test_y1_it_is_the_agents_own_history(store: SessionStore) -> None:
+async def test_episodic_memory_is_the_agents_own_history(store: SessionStore) -> None:
     sessions = SessionManager(store)
     await EpisodicMemory(sessions, "me", "s", "poet").append("user", "My name is Ada.")
     agent, model = poet(sessions, says("Ada"))
@@ -190,7 +190,7 @@ async def test_y1_it_is_the_agents_own_history(store: SessionStore) -> None:
     assert texts(model.requests[0].messages) == ["My name is Ada.", "What is my name?"]
 
 
-# What is kept ----------------------------------------------------------------------------------------------------
+# Stored messages --------------------------------------------------------------------------------------------------
 
 TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=20)
 MESSAGES = st.builds(
@@ -205,13 +205,13 @@ MESSAGES = st.builds(
 
 
 @given(MESSAGES)
-def test_a_message_is_read_as_it_was_written(message: ChatMessage) -> None:
+def test_message_round_trips(message: ChatMessage) -> None:
     again = message_from_json(message_to_json(message), "r")
     assert (again, again.run_id) == (message, "r")
 
 
 @pytest.mark.parametrize("data", ["", "[]", "{}", '{"role": "user"}', "[" * 100_000])
-def test_what_is_no_message_is_data_loss(data: str) -> None:
+def test_malformed_message_is_data_loss(data: str) -> None:
     with pytest.raises(DataLoss):
         message_from_json(data, "")
 
@@ -224,7 +224,7 @@ STEPS = st.lists(
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(STEPS)
-async def test_n7_whatever_is_done_to_a_history_what_is_kept_is_what_a_simple_model_says(
+async def test_history_operations_match_a_reference_model(
     steps: list[tuple[str, int]],
 ) -> None:
     sessions = SessionManager("memory")
@@ -249,8 +249,8 @@ async def test_n7_whatever_is_done_to_a_history_what_is_kept_is_what_a_simple_mo
                 kept, here = list(added), list(added)
             case "undo":
                 history.undo(f"r{number}")
-                kept = [one for one in kept if one[0] != f"r{number}"]
-                here = [one for one in here if one[0] != f"r{number}"]
+                kept = [entry for entry in kept if entry[0] != f"r{number}"]
+                here = [entry for entry in here if entry[0] != f"r{number}"]
             case "assign" if here:
                 history[-1] = ChatMessage("user", "local")
                 here[-1] = ("", "local")
@@ -266,16 +266,16 @@ async def test_n7_whatever_is_done_to_a_history_what_is_kept_is_what_a_simple_mo
         assert texts(history) == [text for _, text in here]
         await history.flush()
         stored = await sessions.store.messages(KEY)
-        assert [(one.message.run_id, one.message.content) for one in stored] == kept
+        assert [(each.message.run_id, each.message.content) for each in stored] == kept
     await opened.__aexit__(None, None, None)
     await sessions.close()
 
 
-async def test_a_store_that_cannot_be_reached_is_a_typed_error_and_the_next_run_goes_on(tmp_path: Path) -> None:
+async def test_unavailable_store_is_an_error_and_the_next_run_succeeds(tmp_path: Path) -> None:
     place = tmp_path / "gone" / "sessions.db"
     sessions = SessionManager(str(place))
     agent, _ = poet(sessions, says("a"), says("b"))
-    with pytest.raises(Unavailable, match="the session store can't be reached"):
+    with pytest.raises(Unavailable, match="the session store is unavailable"):
         await agent.run_async("?")
     place.parent.mkdir()
     assert await agent.run_async("?") == "a"
@@ -284,9 +284,9 @@ async def test_a_store_that_cannot_be_reached_is_a_typed_error_and_the_next_run_
     await sessions.close()
 
 
-async def test_a_change_is_all_or_nothing(store: SessionStore) -> None:
+async def test_changes_are_saved_all_or_nothing(store: SessionStore) -> None:
     version, _ = await store.open(KEY)
-    version = await store.save(KEY, version, [Change("r", (ChatMessage("user", "1"),))])
+    version = await store.save(KEY, version, [HistoryChange("r", (ChatMessage("user", "1"),))])
     with pytest.raises(Aborted):
-        await store.save(KEY, version - 1, [Change("r", (ChatMessage("user", "2"),))])
-    assert texts(one.message for one in await store.messages(KEY)) == ["1"]
+        await store.save(KEY, version - 1, [HistoryChange("r", (ChatMessage("user", "2"),))])
+    assert texts(stored.message for stored in await store.messages(KEY)) == ["1"]

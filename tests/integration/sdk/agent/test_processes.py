@@ -139,10 +139,10 @@ async def test_a_process_with_a_handler_that_takes_no_cancellation_ends_with_1(t
     ("arguments", "environment", "code", "said"),
     [
         ([*DESIGNER, "--port", "many"], {}, 2, b"flag --port is 'many'"),
-        (DESIGNER, {"ARCHON_MODEL": "crystal-ball"}, 1, b"There is no model 'crystal-ball'"),
-        (DESIGNER, {"ARCHON_MODEL": "openai/gpt-4o-mini"}, 1, b"OpenAI needs a key"),
+        (DESIGNER, {"ARCHON_MODEL": "crystal-ball"}, 1, b"unknown model 'crystal-ball'"),
+        (DESIGNER, {"ARCHON_MODEL": "openai/gpt-4o-mini"}, 1, b"no API key for OpenAI"),
         (["-c", OWN_ROLE], {"ARCHON_PORT": "many"}, 2, b"ARCHON_PORT is 'many'"),
-        (["-c", OWN_ROLE], {"ARCHON_MODEL": "crystal-ball"}, 2, b"There is no model 'crystal-ball'"),
+        (["-c", OWN_ROLE], {"ARCHON_MODEL": "crystal-ball"}, 2, b"unknown model 'crystal-ball'"),
     ],
 )
 async def test_a_process_that_cannot_start_says_why_and_exits(

@@ -10,7 +10,7 @@ from archon import context
 from archon_mesh.agent import Agent
 from archon_mesh.agent.hooks.tracing import TracingMiddleware
 from archon_mesh.core.messages import ToolCall
-from archon_mesh.node.handler import play
+from archon_mesh.node.handler import agent_handler
 from tests.fixtures.mesh import Mesh
 from tests.fixtures.scripted_model import ScriptedModel, says
 from tests.integration.services.orchestrator.troupe import Troupe
@@ -27,8 +27,8 @@ async def test_contract_rule_1_the_spans_of_all_agents_of_a_run_hang_in_the_trac
     tracer = provider.get_tracer("test")
     poet = Agent("poet", model=ScriptedModel(says("A verse.")))
     lead = Agent("lead", model=ScriptedModel(says("", ToolCall("c", "poet", '{"task": "the sea"}')), says("Done.")))
-    await troupe("poet", play(poet.use(TracingMiddleware(tracer)), memory=""))
-    await troupe("lead", play(lead.use(TracingMiddleware(tracer)), memory=""), coordinator=True)
+    await troupe("poet", agent_handler(poet.use(TracingMiddleware(tracer)), memory=""))
+    await troupe("lead", agent_handler(lead.use(TracingMiddleware(tracer)), memory=""), coordinator=True)
     with context.serving(context.CallContext(traceparent=f"00-{TRACE}-b7ad6b7169203331-01")):
         handle = await mesh.client.submit("x", roles=["lead"], strategy="agent", wait=10)
     assert handle.run is not None

@@ -1,4 +1,4 @@
-"""The factory: what may be registered, what is made of it, what is merged, and that each mistake says what to do."""
+"""The factory: registration, creation, merging of defaults, and its errors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from archon_mesh.agent import Agent, AgentFactory, AgentSpec, subagent
 from archon_mesh.core.memory_graph import SharedMemoryGraph
 from archon_mesh.core.messages import ToolCall
-from archon_mesh.node import mesh_role
+from archon_mesh.node import RemoteAgent
 from tests.fixtures.scripted_model import ScriptedModel, says
 
 
@@ -32,21 +32,21 @@ class Attributed(Agent):
 
 
 def factory(**defaults: Any) -> AgentFactory:
-    made = AgentFactory({"model": ScriptedModel(), **defaults})
-    made.register("lead", Plain)
-    made.register("poet", Plain, subagent_description="Writes verses.")
-    return made.register("scribe", Scribe)
+    agents_factory = AgentFactory({"model": ScriptedModel(), **defaults})
+    agents_factory.register("lead", Plain)
+    agents_factory.register("poet", Plain, subagent_description="Writes verses.")
+    return agents_factory.register("scribe", Scribe)
 
 
-# F1, F6: registering ---------------------------------------------------------------------------------------------
+# Registering -----------------------------------------------------------------------------------------------------
 
 
-def test_f1_registering_is_chained_and_what_is_registered_can_be_asked_for() -> None:
-    made = AgentFactory().register("a", Plain).register("b", Plain, subagent_description="d")
-    assert made.get_registered_names() == ["a", "b"]
-    assert (made.is_registered("a"), made.is_registered("c")) == (True, False)
-    assert made.get_spec("b") == AgentSpec(Plain, True, "b", "d", False, False, {})
-    assert made.get_spec("c") is None
+def test_register_is_chained_and_registrations_are_listed() -> None:
+    agents_factory = AgentFactory().register("a", Plain).register("b", Plain, subagent_description="d")
+    assert agents_factory.get_registered_names() == ["a", "b"]
+    assert (agents_factory.is_registered("a"), agents_factory.is_registered("c")) == (True, False)
+    assert agents_factory.get_spec("b") == AgentSpec(Plain, True, "b", "d", False, False, {})
+    assert agents_factory.get_spec("c") is None
 
 
 @pytest.mark.parametrize(
@@ -58,108 +58,108 @@ def test_f1_registering_is_chained_and_what_is_registered_can_be_asked_for() -> 
         ({"subagent_description": "d", "expose_as_subagent": True}, True),
     ],
 )
-def test_f1_unset_the_exposure_follows_the_description_and_an_explicit_false_wins(
-    more: dict[str, Any], exposed: bool
-) -> None:
+def test_exposure_follows_the_description_unless_it_is_set(more: dict[str, Any], exposed: bool) -> None:
     spec = AgentFactory().register("a", Plain, **more).get_spec("a")
     assert spec is not None
     assert spec.expose_as_subagent is exposed
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("mistake", "message"),
     [
-        (lambda f: f.register("poet", Plain), "an agent 'poet' is registered already"),
-        (lambda f: f.register("x", int), "'x' can't be registered: int is no agent"),
-        (lambda f: f.register("x", 3), "'x' can't be registered: 3 is no agent"),
-        (lambda f: f.register("x", Plain, expose_as_subagent=True), "'x' can't be exposed.*decorate Plain"),
+        (lambda f: f.register("poet", Plain), "agent 'poet' is already registered"),
+        (lambda f: f.register("x", int), "cannot register 'x': int is not an Agent class"),
+        (lambda f: f.register("x", 3), "cannot register 'x': 3 is not an Agent class"),
+        (lambda f: f.register("x", Plain, expose_as_subagent=True), "cannot expose 'x'.*decorate Plain"),
     ],
 )
-def test_f1_what_may_not_be_registered(wrong: Callable[[AgentFactory], object], said: str) -> None:
-    with pytest.raises(ValueError, match=said):
-        wrong(factory())
+def test_invalid_registration_is_rejected(mistake: Callable[[AgentFactory], object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        mistake(factory())
 
 
-def test_f6_what_the_class_says_wins_unless_the_registration_overrides_it_and_the_class_is_never_changed() -> None:
+def test_class_metadata_wins_unless_overridden_and_never_changes() -> None:
     more: dict[str, Any] = {"subagent_name": "n", "subagent_description": "d", "stateless": False}
-    made = AgentFactory().register("kept", Scribe, **more).register("other", Scribe, **more, override_decorator=True)
-    made.register("attributes", Attributed)
-    specs = [made.get_spec(name) for name in ("kept", "other", "attributes")]
-    assert [(one.subagent_name, one.subagent_description, one.stateless) for one in specs if one is not None] == [
+    agents_factory = (
+        AgentFactory().register("kept", Scribe, **more).register("other", Scribe, **more, override_decorator=True)
+    )
+    agents_factory.register("attributes", Attributed)
+    specs = [agents_factory.get_spec(name) for name in ("kept", "other", "attributes")]
+    assert [(spec.subagent_name, spec.subagent_description, spec.stateless) for spec in specs if spec is not None] == [
         ("scribe", "Writes it down.", True),
         ("n", "d", False),
         ("attributed", "Says so by attributes.", False),
     ]
-    agents = {name: made.create(name, model=ScriptedModel()) for name in ("kept", "other")}
+    agents = {name: agents_factory.create(name, model=ScriptedModel()) for name in ("kept", "other")}
     assert type(agents["kept"]) is Scribe
     assert isinstance(agents["other"], Scribe)
     assert (type(agents["other"]).subagent_name, Scribe.subagent_name) == ("n", "scribe")
-    assert type(made.create("other", model=ScriptedModel())) is type(agents["other"]), "one class is made, not many"
+    assert type(agents_factory.create("other", model=ScriptedModel())) is type(agents["other"]), (
+        "only one class is created"
+    )
     hidden = AgentFactory().register("h", Scribe, expose_as_subagent=False).create("h", model=ScriptedModel())
     assert (hidden.subagent_name, Scribe.subagent_exposed) == ("", True)
 
 
-# F2, F5: creating ------------------------------------------------------------------------------------------------
+# Creating --------------------------------------------------------------------------------------------------------
 
 
-def test_f2_none_makes_an_agent_alone_and_a_list_even_an_empty_one_makes_one_that_orchestrates() -> None:
-    made = factory()
-    assert made.create("lead").sub_agents == {}
-    orchestrating = made.create("lead", subagents=[])
+def test_create_accepts_no_subagents_or_an_empty_list() -> None:
+    agents_factory = factory()
+    assert agents_factory.create("lead").sub_agents == {}
+    orchestrating = agents_factory.create("lead", subagents=[])
     assert orchestrating.sub_agents == {}
-    orchestrating.register_agent(made.create("poet"))
-    assert list(made.create("lead", subagents=["poet", "scribe"]).sub_agents) == ["poet", "scribe"]
+    orchestrating.register_agent(agents_factory.create("poet"))
+    assert list(agents_factory.create("lead", subagents=["poet", "scribe"]).sub_agents) == ["poet", "scribe"]
     assert list(orchestrating.sub_agents) == ["poet"]
 
 
-async def test_f5_a_name_is_a_new_instance_each_time_and_an_object_is_shared_as_it_is(
+async def test_name_creates_a_new_instance_and_an_object_is_shared(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    made = factory()
-    one, two = (made.create("lead", subagents=["poet"]) for _ in range(2))
-    assert one.sub_agents["poet"].callee.agent is not two.sub_agents["poet"].callee.agent
-    shared = made.create("poet")
+    agents_factory = factory()
+    first, second = (agents_factory.create("lead", subagents=["poet"]) for _ in range(2))
+    assert first.sub_agents["poet"].agent is not second.sub_agents["poet"].agent
+    shared = agents_factory.create("poet")
     with caplog.at_level(logging.WARNING):
-        leads = [made.create("lead", subagents=[shared]) for _ in range(2)]
-    assert {lead.sub_agents["poet"].callee.agent for lead in leads} == {shared}
+        leads = [agents_factory.create("lead", subagents=[shared]) for _ in range(2)]
+    assert {lead.sub_agents["poet"].agent for lead in leads} == {shared}
     assert "the stateful agent 'poet' is shared" in caplog.text
     assert "calls are serialised, and history is shared" in caplog.text
     caplog.clear()
-    made.create("lead", subagents=[made.create("scribe"), mesh_role("designer")])
+    agents_factory.create("lead", subagents=[agents_factory.create("scribe"), RemoteAgent("designer")])
     assert not caplog.text
 
 
-async def test_f8_a_role_of_the_mesh_is_a_sub_agent_like_any_other() -> None:
-    lead = factory().create("lead", subagents=["poet", mesh_role("designer", description="Designs.")])
-    assert [(one.name, one.description) for one in lead.tools.specs] == [
+async def test_remote_agent_is_a_sub_agent_like_any_other() -> None:
+    lead = factory().create("lead", subagents=["poet", RemoteAgent("designer", description="Designs.")])
+    assert [(spec.name, spec.description) for spec in lead.tools.specs] == [
         ("poet", "Writes verses."),
         ("designer", "Designs."),
     ]
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("mistake", "message"),
     [
-        (lambda f: f.create("painter"), "unknown agent 'painter'; available are: lead, poet, scribe"),
-        (lambda f: f.create("lead", subagents=["painter"]), "unknown sub-agent 'painter'; available are: lead, poet"),
+        (lambda f: f.create("painter"), "unknown agent 'painter'; registered: lead, poet, scribe"),
+        (lambda f: f.create("lead", subagents=["painter"]), "unknown sub-agent 'painter'; registered: lead, poet"),
         (lambda f: f.create("poet", subagents=["lead"]), "'lead' is not exposed.*expose_as_subagent=True"),
-        (lambda f: f.create("lead", subagents=[f.create("lead")]), "'lead' can't be a sub-agent: decorate Plain"),
-        (lambda f: f.create("lead", subagents=[3]), "3 can't be a sub-agent"),
+        (lambda f: f.create("lead", subagents=[f.create("lead")]), "'lead' cannot be a sub-agent: decorate Plain"),
+        (lambda f: f.create("lead", subagents=[3]), "3 cannot be a sub-agent"),
         (
             lambda f: f.create("lead", subagents=["poet"], subagent_config={"scribe": {}, "poet": {}}),
-            "subagent_config has scribe, but the sub-agents that are given by name are: poet",
+            "subagent_config has unknown sub-agents scribe; named in subagents: poet",
         ),
-        (lambda f: f.create("lead", subagent_config={"poet": {}}), "given by name are: none"),
+        (lambda f: f.create("lead", subagent_config={"poet": {}}), "named in subagents: none"),
     ],
 )
-def test_f4_each_mistake_is_a_value_error_that_says_what_there_is(
-    wrong: Callable[[AgentFactory], object], said: str
-) -> None:
-    with pytest.raises(ValueError, match=said):
-        wrong(factory())
+def test_invalid_create_arguments_raise_value_errors(mistake: Callable[[AgentFactory], object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        mistake(factory())
 
 
-# F3: merging -----------------------------------------------------------------------------------------------------
+# Merging ---------------------------------------------------------------------------------------------------------
 
 VALUES = st.dictionaries(
     st.sampled_from(["max_iterations", "temperature", "system_prompt", "max_tokens"]), st.integers(1, 9)
@@ -167,35 +167,38 @@ VALUES = st.dictionaries(
 
 
 @given(VALUES, VALUES, VALUES, VALUES)
-def test_f3_later_wins_in_every_merge(
+def test_later_defaults_override_earlier_ones(
     defaults: dict[str, Any], registered: dict[str, Any], configured: dict[str, Any], overrides: dict[str, Any]
 ) -> None:
-    made = AgentFactory({"model": ScriptedModel(), **defaults})
-    made.register("lead", Plain, defaults=registered)
-    made.register("poet", Plain, subagent_description="d", defaults=registered)
-    lead = made.create("lead", subagents=["poet"], subagent_config={"poet": configured}, **overrides)
-    for agent, last in ((lead, overrides), (lead.sub_agents["poet"].callee.agent, configured)):
+    agents_factory = AgentFactory({"model": ScriptedModel(), **defaults})
+    agents_factory.register("lead", Plain, defaults=registered)
+    agents_factory.register("poet", Plain, subagent_description="d", defaults=registered)
+    lead = agents_factory.create("lead", subagents=["poet"], subagent_config={"poet": configured}, **overrides)
+    for agent, last in ((lead, overrides), (lead.sub_agents["poet"].agent, configured)):
+        assert isinstance(agent, Agent)
         expected = {**defaults, **registered, **last}
         assert {key: getattr(agent.config, key) for key in expected} == expected
 
 
-# F7: shared memory -----------------------------------------------------------------------------------------------
+# Shared memory ---------------------------------------------------------------------------------------------------
 
 
-async def test_f7_every_agent_made_afterwards_has_the_graph_and_its_registered_name_as_its_id_in_it() -> None:
+async def test_created_agents_get_the_graph_and_their_registered_name() -> None:
     graph = SharedMemoryGraph()
     for node in ("poet", "scribe"):
         graph.add_agent(node)
     graph.add_edge("poet", "scribe")
-    made = factory()
-    before = made.create("poet")
+    agents_factory = factory()
+    before = agents_factory.create("poet")
     assert before.memory_graph is None
-    assert made.with_memory_graph(graph) is made
-    poet = made.create("poet", model=ScriptedModel(says("a verse")))
+    assert agents_factory.with_memory_graph(graph) is agents_factory
+    poet = agents_factory.create("poet", model=ScriptedModel(says("a verse")))
     reader = ScriptedModel(says("read"))
     asks = says("", ToolCall("1", "scribe", '{"task": "go"}'))
     config = {"scribe": {"model": reader, "name": "another name"}}
-    lead = made.create("lead", subagents=["scribe"], subagent_config=config, model=ScriptedModel(asks, says("done")))
+    lead = agents_factory.create(
+        "lead", subagents=["scribe"], subagent_config=config, model=ScriptedModel(asks, says("done"))
+    )
     assert (poet.agent_id, lead.agent_id, lead.memory_graph) == ("poet", "lead", graph)
     await poet.run_async("?")
     await lead.run_async("?")

@@ -1,4 +1,4 @@
-"""Agents as tools of others: keys, copies, turns, and one run from top to bottom."""
+"""Sub-agents: keys, forks, serialisation, and the run they share."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def tool_texts(agent: Agent) -> list[str]:
     return [message.content for message in agent.history if message.role == "tool"]
 
 
-async def test_a_sub_agent_is_a_tool_and_its_answer_the_result() -> None:
+async def test_sub_agent_is_a_tool_and_its_answer_is_the_result() -> None:
     writer = poet(says("a verse"))
     model = ScriptedModel(asks("poet"), says("here: a verse"))
     lead = Agent("lead", model=model, sub_agents=[writer])
@@ -39,7 +39,7 @@ async def test_a_sub_agent_is_a_tool_and_its_answer_the_result() -> None:
     assert [message.content for message in writer.history] == ["do it", "a verse"]
 
 
-async def test_ids_and_storage_are_one_from_top_to_bottom_and_history_is_each_ones_own() -> None:
+async def test_sub_agents_share_ids_and_storage_but_not_history() -> None:
     seen: list[AgentState] = []
 
     @tool
@@ -58,14 +58,14 @@ async def test_ids_and_storage_are_one_from_top_to_bottom_and_history_is_each_on
     assert middle.state is not None
     assert bottom.parent_run_id == middle.state.run_id
     assert middle.state.parent_run_id == top.run_id
-    assert {one.root_run_id for one in (top, bottom, middle.state)} == {top.run_id}
+    assert {state.root_run_id for state in (top, bottom, middle.state)} == {top.run_id}
     assert top.global_storage is bottom.global_storage
     assert top.global_storage.to_dict() == {"notes": ["lead", "poet"]}
     assert bottom.context == {"user": "me"}
     assert top.history is not bottom.history
 
 
-async def test_a_stateless_one_runs_on_a_copy_with_a_forked_history_that_is_thrown_away() -> None:
+async def test_stateless_sub_agent_runs_on_a_discarded_fork() -> None:
     model = ScriptedModel(says("first"), says("again"))
     writer = Agent("poet", model=model)
     await writer.run_async("before")
@@ -77,7 +77,7 @@ async def test_a_stateless_one_runs_on_a_copy_with_a_forked_history_that_is_thro
 
 
 class Counting(ScriptedModel):
-    """How many of its calls run at once, at most."""
+    """Counts the maximum number of concurrent calls."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -92,9 +92,7 @@ class Counting(ScriptedModel):
 
 
 @pytest.mark.parametrize(("stateless", "limit", "most"), [(False, 8, 1), (True, 8, 5), (True, 2, 2)])
-async def test_stateful_ones_are_called_one_at_a_time_and_stateless_ones_at_once_up_to_a_limit(
-    stateless: bool, limit: int, most: int
-) -> None:
+async def test_stateful_calls_are_serial_and_stateless_ones_limited(stateless: bool, limit: int, most: int) -> None:
     model = Counting()
     lead = Agent("lead", model=ScriptedModel(asks(*["poet"] * 5), says("done")), max_running_subagents=limit)
     lead.register_agent(Agent("poet", model=model), stateless=stateless)
@@ -102,10 +100,10 @@ async def test_stateful_ones_are_called_one_at_a_time_and_stateless_ones_at_once
     assert model.most == most
 
 
-async def test_one_may_be_registered_while_its_caller_runs() -> None:
+async def test_sub_agent_may_be_registered_during_a_run() -> None:
     @tool
     def hire(agent_state: AgentState) -> str:
-        """Hires a poet."""
+        """Registers a poet."""
         agent_state.agent.register_agent(poet(says("a verse")))
         return "hired"
 
@@ -113,10 +111,10 @@ async def test_one_may_be_registered_while_its_caller_runs() -> None:
     lead = Agent("lead", model=model, tools=[hire])
     await lead.run_async("?")
     assert tool_texts(lead) == ["hired", "a verse"]
-    assert [[one.name for one in request.tools] for request in model.requests][:2] == [["hire"], ["hire", "poet"]]
+    assert [[spec.name for spec in request.tools] for request in model.requests][:2] == [["hire"], ["hire", "poet"]]
 
 
-async def test_code_may_call_one_by_its_key_and_a_miss_lists_the_keys() -> None:
+async def test_call_sub_agent_finds_a_key_or_lists_the_keys() -> None:
     got: list[str] = []
 
     @tool
@@ -132,16 +130,16 @@ async def test_code_may_call_one_by_its_key_and_a_miss_lists_the_keys() -> None:
     model = ScriptedModel(says("", ToolCall("a", "ask", "{}")), says("done"))
     lead = Agent("lead", model=model, tools=[ask], sub_agents={"writer": poet(says("a verse")), "other": poet()})
     await lead.run_async("?")
-    assert got == ["a verse", "there is no sub-agent 'poet'; known are: writer, other"]
+    assert got == ["a verse", "no sub-agent 'poet'; registered: writer, other"]
 
 
-async def test_what_one_raises_the_callers_model_is_told() -> None:
+async def test_sub_agent_error_is_reported_to_the_callers_model() -> None:
     lead = Agent("lead", model=ScriptedModel(asks("poet"), says("alone then")), sub_agents=[poet(Unavailable("ill"))])
     assert await lead.run_async("?") == "alone then"
     assert tool_texts(lead) == ["Error UNAVAILABLE (UNAVAILABLE): ill"]
 
 
-async def test_cancelling_the_caller_cancels_them() -> None:
+async def test_cancelling_the_caller_cancels_its_sub_agents() -> None:
     begun, ended = asyncio.Event(), asyncio.Event()
 
     class Slow(ScriptedModel):
@@ -162,13 +160,13 @@ async def test_cancelling_the_caller_cancels_them() -> None:
     assert ended.is_set()
 
 
-async def test_pausing_the_caller_holds_them_too() -> None:
+async def test_pausing_the_caller_pauses_its_sub_agents() -> None:
     model = ScriptedModel(says("a verse"))
     writer = Agent("poet", model=model)
     lead = Agent("lead", model=ScriptedModel(asks("poet"), says("done")), sub_agents=[writer])
     lead.on("before_tool").handle("continue", effects=lambda hook: hook.agent.pause())
     run = asyncio.create_task(lead.run_async("?"))
-    while not lead.paused:  # noqa: ASYNC110 - a hook of the agent's sets it
+    while not lead.paused:  # noqa: ASYNC110 - set by a hook of the agent
         await asyncio.sleep(0)
     await asyncio.sleep(0.02)
     assert not model.requests
@@ -176,46 +174,46 @@ async def test_pausing_the_caller_holds_them_too() -> None:
     assert await asyncio.wait_for(run, 5) == "done"
 
 
-async def test_one_that_would_wait_for_itself_is_an_error_and_so_is_a_chain_without_end() -> None:
+async def test_delegation_loop_and_endless_chain_are_errors() -> None:
     lead, writer = Agent("lead", model=ScriptedModel(asks("poet"), says("done"))), poet(asks("lead"), says("no"))
     lead.register_agent(writer)
     writer.register_agent(lead)
     assert await asyncio.wait_for(lead.run_async("?"), 5) == "done"
-    assert "lead waits for this very call" in tool_texts(writer)[0]
+    assert "delegation loop: lead waits for this call" in tool_texts(writer)[0]
 
     class Endless(ScriptedModel):
         async def generate(self, request: ModelRequest) -> ModelReply:
-            told = [message for message in request.messages if message.role == "tool"]
-            return says(told[-1].content) if told else asks("deeper")
+            results = [message for message in request.messages if message.role == "tool"]
+            return says(results[-1].content) if results else asks("deeper")
 
-    one, two = Agent("one", model=Endless()), Agent("two", model=Endless())
-    one.register_agent(two, name="deeper", stateless=True)
-    two.register_agent(one, name="deeper", stateless=True)
-    assert "10 agents wait for each other" in await asyncio.wait_for(one.run_async("?"), 5)
+    first, second = Agent("one", model=Endless()), Agent("two", model=Endless())
+    first.register_agent(second, name="deeper", stateless=True)
+    second.register_agent(first, name="deeper", stateless=True)
+    assert "10 agents wait for each other" in await asyncio.wait_for(first.run_async("?"), 5)
 
 
-def test_what_cant_be_a_sub_agent_is_said_when_it_is_registered() -> None:
+def test_invalid_sub_agent_is_rejected_at_registration() -> None:
     lead = Agent("lead", model=ScriptedModel(), sub_agents={"a": poet()})
-    with pytest.raises(AlreadyExists, match="lead has a sub-agent 'a' already"):
+    with pytest.raises(AlreadyExists, match="lead already has a sub-agent 'a'"):
         lead.register_agent(poet(), name="a")
-    with pytest.raises(NotAnAgent, match="3 is no agent"):
+    with pytest.raises(NotAnAgent, match="not an agent: 3"):
         lead.register_agent(3)
-    with pytest.raises(InvalidArgument, match="can't be a sub-agent of itself"):
+    with pytest.raises(InvalidArgument, match="cannot be a sub-agent of itself"):
         lead.register_agent(lead)
 
 
-async def test_a_class_says_how_its_instances_are_seen() -> None:
+async def test_decorator_sets_how_instances_appear_as_sub_agents() -> None:
     @subagent("scribe", "Writes it down.", stateless=True)
     class Scribe(Agent):
         pass
 
     lead = Agent("lead", model=ScriptedModel(), sub_agents=[Scribe("x", model=ScriptedModel())])
-    made = lead.sub_agents["scribe"]
-    assert (made.name, made.description, made.stateless) == ("scribe", "Writes it down.", True)
+    scribe = lead.sub_agents["scribe"]
+    assert (scribe.name, scribe.description, scribe.stateless) == ("scribe", "Writes it down.", True)
     assert not hasattr(Agent, "__wrapped__")
     assert Agent.subagent_name == ""
 
 
-async def test_a_hook_outside_of_a_run_knows_no_agent() -> None:
+async def test_call_sub_agent_outside_a_run_is_an_error() -> None:
     with pytest.raises(FailedPrecondition):
         await call_sub_agent("a", "?")

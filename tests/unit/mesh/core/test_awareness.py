@@ -1,4 +1,4 @@
-"""What a coordinating role is told of the edges among the others, to the letter."""
+"""The exact text of the awareness message."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ EDGES = [("requirements", "designer"), ("requirements", "implementer"), ("design
 ORDER = ["requirements", "designer", "implementer"]
 
 
-def test_the_message_has_these_lines_and_no_other() -> None:
+def test_message_has_exactly_these_lines() -> None:
     assert awareness_message(EDGES, ORDER) == (
         "You are coordinating sub-agents with dependencies.\n"
         "\n"
@@ -24,7 +24,7 @@ def test_the_message_has_these_lines_and_no_other() -> None:
     )
 
 
-def test_without_an_order_its_line_is_left_out_and_no_two_empty_lines_meet() -> None:
+def test_without_an_order_its_line_and_an_empty_line_are_omitted() -> None:
     assert awareness_message([("a", "b"), ("b", "a")], None) == (
         "You are coordinating sub-agents with dependencies.\n"
         "\n"
@@ -36,22 +36,22 @@ def test_without_an_order_its_line_is_left_out_and_no_two_empty_lines_meet() -> 
     )
 
 
-def test_without_edges_there_is_nothing_to_say() -> None:
+def test_without_edges_the_message_is_empty() -> None:
     assert awareness_message([], ORDER) == ""
     assert awareness_message([], None) == ""
 
 
-def test_edges_stay_in_the_order_given_each_once() -> None:
+def test_edges_keep_their_order_without_duplicates() -> None:
     text = awareness_message([("z", "y"), ("a", "b"), ("z", "y")], ["z", "y", "a", "b"])
     assert text.splitlines()[3:6] == ["  z -> y", "  a -> b", ""]
 
 
-def test_it_is_a_system_message_with_its_tag() -> None:
+def test_message_is_a_tagged_system_message() -> None:
     message = awareness_chat_message("text")
     assert message == ChatMessage("system", "text", metadata={"orchestrator_awareness": True})
 
 
-def test_what_was_written_is_read_again() -> None:
+def test_written_message_is_read_back() -> None:
     prompt, query = ChatMessage("system", "You coordinate."), ChatMessage("user", awareness_message(EDGES, ORDER))
     aware = awareness_chat_message(awareness_message(EDGES, ORDER))
     assert read_awareness([prompt, aware, query]) == Awareness(tuple(EDGES), tuple(ORDER))

@@ -12,7 +12,7 @@ FINAL, TOOLS, FULL = PropagationPolicy
 
 
 class Clock:
-    """Seconds that pass only when told to."""
+    """A clock that is advanced manually."""
 
     def __init__(self, now: float = 1000.0) -> None:
         self.now = now
@@ -41,19 +41,19 @@ def test_adding_again_changes_nothing() -> None:
     assert graph.to_dict() == before
 
 
-def test_an_edge_and_a_publication_create_their_roles() -> None:
+def test_edge_and_publication_add_their_roles() -> None:
     graph = graph_of(("a", "b"))
     graph.publish("c", "x")
     assert [graph.has_node(node) for node in "abcd"] == [True, True, True, False]
 
 
-def test_an_unknown_role_pulls_nothing_and_stays_unknown() -> None:
+def test_unknown_role_pulls_nothing_and_stays_unknown() -> None:
     graph = graph_of()
     assert graph.pull_for("a") == graph.pull_for_indirect("a") == []
     assert not graph.has_node("a")
 
 
-def test_a_role_without_a_name_is_refused() -> None:
+def test_role_without_a_name_is_rejected() -> None:
     graph = graph_of()
     with pytest.raises(InvalidArgument):
         graph.add_agent("")
@@ -63,7 +63,7 @@ def test_a_role_without_a_name_is_refused() -> None:
         graph.publish("", "x")
 
 
-def test_only_the_last_answer_is_kept_one_version_up_and_stamped_by_the_clock() -> None:
+def test_publish_replaces_the_item_with_the_next_version() -> None:
     clock = Clock()
     graph = graph_of(("a", "b"), clock=clock)
     graph.publish("a", "one")
@@ -73,14 +73,14 @@ def test_only_the_last_answer_is_kept_one_version_up_and_stamped_by_the_clock() 
     assert graph.pull_for("b") == [published]
 
 
-def test_metadata_given_again_is_merged() -> None:
+def test_metadata_is_merged() -> None:
     graph = graph_of(("a", "b"))
     graph.publish("a", "one", {"x": 1, "y": 1})
     graph.publish("a", "two", {"y": 2})
     assert graph.pull_for("b")[0].metadata == {"x": 1, "y": 2}
 
 
-def test_what_was_pulled_or_published_is_a_copy() -> None:
+def test_pulled_and_published_items_are_copies() -> None:
     graph, metadata = graph_of(("a", "b")), {"x": 1}
     published = graph.publish("a", "one", metadata)
     assert published is not None
@@ -91,7 +91,7 @@ def test_what_was_pulled_or_published_is_a_copy() -> None:
 
 
 @pytest.mark.parametrize("blank", ["", " ", "\n\t"])
-def test_blank_text_is_not_published(blank: str) -> None:
+def test_blank_content_is_not_published(blank: str) -> None:
     graph = graph_of(("a", "b"))
     graph.publish("a", "one")
     before = graph.to_dict()
@@ -115,7 +115,7 @@ def test_indirect_items_come_breadth_first() -> None:
     assert sources(graph.pull_for_indirect("goal")) == ["b", "z", "root", "c"]
 
 
-def test_an_ancestor_by_two_ways_comes_once_and_as_near_as_it_is() -> None:
+def test_ancestor_on_two_paths_comes_once_at_the_nearest_layer() -> None:
     graph = graph_of(("a", "goal"), ("a", "b"), ("b", "goal"))
     for role in "ab":
         graph.publish(role, role)
@@ -124,7 +124,7 @@ def test_an_ancestor_by_two_ways_comes_once_and_as_near_as_it_is() -> None:
 
 @pytest.mark.parametrize("edge", PropagationPolicy)
 @pytest.mark.parametrize("item", PropagationPolicy)
-def test_an_edge_lets_through_what_is_at_or_below_its_policy(
+def test_edge_lets_items_at_or_below_its_policy_through(
     edge: PropagationPolicy,
     item: PropagationPolicy,
 ) -> None:
@@ -136,7 +136,7 @@ def test_an_edge_lets_through_what_is_at_or_below_its_policy(
     assert bool(graph.pull_for("b")) == bool(graph.pull_for_indirect("b")) == through
 
 
-def test_an_edge_added_again_takes_the_new_policy() -> None:
+def test_edge_added_again_takes_the_new_policy() -> None:
     graph = graph_of(("a", "b"))
     graph.publish("a", "x", policy=FULL)
     graph.add_edge("a", "b", FULL)
@@ -145,7 +145,7 @@ def test_an_edge_added_again_takes_the_new_policy() -> None:
     assert graph.pull_for("b") == []
 
 
-def test_one_open_path_is_enough_and_one_closed_edge_closes_a_path() -> None:
+def test_item_needs_one_path_whose_edges_all_let_it_through() -> None:
     graph = graph_of(("mid", "goal"))
     graph.add_edge("top", "mid", FULL)
     graph.publish("top", "x", policy=FULL)
@@ -155,7 +155,7 @@ def test_one_open_path_is_enough_and_one_closed_edge_closes_a_path() -> None:
     assert sources(graph.pull_for_indirect("goal")) == ["top"]
 
 
-def test_an_item_is_gone_once_its_time_is_over_and_its_version_never_returns() -> None:
+def test_expired_item_is_gone_and_its_version_never_returns() -> None:
     clock = Clock()
     graph = graph_of(("a", "b"), clock=clock)
     graph.publish("a", "one", {"x": 1}, ttl=5)
@@ -168,12 +168,12 @@ def test_an_item_is_gone_once_its_time_is_over_and_its_version_never_returns() -
 
 
 @pytest.mark.parametrize("ttl", [0, -1, float("nan"), float("inf")])
-def test_a_time_to_live_that_is_no_time_is_refused(ttl: float) -> None:
+def test_invalid_ttl_is_rejected(ttl: float) -> None:
     with pytest.raises(InvalidArgument):
         graph_of().publish("a", "x", ttl=ttl)
 
 
-def test_clearing_forgets_items_and_keeps_structure_and_versions() -> None:
+def test_clear_deletes_items_and_keeps_structure_and_versions() -> None:
     graph = graph_of(("a", "b"))
     graph.publish("a", "one", {"x": 1})
     graph.clear_published_data()
@@ -182,7 +182,7 @@ def test_clearing_forgets_items_and_keeps_structure_and_versions() -> None:
     assert graph.publish("a", "two") == MemoryItem("a", "two", 1000.0, 2)
 
 
-def test_a_restored_item_keeps_version_and_time_and_the_next_one_follows_it() -> None:
+def test_restored_item_keeps_its_version_and_timestamp() -> None:
     graph = graph_of(("a", "b"))
     item = MemoryItem("a", "kept", 12.5, 7, TOOLS, {"x": 1}, ttl=10_000)
     graph.add_edge("a", "b", TOOLS)
@@ -194,7 +194,7 @@ def test_a_restored_item_keeps_version_and_time_and_the_next_one_follows_it() ->
     assert next_one.version == 8
 
 
-def test_edges_and_order_of_some_roles_leave_out_the_others() -> None:
+def test_edges_and_order_of_a_subset_exclude_other_roles() -> None:
     graph = graph_of(("c", "b"), ("b", "a"), ("c", "a"))
     graph.add_agent("lone")
     assert graph.get_topological_order() == ["c", "b", "a", "lone"]
@@ -203,7 +203,7 @@ def test_edges_and_order_of_some_roles_leave_out_the_others() -> None:
     assert graph.get_edges_for_nodes(["a", "b", "c"]) == [("c", "b"), ("c", "a"), ("b", "a")]
 
 
-def test_roles_keep_their_order_where_what_stands_between_was_not_asked_for() -> None:
+def test_order_of_a_subset_accounts_for_roles_in_between() -> None:
     assert graph_of(("z", "m"), ("m", "a")).get_topological_order(["a", "z"]) == ["z", "a"]
 
 
@@ -215,7 +215,7 @@ def test_roles_keep_their_order_where_what_stands_between_was_not_asked_for() ->
         ([], ("a", "a"), "a -> a"),
     ],
 )
-def test_an_edge_that_closes_a_cycle_is_refused_by_name_and_changes_nothing(
+def test_edge_that_closes_a_cycle_changes_nothing(
     edges: list[tuple[str, str]], closing: tuple[str, str], path: str
 ) -> None:
     graph = graph_of(*edges)
@@ -228,7 +228,7 @@ def test_an_edge_that_closes_a_cycle_is_refused_by_name_and_changes_nothing(
     assert graph.to_dict() == before
 
 
-def test_a_cycle_is_caught_under_each_name_it_is_known_by() -> None:
+def test_cycle_error_is_caught_by_each_of_its_base_classes() -> None:
     assert issubclass(CycleError, nx.NetworkXUnfeasible)
     assert issubclass(CycleError, GraphCycle)
     assert issubclass(CycleError, ValueError)

@@ -27,7 +27,7 @@ NASTY = 'a "b" <c> & \\ #1; end'
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def test_a_graph_survives_the_round_trip_through_json() -> None:
+def test_graph_survives_a_json_round_trip() -> None:
     graph = SharedMemoryGraph(clock=lambda: 5.0)
     graph.add_edge("a", "b", PropagationPolicy.TOOL_RESULTS)
     graph.add_agent("lone")
@@ -43,7 +43,7 @@ def test_a_graph_survives_the_round_trip_through_json() -> None:
     assert published.version == 2
 
 
-def test_data_that_is_no_graph_is_refused() -> None:
+def test_malformed_data_is_rejected() -> None:
     whole = SharedMemoryGraph().to_dict()
     broken = [
         {},
@@ -59,7 +59,7 @@ def test_data_that_is_no_graph_is_refused() -> None:
         SharedMemoryGraph.from_dict({**whole, "edges": ring})
 
 
-def test_mermaid_names_each_role_and_arrow() -> None:
+def test_mermaid_has_each_role_and_edge() -> None:
     assert to_mermaid(["lone"], EDGES[:1], {"designer": 'the "designer"\n2 up'}) == (
         "flowchart LR\n"
         '    n0["the #quot;designer#quot;<br/>2 up"]\n'
@@ -69,7 +69,7 @@ def test_mermaid_names_each_role_and_arrow() -> None:
     )
 
 
-def test_dot_names_each_role_and_arrow() -> None:
+def test_dot_has_each_role_and_edge() -> None:
     dot = to_dot(['a"b\\'], EDGES[:1], {"designer": "designer\n2 up"})
     assert '    "a\\"b\\\\";\n' in dot
     assert '    "designer" [label="designer\\n2 up"];\n' in dot
@@ -78,7 +78,7 @@ def test_dot_names_each_role_and_arrow() -> None:
     assert dot.endswith("}\n")
 
 
-def test_text_has_one_line_per_role_layer_by_layer() -> None:
+def test_text_has_one_line_per_role_in_layers() -> None:
     assert to_text(["advisor"], EDGES, {"designer": "designer\n(2)"}) == (
         "  1  advisor\n"
         "     requirements  ->  designer, implementer\n"
@@ -88,7 +88,7 @@ def test_text_has_one_line_per_role_layer_by_layer() -> None:
 
 
 @pytest.mark.parametrize("draw", [to_mermaid, to_dot, to_svg, to_text])
-def test_drawings_take_no_cycle_and_do_not_depend_on_the_order_given(draw: object) -> None:
+def test_drawings_reject_cycles_and_ignore_the_input_order(draw: object) -> None:
     assert callable(draw)
     nodes = {"requirements", "designer", "implementer"}
     assert draw(sorted(nodes), EDGES) == draw([], [*EDGES[::-1], EDGES[0]])
@@ -96,11 +96,11 @@ def test_drawings_take_no_cycle_and_do_not_depend_on_the_order_given(draw: objec
         draw([], [("a", "b"), ("b", "a")])
 
 
-def test_a_picture_of_nothing_is_still_a_picture() -> None:
+def test_empty_graph_is_drawn() -> None:
     assert ElementTree.fromstring(to_svg([], [])).tag == f"{SVG}svg"
 
 
-def test_a_picture_shows_every_role_and_edge_and_escapes_what_it_shows() -> None:
+def test_svg_shows_every_role_and_edge_escaped() -> None:
     picture = ElementTree.fromstring(to_svg([NASTY, "bell\x07"], EDGES, {"designer": "designer\n2 up"}))
     texts = [text.text for text in picture.iter(f"{SVG}text")]
     assert sorted(filter(None, texts)) == sorted(
@@ -124,18 +124,18 @@ roles = st.sampled_from("abcdefgh")
 
 
 @given(st.lists(st.tuples(roles, roles).filter(lambda edge: edge[0] < edge[1]), max_size=20))
-def test_in_a_picture_no_boxes_overlap_and_no_edge_runs_through_a_box(edges: list[tuple[str, str]]) -> None:
+def test_svg_boxes_do_not_overlap_and_edges_avoid_them(edges: list[tuple[str, str]]) -> None:
     picture = ElementTree.fromstring(to_svg(["h"], edges))
     width, height = float(picture.attrib["width"]), float(picture.attrib["height"])
     boxes = boxes_of(picture)
     assert all(x > 0 and y > 0 and right < width and low < height for x, y, right, low in boxes.values())
-    for one, (x, y, right, low) in boxes.items():
+    for role, (x, y, right, low) in boxes.items():
         for other, (x2, y2, right2, low2) in boxes.items():
-            assert one == other or right <= x2 or right2 <= x or low <= y2 or low2 <= y
+            assert role == other or right <= x2 or right2 <= x or low <= y2 or low2 <= y
     for path in picture.findall(f"{SVG}path"):
         points = [float(number) for number in re.findall(r"-?[\d.]+", path.attrib["d"])]
         assert points
-        # Level stretches are the ones that pass a column: `H` to the column's far side.
+        # Horizontal segments cross a column: `H` to its far side.
         for start, end in pairwise(re.findall(r"[MC][^MCH]*|H[\d.]+", path.attrib["d"])):
             if end.startswith("H"):
                 level_y, level_x = float(start.split()[-1]), float(start.split()[-2])
@@ -143,7 +143,7 @@ def test_in_a_picture_no_boxes_overlap_and_no_edge_runs_through_a_box(edges: lis
                 assert not any(inside)
 
 
-def test_arrows_start_and_end_at_the_boxes_of_their_roles() -> None:
+def test_svg_edges_start_and_end_at_the_boxes_of_their_roles() -> None:
     picture = ElementTree.fromstring(to_svg([], [("a", "b")]))
     boxes = boxes_of(picture)
     path = picture.find(f"{SVG}path")

@@ -1,4 +1,4 @@
-"""What holds for the shared memory graph after any sequence of calls, and between threads."""
+"""Properties of the shared memory graph for any sequence of calls, and with several threads."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from archon_mesh.core.memory_graph import CycleError, MemoryItem, SharedMemoryGr
 
 @pytest.fixture
 def hasty_threads() -> Iterator[None]:
-    """Threads that take turns at nearly every step, so that what is not locked goes wrong."""
+    """Makes threads switch at nearly every step, so that missing locks are noticed."""
     usual = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     yield
@@ -40,7 +40,7 @@ roles = st.sampled_from("abcdefg")
 
 
 @given(st.lists(st.tuples(roles, roles)))
-def test_no_sequence_of_edges_makes_a_cycle_and_only_closing_ones_are_refused(
+def test_only_edges_that_close_a_cycle_are_rejected(
     edges: list[tuple[str, str]],
 ) -> None:
     graph = graph_of()
@@ -60,7 +60,7 @@ def test_no_sequence_of_edges_makes_a_cycle_and_only_closing_ones_are_refused(
 
 
 @given(st.lists(st.tuples(roles, roles)), roles)
-def test_indirect_pulls_see_each_ancestor_once(edges: list[tuple[str, str]], node: str) -> None:
+def test_indirect_pull_returns_each_ancestor_once(edges: list[tuple[str, str]], node: str) -> None:
     graph = graph_of(*(edge for edge in edges if edge[0] < edge[1]))
     for role in "abcdefg":
         graph.publish(role, role)
@@ -73,7 +73,7 @@ def test_indirect_pulls_see_each_ancestor_once(edges: list[tuple[str, str]], nod
 
 
 @given(st.lists(st.sampled_from(["publish", "blank", "clear", "expire", "restore"])))
-def test_versions_only_rise(steps: list[str]) -> None:
+def test_versions_only_increase(steps: list[str]) -> None:
     now = 0.0
     graph = SharedMemoryGraph(clock=lambda: now)
     versions = []
@@ -95,7 +95,7 @@ def test_versions_only_rise(steps: list[str]) -> None:
 
 
 @pytest.mark.usefixtures("hasty_threads")
-def test_no_publication_is_lost_between_threads() -> None:
+def test_concurrent_publications_are_not_lost() -> None:
     graph = graph_of(("a", "b"))
     with ThreadPoolExecutor(8) as pool:
         items = list(pool.map(lambda n: graph.publish("a", f"text {n}", {str(n): n}), range(400)))
@@ -106,7 +106,7 @@ def test_no_publication_is_lost_between_threads() -> None:
 
 
 @pytest.mark.usefixtures("hasty_threads")
-def test_of_two_threads_that_would_close_a_cycle_one_is_refused() -> None:
+def test_one_of_two_edges_that_close_a_cycle_is_rejected() -> None:
     def add(graph: SharedMemoryGraph, edge: tuple[str, str], start: Barrier) -> bool:
         start.wait()
         try:
@@ -115,13 +115,13 @@ def test_of_two_threads_that_would_close_a_cycle_one_is_refused() -> None:
             return False
         return True
 
-    # Neighbours that lead nowhere: a search goes on among them long after it has looked at a and b.
+    # Neighbours without successors keep the search busy long after it has visited a and b.
     around = [edge for end in "ab" for n in range(300) for edge in ((end, f"{end}+{n}"), (f"{end}-{n}", end))]
     with ThreadPoolExecutor(2) as pool:
         for _ in range(20):
             graph, start = graph_of(*around), Barrier(2)
-            one, other = (
+            first, second = (
                 pool.submit(add, graph, ("a", "b"), start),
                 pool.submit(add, graph, ("b", "a"), start),
             )
-            assert one.result() != other.result()
+            assert first.result() != second.result()

@@ -19,7 +19,7 @@ def contents(messages: list[ChatMessage]) -> list[str]:
     return [message.content for message in messages]
 
 
-def test_each_item_is_a_system_message_between_prompt_and_query_in_the_order_given() -> None:
+def test_items_are_system_messages_between_prompt_and_query() -> None:
     messages = with_shared_context([PROMPT, QUERY], [item("z", "one\ntwo"), item("a")])
     assert contents(messages) == [
         "You design.", "Shared context from z:\none\ntwo", "Shared context from a:\ntext", "Go."
@@ -27,13 +27,13 @@ def test_each_item_is_a_system_message_between_prompt_and_query_in_the_order_giv
     assert [message.role for message in messages] == ["system", "system", "system", "user"]
 
 
-def test_items_are_tagged_with_where_they_came_from() -> None:
+def test_items_are_tagged_with_their_source() -> None:
     shared = with_shared_context([PROMPT, QUERY], [item("a", version=3)])[1]
     assert shared.metadata["shared_memory"] is True
     assert shared.metadata["shared_memory_source"] == "a"
 
 
-def test_without_a_prompt_they_come_first_and_other_system_messages_stay_behind_them() -> None:
+def test_without_a_prompt_items_come_before_system_messages() -> None:
     aware = ChatMessage("system", "You are coordinating.", metadata={"orchestrator_awareness": True})
     assert contents(with_shared_context([QUERY], [item("a")])) == ["Shared context from a:\ntext", "Go."]
     assert contents(with_shared_context([PROMPT, aware, QUERY], [item("a")])) == [
@@ -41,24 +41,24 @@ def test_without_a_prompt_they_come_first_and_other_system_messages_stay_behind_
     ]  # fmt: skip
 
 
-def test_nothing_to_share_changes_nothing() -> None:
+def test_no_items_change_nothing() -> None:
     assert with_shared_context([PROMPT, QUERY], []) == [PROMPT, QUERY]
     assert with_shared_context([], []) == []
 
 
-def test_a_newer_version_replaces_the_older_and_an_older_one_does_not() -> None:
+def test_newer_version_replaces_the_older_one_only() -> None:
     first = with_shared_context([PROMPT, QUERY], [item("a", "old", 1), item("b")])
     second = with_shared_context(first, [item("a", "new", 2), item("b")])
     assert contents(second)[1:3] == ["Shared context from a:\nnew", "Shared context from b:\ntext"]
     assert with_shared_context(second, [item("a", "old", 1), item("b")]) == second
 
 
-def test_a_source_given_twice_has_one_message_of_its_newest_version() -> None:
+def test_duplicate_source_has_one_message_of_its_newest_version() -> None:
     messages = with_shared_context([QUERY], [item("a", "new", 2), item("b"), item("a", "old", 1)])
     assert contents(messages)[:-1] == ["Shared context from a:\nnew", "Shared context from b:\ntext"]
 
 
-def test_a_source_that_brings_nothing_this_time_keeps_its_message() -> None:
+def test_source_without_an_item_keeps_its_message() -> None:
     first = with_shared_context([PROMPT, QUERY], [item("a")])
     assert contents(with_shared_context(first, [item("b")]))[1:3] == [
         "Shared context from a:\ntext",
@@ -66,7 +66,7 @@ def test_a_source_that_brings_nothing_this_time_keeps_its_message() -> None:
     ]
 
 
-def test_the_messages_given_are_left_as_they_were() -> None:
+def test_input_messages_are_not_modified() -> None:
     given_messages = [PROMPT, QUERY]
     with_shared_context(given_messages, [item("a")])
     assert given_messages == [PROMPT, QUERY]
@@ -76,12 +76,12 @@ items = st.lists(st.builds(item, st.sampled_from("abc"), st.text(), st.integers(
 
 
 @given(items, items)
-def test_a_retry_adds_nothing_and_no_source_is_there_twice(
-    one: list[MemoryItem],
-    two: list[MemoryItem],
+def test_inserting_again_adds_nothing(
+    first: list[MemoryItem],
+    second: list[MemoryItem],
 ) -> None:
-    once = with_shared_context(with_shared_context([PROMPT, QUERY], one), two)
-    assert with_shared_context(once, two) == once
+    once = with_shared_context(with_shared_context([PROMPT, QUERY], first), second)
+    assert with_shared_context(once, second) == once
     sources = [message.metadata.get("shared_memory_source") for message in once[1:-1]]
-    assert sorted(map(str, sources)) == sorted({each.source_id for each in [*one, *two]})
+    assert sorted(map(str, sources)) == sorted({each.source_id for each in [*first, *second]})
     assert (once[0], once[-1]) == (PROMPT, QUERY)

@@ -1,4 +1,4 @@
-"""Agents in YAML: what a file becomes, and that each mistake names file, line and key."""
+"""Agents in YAML: loading, and errors with file, line and key."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import yaml
 
 from archon.errors import InvalidArgument, NotFound
 from archon.registry import Capability, DependsOn, PropagationPolicy
-from archon_mesh.agent import ContextCompactionMiddleware
+from archon_mesh.agent import Agent, ContextCompactionMiddleware
 from archon_mesh.core.messages import ToolCall
-from archon_mesh.declared import Declared, json_schema, load_agent
-from archon_mesh.node.remote_agent import MeshRole
+from archon_mesh.declared import DeclaredAgent, json_schema, load_agent
+from archon_mesh.node.remote_agent import RemoteAgent
 from archon_services.agents.roles.catalogue import FOLDER, YAML_ROLES
 from tests.fixtures.scripted_model import ScriptedModel, says
 
@@ -79,11 +79,11 @@ def write(folder: Path, text: str, **files: str) -> Path:
     return folder / "agent.yaml"
 
 
-def load(path: Path, **environment: str) -> Declared:
+def load(path: Path, **environment: str) -> DeclaredAgent:
     return load_agent(path, environment={"TIMES": "2", **environment})
 
 
-def test_n8_a_file_says_all_that_an_agent_is_and_how_it_is_served(tmp_path: Path) -> None:
+def test_file_declares_an_agent_and_its_role(tmp_path: Path) -> None:
     critic = "name: critic\nsystem_prompt: You judge.\ndescription: Judges.\n"
     declared = load(write(tmp_path, WHOLE, critic=critic), WHO="the lead")
     agent, role = declared.agent, declared.role
@@ -93,19 +93,21 @@ def test_n8_a_file_says_all_that_an_agent_is_and_how_it_is_served(tmp_path: Path
     assert isinstance(agent.config.middlewares[0], ContextCompactionMiddleware)  # type: ignore[index]
     subs = agent.sub_agents
     assert subs["poet"].stateless
-    assert subs["poet"].callee.agent.system_prompt == "You rhyme."
+    poet = subs["poet"].agent
+    assert isinstance(poet, Agent)
+    assert poet.system_prompt == "You rhyme."
     assert subs["critic"].description == "Judges."
-    assert isinstance(subs["designer"].callee, MeshRole)
-    assert (agent.policy.offers("shout", {"shout": 1}), agent.policy.offers("shout", {"shout": 2})) == (True, False)
+    assert isinstance(subs["designer"].agent, RemoteAgent)
+    assert (agent.policy.permits("shout", {"shout": 1}), agent.policy.permits("shout", {"shout": 2})) == (True, False)
     assert (role.name, role.version, role.max_tasks) == ("lead", "1.2.0", 3)
-    assert [(one.id, list(one.tags)) for one in role.capabilities if isinstance(one, Capability)] == [
+    assert [(item.id, list(item.tags)) for item in role.capabilities if isinstance(item, Capability)] == [
         ("lead.things", []),
         ("lead.more", ["a"]),
     ]
     assert list(role.depends_on) == ["requirements", DependsOn("critic", PropagationPolicy.FULL_HISTORY)]
 
 
-async def test_it_runs(tmp_path: Path) -> None:
+async def test_loaded_agent_runs(tmp_path: Path) -> None:
     path = write(tmp_path, "name: a\ntools: ['my_tools:shout']\n")
     model = ScriptedModel(says("", ToolCall("1", "shout", '{"text": "hey"}')), says("done"))
     agent = load_agent(path, model=model, environment={}).agent
@@ -113,7 +115,7 @@ async def test_it_runs(tmp_path: Path) -> None:
     assert agent.history[2].content == "HEY"
 
 
-def test_a_variable_may_stand_for_a_number_and_quoted_it_is_text(tmp_path: Path) -> None:
+def test_variable_may_be_a_number_and_is_text_if_quoted(tmp_path: Path) -> None:
     path = write(tmp_path, "name: a\nmax_iterations: ${N}\ndescription: '${N}'\n")
     assert load(path, N="4").agent.max_iterations == 4
     assert load(path, N="4").agent.description == "4"
@@ -125,41 +127,41 @@ def test_a_variable_may_stand_for_a_number_and_quoted_it_is_text(tmp_path: Path)
         ("name: a\ntolls: []\n", "2: tolls", "Extra inputs are not permitted"),
         ("name: a\n\nmax_iterations: many\n", "3: max_iterations", "valid integer"),
         ("system_prompt: x\n", "1: name", "Field required"),
-        ("name: a\nname: b\n", "2: name", "stands here a second time"),
-        ("name: a\ndescription: ${NOT_SET}\n", "2: description", "the variable NOT_SET is not set"),
+        ("name: a\nname: b\n", "2: name", "duplicate key"),
+        ("name: a\ndescription: ${NOT_SET}\n", "2: description", "variable NOT_SET is not set"),
         ("name: a\ntools:\n  - my_tools:shout\n  - nonsense\n", "4: tools.1", "pattern"),
-        ("name: a\ntools:\n  - my_tools:nothing\n", "3: tools.0", "my_tools:nothing can't be imported"),
+        ("name: a\ntools:\n  - my_tools:nothing\n", "3: tools.0", "cannot import my_tools:nothing"),
         ("name: a\ntools:\n  - no_module:x\n", "3: tools.0", "No module named 'no_module'"),
-        ("name: a\ntools:\n  - my_tools:NOTHING\n", "3: tools.0", "my_tools:NOTHING is no tool"),
-        ("name: a\ntools:\n  - import: my_tools:Repeat\n    params: {time: 1}\n", "4: tools.0.params", "can't be made"),
+        ("name: a\ntools:\n  - my_tools:NOTHING\n", "3: tools.0", "my_tools:NOTHING is not a tool"),
+        ("name: a\ntools:\n  - import: my_tools:Repeat\n    params: {time: 1}\n", "4: tools.0.params", "cannot create"),
         ("name: a\ntools:\n  - import: my_tools:shout\n    par: 1\n", "4: tools.0.par", "Extra inputs"),
-        ("name: a\nmiddlewares:\n  - import: my_tools:shout\n", "3: middlewares.0", "can't be made"),
-        ("name: a\nexit_on_success: [fly]\n", "2: exit_on_success", "there is no tool 'fly'"),
-        ("name: a\nsub_agents:\n  b:\n    file: nope.yaml\n", "", "there is no file"),
+        ("name: a\nmiddlewares:\n  - import: my_tools:shout\n", "3: middlewares.0", "cannot create"),
+        ("name: a\nexit_on_success: [fly]\n", "2: exit_on_success", "no tool 'fly'"),
+        ("name: a\nsub_agents:\n  b:\n    file: nope.yaml\n", "", "no such file"),
         ("name: a\nsub_agents:\n  b: {file: x, role: y}\n", "3: sub_agents.b", "either declared here, or by a file"),
         ("name: a\nsub_agents:\n  b: {system_prompt: x, stateles: 1}\n", "3: sub_agents.b.stateles", "Extra inputs"),
-        ("name: a\ntools: ['my_tools:shout', 'my_tools:shout']\n", "2: tools", "there is a tool 'shout' already"),
-        ("name: a\nrole: {depends_on: [a]}\n", "2: role", "can't depend on itself"),
-        ("name: [\n", "2", "this is no YAML"),
+        ("name: a\ntools: ['my_tools:shout', 'my_tools:shout']\n", "2: tools", "tool 'shout' is already registered"),
+        ("name: a\nrole: {depends_on: [a]}\n", "2: role", "cannot depend on itself"),
+        ("name: [\n", "2", "invalid YAML"),
         ("- a\n", "1", "valid dictionary"),
     ],
 )
-def test_a_mistake_names_file_line_and_key(tmp_path: Path, text: str, where: str, why: str) -> None:
+def test_error_names_file_line_and_key(tmp_path: Path, text: str, where: str, why: str) -> None:
     with pytest.raises((InvalidArgument, NotFound)) as wrong:
         load(write(tmp_path, text))
     assert f"agent.yaml:{where}" in str(wrong.value) or not where
     assert why in str(wrong.value)
 
 
-def test_files_that_name_each_other_are_a_mistake_and_no_endless_loop(tmp_path: Path) -> None:
+def test_files_that_include_each_other_are_an_error(tmp_path: Path) -> None:
     path = write(
         tmp_path, "name: a\nsub_agents: {b: {file: b.yaml}}\n", b="name: b\nsub_agents: {a: {file: agent.yaml}}"
     )
-    with pytest.raises(InvalidArgument, match="files name each other"):
+    with pytest.raises(InvalidArgument, match="nested in more than 8 files"):
         load(path)
 
 
-def test_the_schema_for_editors_takes_what_is_right_and_refuses_what_is_wrong() -> None:
+def test_json_schema_accepts_valid_and_rejects_invalid_files() -> None:
     validator = jsonschema.Draft202012Validator(json_schema())
     validator.check_schema(json_schema())
     for name in YAML_ROLES:

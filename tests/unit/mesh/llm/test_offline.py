@@ -1,4 +1,4 @@
-"""The offline model on messages alone: each task, and the chain of three roles."""
+"""The offline model without tools: each task, and the chain of three roles."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DEMANDS = ["It must export invoices as PDF.", "Users should see a log!"]
 
 
 def run_chain(goal: str, edges: list[tuple[str, str]] = EDGES) -> dict[str, str]:
-    """The three roles one after the other, each fed through the graph."""
+    """Runs the three roles in order, with shared memory."""
     graph = SharedMemoryGraph()
     for src, dst in edges:
         graph.add_edge(src, dst)
@@ -44,12 +44,12 @@ def code_of(answer: str) -> str:
     return match[1]
 
 
-def test_requirements_are_the_demanding_sentences_numbered() -> None:
+def test_requirements_are_the_numbered_demands() -> None:
     answer = run_chain(GOAL)["requirements"]
     assert answer == f"{NOTICE}\n\nR1. {DEMANDS[0]}\nR2. {DEMANDS[1]}"
 
 
-def test_the_designer_names_a_component_per_requirement() -> None:
+def test_designer_names_a_component_per_requirement() -> None:
     assert run_chain(GOAL)["designer"].splitlines()[2:] == [
         "C1. ExportInvoicesPDFService — covers R1: It must export invoices as PDF.",
         "C2. SeeLogService — covers R2: Users should see a log!",
@@ -61,7 +61,7 @@ def test_component_names_are_unique() -> None:
     assert re.findall(r"C\d\. (\w+)", design) == ["LogMailsService", "LogMailsService2", "LogMailsService3"]
 
 
-def test_the_implementation_cites_requirement_and_component_in_plan_and_code() -> None:
+def test_implementation_cites_requirements_and_components() -> None:
     answer = run_chain(GOAL)["implementer"]
     plan, code = answer.split("\nCode\n")
     names = ["ExportInvoicesPDFService", "SeeLogService"]
@@ -71,7 +71,7 @@ def test_the_implementation_cites_requirement_and_component_in_plan_and_code() -
     assert [node.name for node in ast.parse(code_of(answer)).body if isinstance(node, ast.ClassDef)] == names
 
 
-def test_without_a_design_the_implementation_has_all_requirements_and_no_component() -> None:
+def test_implementation_without_a_design_uses_requirements_only() -> None:
     answer = run_chain(GOAL, EDGES[:2])["implementer"]
     assert all(demand in answer for demand in DEMANDS)
     assert "component" not in answer.lower()
@@ -80,20 +80,20 @@ def test_without_a_design_the_implementation_has_all_requirements_and_no_compone
     ast.parse(code_of(answer))
 
 
-def test_without_requirements_the_implementation_follows_the_design() -> None:
+def test_implementation_without_requirements_follows_the_design() -> None:
     answer = run_chain(GOAL, [EDGES[0], EDGES[2]])["implementer"]
     assert "C1 ExportInvoicesPDFService" in answer
     assert "covers R1" in answer
     ast.parse(code_of(answer))
 
 
-def test_without_either_the_implementation_works_from_the_task_and_says_so() -> None:
+def test_implementation_without_either_uses_the_task_and_says_so() -> None:
     answer = run_chain(GOAL, [])["implementer"]
     assert "no requirements" in answer
     assert all(demand in answer for demand in DEMANDS)
 
 
-def test_nothing_is_made_up_where_nothing_is_demanded() -> None:
+def test_text_without_demands_yields_nothing_invented() -> None:
     answers = run_chain("Hello there, mesh.")
     assert "no requirement" in answers["requirements"]
     assert "no component" in answers["designer"]
@@ -101,7 +101,7 @@ def test_nothing_is_made_up_where_nothing_is_demanded() -> None:
     assert not any(re.search(r"\b[RC]\d", answer) for answer in answers.values())
 
 
-def test_a_requirement_that_no_component_covers_is_still_built() -> None:
+def test_requirement_without_a_component_is_still_built() -> None:
     shared = [
         ChatMessage("system", "Shared context from one:\n- **R1.** It must log.\n- **R2.** It must stop."),
         ChatMessage("system", "Shared context from two:\n**C1.** **Logger** covers R1\nC2. Extra, for looks"),
@@ -113,14 +113,14 @@ def test_a_requirement_that_no_component_covers_is_still_built() -> None:
     ast.parse(code_of(answer))
 
 
-def test_the_query_is_the_last_user_message() -> None:
+def test_query_is_the_last_user_message() -> None:
     history = [ChatMessage("user", "It must be old."), ChatMessage("assistant", "It must be said.")]
     prompt = ChatMessage("system", PROMPTS["requirements"])
     answer = write_reply([prompt, *history, ChatMessage("user", "It must be new.")])
     assert answer.endswith("\n\nR1. It must be new.")
 
 
-def test_any_other_task_gets_the_material_and_an_honest_word() -> None:
+def test_unknown_task_gets_a_summary_of_the_material() -> None:
     messages = [
         ChatMessage("system", "You are a poet."),
         ChatMessage("system", "Shared context from muse:\nA rose."),
@@ -154,12 +154,12 @@ def test_any_other_task_gets_the_material_and_an_honest_word() -> None:
         ("", None),
     ],
 )
-def test_the_prompt_sets_the_task(prompt: str, task: str | None) -> None:
+def test_prompt_selects_the_task(prompt: str, task: str | None) -> None:
     assert task_of(prompt) == task
 
 
 @pytest.mark.parametrize("prompt", [*PROMPTS.values(), "Anything else.", ""])
-def test_every_reply_says_what_made_it(prompt: str) -> None:
+def test_every_reply_has_the_notice(prompt: str) -> None:
     assert write_reply([ChatMessage("system", prompt)]).startswith(f"{NOTICE}\n")
 
 
@@ -180,12 +180,10 @@ fillers = st.sampled_from(["Acme was founded in 1999.", "It is blue.", "Is it so
     st.lists(st.tuples(markers, frames, fillers, st.sampled_from([" ", "\n", "\n\n", "\n- "])), min_size=1),
     st.integers(0, 60),
 )
-def test_every_demand_comes_out_verbatim_all_along_the_chain(
-    parts: list[tuple[str, str, str, str]], wrap_at: int
-) -> None:
+def test_demands_stay_verbatim_along_the_chain(parts: list[tuple[str, str, str, str]], wrap_at: int) -> None:
     demands = [frame.format(marker) for marker, frame, _, _ in parts]
     goal = "".join(f"{demand} {parts[i][2]}{parts[i][3]}" for i, demand in enumerate(demands))
-    # One wrap at any space.
+    # One line break at any space.
     place = goal.find(" ", wrap_at)
     wrapped = goal if place < 0 or goal[place - 1] == "-" else f"{goal[:place]}\n{goal[place + 1 :]}"
     answers = run_chain(wrapped)
@@ -196,12 +194,12 @@ def test_every_demand_comes_out_verbatim_all_along_the_chain(
 
 
 @given(st.text(alphabet=st.characters(exclude_categories=["Cs", "Cc"])))
-def test_whatever_is_demanded_the_code_stays_python(words: str) -> None:
+def test_generated_code_is_valid_python(words: str) -> None:
     ast.parse(code_of(run_chain(f"It must {words}.")["implementer"]))
 
 
 @pytest.mark.parametrize("prompt", PROMPTS.values())
-async def test_the_pieces_of_a_stream_are_the_reply_and_come_in_small_bits(prompt: str) -> None:
+async def test_chunks_of_a_stream_are_small_and_add_up_to_the_reply(prompt: str) -> None:
     model = create_model("offline")
     shared = ChatMessage("system", "Shared context from analyst:\nR1. It must log all  mails twice a day.")
     request = ModelRequest([ChatMessage("system", prompt), shared, ChatMessage("user", GOAL)])
@@ -213,21 +211,21 @@ async def test_the_pieces_of_a_stream_are_the_reply_and_come_in_small_bits(promp
     assert all(0 < len(step.text_delta.split(" ")) <= 5 for step in steps[:-1])
 
 
-async def test_usage_is_estimated_at_four_characters_a_token_and_says_so() -> None:
+async def test_usage_is_estimated_at_four_characters_per_token() -> None:
     messages = [ChatMessage("system", "12345"), ChatMessage("user", "1234")]
     reply = await create_model().generate(ModelRequest(messages))
     assert reply.usage == Usage(3, -(-len(reply.text) // 4), estimated=True)
     assert (reply.model, reply.finish_reason, reply.tool_calls) == ("offline", "stop", ())
 
 
-async def test_a_limit_of_tokens_cuts_the_reply() -> None:
+async def test_token_limit_truncates_the_reply() -> None:
     messages = [ChatMessage("system", PROMPTS["requirements"]), ChatMessage("user", GOAL)]
     whole = (await create_model().generate(ModelRequest(messages))).text
     cut = await create_model().generate(ModelRequest(messages, max_tokens=25))
     assert (cut.text, cut.finish_reason, cut.usage.output_tokens) == (whole[:100], "length", 25)
 
 
-async def test_a_goal_of_a_megabyte_takes_well_under_two_seconds_per_role() -> None:
+async def test_goal_of_a_megabyte_takes_under_two_seconds_per_role() -> None:
     unit = "The system must keep the\nZEBRA invoice for a year. It was nice. Users want PDF files. "
     goal = unit * (1_000_000 // len(unit))
     model, graph = create_model(), SharedMemoryGraph()

@@ -1,4 +1,4 @@
-"""The offline model with tools on offer: which it calls, in which order, and what it makes of their answers."""
+"""The offline model with tools: its calls, their order, and the combined answer."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ async def converse(
     tools: Sequence[ToolSpec] = TOOLS,
     failing: Mapping[str, str] | None = None,
 ) -> tuple[list[str], str]:
-    """The names called, in order, and the last reply; each tool answers `NAME's part`, those in `failing` fail."""
-    model, said = create_model("offline"), list(messages)
+    """Returns the called tools and the last reply; each tool answers `NAME's part`, except those in `failing`."""
+    model, conversation = create_model("offline"), list(messages)
     called: list[str] = []
     while True:
-        reply = await model.generate(ModelRequest(said, tools=tools))
+        reply = await model.generate(ModelRequest(conversation, tools=tools))
         if not reply.tool_calls:
             assert reply.finish_reason == "stop"
             return called, reply.text
@@ -44,10 +44,10 @@ async def converse(
         answer = tool_answer(call, f"{NOTICE}\n\n{call.name}'s part")
         if failure is not None:
             answer = tool_failure(call, "UNAVAILABLE", "UNAVAILABLE", failure)
-        said += [ChatMessage("assistant", tool_calls=(call,)), answer]
+        conversation += [ChatMessage("assistant", tool_calls=(call,)), answer]
 
 
-async def test_tools_are_called_once_each_in_the_recommended_order_and_nothing_of_their_answers_is_lost() -> None:
+async def test_tools_are_called_once_in_the_recommended_order() -> None:
     called, answer = await converse(opening())
     assert called == ORDER
     assert answer == (
@@ -58,18 +58,18 @@ async def test_tools_are_called_once_each_in_the_recommended_order_and_nothing_o
     )
 
 
-async def test_without_an_order_they_are_called_in_that_of_the_tools() -> None:
+async def test_without_an_order_tools_are_called_in_their_own() -> None:
     assert (await converse(opening("")))[0] == [tool.name for tool in TOOLS]
     assert (await converse(opening(awareness_message(EDGES, None))))[0] == [tool.name for tool in TOOLS]
 
 
-async def test_tools_on_no_edge_come_last_and_roles_that_are_no_tools_are_left_out() -> None:
+async def test_tools_without_edges_come_last() -> None:
     spare = ToolSpec("spare", "", {"type": "object"})
     assert (await converse(opening(), [spare, *TOOLS]))[0] == [*ORDER, "spare"]
     assert (await converse(opening(), TOOLS[:2]))[0] == ["requirements", "implementer"]
 
 
-async def test_a_tool_that_failed_is_not_called_again_nor_are_those_that_build_on_it() -> None:
+async def test_failed_tool_and_its_dependants_are_not_called() -> None:
     spare = ToolSpec("spare", "", {"type": "object"})
     called, answer = await converse(opening(), [*TOOLS, spare], {"designer": "nobody serves designer"})
     assert called == ["requirements", "designer", "spare"]
@@ -82,7 +82,7 @@ async def test_a_tool_that_failed_is_not_called_again_nor_are_those_that_build_o
     )
 
 
-async def test_what_is_missing_further_up_is_missing_all_the_way_down() -> None:
+async def test_missing_answer_propagates_to_all_dependants() -> None:
     called, answer = await converse(opening(), TOOLS, {"requirements": "it is down"})
     assert called == ["requirements"]
     assert "- designer was not asked, because it builds on requirements." in answer
@@ -90,7 +90,7 @@ async def test_what_is_missing_further_up_is_missing_all_the_way_down() -> None:
     assert "part" not in answer
 
 
-async def test_it_is_streamed_like_any_reply_calls_bit_by_bit() -> None:
+async def test_reply_is_streamed_including_calls() -> None:
     model, request = create_model("offline"), ModelRequest(opening(), tools=TOOLS)
     steps = [step async for step in model.stream(request)]
     reply = steps[-1].reply
@@ -102,7 +102,7 @@ async def test_it_is_streamed_like_any_reply_calls_bit_by_bit() -> None:
     assert {delta.index for delta in deltas} == {0}
 
 
-async def test_usage_counts_tools_and_calls_too() -> None:
+async def test_usage_includes_tools_and_calls() -> None:
     model = create_model("offline")
     [without, with_tools] = [
         await model.generate(ModelRequest(opening(), tools=TOOLS[:count])) for count in (1, len(TOOLS))

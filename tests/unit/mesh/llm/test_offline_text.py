@@ -30,7 +30,7 @@ def sentences(text: str) -> list[str]:
         "Two  spaces\tand a tab stay.",
     ],
 )
-def test_what_only_looks_like_an_end_leaves_a_sentence_whole(sentence: str) -> None:
+def test_apparent_sentence_end_does_not_split(sentence: str) -> None:
     assert sentences(f"One comes before. {sentence} One comes after!") == [
         "One comes before.",
         sentence,
@@ -52,7 +52,7 @@ def test_what_only_looks_like_an_end_leaves_a_sentence_whole(sentence: str) -> N
         ("...", ["..."]),
     ],
 )
-def test_an_end_is_found_where_there_is_one(text: str, expected: list[str]) -> None:
+def test_actual_sentence_end_splits(text: str, expected: list[str]) -> None:
     assert sentences(text) == expected
 
 
@@ -63,7 +63,7 @@ def test_wrapped_lines_are_joined_by_one_space() -> None:
     ]
 
 
-def test_bullets_numbers_and_headings_stand_alone_without_their_marker() -> None:
+def test_list_items_and_headings_are_sentences_without_markers() -> None:
     text = "# Goal\nIntro\n- keep mails\n  a year\n* [ ] send\n2) print\n(3) fold\na) cut\nR7. glue\n\nEnd"
     assert sentences(text) == [
         "Goal", "Intro", "keep mails a year", "send", "print", "fold", "cut", "glue", "End"
@@ -89,15 +89,15 @@ def test_bullets_numbers_and_headings_stand_alone_without_their_marker() -> None
         "Logs must be kept, mustn't they?",
     ],
 )
-def test_a_sentence_that_demands_is_found_verbatim(demand: str) -> None:
+def test_demand_is_found_verbatim(demand: str) -> None:
     assert find_demands(f"Acme was founded in 1999. {demand} Its mustard is good.") == [demand]
 
 
-def test_a_question_demands_nothing() -> None:
+def test_question_is_not_a_demand() -> None:
     assert find_demands("Should it be blue? Must it? It must be red.") == ["It must be red."]
 
 
-def test_an_imperative_demands_as_a_bullet_and_as_prose_only_where_nothing_else_does() -> None:
+def test_imperative_is_a_demand_in_lists_or_if_there_is_no_other() -> None:
     assert find_demands("Build a tool.\n- Store mails\n- fast\n\nIt must log.") == [
         "Store mails",
         "It must log.",
@@ -105,7 +105,7 @@ def test_an_imperative_demands_as_a_bullet_and_as_prose_only_where_nothing_else_
     assert find_demands("Build a tool. It is for Acme.") == ["Build a tool."]
 
 
-def test_salient_words_leave_out_what_carries_no_meaning() -> None:
+def test_salient_words_exclude_stop_words() -> None:
     assert salient_words("The system must export the invoices and export PDF files.", 3) == [
         "export",
         "invoices",
@@ -113,20 +113,20 @@ def test_salient_words_leave_out_what_carries_no_meaning() -> None:
     ]
 
 
-def test_shortening_shows_that_it_did() -> None:
+def test_shortened_text_ends_with_an_ellipsis() -> None:
     assert shorten("one two three", 3) == "one two three"
     assert shorten("one two three", 2) == "one two ..."
 
 
 @given(st.text())
-def test_sentences_hold_nothing_but_the_text_in_its_order(text: str) -> None:
-    found = "".join("".join(sentence.split()) for sentence in sentences(text))
+def test_sentences_contain_only_the_text_in_its_order(text: str) -> None:
+    joined = "".join("".join(sentence.split()) for sentence in sentences(text))
     rest = iter("".join(text.split()))
-    assert all(char in rest for char in found)
+    assert all(char in rest for char in joined)
 
 
 @given(st.text(alphabet="ab.!?\"“”'()- \n1R#", max_size=200))
-def test_no_sentence_is_blank_or_has_a_line_break(text: str) -> None:
+def test_sentence_is_never_blank_and_has_no_line_break(text: str) -> None:
     assert all(each.strip() == each != "" and len(each.splitlines()) == 1 for each in sentences(text))
 
 
@@ -137,12 +137,12 @@ PATHOLOGICAL = [
 
 
 @pytest.mark.parametrize("unit", PATHOLOGICAL)
-def test_time_grows_with_the_length_of_a_text_and_not_with_its_square(unit: str) -> None:
+def test_run_time_is_linear_in_the_length_of_the_text(unit: str) -> None:
     def seconds(size: int) -> float:
         text = unit * (size // len(unit))
         start = time.process_time()
         find_demands(text)
         return time.process_time() - start
 
-    # Squared, eight times the text would take 64 times as long; the floor keeps tiny times from deciding.
+    # With quadratic run time, eight times the text would take 64 times as long; the floor ignores tiny times.
     assert seconds(160_000) < 24 * max(seconds(20_000), 0.02)

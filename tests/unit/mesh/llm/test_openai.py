@@ -1,4 +1,4 @@
-"""The OpenAI client against a real server on this machine."""
+"""The OpenAI client against a local HTTP server."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ async def collect(model: OpenAIModel, request: ModelRequest = HELLO) -> list[Mod
     return [step async for step in model.stream(request)]
 
 
-async def test_a_reply_carries_text_usage_model_and_reason(model: OpenAIModel) -> None:
+async def test_reply_has_text_usage_model_and_reason(model: OpenAIModel) -> None:
     reply = await model.generate(HELLO)
     assert reply == ModelReply("echo: hello there, mesh", (), Usage(7, 3), "served-model", "stop")
 
 
-async def test_the_request_goes_over_the_wire_whole(model: OpenAIModel, server: OpenAIServer) -> None:
+async def test_request_is_sent_completely(model: OpenAIModel, server: OpenAIServer) -> None:
     call = ToolCall("call_1", "add", '{"a": 1}')
     schema = {"type": "object", "properties": {"a": {"type": "integer"}}}
     request = ModelRequest(
@@ -92,7 +92,7 @@ async def test_the_request_goes_over_the_wire_whole(model: OpenAIModel, server: 
     }
 
 
-async def test_tool_calls_of_a_reply_are_read(model: OpenAIModel, server: OpenAIServer) -> None:
+async def test_tool_calls_of_a_reply_are_parsed(model: OpenAIModel, server: OpenAIServer) -> None:
     wire = {"id": "call_1", "type": "function", "function": {"name": "add", "arguments": "{}"}}
     choice = {"index": 0, "message": {"role": "assistant", "content": None, "tool_calls": [wire]}}
     server.script(Answer(completion({}, choices=[{**choice, "finish_reason": "tool_calls"}])))
@@ -115,7 +115,7 @@ async def test_tool_calls_of_a_reply_are_read(model: OpenAIModel, server: OpenAI
         (503, Unavailable),
     ],
 )
-async def test_each_status_is_its_error_once_and_never_shows_the_key(
+async def test_each_status_maps_to_its_error_without_the_key(
     model: OpenAIModel, server: OpenAIServer, status: int, kind: type[ArchonError], streamed: bool
 ) -> None:
     server.script(Answer({"error": {"message": f"refused {KEY} and sk-abc123 by rule 7"}}, status))
@@ -152,7 +152,7 @@ async def test_retry_after_as_a_date_becomes_the_retry_delay(
 
 
 @pytest.mark.parametrize("body", ["<html>a proxy's page</html>", {"choices": []}])
-async def test_what_is_no_completion_is_an_unknown_failure(
+async def test_malformed_completion_is_an_unknown_failure(
     model: OpenAIModel, server: OpenAIServer, body: object
 ) -> None:
     server.script(Answer(body))
@@ -160,7 +160,7 @@ async def test_what_is_no_completion_is_an_unknown_failure(
         await model.generate(HELLO)
 
 
-async def test_nobody_listening_is_unavailable() -> None:
+async def test_refused_connection_is_unavailable() -> None:
     async with OpenAIServer() as server:
         url = server.url
     model = OpenAIModel("some-model", base_url=url, api_key=KEY)
@@ -169,13 +169,13 @@ async def test_nobody_listening_is_unavailable() -> None:
     await model.close()
 
 
-async def test_a_late_reply_exceeds_the_deadline(model: OpenAIModel, server: OpenAIServer) -> None:
+async def test_late_reply_exceeds_the_deadline(model: OpenAIModel, server: OpenAIServer) -> None:
     server.script(Answer(completion({"content": "late"}), delay=5))
     with pytest.raises(DeadlineExceeded):
         await model.generate(ModelRequest(HELLO.messages, timeout=0.1))
 
 
-async def test_cancelling_a_call_stays_a_cancellation(model: OpenAIModel, server: OpenAIServer) -> None:
+async def test_cancelled_call_stays_a_cancellation(model: OpenAIModel, server: OpenAIServer) -> None:
     server.script(Answer(completion({"content": "late"}), delay=5))
     call = asyncio.create_task(model.generate(HELLO))
     await server.arrived.wait()
@@ -204,7 +204,7 @@ async def test_another_server_needs_no_key(server: OpenAIServer, monkeypatch: py
 
 
 @pytest.mark.parametrize("key", ["", " ", "schlüssel", "two\nlines"])
-def test_openai_itself_is_refused_without_a_usable_key(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_openai_without_a_usable_key_is_rejected(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     with pytest.raises(Unauthenticated):

@@ -1,4 +1,4 @@
-"""Streams of the OpenAI client from a real server on this machine."""
+"""Streams of the OpenAI client from a local HTTP server."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def collect(model: OpenAIModel, request: ModelRequest = HELLO) -> list[Mod
     return [step async for step in model.stream(request)]
 
 
-async def test_a_stream_gives_text_bit_by_bit_and_the_whole_reply_last(
+async def test_stream_yields_text_chunks_and_then_the_whole_reply(
     model: OpenAIModel,
     server: OpenAIServer,
 ) -> None:
@@ -45,7 +45,7 @@ async def test_a_stream_gives_text_bit_by_bit_and_the_whole_reply_last(
     assert server.received[0].body["stream_options"] == {"include_usage": True}
 
 
-async def test_streamed_tool_calls_split_over_chunks_are_put_together(
+async def test_streamed_tool_calls_are_assembled(
     model: OpenAIModel,
     server: OpenAIServer,
 ) -> None:
@@ -76,7 +76,7 @@ async def test_streamed_tool_calls_split_over_chunks_are_put_together(
     assert (reply.finish_reason, reply.usage) == ("tool_calls", Usage(7, 3))
 
 
-async def test_usage_that_the_server_keeps_to_itself_is_estimated_and_says_so(
+async def test_missing_usage_is_estimated_and_marked(
     model: OpenAIModel,
     server: OpenAIServer,
 ) -> None:
@@ -87,7 +87,7 @@ async def test_usage_that_the_server_keeps_to_itself_is_estimated_and_says_so(
 
 
 @pytest.mark.parametrize("end", ["cut", "silent", "done"])
-async def test_a_stream_that_ends_before_its_reply_does_is_unavailable_and_brings_no_reply(
+async def test_truncated_stream_is_unavailable_and_yields_no_reply(
     model: OpenAIModel, server: OpenAIServer, end: str
 ) -> None:
     server.script(Answer(events=[chunk({"content": "half a"})], end=end))
@@ -99,7 +99,7 @@ async def test_a_stream_that_ends_before_its_reply_does_is_unavailable_and_bring
     assert (await model.generate(HELLO)).text == "echo: hello there, mesh"
 
 
-async def test_broken_json_in_a_stream_is_unavailable(model: OpenAIModel, server: OpenAIServer) -> None:
+async def test_invalid_json_in_a_stream_is_unavailable(model: OpenAIModel, server: OpenAIServer) -> None:
     server.script(Answer(events=['data: {"id": "c1", "cho\n\n']))
     with pytest.raises(Unavailable):
         await collect(model)
@@ -113,7 +113,7 @@ async def test_broken_json_in_a_stream_is_unavailable(model: OpenAIModel, server
         ({"message": "bad tool", "type": "invalid_request_error"}, InvalidArgument),
     ],
 )
-async def test_an_error_in_the_midst_of_a_stream_is_raised_as_its_kind(
+async def test_error_event_in_a_stream_is_raised_as_its_type(
     model: OpenAIModel, server: OpenAIServer, error: dict[str, str], kind: type[ArchonError]
 ) -> None:
     server.script(Answer(events=[chunk({"content": "a"}), {"error": error}]))
@@ -121,7 +121,7 @@ async def test_an_error_in_the_midst_of_a_stream_is_raised_as_its_kind(
         await collect(model)
 
 
-async def test_a_stream_that_drips_exceeds_the_deadline_as_a_whole(
+async def test_slow_stream_exceeds_the_deadline_as_a_whole(
     model: OpenAIModel,
     server: OpenAIServer,
 ) -> None:
@@ -130,7 +130,7 @@ async def test_a_stream_that_drips_exceeds_the_deadline_as_a_whole(
         await collect(model, ModelRequest(HELLO.messages, timeout=0.3))
 
 
-async def test_a_stream_left_early_gives_its_connection_up(server: OpenAIServer) -> None:
+async def test_stream_closed_early_releases_its_connection(server: OpenAIServer) -> None:
     model = OpenAIModel("some-model", base_url=server.url, api_key=KEY)
     server.script(Answer(events=[chunk({"content": "a"})] * 1000, delay=0.01))
     stream = model.stream(HELLO)
@@ -141,9 +141,7 @@ async def test_a_stream_left_early_gives_its_connection_up(server: OpenAIServer)
 
 
 @pytest.mark.parametrize("field", ["reasoning_content", "reasoning"])
-async def test_what_a_server_shows_of_its_thinking_comes_apart_from_the_text(
-    model: OpenAIModel, server: OpenAIServer, field: str
-) -> None:
+async def test_thinking_is_separate_from_the_text(model: OpenAIModel, server: OpenAIServer, field: str) -> None:
     server.script(Answer(events=[chunk({field: "let me see"}), chunk({"content": "yes"}), chunk(finish="stop")]))
     steps = await collect(model)
     assert [step.thinking_delta for step in steps] == ["let me see", "", ""]

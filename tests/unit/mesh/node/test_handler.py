@@ -1,4 +1,4 @@
-"""A role played by a model: the messages it gets, what is recorded, what becomes the answer."""
+"""A role served by an agent: messages to the model, records and the answer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from archon.errors import ArchonError, Internal, InvalidArgument, Unavailable
 from archon_mesh.core.messages import ChatMessage
 from archon_mesh.llm import ModelChunk, ModelReply, ModelRequest, Usage, create_model
 from archon_mesh.llm.offline_tasks import task_of
-from archon_mesh.node import Role, answer_with
+from archon_mesh.node import Role, role_handler
 from archon_services.agents.roles.catalogue import reference_role
 from tests.fixtures.fake_link import FakeLink
 from tests.fixtures.scripted_model import ScriptedModel, says
@@ -27,7 +27,7 @@ POET = Role("poet", "You are a poet.", temperature=0.5, max_tokens=40)
 
 
 class Task(TaskContext):
-    """A task as a handler gets it; `sent` are the frames it sent."""
+    """A task for a handler; `sent` has the frames that it sent."""
 
     def __init__(self, text: str, context: Sequence[tuple[str, str]] = (), **fields: str) -> None:
         assigned = agent_pb2.AssignTask(input=[common_pb2.Part(text=text)], **fields)  # type: ignore[arg-type]
@@ -70,13 +70,13 @@ CONTEXT = [("requirements", "R1. It must rhyme."), ("designer", "C1. Rhymer"), (
 
 
 async def sent(role: Role, task: TaskContext) -> list[ChatMessage]:
-    """What the model is given."""
+    """Returns the messages that the model receives."""
     model = ScriptedModel(says("x"))
-    await answer_with(role, model)(task)
+    await role_handler(role, model)(task)
     return list(model.requests[0].messages)
 
 
-async def test_each_context_item_is_one_system_message_in_the_order_given_between_prompt_and_query() -> None:
+async def test_context_items_are_system_messages_in_the_given_order() -> None:
     messages = await sent(POET, Task("Write a poem.", CONTEXT))
     assert [(message.role, message.content) for message in messages] == [
         ("system", "You are a poet."),
@@ -90,7 +90,7 @@ async def test_each_context_item_is_one_system_message_in_the_order_given_betwee
     assert [message.metadata.get("shared_memory") for message in messages] == [None, True, True, True, None]
 
 
-async def test_what_a_coordinating_role_is_told_comes_behind_the_shared_context() -> None:
+async def test_awareness_message_follows_the_shared_context() -> None:
     task = Task("Go.", CONTEXT[:1], awareness="There is a painter too.")
     messages = await sent(replace(POET, coordinator=True), task)
     assert [message.content for message in messages][1:] == [
@@ -103,7 +103,7 @@ async def test_what_a_coordinating_role_is_told_comes_behind_the_shared_context(
 
 async def test_text_is_streamed_and_the_reply_is_the_answer() -> None:
     task = Task("It must export invoices. It should be fast.")
-    answer = await answer_with(REQUIREMENTS, create_model("offline"))(task)
+    answer = await role_handler(REQUIREMENTS, create_model("offline"))(task)
     assert answer.text.splitlines()[2:] == ["R1. It must export invoices.", "R2. It should be fast."]
     assert task.written == answer.text
     assert answer.usage is not None
@@ -111,11 +111,11 @@ async def test_text_is_streamed_and_the_reply_is_the_answer() -> None:
     assert answer.usage.input_tokens > 0
 
 
-async def test_contract_rule_12_the_call_is_recorded_exactly_as_it_was_made() -> None:
+async def test_model_call_is_recorded_exactly_as_it_was_made() -> None:
     reply = ModelReply("Roses", (), Usage(7, 3), "given-1", "stop")
     model = Model(ModelChunk("Ro"), ModelChunk("ses"), ModelChunk(reply=reply))
     task = Task("Write.", CONTEXT[:1])
-    await answer_with(POET, model)(task)
+    await role_handler(POET, model)(task)
     (record,) = task.take_records()
     assert json.loads(record.request_json) == {
         "model": "given",
@@ -146,12 +146,10 @@ async def test_contract_rule_12_the_call_is_recorded_exactly_as_it_was_made() ->
     ("raised", "kind"),
     [(Unavailable("model is down"), Unavailable), (None, Unavailable), (ValueError("secret"), Internal)],
 )
-async def test_what_the_model_raises_is_typed_and_its_call_recorded(
-    raised: Exception | None, kind: type[ArchonError]
-) -> None:
+async def test_model_error_is_typed_and_its_call_recorded(raised: Exception | None, kind: type[ArchonError]) -> None:
     task = Task("Write.")
     with pytest.raises(kind) as caught:
-        await answer_with(POET, Model(ModelChunk("Ro"), error=raised))(task)
+        await role_handler(POET, Model(ModelChunk("Ro"), error=raised))(task)
     assert "secret" not in str(caught.value)
     (record,) = task.take_records()
     response = json.loads(record.response_json)
@@ -159,41 +157,41 @@ async def test_what_the_model_raises_is_typed_and_its_call_recorded(
     assert task.usage.model_calls == 1
 
 
-async def test_the_model_gets_no_more_time_than_the_task_has() -> None:
+async def test_model_timeout_is_at_most_the_remaining_time_of_the_task() -> None:
     from archon import context
 
     model = Model(ModelChunk(reply=ModelReply("x", (), Usage(1, 1), "m", "stop")))
     with context.deadline(5.0):
-        await answer_with(POET, model)(Task("Write."))
+        await role_handler(POET, model)(Task("Write."))
     assert 4.0 < model.requests[0].timeout <= 5.0
 
 
-async def test_records_are_left_out_where_told_and_usage_still_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_usage_counts_even_if_records_are_disabled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ARCHON_RECORDS", "off")
     task = Task("It must fly.")
-    await answer_with(REQUIREMENTS, create_model("offline"))(task)
+    await role_handler(REQUIREMENTS, create_model("offline"))(task)
     assert task.take_records() == []
     assert task.usage.model_calls == 1
 
 
-def test_the_reference_roles_are_what_the_offline_model_recognizes_and_depend_on_each_other() -> None:
+def test_reference_roles_match_the_tasks_of_the_offline_model() -> None:
     roles = [REQUIREMENTS, DESIGNER, IMPLEMENTER]
     assert [task_of(role.system_prompt) for role in roles] == ["requirements", "design", "implementation"]
     assert [list(role.depends_on) for role in roles] == [[], ["requirements"], ["requirements", "designer"]]
     assert [role.coordinator for role in roles] == [False] * 3
 
 
-def test_the_reference_coordinator_stands_on_no_edge_and_has_no_method_of_its_own() -> None:
+def test_reference_coordinator_has_no_edges_and_no_methods() -> None:
     assert COORDINATOR.coordinator
     assert list(COORDINATOR.depends_on) == []
     assert task_of(COORDINATOR.system_prompt) is None
 
 
 @pytest.mark.parametrize("fields", [{"name": ""}, {"system_prompt": " "}, {"depends_on": ["poet"]}])
-def test_a_role_that_cannot_be_is_refused(fields: dict[str, object]) -> None:
+def test_invalid_role_is_rejected(fields: dict[str, object]) -> None:
     with pytest.raises(InvalidArgument):
         Role(**{"name": "poet", "system_prompt": "You are a poet.", **fields})  # type: ignore[arg-type]
 
 
-async def test_messages_are_those_that_core_makes() -> None:
+async def test_context_messages_equal_those_of_core() -> None:
     assert await sent(POET, Task("Go.")) == [ChatMessage("system", "You are a poet."), ChatMessage("user", "Go.")]

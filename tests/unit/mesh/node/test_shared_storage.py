@@ -1,4 +1,4 @@
-"""The storage of an agent that works on a task of a run, over a working memory that may fail."""
+"""Shared storage over a working memory that may fail."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ import pytest
 from archon.errors import ArchonError, ResourceExhausted, Unavailable
 from archon.memory import WorkingMemoryClient, WorkingValue
 from archon_mesh.memory import WorkingMemory
-from archon_mesh.node import shared_storage as run_values
-from archon_mesh.node.shared_storage import RunStorage
+from archon_mesh.node import shared_storage
+from archon_mesh.node.shared_storage import SharedStorage
 
 
 class Served:
-    """A run's working memory as a client has it. `error` is raised by all calls while it is set; `writes` counts."""
+    """A client of a run's working memory. All calls raise `error` while it is set; `writes` counts writes."""
 
     def __init__(self) -> None:
         self.values = WorkingMemory()
@@ -50,8 +50,8 @@ class Served:
 
 
 @asynccontextmanager
-async def storage_of(served: Served) -> AsyncIterator[RunStorage]:
-    storage = RunStorage(cast(WorkingMemoryClient, served), "t")
+async def storage_of(served: Served) -> AsyncIterator[SharedStorage]:
+    storage = SharedStorage(cast(WorkingMemoryClient, served), "t")
     await storage.refresh()
     try:
         yield storage
@@ -60,12 +60,12 @@ async def storage_of(served: Served) -> AsyncIterator[RunStorage]:
 
 
 @pytest.fixture
-def told(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixture]:
+def warnings(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixture]:
     with caplog.at_level(logging.WARNING, logger="archon_mesh.node.shared_storage"):
         yield caplog
 
 
-async def test_it_begins_with_what_stands_and_writes_through() -> None:
+async def test_storage_starts_with_stored_values_and_writes_through() -> None:
     served = Served()
     served.values.update({"k": 1, "plan": ["a"]})
     served.values.set("k", 2)
@@ -79,25 +79,25 @@ async def test_it_begins_with_what_stands_and_writes_through() -> None:
         assert storage.version("k") == served.values.version("k") == 3
 
 
-async def test_two_storages_of_a_run_see_what_the_other_wrote_and_the_later_write_counts() -> None:
+async def test_storages_of_a_run_share_values_and_the_last_write_wins() -> None:
     served = Served()
-    async with storage_of(served) as one, storage_of(served) as other:
-        one.set("k", "one")
-        await one.flush()
-        assert other.get("k") is None
-        await other.refresh()
-        assert other.get("k") == "one"
-        other.set("k", "other")
-        await other.flush()
-        await one.refresh()
-        assert (one.get("k"), served.values.get("k")) == ("other", "other")
-        one.pop("k")
-        await one.flush()
-        await other.refresh()
-        assert "k" not in other
+    async with storage_of(served) as first, storage_of(served) as second:
+        first.set("k", "one")
+        await first.flush()
+        assert second.get("k") is None
+        await second.refresh()
+        assert second.get("k") == "one"
+        second.set("k", "other")
+        await second.flush()
+        await first.refresh()
+        assert (first.get("k"), served.values.get("k")) == ("other", "other")
+        first.pop("k")
+        await first.flush()
+        await second.refresh()
+        assert "k" not in second
 
 
-async def test_a_refresh_takes_nothing_back_that_is_being_written() -> None:
+async def test_refresh_does_not_revert_pending_writes() -> None:
     served = Served()
     served.values.update({"k": 0, "gone": 0})
     async with storage_of(served) as storage:
@@ -113,8 +113,8 @@ async def test_a_refresh_takes_nothing_back_that_is_being_written() -> None:
         assert storage.to_dict() == served.values.to_dict() == {"k": "mine"}
 
 
-async def test_values_that_are_no_json_stay_in_the_process_and_are_not_replaced(
-    told: pytest.LogCaptureFixture,
+async def test_values_that_are_not_json_stay_local(
+    warnings: pytest.LogCaptureFixture,
 ) -> None:
     served, thing = Served(), object()
     async with storage_of(served) as storage:
@@ -130,10 +130,10 @@ async def test_values_that_are_no_json_stay_in_the_process_and_are_not_replaced(
         storage.set("thing", "mine")
         await storage.flush()
         assert served.values.get("thing") == "mine"
-    assert not told.records
+    assert not warnings.records
 
 
-async def test_a_key_that_is_written_often_waits_once() -> None:
+async def test_key_written_repeatedly_is_pending_once() -> None:
     served = Served()
     async with storage_of(served) as storage:
         served.gate.clear()
@@ -145,10 +145,10 @@ async def test_a_key_that_is_written_often_waits_once() -> None:
         assert (served.values.get("k"), served.writes) == (999, 2)
 
 
-async def test_what_waits_to_be_shared_has_a_bound_and_the_rest_stays_here(
-    monkeypatch: pytest.MonkeyPatch, told: pytest.LogCaptureFixture
+async def test_values_above_the_pending_limit_stay_local(
+    monkeypatch: pytest.MonkeyPatch, warnings: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(run_values, "MAX_WAITING", 1_000)
+    monkeypatch.setattr(shared_storage, "MAX_PENDING", 1_000)
     served = Served()
     async with storage_of(served) as storage:
         for number in range(20):
@@ -159,13 +159,13 @@ async def test_what_waits_to_be_shared_has_a_bound_and_the_rest_stays_here(
         storage.set("10", "there is room again")
         await storage.flush()
         assert "10" in served.values.to_dict()
-    assert len(told.records) == 1
+    assert len(warnings.records) == 1
 
 
-async def test_a_service_that_is_down_fails_nothing_and_is_told_once(
-    monkeypatch: pytest.MonkeyPatch, told: pytest.LogCaptureFixture
+async def test_unavailable_service_fails_nothing_and_is_logged_once(
+    monkeypatch: pytest.MonkeyPatch, warnings: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(run_values, "FLUSH_TIMEOUT", 0.2)
+    monkeypatch.setattr(shared_storage, "FLUSH_TIMEOUT", 0.2)
     served = Served()
     served.error = Unavailable("down")
     async with storage_of(served) as storage, asyncio.timeout(5):
@@ -174,15 +174,15 @@ async def test_a_service_that_is_down_fails_nothing_and_is_told_once(
         await storage.flush(0.2)
         await storage.refresh()
         assert storage.get("k") == 1
-        assert [record.levelname for record in told.records] == ["WARNING"]
+        assert [record.levelname for record in warnings.records] == ["WARNING"]
         served.error = None
         await storage.flush(5.0)
         assert served.values.get("k") == 1
-    assert len(told.records) == 1
+    assert len(warnings.records) == 1
 
 
-async def test_a_frozen_service_costs_its_time_outs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_values, "READ_TIMEOUT", 0.1)
+async def test_frozen_service_costs_only_its_timeouts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared_storage, "READ_TIMEOUT", 0.1)
     served = Served()
     served.gate.clear()
     async with asyncio.timeout(2), storage_of(served) as storage:
@@ -191,7 +191,7 @@ async def test_a_frozen_service_costs_its_time_outs(monkeypatch: pytest.MonkeyPa
         assert storage.to_dict() == {"k": 1}
 
 
-async def test_what_is_refused_for_good_stays_here_and_holds_nothing_up(told: pytest.LogCaptureFixture) -> None:
+async def test_rejected_value_stays_local_and_blocks_nothing(warnings: pytest.LogCaptureFixture) -> None:
     served = Served()
     served.error = ResourceExhausted("the scope is full")
     async with storage_of(served) as storage, asyncio.timeout(5):
@@ -203,7 +203,7 @@ async def test_what_is_refused_for_good_stays_here_and_holds_nothing_up(told: py
         storage.set("large", "x" * 1024 * 1024)
         await storage.flush()
         assert "large" not in served.values.to_dict()
-    assert len(told.records) == 1
+    assert len(warnings.records) == 1
 
 
 async def test_tools_may_write_from_threads() -> None:
@@ -223,7 +223,7 @@ async def test_tools_may_write_from_threads() -> None:
         assert storage.get("count") == served.values.get("count") == 400
 
 
-async def test_after_its_task_a_write_is_this_processs_alone() -> None:
+async def test_write_after_the_task_stays_local() -> None:
     served = Served()
     async with storage_of(served) as storage:
         pass
@@ -231,22 +231,22 @@ async def test_after_its_task_a_write_is_this_processs_alone() -> None:
     assert (storage.get("k"), served.values.get("k")) == (1, None)
 
 
-async def test_after_a_read_that_failed_tasks_dont_ask_and_results_dont_wait_for_a_while(
+async def test_after_a_failed_read_tasks_skip_reads_for_a_while(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     served = Served()
-    connection = run_values.Connection(cast(WorkingMemoryClient, served))
+    connection = shared_storage.Connection(cast(WorkingMemoryClient, served))
     served.error = Unavailable("down")
-    first = RunStorage(cast(WorkingMemoryClient, served), "t1", connection)
+    first = SharedStorage(cast(WorkingMemoryClient, served), "t1", connection)
     await first.refresh()
     first.set("k", 1)
     await asyncio.wait_for(first.flush(60.0), 5.0)
     await first.close()
     served.error = None
     served.values.set("seen", True)
-    second = RunStorage(cast(WorkingMemoryClient, served), "t2", connection)
+    second = SharedStorage(cast(WorkingMemoryClient, served), "t2", connection)
     await second.refresh()
-    assert second.to_dict() == {}, "it didn't ask"
+    assert second.to_dict() == {}, "it did not read"
     connection.down_until = 0.0
     await second.refresh()
     assert second.to_dict() == {"seen": True}

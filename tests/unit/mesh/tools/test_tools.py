@@ -1,4 +1,4 @@
-"""Tools: what a signature becomes, what wrong arguments come to, and that nothing a tool does gets out."""
+"""Tools: schemas, invalid arguments, timeouts, and errors as results."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def engine(*tools: Any, **more: Any) -> ToolExecutionEngine:
     return ToolExecutionEngine(ToolRegistry(tools), **more)
 
 
-def test_a_signature_is_the_schema_and_the_docstring_the_description() -> None:
+def test_signature_is_the_schema_and_docstring_the_description() -> None:
     assert (add.name, add.description) == ("add", "Adds two numbers.")
     assert add.parameters_schema == {
         "type": "object",
@@ -61,7 +61,7 @@ def test_a_signature_is_the_schema_and_the_docstring_the_description() -> None:
         ("upper", {"text": "ab"}, "AB"),
     ],
 )
-async def test_a_call_gives_the_tools_value(name: str, arguments: Any, content: Any) -> None:
+async def test_call_returns_the_tools_value(name: str, arguments: Any, content: Any) -> None:
     result = await engine(add, wait, Upper()).execute_tool_call(name, arguments)
     assert (result.ok, result.content) == (True, content)
 
@@ -72,28 +72,28 @@ async def test_a_call_gives_the_tools_value(name: str, arguments: Any, content: 
         ("add", {"b": 2}, "a: Field required"),
         ("add", {"a": 1, "c": 2}, "c: Extra inputs"),
         ("add", {"a": "x"}, "a: Input should be a valid integer"),
-        ("add", "{", "the arguments are no JSON"),
-        ("add", "[1]", "a JSON object is wanted"),
-        ("add", "[" * 100_000, "the arguments are no JSON"),
+        ("add", "{", "invalid arguments: not JSON"),
+        ("add", "[1]", "expected a JSON object"),
+        ("add", "[" * 100_000, "invalid arguments: not JSON"),
         ("upper", {}, "'text' is a required property"),
         ("upper", {"text": 1}, "text: 1 is not of type 'string'"),
-        ("nothing", {}, "there is no tool 'nothing'; known are: add, upper"),
+        ("nothing", {}, "no tool 'nothing'; registered: add, upper"),
     ],
 )
-async def test_what_is_wrong_with_a_call_is_its_result(name: str, arguments: Any, why: str) -> None:
+async def test_invalid_call_is_an_error_result(name: str, arguments: Any, why: str) -> None:
     result = await engine(add, Upper()).execute_tool_call(name, arguments)
     assert result.status == "error"
     assert why in result.error_message
 
 
-async def test_a_tool_that_takes_too_long_is_a_result_with_status_timeout_and_no_exception() -> None:
+async def test_slow_tool_is_a_timeout_result() -> None:
     result = await engine(wait).execute_tool_call("wait_for", {"seconds": 5})
     assert (result.status, result.error_message) == ("timeout", "no answer within 0.05 s")
     slow = await engine(wait).execute_tool_call("wait_for", {"seconds": 0.06}, timeout_seconds=1)
     assert slow.ok
 
 
-async def test_a_tools_own_timeout_error_is_an_error() -> None:
+async def test_timeout_error_raised_by_a_tool_is_an_error_result() -> None:
     @tool
     async def impatient() -> None:
         """Raises."""
@@ -103,7 +103,7 @@ async def test_a_tools_own_timeout_error_is_an_error() -> None:
     assert (result.status, result.error_message) == ("error", "TimeoutError: its own")
 
 
-async def test_a_plain_function_runs_on_a_thread_and_blocks_nobody() -> None:
+async def test_plain_function_runs_on_a_thread() -> None:
     @tool
     def block() -> str:
         """Sleeps."""
@@ -113,11 +113,11 @@ async def test_a_plain_function_runs_on_a_thread_and_blocks_nobody() -> None:
     run = engine(block)
     began = time.monotonic()
     results = await asyncio.gather(*(run.execute_tool_call("block", {}) for _ in range(50)))
-    assert {one.content for one in results} == {"tool-block"}
+    assert {result.content for result in results} == {"tool-block"}
     assert time.monotonic() - began < 2, "fifty of them at once"
 
 
-async def test_a_tool_that_is_cancelled_is_cancelled_at_once() -> None:
+async def test_cancelled_call_is_cancelled_immediately() -> None:
     ended = asyncio.Event()
 
     @tool
@@ -137,28 +137,28 @@ async def test_a_tool_that_is_cancelled_is_cancelled_at_once() -> None:
     assert ended.is_set()
 
 
-def test_a_registry_keeps_its_order_and_says_what_is_wrong() -> None:
+def test_registry_keeps_its_order_and_rejects_invalid_tools() -> None:
     registry = ToolRegistry([add, Upper()])
-    assert [one.name for one in registry.list_tools()] == ["add", "upper"]
+    assert [each.name for each in registry.list_tools()] == ["add", "upper"]
     with pytest.raises(AlreadyExists, match="add"):
         registry.register_tool(add)
-    with pytest.raises(InvalidArgument, match="is no tool"):
+    with pytest.raises(InvalidArgument, match="not a tool"):
         registry.register_tool(3)  # type: ignore[arg-type]
-    with pytest.raises(NotFound, match="known are: add, upper"):
+    with pytest.raises(NotFound, match="registered: add, upper"):
         registry.get_tool("x")
 
 
-def test_a_function_that_no_model_could_call_is_no_tool() -> None:
-    with pytest.raises(InvalidArgument, match="must be one that can be given by name"):
+def test_function_with_an_invalid_signature_is_rejected() -> None:
+    with pytest.raises(InvalidArgument, match="cannot be passed by name"):
         tool(name="many")(lambda *many: None)
-    with pytest.raises(InvalidArgument, match="needs a name"):
+    with pytest.raises(InvalidArgument, match="invalid tool name"):
         tool(name="not a name")(lambda: None)
 
 
-async def test_the_agents_state_is_handed_over_and_no_model_sees_it() -> None:
+async def test_agent_state_is_passed_and_not_in_the_schema() -> None:
     @tool
     def whose(agent_state: Any, loud: bool = False) -> Any:
-        """Says whose."""
+        """Returns the name of the calling agent."""
         return agent_state
 
     assert list(whose.parameters_schema["properties"]) == ["loud"]
@@ -167,19 +167,19 @@ async def test_the_agents_state_is_handed_over_and_no_model_sees_it() -> None:
     assert refused.status == "error"
 
 
-def test_a_value_reads_as_text_or_as_json() -> None:
+def test_value_is_text_or_json() -> None:
     assert [ToolResult(value).text for value in ("a", {"b": 1}, None, [1, "ü"])] == ["a", '{"b": 1}', "", '[1, "ü"]']
 
 
-async def test_a_tool_that_wants_to_end_the_process_only_fails() -> None:
+async def test_system_exit_in_a_tool_is_an_error_result() -> None:
     @tool
     def leave() -> None:
-        """Leaves."""
+        """Exits."""
         sys.exit(3)
 
     @tool
     async def leave_too() -> None:
-        """Leaves."""
+        """Exits."""
         raise SystemExit(4)
 
     run = engine(leave, leave_too)

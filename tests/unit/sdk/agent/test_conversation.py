@@ -9,8 +9,8 @@ import pytest
 from archon.api.agent.v1 import agent_pb2
 from archon.errors import Unavailable
 from archon_mesh.core.messages import ChatMessage, ToolCall
-from archon_mesh.node import answer_with
-from archon_mesh.node.checkpoint import MAX_CHECKPOINT, restored, saved
+from archon_mesh.node import role_handler
+from archon_mesh.node.checkpoint import MAX_CHECKPOINT, decode_checkpoint, encode_checkpoint
 from tests.fixtures.scripted_model import ScriptedModel, says
 from tests.unit.sdk.agent.test_coordinate import LEAD, Task, call
 
@@ -27,12 +27,12 @@ async def test_a_later_attempt_asks_for_the_same_again_and_goes_on_with_the_next
         Unavailable("the process dies here"),
     )
     with pytest.raises(Unavailable):
-        await answer_with(LEAD, whole)(first)
+        await role_handler(LEAD, whole)(first)
     _, left, none = first.checkpoints
     assert not none, "one is enough for the calls of a reply"
     second = resumed(left)
     rest = ScriptedModel(says("Done."))
-    assert (await answer_with(LEAD, rest)(second)).text == "Done."
+    assert (await role_handler(LEAD, rest)(second)).text == "Done."
     assert (second.delegations, second.keys) == (first.delegations[1:], first.keys[1:])
     assert second.checkpoints == [left, b""], "nothing has been said since"
     assert len(rest.requests) == 1
@@ -42,12 +42,12 @@ async def test_a_later_attempt_asks_for_the_same_again_and_goes_on_with_the_next
 
 async def test_the_same_call_in_another_place_is_another_delegation() -> None:
     task = Task()
-    await answer_with(LEAD, ScriptedModel(says("", call("cook"), call("cook", 2)), says("", call("cook")), says("x")))(
+    await role_handler(LEAD, ScriptedModel(says("", call("cook"), call("cook", 2)), says("", call("cook")), says("x")))(
         task
     )
     assert len(set(task.keys)) == 3
     other = Task()
-    await answer_with(LEAD, ScriptedModel(says("", call("cook", 1, '{"task": "Else."}')), says("x")))(other)
+    await role_handler(LEAD, ScriptedModel(says("", call("cook", 1, '{"task": "Else."}')), says("x")))(other)
     assert other.keys[0] not in task.keys, (
         "a model that says something else is not given the answer to what it didn't ask"
     )
@@ -55,7 +55,7 @@ async def test_the_same_call_in_another_place_is_another_delegation() -> None:
 
 async def test_the_first_call_that_can_be_made_carries_the_checkpoint() -> None:
     task = Task()
-    await answer_with(LEAD, ScriptedModel(says("", call("painter", 1), call("cook", 2)), says("x")))(task)
+    await role_handler(LEAD, ScriptedModel(says("", call("painter", 1), call("cook", 2)), says("x")))(task)
     assert [bool(one) for one in task.checkpoints] == [True]
 
 
@@ -68,7 +68,7 @@ def test_a_conversation_is_restored_as_it_was_saved() -> None:
         ChatMessage("tool", "", tool_call_id="2"),
         ChatMessage("assistant", "", tool_calls=(ToolCall("3", "cook", "{}"),)),
     ]
-    assert restored(saved(turns)) == turns
+    assert decode_checkpoint(encode_checkpoint(turns)) == turns
 
 
 @pytest.mark.parametrize(
@@ -84,17 +84,17 @@ def test_a_conversation_is_restored_as_it_was_saved() -> None:
         b'{"form": "archon-conversation/1", "messages": [{"role": "assistant"}]}',
         b'{"form": "archon-conversation/1", "messages": [7]}',
         json.dumps({"form": "archon-conversation/2", "messages": [{"role": "assistant"}]}).encode(),
-        saved([ChatMessage("assistant", "no calls")]),
+        encode_checkpoint([ChatMessage("assistant", "no calls")]),
     ],
 )
 async def test_a_checkpoint_of_another_form_is_none(checkpoint: bytes) -> None:
     model = ScriptedModel(says("Anew."))
-    assert (await answer_with(LEAD, model)(resumed(checkpoint))).text == "Anew."
+    assert (await role_handler(LEAD, model)(resumed(checkpoint))).text == "Anew."
 
 
 def test_a_conversation_that_is_too_long_leaves_no_checkpoint() -> None:
     def asking(text: str) -> list[ChatMessage]:
         return [ChatMessage("assistant", text, tool_calls=(ToolCall("1", "cook", "{}"),))]
 
-    assert saved(asking("x" * (MAX_CHECKPOINT - 200)))
-    assert not saved(asking("x" * MAX_CHECKPOINT))
+    assert encode_checkpoint(asking("x" * (MAX_CHECKPOINT - 200)))
+    assert not encode_checkpoint(asking("x" * MAX_CHECKPOINT))

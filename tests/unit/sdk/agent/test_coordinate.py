@@ -22,10 +22,10 @@ from archon.errors import (
     Unavailable,
 )
 from archon_mesh.agent.config import AgentConfig
+from archon_mesh.agent.hooks.limits import OUTPUT_TOKENS
 from archon_mesh.core.awareness import awareness_message
 from archon_mesh.core.messages import ChatMessage, ToolCall
-from archon_mesh.node import Role, answer_with
-from archon_mesh.node.task_hooks import OUTPUT_TOKENS
+from archon_mesh.node import Role, role_handler
 from tests.fixtures.fake_link import FakeLink
 from tests.fixtures.scripted_model import ScriptedModel, says
 
@@ -98,7 +98,7 @@ def told(model: ScriptedModel, request: int = -1) -> list[tuple[str | None, str]
 
 async def test_other_roles_are_tools_with_their_names_and_descriptions() -> None:
     model = ScriptedModel(says("Done."))
-    await answer_with(LEAD, model)(Task())
+    await role_handler(LEAD, model)(Task())
     assert [(tool.name, tool.description) for tool in model.requests[0].tools] == [
         ("cook", "Does what a cook does."),
         ("fire-brigade", "Does what a fire-brigade does."),
@@ -109,7 +109,7 @@ async def test_other_roles_are_tools_with_their_names_and_descriptions() -> None
 
 async def test_its_prompt_comes_first_then_the_awareness_message_then_the_query() -> None:
     model = ScriptedModel(says("Done."))
-    await answer_with(LEAD, model)(Task())
+    await role_handler(LEAD, model)(Task())
     assert model.requests[0].messages == (
         ChatMessage("system", "You lead."),
         ChatMessage("system", AWARENESS, metadata={"orchestrator_awareness": True}),
@@ -121,7 +121,7 @@ async def test_calls_are_delegated_and_their_answers_read_until_a_reply_has_none
     first = says("I ask the cook.", call("cook", 1, '{"task": "Cook soup."}'))
     model = ScriptedModel(first, says("", call("fire-brigade", 2)), says("Lunch is ready."))
     task = Task()
-    answer = await answer_with(LEAD, model)(task)
+    answer = await role_handler(LEAD, model)(task)
     assert answer.text == "Lunch is ready."
     assert task.delegations == [("cook", "Cook soup."), ("fire-brigade", "Do it.")]
     assert model.requests[2].messages[-4:] == (
@@ -134,14 +134,14 @@ async def test_calls_are_delegated_and_their_answers_read_until_a_reply_has_none
 
 
 async def test_usage_adds_up_over_turns_and_leaves_out_what_others_spent() -> None:
-    answer = await answer_with(LEAD, ScriptedModel(says("", call("cook")), says("Done.")))(Task())
+    answer = await role_handler(LEAD, ScriptedModel(says("", call("cook")), says("Done.")))(Task())
     assert answer.usage is not None
     assert (answer.usage.input_tokens, answer.usage.output_tokens, answer.usage.model_calls) == (200, 20, 2)
 
 
 async def test_contract_rule_12_tools_calls_and_what_they_came_to_are_recorded_as_they_were_sent() -> None:
     task = Task()
-    await answer_with(LEAD, ScriptedModel(says("", call("cook")), says("Done.")))(task)
+    await role_handler(LEAD, ScriptedModel(says("", call("cook")), says("Done.")))(task)
     first, second = task.take_records()
     request, response = json.loads(second.request_json), json.loads(first.response_json)
     wire = {"id": "call-1", "type": "function", "function": {"name": "cook", "arguments": '{"task": "Do it."}'}}
@@ -169,7 +169,7 @@ async def test_calls_of_one_turn_run_at_the_same_time_and_are_answered_in_their_
         return "Out."
 
     model = ScriptedModel(says("", call("cook", 1), call("fire-brigade", 2)), says("Done."))
-    await answer_with(LEAD, model)(Task({"cook": waits, "fire-brigade": begins}))
+    await role_handler(LEAD, model)(Task({"cook": waits, "fire-brigade": begins}))
     assert told(model) == [("call-1", "Soup."), ("call-2", "Out.")]
 
 
@@ -180,7 +180,7 @@ async def test_a_delegation_that_fails_is_told_to_the_model_and_leaves_its_sibli
 
     model = ScriptedModel(says("", call("fire-brigade", 1), call("cook", 2)), says("Only soup."))
     task = Task({"cook": later, "fire-brigade": DelegationTimeout("no answer\nwithin 60 s")})
-    assert (await answer_with(LEAD, model)(task)).text == "Only soup."
+    assert (await role_handler(LEAD, model)(task)).text == "Only soup."
     assert told(model) == [
         ("call-1", "Error DEADLINE_EXCEEDED (DELEGATION_TIMEOUT): no answer within 60 s"),
         ("call-2", "Soup."),
@@ -193,7 +193,7 @@ async def test_cancellation_and_an_empty_budget_end_the_task_and_cancel_the_sibl
     model = ScriptedModel(says("", call("cook", 1), call("fire-brigade", 2)))
     task = Task({"cook": asyncio.Event().wait, "fire-brigade": error})
     with pytest.raises(type(error)) as caught:
-        await answer_with(LEAD, model)(task)
+        await role_handler(LEAD, model)(task)
     assert caught.value is error
     assert task.cancelled == ["cook"]
 
@@ -208,7 +208,7 @@ async def test_cancelling_the_task_cancels_its_delegations() -> None:
 
     task = Task({"cook": hangs, "fire-brigade": hangs})
     model = ScriptedModel(says("", call("cook", 1), call("fire-brigade", 2)))
-    working = asyncio.create_task(_answer(answer_with(LEAD, model), task))
+    working = asyncio.create_task(_answer(role_handler(LEAD, model), task))
     async with asyncio.timeout(5.0):
         await begun.wait()
         working.cancel()
@@ -224,11 +224,11 @@ async def _answer(handler: Callable[[TaskContext], Any], task: TaskContext) -> o
 @pytest.mark.parametrize(
     ("name", "arguments", "said"),
     [
-        ("painter", '{"task": "Paint."}', "there is no tool 'painter'; known are: cook, fire-brigade"),
-        ("cook", '{"task": "Coo', "the arguments are no JSON"),
-        ("cook", "[" * 100_000, "the arguments are no JSON"),
+        ("painter", '{"task": "Paint."}', "no tool 'painter'; registered: cook, fire-brigade"),
+        ("cook", '{"task": "Coo', "invalid arguments: not JSON"),
+        ("cook", "[" * 100_000, "invalid arguments: not JSON"),
         ("cook", "", "'task' is a required property"),
-        ("cook", '["task"]', "a JSON object is wanted"),
+        ("cook", '["task"]', "expected a JSON object"),
         ("cook", '{"job": "Cook."}', "'task' is a required property"),
         ("cook", '{"task": 7}', "task: 7 is not of type 'string'"),
         ("cook", '{"task": " "}', "task: ' ' does not match"),
@@ -237,7 +237,7 @@ async def _answer(handler: Callable[[TaskContext], Any], task: TaskContext) -> o
 async def test_a_call_that_cannot_be_is_told_what_is_wrong(name: str, arguments: str, said: str) -> None:
     model = ScriptedModel(says("", call(name, 1, arguments)), says("Done."))
     task = Task()
-    await answer_with(LEAD, model)(task)
+    await role_handler(LEAD, model)(task)
     [(number, content)] = told(model)
     assert number == "call-1"
     assert content.startswith("Error NOT_FOUND" if name == "painter" else "Error INVALID_ARGUMENT (INVALID_ARGUMENT): ")
@@ -247,14 +247,14 @@ async def test_a_call_that_cannot_be_is_told_what_is_wrong(name: str, arguments:
 
 async def test_text_that_no_wire_can_carry_is_cleaned() -> None:
     task = Task()
-    await answer_with(LEAD, ScriptedModel(says("", call("cook", 1, '{"task": "a\\ud800b"}')), says("Done.")))(task)
+    await role_handler(LEAD, ScriptedModel(says("", call("cook", 1, '{"task": "a\\ud800b"}')), says("Done.")))(task)
     assert task.delegations == [("cook", "a?b")]
 
 
 async def test_calls_without_an_id_get_one_that_their_answers_name() -> None:
     nameless = ToolCall("", "cook", '{"task": "Do it."}')
     model = ScriptedModel(says("", nameless, nameless), says("Done."))
-    await answer_with(LEAD, model)(Task())
+    await role_handler(LEAD, model)(Task())
     ids = [number for number, _ in told(model)]
     assert len(set(ids)) == 2 and all(ids)
     assert [one.id for message in model.requests[1].messages for one in message.tool_calls] == ids
@@ -264,7 +264,7 @@ async def test_a_model_that_never_stops_calling_fails_the_task() -> None:
     model = ScriptedModel(*[says("", call("cook"))] * MAX_TURNS)
     task = Task()
     with pytest.raises(ResourceExhausted, match=f"no answer after {MAX_TURNS} iterations"):
-        await answer_with(LEAD, model)(task)
+        await role_handler(LEAD, model)(task)
     assert len(model.requests) == MAX_TURNS == len(task.delegations) + 1
 
 
@@ -274,25 +274,25 @@ async def test_budget_is_reserved_before_each_call_and_an_empty_one_ends_the_tas
     model = ScriptedModel(says("", call("cook")), says("Never said."))
     task._plays["cook"] = "Soup. " * 400
     with pytest.raises(BudgetExhausted):
-        await answer_with(LEAD, model)(task)
+        await role_handler(LEAD, model)(task)
     assert len(model.requests) == 1
     assert OUTPUT_TOKENS < task.reserved[0] < task.allowance < task.reserved[1]
 
 
 async def test_a_role_that_does_not_coordinate_reserves_too_and_sees_no_tools() -> None:
     poet, task, model = Role("poet", "You rhyme.", max_tokens=7), Task(), ScriptedModel(says("Roses"))
-    await answer_with(poet, model)(task)
+    await role_handler(poet, model)(task)
     assert task.reserved == [-(-len("You rhyme.") // 4) + -(-len("Make lunch.") // 4) + 7]
     assert model.requests[0].tools == ()
     task.allowance = 5
     with pytest.raises(BudgetExhausted):
-        await answer_with(poet, model)(task)
+        await role_handler(poet, model)(task)
     assert len(model.requests) == 1
 
 
 async def test_without_targets_it_answers_by_itself() -> None:
     model = ScriptedModel(says("Alone."))
-    assert (await answer_with(LEAD, model)(Task({}))).text == "Alone."
+    assert (await role_handler(LEAD, model)(Task({}))).text == "Alone."
     assert model.requests[0].tools == ()
 
 
@@ -300,7 +300,7 @@ async def test_what_the_model_raises_ends_the_task() -> None:
     error: ArchonError = Unavailable("the model is down")
     task = Task()
     with pytest.raises(Unavailable):
-        await answer_with(LEAD, ScriptedModel(says("", call("cook")), error))(task)
+        await role_handler(LEAD, ScriptedModel(says("", call("cook")), error))(task)
     assert [json.loads(one.response_json).get("error", {}).get("code") for one in task.take_records()] == [
         None,
         "UNAVAILABLE",

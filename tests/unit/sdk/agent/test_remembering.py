@@ -15,8 +15,8 @@ from archon.api.common.v1 import common_pb2
 from archon.errors import FrameTooLarge
 from archon_mesh.agent import Agent
 from archon_mesh.core.messages import ChatMessage, ToolCall
-from archon_mesh.node.handler import play
-from archon_mesh.node.session_history import FORM, MAX_TURN_CHARS, TurnKeeper, remembered
+from archon_mesh.node.handler import agent_handler
+from archon_mesh.node.session_history import MAX_TURN_CHARS, MESSAGE_KEY, TurnRecorder, load_history
 from tests.fixtures.fake_link import FakeLink
 from tests.fixtures.scripted_model import ScriptedModel, says
 
@@ -87,14 +87,14 @@ async def test_an_agent_goes_on_from_its_history_and_adds_its_turn_calls_include
         agent_pb2.HistoryMessage(role="user", parts=[common_pb2.Part(text="Hello.")]),
         agent_pb2.HistoryMessage(role="assistant", parts=[common_pb2.Part(text="Good day.")]),
     ]
-    answer = await play(agent, memory="")(task_of(history=before))
+    answer = await agent_handler(agent, memory="")(task_of(history=before))
     asked = [(one.role, one.content) for one in model.requests[0].messages]
     assert asked == [("system", "You serve."), ("user", "Hello."), ("assistant", "Good day."), ("user", "And now?")]
     assert answer.new_history is not None
     assert [one.role for one in answer.new_history] == ["user", "assistant", "tool", "assistant"]
 
     again = task_of("Thanks.", turn_to_proto(answer.new_history))
-    restored = remembered(again, TurnKeeper(), "clerk")
+    restored = load_history(again, TurnRecorder(), "clerk")
     assert restored[1].tool_calls == (ToolCall("c1", "clock", "{}"),)
     assert (restored[2].tool_call_id, restored[2].content) == ("c1", "noon")
     assert [one.content for one in agent.history] == [], "the agent itself remembers nothing: the mesh does"
@@ -102,40 +102,40 @@ async def test_an_agent_goes_on_from_its_history_and_adds_its_turn_calls_include
 
 async def test_tasks_of_two_sessions_at_once_have_nothing_of_each_other() -> None:
     agent = Agent("clerk", model=ScriptedModel(says("A."), says("B.")))
-    handler = play(agent, memory="")
+    handler = agent_handler(agent, memory="")
     answers = await asyncio.gather(*(handler(task_of(text)) for text in ("a?", "b?")))
     turns = [[one.text for one in answer.new_history or ()] for answer in answers]
     assert sorted(turns) == [["a?", "A."], ["b?", "B."]]
 
 
 async def test_without_a_session_an_agent_begins_anew_and_adds_nothing() -> None:
-    answer = await play(Agent("clerk", model=ScriptedModel(says("A."))), memory="")(task_of(session=""))
+    answer = await agent_handler(Agent("clerk", model=ScriptedModel(says("A."))), memory="")(task_of(session=""))
     assert answer.new_history is None
 
 
 def test_a_turn_with_too_much_from_tools_is_remembered_as_its_question_and_answer() -> None:
-    keeper = TurnKeeper()
+    keeper = TurnRecorder()
     keeper.appended("k", "r", [ChatMessage("user", "q"), ChatMessage("tool", "x" * MAX_TURN_CHARS, tool_call_id="c")])
-    assert keeper.turn() is None
-    assert TurnKeeper().turn() is None
+    assert keeper.new_messages() is None
+    assert TurnRecorder().new_messages() is None
 
 
 def test_a_run_that_is_taken_back_leaves_nothing_and_what_is_compacted_stays_remembered() -> None:
-    keeper = TurnKeeper()
-    history = remembered(task_of(), keeper, "clerk")
+    keeper = TurnRecorder()
+    history = load_history(task_of(), keeper, "clerk")
     history.update_context("one")
     history.append(ChatMessage("user", "first"))
     history.replace_all([ChatMessage("system", "a summary")])
     history.update_context("two")
     history.append(ChatMessage("user", "second"))
     history.undo("two")
-    assert [one.text for one in keeper.turn() or ()] == ["first"]
+    assert [one.text for one in keeper.new_messages() or ()] == ["first"]
 
 
 def test_a_message_of_another_form_is_read_by_its_words() -> None:
     odd = [
-        agent_pb2.HistoryMessage(role="oracle", parts=[common_pb2.Part(text="hm")], metadata={FORM: "{no json"}),
-        agent_pb2.HistoryMessage(role="assistant", parts=[common_pb2.Part(text="so")], metadata={FORM: "[]"}),
+        agent_pb2.HistoryMessage(role="oracle", parts=[common_pb2.Part(text="hm")], metadata={MESSAGE_KEY: "{no json"}),
+        agent_pb2.HistoryMessage(role="assistant", parts=[common_pb2.Part(text="so")], metadata={MESSAGE_KEY: "[]"}),
     ]
-    messages = remembered(task_of(history=odd), TurnKeeper(), "clerk")
+    messages = load_history(task_of(history=odd), TurnRecorder(), "clerk")
     assert [(one.role, one.content) for one in messages] == [("user", "hm"), ("assistant", "so")]

@@ -1,4 +1,4 @@
-"""Compaction: when, how much of what, and that no call is ever parted from its result."""
+"""Compaction: when it runs, what it drops, and that no call is separated from its result."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from archon.errors import InvalidArgument
 from archon_mesh.agent import Agent
-from archon_mesh.agent.hooks.compaction import SUMMARISE, ContextCompactionMiddleware
+from archon_mesh.agent.hooks.compaction import SUMMARY_PROMPT, ContextCompactionMiddleware
 from archon_mesh.core.compaction import (
+    broken_pairing,
     facts,
     is_summary,
-    parted,
     rounds,
     sliding_window,
     summary,
@@ -32,9 +32,9 @@ def user(text: str) -> ChatMessage:
 
 
 def replied(text: str, *calls: str) -> list[ChatMessage]:
-    asked = tuple(ToolCall(call, "look", "{}") for call in calls)
+    tool_calls = tuple(ToolCall(call, "look", "{}") for call in calls)
     results = [ChatMessage("tool", f"result of {call} " + "x" * 200, tool_call_id=call) for call in calls]
-    return [ChatMessage("assistant", text, tool_calls=asked), *results]
+    return [ChatMessage("assistant", text, tool_calls=tool_calls), *results]
 
 
 TALK = [
@@ -61,8 +61,8 @@ def talks(draw: st.DrawFn) -> list[ChatMessage]:
     return [*talk, user("the query")] if draw(st.booleans()) else talk
 
 
-def test_a_round_is_what_was_asked_and_one_reply_with_its_results() -> None:
-    assert [[one.content[:6] for one in group] for group in rounds(TALK)] == [
+def test_round_is_a_query_and_one_reply_with_its_results() -> None:
+    assert [[message.content[:6] for message in group] for group in rounds(TALK)] == [
         ["1", "a", "result", "result"],
         ["b"],
         ["2", "c", "result"],
@@ -72,35 +72,35 @@ def test_a_round_is_what_was_asked_and_one_reply_with_its_results() -> None:
     assert rounds([]) == []
 
 
-def test_a_window_keeps_the_last_rounds_and_what_was_asked_last() -> None:
-    assert [one.content[:6] for one in sliding_window(TALK, 2)] == ["2", "d", "result", "e"]
+def test_window_keeps_the_last_rounds_and_the_last_query() -> None:
+    assert [message.content[:6] for message in sliding_window(TALK, 2)] == ["2", "d", "result", "e"]
     assert is_summary(sliding_window([summary("s"), *TALK], 1)[0])
 
 
 @given(talks(), st.integers(1, 4))
-def test_no_strategy_parts_a_call_from_its_result_or_loses_the_query(talk: list[ChatMessage], window: int) -> None:
-    asked = [one for one in talk if one.role == "user"]
-    for made in (sliding_window(talk, window), without_tool_results(talk, window)):
-        assert parted(made) == ""
-        assert made[-len(rounds(talk)[-1]) :] == rounds(talk)[-1] if talk else made == []
-        assert not asked or asked[-1] in made
-    assert [one.role for one in without_tool_results(talk, window)] == [one.role for one in talk]
+def test_strategies_keep_calls_with_their_results_and_the_query(talk: list[ChatMessage], window: int) -> None:
+    queries = [message for message in talk if message.role == "user"]
+    for compacted in (sliding_window(talk, window), without_tool_results(talk, window)):
+        assert broken_pairing(compacted) == ""
+        assert compacted[-len(rounds(talk)[-1]) :] == rounds(talk)[-1] if talk else compacted == []
+        assert not queries or queries[-1] in compacted
+    assert [message.role for message in without_tool_results(talk, window)] == [message.role for message in talk]
 
 
-def test_what_is_no_conversation_is_told() -> None:
+def test_broken_pairing_is_described() -> None:
     (call, result, *_) = replied("a", "c1")
-    assert parted([call]) == "call c1 has no result"
-    assert parted([call, user("?"), result]) == "call c1 has no result"
-    assert parted([result]) == "the result of call c1 has no call before it"
-    assert parted([user("?"), call, result]) == ""
+    assert broken_pairing([call]) == "call c1 has no result"
+    assert broken_pairing([call, user("?"), result]) == "call c1 has no result"
+    assert broken_pairing([result]) == "the result of call c1 has no call before it"
+    assert broken_pairing([user("?"), call, result]) == ""
 
 
 def test_facts_are_names_numbers_dates_and_urls() -> None:
-    said = (
+    text = (
         "On 17 May 2024 Ada Lovelace paid $1,250.50 (12%) for the manual at https://example.org/a?b=1, and by "
         "2024-06-01 it was Charles who owed 3 more."
     )
-    assert facts([user(said)]) == [
+    assert facts([user(text)]) == [
         "17 May 2024",
         "Ada Lovelace",
         "$1,250.50",
@@ -110,7 +110,7 @@ def test_facts_are_names_numbers_dates_and_urls() -> None:
         "Charles",
         "3",
     ]
-    assert with_facts("Ada Lovelace paid on 17 May 2024.", [user(said)]).endswith(
+    assert with_facts("Ada Lovelace paid on 17 May 2024.", [user(text)]).endswith(
         "Also mentioned: $1,250.50; 12%; https://example.org/a?b=1; 2024-06-01; Charles; 3"
     )
     assert with_facts("12", [user("12")]) == "12"
@@ -130,38 +130,38 @@ def looping(turns: int, **more: Any) -> tuple[Agent, ScriptedModel]:
 
 
 @pytest.mark.parametrize("strategy", ["sliding_window", "tool_result_compaction"])
-async def test_above_a_share_of_the_window_the_history_is_made_shorter_before_the_call(strategy: str) -> None:
+async def test_history_above_the_threshold_is_compacted(strategy: str) -> None:
     agent, model = looping(6, max_context_tokens=600, compaction_strategy=strategy)
     assert await agent.run_async("the query") == "done"
-    sizes = [sum(len(one.content) for one in request.messages) // 4 for request in model.requests]
+    sizes = [sum(len(message.content) for message in request.messages) // 4 for request in model.requests]
     assert max(sizes) <= 450
     for request in model.requests:
         assert request.messages[0].content == "Look."
         assert request.messages[1].content == "the query"
-        assert parted(request.messages) == ""
+        assert broken_pairing(request.messages) == ""
     assert len(agent.history) < 14 or strategy == "tool_result_compaction"
 
 
-async def test_below_it_and_where_it_is_not_automatic_nothing_is_touched() -> None:
+async def test_history_below_the_threshold_is_unchanged() -> None:
     for more in ({"max_context_tokens": 100_000}, {"max_context_tokens": 10, "auto_compact": False}):
         agent, model = looping(4, **more)
         await agent.run_async("q")
         assert len(model.requests[-1].messages) == 2 + 8
     compaction = ContextCompactionMiddleware(window_size=1)
     await compaction.compact(agent)
-    assert [one.content for one in agent.history] == ["q", "done"]
+    assert [message.content for message in agent.history] == ["q", "done"]
 
 
-async def test_a_model_sums_up_what_is_older_and_facts_are_kept() -> None:
+async def test_summary_replaces_older_rounds_and_keeps_facts() -> None:
     model = ScriptedModel(says("one"), says("two"), says("They talked."), says("three"))
     compaction = ContextCompactionMiddleware(60, compaction_strategy="summarisation", window_size=1)
     agent = Agent("a", model=model, middlewares=[compaction])
     await agent.run_async("My name is Ada Lovelace, my number is 555-0199. " + "x" * 60)
     await agent.run_async("And?")
     await agent.run_async("What is my number? " + "y" * 100)
-    asked, last = model.requests[2], model.requests[3]
-    assert asked.messages[0].content.startswith(SUMMARISE)
-    assert "assistant: one" in asked.messages[0].content
+    summary_request, last = model.requests[2], model.requests[3]
+    assert summary_request.messages[0].content.startswith(SUMMARY_PROMPT)
+    assert "assistant: one" in summary_request.messages[0].content
     assert is_summary(last.messages[0])
     assert "They talked." in last.messages[0].content
     assert "Ada Lovelace" in last.messages[0].content
@@ -169,20 +169,20 @@ async def test_a_model_sums_up_what_is_older_and_facts_are_kept() -> None:
     assert last.messages[-1].content.startswith("What is my number?")
 
 
-async def test_a_function_may_do_it_and_is_held_to_what_a_conversation_is() -> None:
+async def test_strategy_function_must_return_a_valid_conversation() -> None:
     async def last_only(messages: Sequence[ChatMessage], window: int) -> list[ChatMessage]:
         return [messages[0], *messages[-2:]]
 
     agent, _ = looping(4, max_context_tokens=300, compaction_strategy=last_only)
     assert await agent.run_async("q") == "done"
     agent, _ = looping(4, max_context_tokens=300, compaction_strategy=lambda messages, window: messages[-1:])
-    with pytest.raises(InvalidArgument, match="has left a conversation that is none"):
+    with pytest.raises(InvalidArgument, match="returned an invalid conversation"):
         await agent.run_async("q")
 
 
 @pytest.mark.parametrize(
     "wrong", [{"compaction_strategy": "magic"}, {"threshold": 0}, {"window_size": 0}, {"max_context_tokens": 0}]
 )
-def test_what_cannot_be_is_said_at_once(wrong: dict[str, Any]) -> None:
+def test_invalid_settings_are_rejected(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidArgument):
         ContextCompactionMiddleware(**wrong)

@@ -1,4 +1,4 @@
-"""Spans of agents: what they are called, what hangs below what, and how they end. Over OpenTelemetry's own SDK."""
+"""Spans of agents: names, parents and status, with OpenTelemetry's SDK."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 
 class Spans:
-    """`traced` makes a middleware; the others read what it has exported."""
+    """`traced` creates a middleware; the other methods read the exported spans."""
 
     def __init__(self) -> None:
         self._exporter = InMemorySpanExporter()
@@ -45,7 +45,7 @@ class Spans:
     def all(self) -> list[ReadableSpan]:
         return sorted(self._exporter.get_finished_spans(), key=lambda span: span.start_time or 0)
 
-    def one(self, name: str) -> ReadableSpan:
+    def named(self, name: str) -> ReadableSpan:
         (span,) = [span for span in self.all() if span.name == name]
         return span
 
@@ -64,7 +64,7 @@ def asks(*names: str) -> Any:
     return says("", *(ToolCall(f"c{number}", name, '{"task": "x"}') for number, name in enumerate(names)))
 
 
-async def test_a_run_its_model_calls_and_its_tools_are_spans_after_the_genai_conventions(spans: Spans) -> None:
+async def test_run_model_and_tool_spans_follow_the_genai_conventions(spans: Spans) -> None:
     model = ScriptedModel(says("", ToolCall("c1", "clock", "{}")), says("Noon."))
     agent = Agent("clerk", model=model, tools=[clock], temperature=0.5, max_tokens=50).use(spans.traced())
     agent.session_id = "s"
@@ -101,16 +101,16 @@ async def test_a_run_its_model_calls_and_its_tools_are_spans_after_the_genai_con
     assert not any("content" in key or "messages" in key for span in spans.all() for key in span.attributes or ())
 
 
-async def test_what_is_said_is_in_attributes_only_where_it_is_asked_for(spans: Spans) -> None:
+async def test_content_is_recorded_only_if_enabled(spans: Spans) -> None:
     model = ScriptedModel(says("", ToolCall("c1", "clock", "{}")), says("Noon."))
     await Agent("clerk", model=model, tools=[clock]).use(spans.traced(content=True)).run_async("What time?")
-    run, tool = spans.one("invoke_agent clerk").attributes, spans.one("execute_tool clock").attributes
+    run, tool = spans.named("invoke_agent clerk").attributes, spans.named("execute_tool clock").attributes
     assert run is not None and tool is not None
     assert (run["gen_ai.input.messages"], run["gen_ai.output.messages"]) == ("What time?", "Noon.")
     assert tool["gen_ai.tool.call.result"] == "noon"
 
 
-async def test_sub_agents_are_traced_below_the_call_of_them_also_in_parallel_without_a_middleware_of_their_own(
+async def test_sub_agents_are_traced_below_the_call_even_in_parallel(
     spans: Spans,
 ) -> None:
     lead = Agent("lead", model=ScriptedModel(asks("poet", "critic"), says("Done.")))
@@ -129,18 +129,18 @@ async def test_sub_agents_are_traced_below_the_call_of_them_also_in_parallel_wit
     ):
         assert tree.count(below) == 1, tree
     assert len({span.context.trace_id for span in spans.all() if span.context}) == 1
-    attributes = spans.one("execute_tool poet").attributes
+    attributes = spans.named("execute_tool poet").attributes
     assert attributes is not None and attributes["gen_ai.tool.type"] == "agent"
 
 
-async def test_a_sub_agent_with_a_middleware_of_its_own_is_traced_once(spans: Spans) -> None:
+async def test_sub_agent_with_its_own_middleware_is_traced_once(spans: Spans) -> None:
     lead = Agent("lead", model=ScriptedModel(asks("poet"), says("Done."))).use(spans.traced())
     lead.register_agent(Agent("poet", description="Rhymes.", model=ScriptedModel(says("A."))).use(spans.traced()))
     await lead.run_async("x")
     assert spans.tree().count("execute_tool poet > invoke_agent poet") == 1
 
 
-async def test_what_fails_fails_its_spans_with_the_kind_of_the_error(spans: Spans) -> None:
+async def test_failure_sets_the_error_type_of_its_spans(spans: Spans) -> None:
     def broken() -> str:
         """Breaks."""
         raise ValueError("it broke")
@@ -148,7 +148,7 @@ async def test_what_fails_fails_its_spans_with_the_kind_of_the_error(spans: Span
     model = ScriptedModel(says("", ToolCall("c1", "broken", "{}")), Unavailable("the model is away"))
     with pytest.raises(Unavailable):
         await Agent("clerk", model=model, tools=[broken]).use(spans.traced()).run_async("x")
-    tool, run = spans.one("execute_tool broken"), spans.one("invoke_agent clerk")
+    tool, run = spans.named("execute_tool broken"), spans.named("invoke_agent clerk")
     assert tool.status.status_code is run.status.status_code is StatusCode.ERROR
     assert run.attributes is not None and run.attributes["error.type"] == "UNAVAILABLE"
     assert run.status.description == "the model is away"
@@ -158,7 +158,7 @@ async def test_what_fails_fails_its_spans_with_the_kind_of_the_error(spans: Span
     ]
 
 
-async def test_a_run_that_is_cancelled_ends_all_its_spans(spans: Spans) -> None:
+async def test_cancelled_run_ends_all_its_spans(spans: Spans) -> None:
     begun = asyncio.Event()
 
     async def slow() -> str:
@@ -180,7 +180,7 @@ async def test_a_run_that_is_cancelled_ends_all_its_spans(spans: Spans) -> None:
     }
 
 
-async def test_the_outermost_span_continues_the_trace_of_the_call_that_is_served_and_calls_within_carry_it_on(
+async def test_outermost_span_continues_the_served_trace(
     spans: Spans,
 ) -> None:
     seen: list[context.CallContext] = []
@@ -195,28 +195,28 @@ async def test_the_outermost_span_continues_the_trace_of_the_call_that_is_served
     with context.serving(call):
         await agent.use(spans.traced()).run_async("x")
         assert context.current() is call
-    run = spans.one("invoke_agent clerk")
+    run = spans.named("invoke_agent clerk")
     assert run.parent is not None and f"{run.parent.trace_id:032x}-{run.parent.span_id:016x}" in PARENT
     assert run.attributes is not None and run.attributes["archon.run_id"] == "r"
     (within,) = seen
     assert within.traceparent.split("-")[1] == PARENT.split("-")[1]
-    assert within.traceparent != PARENT, "it is the run's own span that goes on"
+    assert within.traceparent != PARENT, "the run's own span is the parent"
     assert (within.tracestate, within.run_id, within.deadline) == ("vendor=1", "r", call.deadline)
 
 
-async def test_a_delegation_goes_on_in_the_span_that_it_is_made_in() -> None:
+async def test_delegation_propagates_the_span_that_makes_it() -> None:
     from archon.agent import TaskContext
     from archon.api.agent.v1 import session_pb2
 
-    asked: list[session_pb2.Delegate] = []
+    requests: list[session_pb2.Delegate] = []
 
     class Link:
         def send(self, frame: session_pb2.AgentFrame) -> None: ...
 
         def save(self, frame: session_pb2.AgentFrame) -> None: ...
 
-        async def delegate(self, one: session_pb2.Delegate) -> session_pb2.DelegateResult:
-            asked.append(one)
+        async def delegate(self, request: session_pb2.Delegate) -> session_pb2.DelegateResult:
+            requests.append(request)
             return session_pb2.DelegateResult(result=agent_pb2.TaskResult(state=common_pb2.TASK_STATE_COMPLETED))
 
         async def reserve(self, wanted: common_pb2.Budget) -> session_pb2.BudgetGrant:
@@ -227,15 +227,15 @@ async def test_a_delegation_goes_on_in_the_span_that_it_is_made_in() -> None:
     with context.serving(context.CallContext(traceparent=PARENT)):
         await task.delegate("x", role="a")
     await task.delegate("x", role="a")
-    assert [one.trace.traceparent for one in asked] == [PARENT, "of the task"]
+    assert [request.trace.traceparent for request in requests] == [PARENT, "of the task"]
 
 
-async def test_without_a_tracer_provider_nothing_is_made_and_the_answer_is_the_same() -> None:
+async def test_without_a_tracer_provider_the_answer_is_unchanged() -> None:
     agent = Agent("clerk", model=ScriptedModel(says("Noon."))).use(TracingMiddleware())
     assert await agent.run_async("x") == "Noon."
 
 
-async def test_a_call_that_a_hook_answers_in_the_tools_place_is_a_span_and_what_follows_is_not_below_it(
+async def test_call_answered_by_a_hook_is_a_span_without_children(
     spans: Spans,
 ) -> None:
     model = ScriptedModel(says("", ToolCall("c1", "clock", "{}")), says("I may not know."))
@@ -244,12 +244,12 @@ async def test_a_call_that_a_hook_answers_in_the_tools_place_is_a_span_and_what_
     )
     await agent.run_async("x")
     assert spans.tree()[-1] == "invoke_agent clerk > chat scripted"
-    tool = spans.one("execute_tool clock")
+    tool = spans.named("execute_tool clock")
     assert tool.attributes is not None and tool.attributes["error.type"] == "PERMISSION_DENIED"
     assert tool.status.description == "no clocks"
 
 
-async def test_a_wrapper_of_a_tool_may_answer_in_its_place_and_one_that_raises_is_named() -> None:
+async def test_tool_wrapper_may_replace_the_call_and_errors_name_it() -> None:
     class Cached(Middleware):
         async def wrap_tool_call(self, tool_call: ToolCall, call: Any) -> ToolResult:
             return ToolResult("cached")
@@ -269,7 +269,7 @@ async def test_a_wrapper_of_a_tool_may_answer_in_its_place_and_one_that_raises_i
         await Agent("clerk", model=scripted(), tools=[clock]).use(Broken()).run_async("x")
 
 
-async def test_a_wrapper_of_the_run_that_raises_is_named_and_what_the_run_raises_is_passed_on() -> None:
+async def test_query_wrapper_is_named_in_its_own_errors_only() -> None:
     class Broken(Middleware):
         async def wrap_query(self, state: Any, message: str, call: Any) -> str:
             await call()

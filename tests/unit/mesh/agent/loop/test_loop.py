@@ -1,4 +1,4 @@
-"""The loop: what the model is given, what it comes to, where it ends, and that nothing is left running."""
+"""The loop: requests to the model, results, limits, cancellation and pausing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from archon.errors import FailedPrecondition, InvalidArgument, Unavailable
 from archon_mesh.agent import Agent, AgentState, IterationLimit, Phase, get_context
-from archon_mesh.agent.loop.executor import LAST_STEP
+from archon_mesh.agent.loop.model_request import LAST_STEP
 from archon_mesh.core.messages import ChatMessage, ToolCall
 from archon_mesh.llm import ModelReply, ModelRequest
 from archon_mesh.tools import ToolResult, tool
@@ -31,7 +31,7 @@ def contents(request: ModelRequest) -> list[tuple[str, str]]:
     return [(message.role, message.content) for message in request.messages]
 
 
-async def test_a_calculation_takes_two_iterations() -> None:
+async def test_calculation_takes_two_iterations() -> None:
     model = ScriptedModel(calls("multiply", arguments='{"a": 15, "b": 3}'), says("It is 45."))
     agent = Agent("calculator", system_prompt="You calculate.", model=model, tools=[multiply])
     assert await agent.run_async("15 * 3?") == "It is 45."
@@ -46,7 +46,7 @@ async def test_a_calculation_takes_two_iterations() -> None:
     assert (agent.state.current_iteration, agent.phase) == (2, Phase.FINISHED)
 
 
-def test_run_is_for_code_without_a_loop_and_says_so_where_there_is_one() -> None:
+def test_run_raises_inside_an_event_loop() -> None:
     assert Agent("a", model=ScriptedModel(says("yes"))).run("?") == "yes"
 
     async def inside() -> None:
@@ -57,74 +57,74 @@ def test_run_is_for_code_without_a_loop_and_says_so_where_there_is_one() -> None
 
 
 @pytest.mark.parametrize("limit", [1, 3, 5])
-async def test_the_limit_of_iterations_stops_exactly_there_and_carries_what_was_found(limit: int) -> None:
+async def test_iteration_limit_is_exact_and_carries_the_partial_answer(limit: int) -> None:
     model = ScriptedModel(*(calls("multiply", arguments='{"a": 2, "b": 3}') for _ in range(9)))
     agent = Agent("a", model=model, tools=[multiply], max_iterations=limit)
     with pytest.raises(IterationLimit, match=f"no answer after {limit} iterations") as ended:
         await agent.run_async("?")
     assert len(model.requests) == limit
-    assert ended.value.found == "\n\n".join(["6.0"] * (limit - 1))
+    assert ended.value.partial_answer == "\n\n".join(["6.0"] * (limit - 1))
 
 
-async def test_on_the_last_step_the_model_is_asked_for_its_answer_and_offered_no_tool() -> None:
+async def test_last_iteration_offers_no_tools_and_asks_for_the_answer() -> None:
     model = ScriptedModel(calls("multiply", arguments='{"a": 2, "b": 3}'), says("as far as I know: 6"))
     agent = Agent("a", model=model, tools=[multiply], max_iterations=2)
     assert await agent.run_async("?") == "as far as I know: 6"
     assert contents(model.requests[1])[-1] == ("system", LAST_STEP)
     assert model.requests[1].tools == ()
-    assert LAST_STEP not in [message.content for message in agent.history], "the next run doesn't see it"
+    assert LAST_STEP not in [message.content for message in agent.history], "the next run does not see it"
 
 
-async def test_calls_of_one_turn_run_at_once_and_answer_in_their_order() -> None:
+async def test_calls_of_a_reply_run_concurrently_and_keep_their_order() -> None:
     @tool
     async def nap(name: str, seconds: float) -> str:
         """Naps."""
         await asyncio.sleep(seconds)
         return name
 
-    asked = [ToolCall(f"c{n}", "nap", f'{{"name": "n{n}", "seconds": {0.2 - n * 0.05}}}') for n in range(4)]
-    model = ScriptedModel(says("", *asked), says("done"))
+    tool_calls = [ToolCall(f"c{n}", "nap", f'{{"name": "n{n}", "seconds": {0.2 - n * 0.05}}}') for n in range(4)]
+    model = ScriptedModel(says("", *tool_calls), says("done"))
     began = time.monotonic()
     await Agent("a", model=model, tools=[nap]).run_async("?")
     assert time.monotonic() - began < 0.35
     assert [text for role, text in contents(model.requests[1]) if role == "tool"] == ["n0", "n1", "n2", "n3"]
 
 
-async def test_a_tool_that_fails_is_told_to_the_model_and_harms_no_other() -> None:
+async def test_failed_tool_is_reported_and_affects_no_other() -> None:
     @tool
     def flaky(fail: bool) -> str:
-        """Fails, or not."""
+        """Fails if asked to."""
         if fail:
             raise ValueError("boom")
         return "fine"
 
-    asked = [
+    tool_calls = [
         ToolCall("1", "flaky", '{"fail": true}'),
         ToolCall("2", "flaky", '{"fail": false}'),
         ToolCall("3", "x", "{}"),
     ]
-    model = ScriptedModel(says("", *asked), says("done"))
+    model = ScriptedModel(says("", *tool_calls), says("done"))
     assert await Agent("a", model=model, tools=[flaky]).run_async("?") == "done"
-    told = [text for role, text in contents(model.requests[1]) if role == "tool"]
-    assert told[0] == "Error UNKNOWN (UNKNOWN): ValueError: boom"
-    assert told[1] == "fine"
-    assert told[2].startswith("Error NOT_FOUND (NOT_FOUND): there is no tool 'x'")
+    results = [text for role, text in contents(model.requests[1]) if role == "tool"]
+    assert results[0] == "Error UNKNOWN (UNKNOWN): ValueError: boom"
+    assert results[1] == "fine"
+    assert results[2].startswith("Error NOT_FOUND (NOT_FOUND): no tool 'x'")
 
 
-async def test_a_policy_says_which_tools_and_how_often() -> None:
+async def test_policy_limits_which_tools_are_called_and_how_often() -> None:
     model = ScriptedModel(calls("multiply", 2, '{"a": 1, "b": 1}'), calls("secret"), says("done"))
     secret = tool(name="secret")(lambda: "!")
     policy = {"allowed": ["multiply"], "at_most": {"multiply": 1}}
     agent = Agent("a", model=model, tools=[multiply, secret], tool_policy=policy)
     assert await agent.run_async("?") == "done"
-    assert [[one.name for one in request.tools] for request in model.requests] == [["multiply"], [], []]
-    told = [text for role, text in contents(model.requests[2]) if role == "tool"]
-    assert told[0] == "1.0"
-    assert "multiply may be called at most 1 times in a run" in told[1]
-    assert "secret may be called not at all" in told[2]
+    assert [[spec.name for spec in request.tools] for request in model.requests] == [["multiply"], [], []]
+    results = [text for role, text in contents(model.requests[2]) if role == "tool"]
+    assert results[0] == "1.0"
+    assert "multiply may be called at most 1 times per run" in results[1]
+    assert "tool secret is not allowed" in results[2]
 
 
-async def test_a_tool_whose_success_ends_the_run_gives_the_answer_and_its_failure_does_not() -> None:
+async def test_exit_on_success_ends_the_run_only_if_the_tool_succeeds() -> None:
     replies = iter([ToolResult.error("not yet"), ToolResult.success("submitted")])
 
     @tool
@@ -137,7 +137,7 @@ async def test_a_tool_whose_success_ends_the_run_gives_the_answer_and_its_failur
     assert len(model.requests) == 2
 
 
-async def test_history_is_kept_from_run_to_run_and_each_message_knows_its_run() -> None:
+async def test_history_persists_between_runs_and_messages_have_run_ids() -> None:
     model = ScriptedModel(says("Tokyo"), says("14 million"))
     agent = Agent("a", model=model)
     await agent.run_async("The capital of Japan?")
@@ -147,7 +147,7 @@ async def test_history_is_kept_from_run_to_run_and_each_message_knows_its_run() 
     assert runs[0] == runs[1] != runs[2] == runs[3]
 
 
-async def test_messages_may_be_given_of_which_the_last_is_the_query() -> None:
+async def test_message_list_ends_with_the_query() -> None:
     model = ScriptedModel(says("b"))
     before = [ChatMessage("user", "1"), ChatMessage("assistant", "2"), ChatMessage("user", "3")]
     assert await Agent("a", model=model).run_async(before) == "b"
@@ -156,7 +156,7 @@ async def test_messages_may_be_given_of_which_the_last_is_the_query() -> None:
         await Agent("a", model=ScriptedModel()).run_async([])
 
 
-async def test_a_tool_knows_whose_call_it_is_and_what_the_caller_handed_over() -> None:
+async def test_tool_gets_its_agents_state_and_the_callers_context() -> None:
     seen: list[AgentState] = []
 
     @tool
@@ -173,11 +173,11 @@ async def test_a_tool_knows_whose_call_it_is_and_what_the_caller_handed_over() -
     assert (state.agent_id, state.agent_name, state.context) == ("node", "a", {"user": "me"})
     assert (state.root_run_id, state.parent_run_id) == (state.run_id, None)
     assert state.global_storage.to_dict() == {"seen": True}
-    with pytest.raises(FailedPrecondition, match="no agent is at work here"):
+    with pytest.raises(FailedPrecondition, match="no agent is running here"):
         get_context()
 
 
-async def test_what_the_model_raises_the_caller_gets_and_the_next_run_goes_on() -> None:
+async def test_model_error_is_raised_and_the_next_run_succeeds() -> None:
     agent = Agent("a", model=ScriptedModel(Unavailable("down"), says("back")))
     with pytest.raises(Unavailable, match="down"):
         await agent.run_async("1")
@@ -185,7 +185,7 @@ async def test_what_the_model_raises_the_caller_gets_and_the_next_run_goes_on() 
     assert await agent.run_async("2") == "back"
 
 
-async def test_cancelled_it_leaves_no_tool_running_and_no_call_without_an_answer() -> None:
+async def test_cancelled_run_leaves_no_task_and_no_unanswered_call() -> None:
     running: set[int] = set()
     begun = asyncio.Event()
 
@@ -200,8 +200,8 @@ async def test_cancelled_it_leaves_no_tool_running_and_no_call_without_an_answer
         finally:
             running.discard(number)
 
-    asked = [ToolCall(f"c{n}", "long", f'{{"number": {n}}}') for n in range(2)]
-    agent = Agent("a", model=ScriptedModel(says("", *asked), says("go on")), tools=[long])
+    tool_calls = [ToolCall(f"c{n}", "long", f'{{"number": {n}}}') for n in range(2)]
+    agent = Agent("a", model=ScriptedModel(says("", *tool_calls), says("go on")), tools=[long])
     before = asyncio.all_tasks()
     run = asyncio.create_task(agent.run_async("?"))
     await asyncio.wait_for(begun.wait(), 5)
@@ -214,7 +214,7 @@ async def test_cancelled_it_leaves_no_tool_running_and_no_call_without_an_answer
     assert await agent.run_async("and?") == "go on"
 
 
-async def test_cancelled_while_the_model_thinks_it_ends_at_once() -> None:
+async def test_cancellation_during_a_model_call_is_immediate() -> None:
     class Slow(ScriptedModel):
         async def generate(self, request: ModelRequest) -> ModelReply:
             await asyncio.sleep(60)
@@ -227,12 +227,12 @@ async def test_cancelled_while_the_model_thinks_it_ends_at_once() -> None:
         await asyncio.wait_for(run, 1)
 
 
-async def test_paused_it_holds_before_its_next_step_and_resumed_it_goes_on() -> None:
+async def test_paused_agent_waits_before_its_next_step_until_resumed() -> None:
     paused = asyncio.Event()
 
     @tool
     async def hold() -> str:
-        """Pauses whoever calls it."""
+        """Pauses the calling agent."""
         get_context().agent.pause()
         paused.set()
         return "held"
@@ -248,15 +248,15 @@ async def test_paused_it_holds_before_its_next_step_and_resumed_it_goes_on() -> 
     assert await asyncio.wait_for(run, 5) == "done"
 
 
-async def test_an_agent_answers_one_query_at_a_time() -> None:
+async def test_agent_answers_one_query_at_a_time() -> None:
     model = ScriptedModel(*(says(f"answer {n}") for n in range(5)))
     agent = Agent("a", model=model)
     await asyncio.gather(*(agent.run_async(f"query {n}") for n in range(5)))
-    said = [message.content for message in agent.history]
-    assert said == [text for n in range(5) for text in (f"query {n}", f"answer {n}")]
+    texts = [message.content for message in agent.history]
+    assert texts == [text for n in range(5) for text in (f"query {n}", f"answer {n}")]
 
 
-async def test_two_hundred_agents_run_at_once_and_none_blocks_another() -> None:
+async def test_two_hundred_agents_run_concurrently() -> None:
     @tool
     def block() -> str:
         """Blocks a thread."""
@@ -267,14 +267,14 @@ async def test_two_hundred_agents_run_at_once_and_none_blocks_another() -> None:
     began = time.monotonic()
     answers = await asyncio.gather(*(agent.run_async("?") for agent in agents))
     assert answers == [f"done {n}" for n in range(200)]
-    assert time.monotonic() - began < 5, "one after the other they would take 40 s"
+    assert time.monotonic() - began < 5, "one after another they would take 40 s"
 
 
 @pytest.mark.parametrize(
     "wrong", [{"name": ""}, {"max_iterations": 0}, {"max_running_subagents": 0}, {"timeout": 0}, {"tool_timeout": -1}]
 )
-def test_what_no_agent_can_be_made_of_is_said_at_once(wrong: dict[str, Any]) -> None:
+def test_invalid_config_is_rejected(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidArgument):
         Agent(**wrong)
-    with pytest.raises(TypeError, match="an agent has no sistem_prompt; its fields are"):
+    with pytest.raises(TypeError, match="unknown agent field sistem_prompt; the fields are"):
         Agent("a", sistem_prompt="x")  # type: ignore[call-arg]

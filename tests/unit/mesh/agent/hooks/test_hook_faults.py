@@ -1,4 +1,4 @@
-"""Hooks around the model and its text, and what becomes of hooks that raise or decide what they may not."""
+"""Hooks that wrap the model and its text, and hooks that raise or return an illegal decision."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from archon_mesh.agent import (
 )
 from archon_mesh.llm import ModelReply
 from tests.fixtures.scripted_model import says
-from tests.unit.mesh.agent.test_hooks import CONTINUE, agent, call
+from tests.unit.mesh.agent.hooks.test_hooks import CONTINUE, call, new_agent
 
 
-@pytest.mark.parametrize("event", [one for one in HookEvent if one is not HookEvent.TOOL_ERROR])
-async def test_a_hook_that_raises_fails_its_run_and_is_named(event: HookEvent) -> None:
-    def raises(self: Any, *given: Any) -> None:
+@pytest.mark.parametrize("event", [event for event in HookEvent if event is not HookEvent.TOOL_ERROR])
+async def test_hook_that_raises_fails_the_run_and_is_named(event: HookEvent) -> None:
+    def raises(self: Any, *args: Any) -> None:
         raise KeyError("missing")
 
     broken = type("Broken", (Middleware,), {event.value: raises})()
-    one = agent(call(), says("2"), middlewares=[broken])
+    agent = new_agent(call(), says("2"), middlewares=[broken])
     with pytest.raises(HookError, match=rf"Broken\.{event} raised KeyError: 'missing'"):
-        await one.run_async("?")
-    assert await agent(says("fine")).run_async("?") == "fine"
+        await agent.run_async("?")
+    assert await new_agent(says("fine")).run_async("?") == "fine"
 
 
-async def test_what_a_middleware_may_not_decide_is_an_error_that_names_it() -> None:
+async def test_illegal_decision_is_an_error_that_names_the_middleware() -> None:
     class Wrong(Middleware):
         def before_model(self, hook: HookContext) -> Any:
             return retry()
@@ -43,14 +43,14 @@ async def test_what_a_middleware_may_not_decide_is_an_error_that_names_it() -> N
         def query_start(self, hook: HookContext) -> Any:
             return "a text" if hook.value == "text" else None
 
-    one = agent(middlewares=[Wrong()])
-    with pytest.raises(HookError, match=r"Wrong\.before_model: before_model: RETRY may not be decided there"):
-        await one.run_async("?")
+    agent = new_agent(middlewares=[Wrong()])
+    with pytest.raises(HookError, match=r"Wrong\.before_model: before_model: illegal decision RETRY"):
+        await agent.run_async("?")
     with pytest.raises(HookError, match=r"Wrong\.query_start returned str"):
-        await one.run_async("text")
+        await agent.run_async("text")
 
 
-async def test_wrappers_lie_around_the_call_the_first_outermost_and_may_call_more_than_once() -> None:
+async def test_first_wrapper_is_outermost_and_may_call_repeatedly() -> None:
     order: list[str] = []
 
     class Around(Middleware):
@@ -63,38 +63,38 @@ async def test_wrappers_lie_around_the_call_the_first_outermost_and_may_call_mor
             order.append(f"{self.label} out")
             return replies[-1]
 
-    one = agent(says("1"), says("2"), middlewares=[Around("outer"), Around("inner", 2)])
-    assert await one.run_async("?") == "2"
+    agent = new_agent(says("1"), says("2"), middlewares=[Around("outer"), Around("inner", 2)])
+    assert await agent.run_async("?") == "2"
     assert order == ["outer in", "inner in", "inner out", "outer out"]
 
 
-async def test_a_wrapper_that_raises_is_named() -> None:
+async def test_wrapper_that_raises_is_named() -> None:
     class Broken(Middleware):
         async def wrap_model_call(self, params: ModelParams, call: Any) -> ModelReply:
             raise ZeroDivisionError("oh")
 
     with pytest.raises(HookError, match=r"Broken\.wrap_model_call raised ZeroDivisionError: oh"):
-        await agent(middlewares=[Broken()]).run_async("?")
+        await new_agent(middlewares=[Broken()]).run_async("?")
 
 
-async def test_pieces_of_text_can_be_changed_before_anybody_sees_them() -> None:
+async def test_chunk_hooks_change_text_before_event_handlers_see_it() -> None:
     class Mask(Middleware):
         def stream_chunk(self, chunk: str, params: ModelParams) -> str:
             return chunk.replace("secret", "***")
 
-    told: list[str] = []
-    one = agent(says("a secret"), middlewares=[Mask()])
-    one.on("stream_chunk").handle(CONTINUE, lambda hook: hook.value.upper())
-    answer = await one.run_async("?", None, [lambda event: told.append(getattr(event, "delta", ""))])
+    deltas: list[str] = []
+    agent = new_agent(says("a secret"), middlewares=[Mask()])
+    agent.on("stream_chunk").handle(CONTINUE, lambda hook: hook.value.upper())
+    answer = await agent.run_async("?", None, [lambda event: deltas.append(getattr(event, "delta", ""))])
     assert answer == "A ***"
-    assert "".join(told) == "A ***"
+    assert "".join(deltas) == "A ***"
 
 
-async def test_a_hook_by_outcome_helpers_reads_as_one_by_decisions() -> None:
+async def test_outcome_helpers_return_their_decisions() -> None:
     assert (go_on("x").decision, retry().decision, stop("x").decision, fail("x").decision) == tuple(HookDecision)
 
 
-async def test_a_hook_and_an_event_handler_that_want_to_end_the_process_dont() -> None:
+async def test_system_exit_in_a_hook_does_not_end_the_process() -> None:
     def leave(*_: Any) -> None:
         raise SystemExit(3)
 
@@ -103,5 +103,5 @@ async def test_a_hook_and_an_event_handler_that_want_to_end_the_process_dont() -
             leave()
 
     with pytest.raises(HookError, match=r"Leaves\.before_model raised SystemExit: 3"):
-        await agent(middlewares=[Leaves()]).run_async("?")
-    assert await agent(says("ok")).on("query_end").handle(effects=leave).run_async("?", None, [leave]) == "ok"
+        await new_agent(middlewares=[Leaves()]).run_async("?")
+    assert await new_agent(says("ok")).on("query_end").handle(effects=leave).run_async("?", None, [leave]) == "ok"

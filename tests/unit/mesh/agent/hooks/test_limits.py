@@ -1,4 +1,4 @@
-"""Budgets and permissions are middlewares: what they stop, and what they leave alone."""
+"""Budget and permission middlewares."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ def call(what: str) -> Any:
     return says("", ToolCall("c", "look", f'{{"what": "{what}"}}'))
 
 
-async def test_a_call_that_could_go_above_the_budget_is_not_made_and_the_run_fails() -> None:
+async def test_call_that_may_exceed_the_budget_is_not_made() -> None:
     model = ScriptedModel(call("a"), call("b"), says("never"))
     budget = BudgetMiddleware(max_tokens=OUTPUT_TOKENS + 200)
-    with pytest.raises(BudgetExhausted, match=r"220 of 1,224 tokens are spent|110 of 1,224 tokens are spent"):
+    with pytest.raises(BudgetExhausted, match=r"1,004 tokens left of 1,224|1,114 tokens left of 1,224"):
         await Agent("a", model=model, tools=[look], middlewares=[budget]).run_async("?")
     assert len(model.requests) < 3
 
 
-async def test_calls_are_counted_over_the_whole_run_sub_agents_included_and_each_run_has_its_own() -> None:
+async def test_budget_counts_all_calls_of_a_run_including_sub_agents() -> None:
     model = ScriptedModel(says("x"), says("y"))
     budget = BudgetMiddleware(max_model_calls=2)
     inner = Agent("poet", model=model, middlewares=[budget])
     ask = says("", ToolCall("1", "poet", '{"task": "go"}'))
     lead = Agent("lead", model=ScriptedModel(ask, says("never")), sub_agents=[inner], middlewares=[budget])
-    with pytest.raises(BudgetExhausted, match="all 2 calls of a model are made"):
+    with pytest.raises(BudgetExhausted, match="all 2 model calls are used"):
         await lead.run_async("?")
     assert await inner.run_async("again") == "y"
 
 
-async def test_what_a_call_did_not_take_is_given_back_also_where_it_failed() -> None:
+async def test_unused_reservation_is_released_even_after_a_failure() -> None:
     model = ScriptedModel(Unavailable("down"), *(says("ok") for _ in range(5)))
     agent = Agent("a", model=model, middlewares=[BudgetMiddleware(max_tokens=OUTPUT_TOKENS + 200)])
     with pytest.raises(Unavailable):
@@ -52,7 +52,7 @@ async def test_what_a_call_did_not_take_is_given_back_also_where_it_failed() -> 
         assert await agent.run_async(str(number)) == "ok"
 
 
-async def test_a_tool_that_is_not_permitted_is_not_called_and_the_model_is_told() -> None:
+async def test_forbidden_tool_is_not_called_and_the_model_is_told() -> None:
     async def allow(hook: HookContext) -> bool | str:
         return "that is private" if hook.arguments["what"] == "diary" else hook.arguments["what"] != "safe"
 
@@ -63,13 +63,13 @@ async def test_a_tool_that_is_not_permitted_is_not_called_and_the_model_is_told(
         middlewares=[PermissionMiddleware(allow)],
     )
     assert await agent.run_async("?") == "done"
-    told = [message.content for message in agent.history if message.role == "tool"]
-    assert told[0] == "Error PERMISSION_DENIED (PERMISSION_DENIED): that is private"
-    assert told[1] == "Error PERMISSION_DENIED (PERMISSION_DENIED): look may not be called"
-    assert told[2] == "seen door"
+    results = [message.content for message in agent.history if message.role == "tool"]
+    assert results[0] == "Error PERMISSION_DENIED (PERMISSION_DENIED): that is private"
+    assert results[1] == "Error PERMISSION_DENIED (PERMISSION_DENIED): permission denied for tool look"
+    assert results[2] == "seen door"
 
 
 @pytest.mark.parametrize("wrong", [{}, {"max_tokens": 0}, {"max_model_calls": -1}])
-def test_a_budget_of_nothing_is_no_budget(wrong: dict[str, int]) -> None:
+def test_empty_budget_is_rejected(wrong: dict[str, int]) -> None:
     with pytest.raises(InvalidArgument):
         BudgetMiddleware(**wrong)

@@ -1,4 +1,4 @@
-"""The order of hooks, against a simple model of it."""
+"""The order of hooks, compared with a reference model."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from archon_mesh.agent import HookContext, Middleware, go_on, stop
 from tests.fixtures.scripted_model import says
-from tests.unit.mesh.agent.test_hooks import CONTINUE, STOP, agent
+from tests.unit.mesh.agent.hooks.test_hooks import CONTINUE, STOP, new_agent
 
 
 def with_mark(mark: str, hook: HookContext) -> str:
@@ -19,18 +19,18 @@ def with_mark(mark: str, hook: HookContext) -> str:
 
 @st.composite
 def registrations(draw: st.DrawFn) -> list[tuple[str, str, str, bool]]:
-    """(how, decision, mark, whether its condition holds), in the order in which they are registered."""
+    """(how, decision, mark, whether its condition holds), in order of registration."""
     how = st.sampled_from(["handler", "middleware"])
     decision = st.sampled_from(["continue", "continue", "mark", "stop"])
-    made = draw(st.lists(st.tuples(how, decision, st.booleans()), max_size=8))
-    return [(kind, decided, f"<{number}>", holds) for number, (kind, decided, holds) in enumerate(made)]
+    drawn = draw(st.lists(st.tuples(how, decision, st.booleans()), max_size=8))
+    return [(kind, decided, f"<{number}>", holds) for number, (kind, decided, holds) in enumerate(drawn)]
 
 
 @given(registrations())
-async def test_hooks_are_asked_in_the_order_of_their_registration_as_a_simple_model_has_it(
+async def test_hooks_run_in_registration_order_as_in_a_reference_model(
     registered: list[tuple[str, str, str, bool]],
 ) -> None:
-    asked: list[str] = []
+    called: list[str] = []
 
     class Marked(Middleware):
         def __init__(self, decided: str, mark: str, holds: bool) -> None:
@@ -39,20 +39,20 @@ async def test_hooks_are_asked_in_the_order_of_their_registration_as_a_simple_mo
         def query_start(self, hook: HookContext) -> Any:
             if not self.holds:
                 return None
-            asked.append(self.mark)
+            called.append(self.mark)
             if self.decided == "stop":
                 return stop(hook.value + self.mark)
             return go_on(hook.value + self.mark) if self.decided == "mark" else None
 
-    one = agent(says("x"))
+    agent = new_agent(says("x"))
     for how, decided, mark, holds in registered:
         if how == "middleware":
-            one.use(Marked(decided, mark, holds))
+            agent.use(Marked(decided, mark, holds))
             continue
         value = None if decided == "continue" else partial(with_mark, mark)
-        handler = one.on("query_start").when(partial(lambda holds, hook: holds, holds))
-        handler.handle(STOP if decided == "stop" else CONTINUE, value, partial(lambda m, hook: asked.append(m), mark))
-    answer = await one.run_async("?")
+        handler = agent.on("query_start").when(partial(lambda holds, hook: holds, holds))
+        handler.handle(STOP if decided == "stop" else CONTINUE, value, partial(lambda m, hook: called.append(m), mark))
+    answer = await agent.run_async("?")
     query, expected, stopped = "?", [], False
     for _, decided, mark, holds in registered:
         if holds:
@@ -61,5 +61,5 @@ async def test_hooks_are_asked_in_the_order_of_their_registration_as_a_simple_mo
             stopped = decided == "stop"
             if stopped:
                 break
-    assert asked == expected
-    assert answer == query if stopped else (answer, one.history[0].content) == ("x", query)
+    assert called == expected
+    assert answer == query if stopped else (answer, agent.history[0].content) == ("x", query)

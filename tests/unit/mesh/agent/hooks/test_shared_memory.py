@@ -1,4 +1,4 @@
-"""Shared memory among agents of one process: what is pulled, where it stands, what is published, and what it costs."""
+"""Shared memory among agents of one process: what is pulled, inserted and published."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from tests.fixtures.scripted_model import ScriptedModel, says
 
 
 def graph(*edges: tuple[str, str]) -> SharedMemoryGraph:
-    made = SharedMemoryGraph()
+    memory_graph = SharedMemoryGraph()
     for edge in edges:
         for node in edge:
-            if not made.has_node(node):
-                made.add_agent(node)
-        made.add_edge(*edge)
-    return made
+            if not memory_graph.has_node(node):
+                memory_graph.add_agent(node)
+        memory_graph.add_edge(*edge)
+    return memory_graph
 
 
-def agent(name: str, model: ScriptedModel, memory: Any, **more: Any) -> Agent:
+def new_agent(name: str, model: ScriptedModel, memory: Any, **more: Any) -> Agent:
     return Agent(name, system_prompt=f"You are {name}.", model=model, memory_graph=memory, **more)
 
 
@@ -34,16 +34,16 @@ def asks(key: str) -> ModelReply:
 
 
 def systems(model: ScriptedModel, request: int = 0) -> list[str]:
-    return [one.content for one in model.requests[request].messages if one.role == "system"]
+    return [message.content for message in model.requests[request].messages if message.role == "system"]
 
 
-async def test_m7_upstream_answers_stand_after_the_system_prompt_in_dependency_order_before_the_query() -> None:
+async def test_upstream_answers_follow_the_prompt_in_dependency_order() -> None:
     memory = graph(("a", "b"), ("a", "c"), ("b", "c"))
     memory.publish("b", "from b")
     memory.publish("a", "from a")
     model = ScriptedModel(says("done"))
-    await agent("c", model, memory).run_async("?")
-    assert [(one.role, one.content) for one in model.requests[0].messages] == [
+    await new_agent("c", model, memory).run_async("?")
+    assert [(message.role, message.content) for message in model.requests[0].messages] == [
         ("system", "You are c."),
         ("system", "Shared context from a:\nfrom a"),
         ("system", "Shared context from b:\nfrom b"),
@@ -53,7 +53,7 @@ async def test_m7_upstream_answers_stand_after_the_system_prompt_in_dependency_o
     assert (injected["shared_memory"], injected["shared_memory_source"]) == (True, "a")
 
 
-async def test_m7_it_is_pulled_before_every_call_and_a_newer_version_takes_the_place_of_the_older() -> None:
+async def test_each_call_pulls_and_gets_only_the_newest_version() -> None:
     memory = graph(("a", "b"))
     memory.publish("a", "old")
 
@@ -64,39 +64,45 @@ async def test_m7_it_is_pulled_before_every_call_and_a_newer_version_takes_the_p
         return "ok"
 
     model = ScriptedModel(says("", ToolCall("c", "publish", "{}")), says("x"), says("y"))
-    one = agent("b", model, memory, tools=[publish])
-    one.on("after_model").when(lambda hook: hook.value == "x").handle("retry")
-    await one.run_async("?")
+    agent = new_agent("b", model, memory, tools=[publish])
+    agent.on("after_model").when(lambda hook: hook.value == "x").handle("retry")
+    await agent.run_async("?")
     assert [systems(model, n)[1:] for n in range(3)] == [
         ["Shared context from a:\nold"],
         ["Shared context from a:\nnew"],
         ["Shared context from a:\nnew"],
     ]
-    assert not [message for message in one.history if message.role == "system"], "a stateful agent keeps none of it"
+    assert not [message for message in agent.history if message.role == "system"], (
+        "shared context does not enter the history"
+    )
 
 
-async def test_m8_only_the_text_of_the_final_answer_is_published_as_hooks_have_made_it() -> None:
+async def test_only_the_final_answer_after_hooks_is_published() -> None:
     memory = graph(("a", "b"))
     look = tool(name="look")(lambda: "a secret")
-    one = agent("a", ScriptedModel(says("thinking", ToolCall("c", "look", "{}")), says("draft")), memory, tools=[look])
-    one.on("query_end").handle("continue", "final")
-    assert await one.run_async("?") == "final"
+    agent = new_agent(
+        "a", ScriptedModel(says("thinking", ToolCall("c", "look", "{}")), says("draft")), memory, tools=[look]
+    )
+    agent.on("query_end").handle("continue", "final")
+    assert await agent.run_async("?") == "final"
     (item,) = memory.pull_for("b")
     assert (item.content, item.version) == ("final", 1)
-    await agent("a", ScriptedModel(says("  ")), memory).run_async("?")
-    assert memory.pull_for("b")[0].version == 1, "an empty answer is none"
+    await new_agent("a", ScriptedModel(says("  ")), memory).run_async("?")
+    assert memory.pull_for("b")[0].version == 1, "an empty answer is not published"
 
 
-async def test_m9_a_coordinating_agent_is_told_of_the_edges_among_its_sub_agents_afresh_for_each_run(
+async def test_coordinator_is_told_the_current_edges_in_each_run(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     memory = graph(("a", "b"))
-    subs = {key: agent(key, ScriptedModel(), memory) for key in ("b", "a")} | {"x": Agent("x", model=ScriptedModel())}
+    subs = {key: new_agent(key, ScriptedModel(), memory) for key in ("b", "a")} | {
+        "x": Agent("x", model=ScriptedModel())
+    }
     model = ScriptedModel(says("one"), says("two"))
     lead = Agent("lead", system_prompt="Lead.", model=model, sub_agents=subs, memory_graph=memory)
     with caplog.at_level(logging.WARNING):
         await lead.run_async("?")
-    assert "isn't in the shared memory graph" in caplog.text, "M17: a warning, and no error"
+    assert "is not in the shared memory graph" in caplog.text, "a missing node is a warning"
     assert systems(model)[1].splitlines() == [
         "You are coordinating sub-agents with dependencies.",
         "",
@@ -113,35 +119,35 @@ async def test_m9_a_coordinating_agent_is_told_of_the_edges_among_its_sub_agents
 
 
 class Counted:
-    """A graph that counts what is asked of it."""
+    """A graph that records its calls."""
 
     def __init__(self) -> None:
         self.calls: list[str] = []
 
     def __getattr__(self, name: str) -> Any:
-        def asked(*given: Any, **named: Any) -> list[Any]:
+        def record(*args: Any, **kwargs: Any) -> list[Any]:
             self.calls.append(name)
             return []
 
-        return asked
+        return record
 
 
-async def test_m10_an_agent_without_a_graph_asks_nothing_of_any_and_one_with_it_only_what_it_needs() -> None:
+async def test_graph_is_called_only_as_needed_and_only_if_there_is_one() -> None:
     counted = Counted()
     plain = Agent("a", model=ScriptedModel(says("1")))
-    assert len(plain.hooks()._by_event) == 0, "nothing is registered with it"
+    assert len(plain.hook_runner()._by_event) == 0, "no hooks are registered"
     await plain.run_async("?")
     assert counted.calls == []
     await Agent("a", model=ScriptedModel(says("1")), memory_graph=counted).run_async("?")
     assert counted.calls == ["pull_for", "publish"]
 
 
-async def test_m11_a_stateful_sub_agent_sees_a_newer_version_of_an_upstream_answer_and_never_both() -> None:
+async def test_stateful_sub_agent_sees_only_the_newest_upstream_answer() -> None:
     memory = graph(("a", "b"))
     model = ScriptedModel(says("b1"), says("b2"))
-    upstream = agent("a", ScriptedModel(says("a1"), says("a2")), memory)
+    upstream = new_agent("a", ScriptedModel(says("a1"), says("a2")), memory)
     lead_model = ScriptedModel(*(asks(key) for key in ("a", "b", "a", "b")), says("done"))
-    lead = Agent("lead", model=lead_model, sub_agents={"a": upstream, "b": agent("b", model, memory)})
+    lead = Agent("lead", model=lead_model, sub_agents={"a": upstream, "b": new_agent("b", model, memory)})
     await lead.run_async("?")
     assert [systems(model, n)[1:] for n in range(2)] == [
         ["Shared context from a:\na1"],
@@ -149,7 +155,7 @@ async def test_m11_a_stateful_sub_agent_sees_a_newer_version_of_an_upstream_answ
     ]
 
 
-async def test_a_served_graph_is_awaited() -> None:
+async def test_served_graph_is_awaited() -> None:
     memory = graph(("a", "b"))
     memory.publish("a", "from afar")
 
@@ -162,15 +168,15 @@ async def test_a_served_graph_is_awaited() -> None:
             return 1
 
     model = ScriptedModel(says("got it"))
-    await agent("b", model, Served()).run_async("?")
+    await new_agent("b", model, Served()).run_async("?")
     assert systems(model)[1] == "Shared context from a:\nfrom afar"
     assert memory.to_dict()["items"][-1]["content"] == "got it"
 
 
-async def test_all_ancestors_are_pulled_where_it_is_said() -> None:
+async def test_all_ancestors_are_pulled_if_configured() -> None:
     memory = graph(("a", "b"), ("b", "c"))
     memory.publish("a", "far")
     for deep, count in ((False, 1), (True, 2)):
         model = ScriptedModel(says("x"))
-        await agent("c", model, memory, all_ancestors=deep).run_async("?")
+        await new_agent("c", model, memory, all_ancestors=deep).run_async("?")
         assert len(systems(model)) == count

@@ -1,10 +1,10 @@
-"""What an agent does can be seen from outside, step by step."""
+"""The phases of an agent's run."""
 
 from __future__ import annotations
 
 import asyncio
 
-from archon_mesh.agent import Agent, HookContext, Middleware, ModelParams, Phase
+from archon_mesh.agent import Agent, HookContext, Middleware, ModelParams, Phase, RunningAgent
 from archon_mesh.agent.hooks.middleware import ModelCall
 from archon_mesh.core.messages import ToolCall
 from archon_mesh.llm import ModelReply
@@ -12,14 +12,14 @@ from tests.fixtures.scripted_model import ScriptedModel, says
 
 
 class Planner(Middleware):
-    """Says that it plans while it does, and writes down what is to be seen."""
+    """Sets the planning phases, and records the phase at each step."""
 
     agent: Agent
 
     def __init__(self) -> None:
         self.seen: list[tuple[str, str]] = []
 
-    def look(self, when: str, agent: Agent) -> None:
+    def look(self, when: str, agent: RunningAgent) -> None:
         self.seen.append((when, agent.phase))
 
     async def query_start(self, hook: HookContext) -> None:
@@ -41,11 +41,11 @@ class Planner(Middleware):
         self.look("answers", hook.agent)
 
 
-async def test_what_an_agent_does_can_be_seen_from_idle_to_the_end_also_while_a_middleware_plans() -> None:
+async def test_phases_are_visible_from_idle_to_finished() -> None:
     planner = Planner()
 
     def act() -> str:
-        """Acts, and has the run held at its next step."""
+        """Pauses the agent."""
         planner.look("tool", agent)
         agent.pause()
         return "done"

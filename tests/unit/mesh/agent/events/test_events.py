@@ -1,4 +1,4 @@
-"""What a front end sees: AG-UI's names, in its order, from sub-agents too."""
+"""Events for a front end: AG-UI's names and order, including those of sub-agents."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.fixtures.scripted_model import ScriptedModel, says
 
 @tool
 def draw(size: int) -> Any:
-    """Draws."""
+    """Draws an image."""
     return Image(b"\x89PNG" * size)
 
 
@@ -27,7 +27,7 @@ def types(events: list[AgentEvent]) -> list[str]:
     return [event.type for event in events]
 
 
-async def test_a_run_with_a_tool_and_an_image_in_the_order_of_ag_ui() -> None:
+async def test_tool_and_image_events_are_in_ag_ui_order() -> None:
     events: list[AgentEvent] = []
     model = ScriptedModel(says("let me draw", ToolCall("c1", "draw", '{"size": 2}')), says("there"))
     await Agent("artist", model=model, tools=[draw]).run_async("?", event_handlers=[events.append])
@@ -48,14 +48,14 @@ async def test_a_run_with_a_tool_and_an_image_in_the_order_of_ag_ui() -> None:
         "TEXT_MESSAGE_END",
         "RUN_FINISHED",
     ]
-    told = [event.to_dict() for event in events]
-    assert told[7]["content"] == "[image/png, 8 bytes]"
-    assert told[9]["delta"] == "iVBOR4lQTkc="
-    assert {"type", "timestamp", "runId", "rootRunId", "agentName", "toolCallId", "toolCallName"} <= told[4].keys()
-    assert (told[-1]["result"], told[1]["messageId"] == told[3]["messageId"]) == ("there", True)
+    dicts = [event.to_dict() for event in events]
+    assert dicts[7]["content"] == "[image/png, 8 bytes]"
+    assert dicts[9]["delta"] == "iVBOR4lQTkc="
+    assert {"type", "timestamp", "runId", "rootRunId", "agentName", "toolCallId", "toolCallName"} <= dicts[4].keys()
+    assert (dicts[-1]["result"], dicts[1]["messageId"] == dicts[3]["messageId"]) == ("there", True)
 
 
-async def test_events_of_a_sub_agent_come_too_and_name_the_run_that_called_it() -> None:
+async def test_sub_agent_events_name_the_calling_run() -> None:
     events: list[AgentEvent] = []
     inner = Agent("poet", model=ScriptedModel(says("a verse")))
     ask = says("", ToolCall("c", "poet", '{"task": "go"}'))
@@ -74,7 +74,7 @@ async def test_events_of_a_sub_agent_come_too_and_name_the_run_that_called_it() 
     assert types(events[end:])[1] == "TOOL_CALL_RESULT"
 
 
-async def test_a_run_that_fails_ends_with_its_error() -> None:
+async def test_failed_run_ends_with_an_error_event() -> None:
     events: list[AgentEvent] = []
     with pytest.raises(Unavailable):
         await Agent("a", model=ScriptedModel(Unavailable("down"))).run_async("?", None, [events.append])
@@ -82,7 +82,7 @@ async def test_a_run_that_fails_ends_with_its_error() -> None:
     assert events[-1].to_dict() | {"code": "UNAVAILABLE", "message": "down"} == events[-1].to_dict()
 
 
-async def test_a_handler_may_be_async_and_one_that_raises_is_named_and_changes_nothing(
+async def test_handler_may_be_async_and_may_raise_without_effect(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     events: list[AgentEvent] = []
@@ -96,10 +96,10 @@ async def test_a_handler_may_be_async_and_one_that_raises_is_named_and_changes_n
     with caplog.at_level(logging.ERROR):
         assert await Agent("a", model=ScriptedModel(says("ok"))).run_async("?", None, [breaks, keeps]) == "ok"
     assert types(events)[-1] == "RUN_FINISHED"
-    assert "breaks raised OSError at RUN_STARTED" in caplog.text
+    assert "breaks raised OSError on RUN_STARTED" in caplog.text
 
 
-async def test_the_same_middleware_in_two_agents_of_a_run_hears_each_event_once() -> None:
+async def test_middleware_shared_by_two_agents_gets_each_event_once() -> None:
     events: list[AgentEvent] = []
     watch = AgentEventsMiddleware("s", events.append)
     inner = Agent("poet", model=ScriptedModel(says("a verse")), middlewares=[watch])
@@ -108,7 +108,7 @@ async def test_the_same_middleware_in_two_agents_of_a_run_hears_each_event_once(
     assert types(events).count("RUN_FINISHED") == 2
 
 
-async def test_what_a_model_thinks_is_a_message_of_its_own_and_no_part_of_the_answer() -> None:
+async def test_thinking_is_a_separate_message_and_not_in_the_answer() -> None:
     class Thinks(ScriptedModel):
         async def stream(self, request: ModelRequest) -> AsyncIterator[ModelChunk]:
             for piece in ("let me ", "see"):

@@ -1,0 +1,56 @@
+"""What a hook sees of the run, and the model request that hooks may change."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from archon_mesh.agent.hooks.points import HookEvent
+from archon_mesh.agent.state.agent_state import AgentState
+from archon_mesh.agent.state.running_agent import RunningAgent
+from archon_mesh.core.messages import ChatMessage, ToolCall
+from archon_mesh.llm.base import ModelRequest, ToolSpec
+from archon_mesh.tools.result import ToolResult
+
+
+@dataclass(slots=True)
+class ModelParams:
+    """The parameters of one model call. `messages` belong to this call; changes do not reach the history.
+
+    `timeout` is in seconds.
+    """
+
+    messages: list[ChatMessage]
+    tools: Sequence[ToolSpec] = ()
+    temperature: float | None = None
+    max_tokens: int | None = None
+    timeout: float = 120.0
+
+    def request(self) -> ModelRequest:
+        """Returns the immutable request for a model client."""
+        return ModelRequest(tuple(self.messages), tuple(self.tools), self.temperature, self.max_tokens, self.timeout)
+
+
+@dataclass(slots=True)
+class HookContext:
+    """The input of a hook. Fields from `params` on are set only at the points that concern them.
+
+    `value` is the current text: the query, the answer, or a chunk of text. `message` is the assistant's.
+    """
+
+    event: HookEvent
+    agent: RunningAgent
+    state: AgentState
+    value: str = ""
+    params: ModelParams | None = None
+    message: ChatMessage | None = None
+    tool_call: ToolCall | None = None
+    arguments: dict[str, Any] = field(default_factory=dict)
+    tool_result: ToolResult | None = None
+    error: BaseException | None = None
+
+    @property
+    def iteration(self) -> int:
+        """The current iteration, from 1; 0 before the loop."""
+        return self.state.current_iteration

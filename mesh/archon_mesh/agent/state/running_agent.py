@@ -1,0 +1,94 @@
+"""The agent as its run, its hooks and its tools see it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import Any, Protocol
+
+from archon_mesh.agent.state.global_storage import GlobalStorage
+from archon_mesh.agent.state.history import HistoryList, Sessions
+from archon_mesh.agent.tool_policy import ToolPolicy
+from archon_mesh.llm.base import ModelClient
+from archon_mesh.tools.engine import ToolExecutionEngine
+from archon_mesh.tools.registry import ToolRegistry
+from archon_mesh.tools.tool import Tool
+
+
+class Phase(StrEnum):
+    """What an agent is doing; THINKING, ACTING and OBSERVING are the steps of its loop."""
+
+    IDLE = "idle"
+    PLANNING = "planning"
+    EXECUTING = "executing"
+    REPLANNING = "replanning"
+    FINISHED = "finished"
+    ERROR = "error"
+    THINKING = "thinking"
+    ACTING = "acting"
+    OBSERVING = "observing"
+
+
+class RunningAgent(Protocol):
+    """What hooks, tools and the loop may use of an agent; `Agent` implements it."""
+
+    name: str
+    description: str
+    agent_id: str
+    user_id: str
+    session_id: str
+    system_prompt: str
+    temperature: float | None
+    max_tokens: int | None
+    model_timeout: float
+    max_iterations: int
+    policy: ToolPolicy
+    exit_on_success: frozenset[str]
+    tools: ToolRegistry
+    engine: ToolExecutionEngine
+    history: HistoryList
+    session_manager: Sessions | None
+    global_storage: GlobalStorage | None
+
+    @property
+    def model(self) -> ModelClient:
+        """The model client, created on first use."""
+        ...
+
+    @property
+    def sub_agents(self) -> Mapping[str, Tool]:
+        """The sub-agents as tools, by key."""
+        ...
+
+    @property
+    def registered(self) -> Sequence[object]:
+        """The middlewares and handlers, in order of registration."""
+        ...
+
+    @property
+    def phase(self) -> Phase:
+        """What the agent is doing now."""
+        ...
+
+    @property
+    def paused(self) -> bool:
+        """Whether the agent waits before its next step."""
+        ...
+
+    def pause(self) -> None:
+        """Makes the agent and its sub-agents wait before their next step."""
+        ...
+
+    def resume(self) -> None:
+        """Ends the pause."""
+        ...
+
+    async def wait_until_resumed(self) -> None:
+        """Returns when the agent is not paused."""
+        ...
+
+    def register_agent(
+        self, agent: Any, *, name: str = "", description: str = "", stateless: bool | None = None
+    ) -> RunningAgent:
+        """Registers a sub-agent as a tool of this agent."""
+        ...
