@@ -13,7 +13,7 @@ from pathlib import Path
 
 from archon.api.common.v1 import common_pb2
 from archon.client import Client
-from archon_services.local_mesh.etcd_server import free_ports
+from archon_services.testing.etcd import free_ports
 from tests.failures.load import Load
 from tests.failures.table import Row, keep
 from tests.fixtures.mesh import Mesh

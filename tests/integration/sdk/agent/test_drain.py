@@ -13,7 +13,8 @@ from archon import errors, status
 from archon.agent import AgentServer, AgentSettings, TaskContext
 from archon.registry import RegistryClient
 from archon.testing import FakeAgent
-from archon_services.registry.app import RegistrySettings, registry_app
+from archon_services.registry.app import registry_app
+from archon_services.registry.settings import RegistrySettings
 from tests.fixtures.agents import Dial, Gate, Serve
 
 IN_MEMORY: dict[str, Any] = {"etcd": "memory"}
