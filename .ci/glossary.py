@@ -16,7 +16,9 @@ GLOSSARY = "docs/glossary.md"
 SECTION = "\n## Words not used\n"
 CODE = ("sdk", "mesh", "services")
 PROSE = ("*.md", "docs/**/*.md", "protos/**/*.proto", "sdk/**/*.py", "mesh/**/*.py", "services/**/*.py")
-GENERATED = ("sdk/python/archon/api/", GLOSSARY)
+SKIPPED = ("sdk/python/archon/api/", "mesh/archon_mesh/llm/offline_words.py", GLOSSARY)
+"""Generated code, a list of words that is data, and the table itself."""
+
 KINDS = ("phrase", "regex", "file", "class")
 CLASS = re.compile(r"^\s*class (\w+)", re.M)
 CELL = re.compile(r"(?<!\\)\|")
@@ -60,7 +62,7 @@ def check(root: Path) -> Iterator[str]:
     prose = [(word, word.pattern()) for word in words if word.kind in ("phrase", "regex")]
     for path in sorted({path for pattern in PROSE for path in root.glob(pattern)}):
         name = path.relative_to(root).as_posix()
-        if name.startswith(GENERATED):
+        if name.startswith(SKIPPED):
             continue
         text = path.read_text()
         for word, pattern in prose:
