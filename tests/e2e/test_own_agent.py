@@ -49,11 +49,11 @@ def file(tmp_path: Path) -> Path:
 
 @pytest.fixture
 async def mesh(etcd: object, tmp_path: Path) -> AsyncIterator[Mesh]:
-    made = Mesh(tmp_path / "mesh", etcd.address)  # type: ignore[attr-defined]
-    made.home.mkdir()
-    await made.start()
-    yield made
-    await made.stop()
+    mesh = Mesh(tmp_path / "mesh", etcd.address)  # type: ignore[attr-defined]
+    mesh.home.mkdir()
+    await mesh.start()
+    yield mesh
+    await mesh.stop()
 
 
 @pytest.fixture

@@ -62,7 +62,8 @@ def _describe(error: BaseException) -> tuple[str, str, int]:
     """Returns message, hint and exit code."""
     if format_message := getattr(error, "format_message", None):  # Typer's own: its classes moved between its versions
         path = getattr(getattr(error, "ctx", None), "command_path", "archon")
-        return format_message().rstrip("."), f"`{path} --help` lists the arguments and options.", USAGE
+        text = format_message().rstrip(".").replace("Value error, ", "")
+        return text[:1].lower() + text[1:], f"`{path} --help` lists the arguments and options.", USAGE
     match error:
         case CliError():
             return str(error), error.hint, error.code

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from archon_services.cli.options import JsonOption, RegistryOption
 from archon_services.cli.target.mesh import connecting, find_registry
@@ -12,7 +12,12 @@ from archon_services.cli.target.mesh import connecting, find_registry
 if TYPE_CHECKING:
     from archon.registry import Registration
 
-_HEADERS = ("role", "instance", "version", "address", "max tasks", "lease", "depends on", "kind", "capabilities")
+# The columns that identify an instance come first, so that they fit into 80 characters.
+_HEADERS: Final = (
+    *("role", "instance", "address", "depends on"),
+    *("kind", "max tasks", "lease", "version", "capabilities"),
+)
+_RIGHT_ALIGNED: Final = (5, 6)
 
 
 def agents(as_json: JsonOption = False, registry: RegistryOption = "") -> None:
@@ -25,7 +30,7 @@ def agents(as_json: JsonOption = False, registry: RegistryOption = "") -> None:
     elif not instances:
         print("No agents are registered.")
     else:
-        print_table(_HEADERS, [_row(instance) for instance in instances], right=(4, 5))
+        print_table(_HEADERS, [_row(instance) for instance in instances], right=_RIGHT_ALIGNED)
 
 
 async def _instances(registry: str) -> list[Registration]:
@@ -41,11 +46,11 @@ def _row(instance: Registration) -> tuple[str, ...]:
     return (
         instance.role,
         instance.instance_id,
-        instance.version or "-",
         instance.address or (f"via {instance.via_orchestrator}" if instance.via_orchestrator else "-"),
-        str(instance.max_tasks),
-        f"{instance.ttl:g} s",
         ", ".join(dependency.role for dependency in instance.depends_on) or "-",
         ", ".join(kind) or "-",
+        str(instance.max_tasks),
+        f"{instance.ttl:g} s",
+        instance.version or "-",
         ", ".join(capability.id for capability in instance.capabilities) or "-",
     )

@@ -36,8 +36,9 @@ def chat(
 ) -> None:
     """Chat with an agent.
 
-    The agent remembers the session, and its text appears while it is generated. An empty line or Ctrl-D ends the chat. Ctrl-C stops the current answer, or ends the chat if there is none. If
-    standard input is not a terminal, each line of it is a message.
+    The agent remembers the session, and its text appears while it is generated. An empty line or Ctrl-D ends the chat.
+    Ctrl-C stops the current answer, or ends the chat if there is none. If standard input is not a terminal, each line
+    of it is a message.
     """
     raise typer.Exit(asyncio.run(_chat(agent, model, session, orchestrator)))
 

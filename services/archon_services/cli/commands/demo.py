@@ -25,7 +25,8 @@ def demo(
 ) -> None:
     """Run a sample brief with both strategies.
 
-    The first run is a pipeline of three roles; in the second run the coordinator delegates to them. Uses the mesh in ARCHON_HOME; if none is running, starts a temporary one.
+    The first run is a pipeline of three roles; in the second run the coordinator delegates to them. Uses the mesh in
+    ARCHON_HOME; if none is running, starts a temporary one.
     """
     from archon_services.cli.commands.up import start_detached
     from archon_services.cli.target.mesh import target_or_none

@@ -60,14 +60,13 @@ class _NotesScreen:
     """Prints notes to standard error and ignores events."""
 
     def event(self, event: run_pb2.RunEvent) -> None:
-        """Shows one more event."""
+        return
 
     def note(self, text: str) -> None:
-        """Shows a message that is not an event."""
         print_stderr(text)
 
     def close(self) -> None:
-        """Ends the view. Idempotent."""
+        return
 
 
 class QuietScreen(_NotesScreen):
