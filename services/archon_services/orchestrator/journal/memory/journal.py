@@ -211,6 +211,7 @@ class MemoryJournal(MemoryOwners):
             del self._rows[run_id], self._stored[run_id]
             self._claimed_at.pop(run_id, None)
         self._outbox = {row_id: row for row_id, row in self._outbox.items() if row.run_id not in deleted}
+        self._commands = {row_id: row for row_id, row in self._commands.items() if row.run_id not in deleted}
         for key, turns in list(self._turns.items()):
             self._turns[key] = [turn for turn in turns if turn[2] >= ended_before]
             if not self._turns[key]:

@@ -36,7 +36,7 @@ def _commit_step(db: sqlite3.Connection, step: Step) -> StepResult:
     if step.new is not None:
         result = _create_run(db, step.new, step)
     elif step.turns and (refusal := _refused(db, step)) is not None:
-        result = refusal
+        return refusal
     else:
         row = (step.run_id, step.base, step.last_seq, step.batch_id, step.data, step.inputs, step.epoch)
         if not db.execute(_INSERT_STEP, row).rowcount:

@@ -288,7 +288,7 @@ class SqliteJournal(SqliteOwners):
             db.execute(
                 f"UPDATE requests SET expires_at = ? WHERE run_id IN ({ended})", (now + request_ttl, ended_before)
             )
-            for table in ("steps", "records", "outbox"):
+            for table in ("steps", "records", "outbox", "commands"):
                 db.execute(f"DELETE FROM {table} WHERE run_id IN ({ended})", (ended_before,))
             return db.execute("DELETE FROM runs WHERE ended_at > 0 AND ended_at < ?", (ended_before,)).rowcount
 
