@@ -59,13 +59,13 @@ def test_calls_that_are_sent_again_after_a_takeover_count_once() -> None:
     assert not records(again, [ev.Paused("")])
 
 
-def test_a_step_holds_its_events_under_its_epoch_in_order() -> None:
+def test_a_step_holds_its_events_in_order_after_its_base() -> None:
     delivery = Delivery(inp.Pause("someone"), posted=7)
     step = step_of([delivery], [ev.Paused("someone"), ev.Recorded("r.1", 1, 2)])
     assert (step.base, step.last_seq, step.commands, step.epoch) == (4, 6, (7,), 3)
     stored = events_of(step.data, "r")
-    assert [(event.seq, event.epoch, event.WhichOneof("event")) for event in stored][0] == (5, 3, "paused")
-    assert [event.seq for event in stored] == [5, 6]
+    assert [(event.run_id, event.seq) for event in stored] == [("r", 5), ("r", 6)]
+    assert [event.WhichOneof("event") for event in stored] == ["paused", "recorded"]
 
 
 def test_a_step_that_keeps_the_state_writes_no_row_of_its_run() -> None:
