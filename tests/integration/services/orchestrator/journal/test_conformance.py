@@ -61,6 +61,17 @@ async def test_durability_3_the_same_step_again_is_done_stored_once(journal: Jou
         assert len(await journal.records("r")) == base
 
 
+@pytest.mark.parametrize("request_id", ["", "q"])
+async def test_durability_3_the_same_creation_again_is_done(journal: Journal, request_id: str) -> None:
+    new = new_run("r", request_id)
+    first = creation(new, 2, records=(RecordRow("a", b"x"),), publications=(Publication("s", "a", "r.1", 2),))
+    for _ in range(2):
+        assert list(await commit(journal, first)) == [Outcome.DONE]
+    assert await events(journal, "r") == [event("r", 1), event("r", 2)]
+    assert (len(await journal.records("r")), len(await journal.outbox("owner"))) == (1, 1)
+    assert list(await commit(journal, first, creation(new_run("other")))) == [Outcome.DONE, Outcome.DONE]
+
+
 async def test_durability_3_a_step_under_an_old_epoch_is_deposed(journal: Journal) -> None:
     await create(journal, "r")
     row = await journal.claim("r", "other")

@@ -7,13 +7,14 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
 from archon.errors import ArchonError, DataLoss, ResourceExhausted
-from archon_services.orchestrator.journal import Outcome
+from archon_services.orchestrator.journal import Outcome, Turn
 from archon_services.orchestrator.journal.sqlite.journal import SqliteJournal
-from tests.fixtures.journal import create, creation, events, new_run, step, store
+from tests.fixtures.journal import commit, create, creation, events, new_run, step, store
 
 APPENDER = """
 import asyncio, sys
@@ -147,4 +148,59 @@ async def test_the_queue_of_writes_has_a_bound(tmp_path: Path, monkeypatch: pyte
         assert len(await journal.runs(tenant="default")) == 51 - len(refused), "nothing of them is stored"
         assert await create(journal, "later") is Outcome.DONE
     finally:
+        await journal.close()
+
+
+@pytest.mark.parametrize("sync", ["full", "normal"])
+async def test_the_row_of_a_run_is_written_at_changes_of_state_only(
+    tmp_path: Path, sync: Literal["full", "normal"]
+) -> None:
+    journal = SqliteJournal(tmp_path / "journal.db", sync=sync)
+    await journal.open()
+    assert journal._connection is not None
+    journal._connection.executescript(
+        "CREATE TABLE writes (run_id TEXT, kind TEXT);"
+        "CREATE TRIGGER inserts AFTER INSERT ON runs BEGIN INSERT INTO writes VALUES (new.run_id, 'insert'); END;"
+        "CREATE TRIGGER updates AFTER UPDATE ON runs BEGIN INSERT INTO writes VALUES (new.run_id, 'update'); END;"
+    )
+
+    async def writes() -> list[str]:
+        return [row[0] for row in await journal._read("SELECT kind FROM writes ORDER BY rowid")]
+
+    await create(journal, "r")
+    assert await writes() == ["insert"]
+    for base in range(1, 6):
+        assert await store(journal, step("r", base)) is Outcome.DONE
+    again, stale, unknown = (
+        step("r", 5, changed=True),
+        step("r", 2, batch="x", changed=True),
+        step("u", 1, changed=True),
+    )
+    assert list(await commit(journal, again, stale, unknown)) == [Outcome.DONE, Outcome.STALE, Outcome.DEPOSED]
+    assert await writes() == ["insert"], "steps that change no state, or are not stored"
+    row = await journal.run("r")
+    assert row is not None and row.last_seq == 6
+    assert await store(journal, step("r", 6, changed=True, state=4)) is Outcome.DONE
+    assert await writes() == ["insert", "update"]
+    turn = Turn("default", "s", "clerk", 1, b"turn")
+    assert await store(journal, step("r", 7, turns=(turn,))) is Outcome.DONE
+    assert await store(journal, step("r", 8, ended=True, state=3)) is Outcome.DONE
+    assert await writes() == ["insert", "update", "update"]
+    await journal.close()
+
+
+async def test_a_group_of_steps_is_one_transaction(tmp_path: Path) -> None:
+    for sync in ("full", "normal"):
+        journal = SqliteJournal(tmp_path / f"{sync}.db", sync="full" if sync == "full" else "normal")
+        await journal.open()
+        await commit(journal, *(creation(new_run(f"r{n}")) for n in range(50)))
+        assert journal._connection is not None
+        statements: list[str] = []
+        journal._connection.set_trace_callback(statements.append)
+        results = await commit(journal, *(step(f"r{n}", 1) for n in range(50)))
+        journal._connection.set_trace_callback(None)
+        assert set(results) == {Outcome.DONE}
+        assert sum(statement == "COMMIT" for statement in statements) == 1
+        assert sum("INSERT INTO steps" in statement for statement in statements) == 50
+        assert not any(statement.lstrip().startswith("UPDATE") for statement in statements)
         await journal.close()

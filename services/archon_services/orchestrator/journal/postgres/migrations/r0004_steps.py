@@ -9,7 +9,8 @@ down_revision = "0003"
 branch_labels = None
 depends_on = None
 
-# Events whose inputs are missing are kept, with empty inputs. Events are framed as a protobuf field 1, length-delimited: tag, varint, bytes. An event has less than 2^28 bytes.
+# Events whose inputs are missing are kept, with empty inputs.
+# Events are framed as a protobuf field 1, length-delimited: tag, varint, bytes. An event has less than 2^28 bytes.
 CHANGES = (
     """
     CREATE TABLE archon_journal.steps (
