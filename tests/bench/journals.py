@@ -16,7 +16,7 @@ from rich.table import Table
 from archon_services.orchestrator.journal import Journal, Outcome, Publication, Step
 from archon_services.orchestrator.journal.choose import open_journal
 from archon_services.orchestrator.journal.framing import frame
-from tests.fixtures.journal import commit, new_run
+from tests.fixtures.journal import commit_group, new_run
 from tests.fixtures.postgres import PostgresServer
 
 SECONDS = 3.0
@@ -37,7 +37,7 @@ def pipeline_step(run_id: str, base: int) -> Step:
 async def steps_per_second(journal: Journal, runs: int, grouped: int = 1) -> tuple[float, float]:
     """Returns (steps per second, median milliseconds of a commit) of `runs` runs that commit groups of `grouped`."""
     names = [f"{runs}-{grouped}-{n}" for n in range(runs)]
-    await commit(journal, *(pipeline_step(name, 0) for name in names))
+    await commit_group(journal, *(pipeline_step(name, 0) for name in names))
     took: list[float] = []
     end = time.monotonic() + SECONDS
 
@@ -45,7 +45,7 @@ async def steps_per_second(journal: Journal, runs: int, grouped: int = 1) -> tup
         base = 2
         while time.monotonic() < end:
             began = time.perf_counter()
-            results = await commit(journal, *(pipeline_step(name, base) for name in group))
+            results = await commit_group(journal, *(pipeline_step(name, base) for name in group))
             assert set(results) == {Outcome.DONE}
             took.append(time.perf_counter() - began)
             base += 2

@@ -10,7 +10,7 @@ import pytest
 from archon.errors import AlreadyExists, FailedPrecondition, RequestIdReused
 from archon_services.orchestrator.journal import Journal, Outcome, Publication, RecordRow, SameRequest, StoredStep
 from archon_services.orchestrator.journal.framing import events_in
-from tests.fixtures.journal import commit, create, creation, event, events, new_run, step, store
+from tests.fixtures.journal import commit_group, create, creation, event, new_run, step, store, stored_events
 
 DURABLE = ["sqlite-full", "sqlite-normal", "postgres"]
 
@@ -18,7 +18,7 @@ DURABLE = ["sqlite-full", "sqlite-normal", "postgres"]
 async def test_steps_come_back_in_order_from_any_event_on(journal: Journal) -> None:
     await create(journal, "r", count=3)
     assert await store(journal, step("r", 3, 2)) is Outcome.DONE
-    assert await events(journal, "r") == [event("r", seq) for seq in range(1, 6)]
+    assert await stored_events(journal, "r") == [event("r", seq) for seq in range(1, 6)]
     first, second = await journal.steps("r")
     assert (first.base, first.last_seq, second.base, second.last_seq) == (0, 3, 3, 5)
     assert await journal.steps("r", 3, limit=1) == [second]
@@ -47,7 +47,7 @@ async def test_durability_2_a_step_from_another_base_is_stale(journal: Journal) 
     assert await store(journal, step("r", 1, batch="x")) is Outcome.STALE
     assert await store(journal, step("r", 5, batch="x")) is Outcome.STALE
     assert await store(journal, step("r", 5, batch="x", changed=True)) is Outcome.STALE
-    assert len(await events(journal, "r")) == 2
+    assert len(await stored_events(journal, "r")) == 2
 
 
 async def test_durability_3_the_same_step_again_is_done_stored_once(journal: Journal) -> None:
@@ -57,7 +57,7 @@ async def test_durability_3_the_same_step_again_is_done_stored_once(journal: Jou
         again = step("r", base, changed=changed, records=(RecordRow("a", b"x"),))
         assert await store(journal, again) is Outcome.DONE
         assert await store(journal, again) is Outcome.DONE
-        assert len(await events(journal, "r")) == base + 1
+        assert len(await stored_events(journal, "r")) == base + 1
         assert len(await journal.records("r")) == base
 
 
@@ -66,10 +66,10 @@ async def test_durability_3_the_same_creation_again_is_done(journal: Journal, re
     new = new_run("r", request_id)
     first = creation(new, 2, records=(RecordRow("a", b"x"),), publications=(Publication("s", "a", "r.1", 2),))
     for _ in range(2):
-        assert list(await commit(journal, first)) == [Outcome.DONE]
-    assert await events(journal, "r") == [event("r", 1), event("r", 2)]
+        assert list(await commit_group(journal, first)) == [Outcome.DONE]
+    assert await stored_events(journal, "r") == [event("r", 1), event("r", 2)]
     assert (len(await journal.records("r")), len(await journal.outbox("owner"))) == (1, 1)
-    assert list(await commit(journal, first, creation(new_run("other")))) == [Outcome.DONE, Outcome.DONE]
+    assert list(await commit_group(journal, first, creation(new_run("other")))) == [Outcome.DONE, Outcome.DONE]
 
 
 async def test_durability_3_a_step_under_an_old_epoch_is_deposed(journal: Journal) -> None:
@@ -96,7 +96,7 @@ async def test_a_repeated_request_id_gives_its_run(journal: Journal) -> None:
     assert await create(journal, "r1", "q") is Outcome.DONE
     assert await create(journal, "r2", "q") == SameRequest("r1")
     assert await journal.run("r2") is None
-    assert await events(journal, "r2") == []
+    assert await stored_events(journal, "r2") == []
     with pytest.raises(RequestIdReused) as refused:
         await store(journal, creation(new_run("r3", "q", b"other")))
     assert refused.value.metadata["run_id"] == "r1"
@@ -110,7 +110,8 @@ async def test_a_run_id_that_is_taken_is_refused(journal: Journal) -> None:
     with pytest.raises(AlreadyExists) as refused:
         await store(journal, creation(new_run("r", "another"), batch="another"))
     assert refused.value.metadata["run_id"] == "r"
-    assert await events(journal, "r") == [event("r", 1)]
+    assert await journal.request("default", "another") is None, "a request that created nothing"
+    assert await stored_events(journal, "r") == [event("r", 1)]
 
 
 async def test_concurrent_creations_of_one_request_make_one_run(journal: Journal) -> None:
@@ -120,7 +121,7 @@ async def test_concurrent_creations_of_one_request_make_one_run(journal: Journal
 
 
 async def test_a_group_with_one_request_id_twice_makes_one_run(journal: Journal) -> None:
-    results = await commit(journal, *(creation(new_run(f"r{n}", "q")) for n in range(5)))
+    results = await commit_group(journal, *(creation(new_run(f"r{n}", "q")) for n in range(5)))
     (created,) = [f"r{n}" for n, result in enumerate(results) if result is Outcome.DONE]
     assert [result for result in results if result is not Outcome.DONE] == [SameRequest(created)] * 4
     assert [row.run_id for row in await journal.runs(tenant="default")] == [created]
@@ -132,7 +133,7 @@ async def test_durability_4_steps_of_many_runs_at_once_all_arrive(journal: Journ
     outcomes = await asyncio.gather(*(store(journal, each) for each in steps))
     for n, outcome in enumerate(outcomes):
         assert outcome is (Outcome.DONE if n % 7 else Outcome.STALE)
-        assert len(await events(journal, f"r{n}")) == (2 if n % 7 else 1)
+        assert len(await stored_events(journal, f"r{n}")) == (2 if n % 7 else 1)
 
 
 async def test_runs_are_listed_newest_first_and_filtered(journal: Journal) -> None:
@@ -213,7 +214,7 @@ async def test_durability_7_a_request_id_outlives_its_deleted_run(journal: Journ
     row = await journal.run("old")
     assert row is not None
     assert (row.compacted, row.summary) == (True, b"summary")
-    assert await events(journal, "old") == []
+    assert await stored_events(journal, "old") == []
     assert await journal.inputs("old") == []
     assert await journal.compactable(150.0) == []
     assert await journal.delete(150.0, now=1000.0, request_ttl=86_400.0) == 1
@@ -232,7 +233,7 @@ async def test_what_was_acknowledged_is_there_after_reopening(durable: str, plac
     await first.close()
     second = place(durable)
     await second.open()
-    assert await events(second, "r") == [event("r", 1), event("r", 2)]
+    assert await stored_events(second, "r") == [event("r", 1), event("r", 2)]
     assert await second.open_runs() == ["r"]
     assert await create(second, "x", "q") == SameRequest("r")
     await second.close()

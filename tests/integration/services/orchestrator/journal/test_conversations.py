@@ -9,7 +9,7 @@ import pytest
 from archon_services.orchestrator.journal import Conversation, Journal, MemoryJournal, Outcome, Step, Turn
 from archon_services.orchestrator.journal.postgres import PostgresJournal
 from archon_services.orchestrator.journal.session_history import HISTORY_BYTES, HISTORY_TURNS
-from tests.fixtures.journal import commit, create, events, step, store
+from tests.fixtures.journal import commit_group, create, step, store, stored_events
 
 
 def turn(version: int, data: bytes = b"", *, role: str = "clerk", session: str = "s", tenant: str = "default") -> Turn:
@@ -41,7 +41,7 @@ async def test_durability_17_a_step_with_a_stale_turn_stores_nothing(journal: Jo
         assert await store(journal, stale) is Outcome.CONFLICT
         row = await journal.run("b")
         assert row is not None and row.last_seq == 1
-        assert len(await events(journal, "b")) == 1
+        assert len(await stored_events(journal, "b")) == 1
         assert (await journal.conversation("default", "s", "other")).version == 0
     assert await store(journal, adding("b", 1, turn(2))) is Outcome.DONE
 
@@ -77,7 +77,7 @@ async def test_of_a_group_with_one_conversation_one_stores_its_turn(journal: Jou
     names = [f"r{number}" for number in range(6)]
     await asyncio.gather(*(create(journal, name) for name in names))
     steps = [adding(name, 1, turn(1, name.encode())) if n % 3 else step(name, 1) for n, name in enumerate(names)]
-    outcomes = await commit(journal, *steps)
+    outcomes = await commit_group(journal, *steps)
     done, conflict = Outcome.DONE, Outcome.CONFLICT
     assert list(outcomes) == [done, done, conflict, done, conflict, conflict]
     assert (await journal.conversation("default", "s", "clerk")).turns == (b"r1",)

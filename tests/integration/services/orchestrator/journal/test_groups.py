@@ -12,13 +12,13 @@ from typing import Any
 import asyncpg
 import pytest
 
-from archon.errors import ArchonError, RequestIdReused, Unavailable
+from archon.errors import ArchonError, InvalidArgument, RequestIdReused, Unavailable
 from archon_services.orchestrator.journal import Journal, Outcome, RecordRow, SameRequest, Step, Turn
 from archon_services.orchestrator.journal.framing import frame
 from archon_services.orchestrator.journal.postgres import PostgresJournal
 from archon_services.orchestrator.journal.sqlite import SqliteJournal
 from archon_services.orchestrator.journal.sqlite import commit as sqlite_commit
-from tests.fixtures.journal import commit, create, creation, event, events, new_run, step, store
+from tests.fixtures.journal import commit_group, create, creation, event, new_run, step, store, stored_events
 
 changes = pytest.mark.parametrize("changed", [False, True], ids=["", "of state"])
 
@@ -31,7 +31,7 @@ async def test_durability_2_of_two_steps_with_one_base_one_is_done(journal: Jour
         steps = [step(run_id, 1, batch=batch, changed=changed) for batch in "ab"]
         outcomes = await asyncio.gather(*(store(journal, each) for each in steps))
         assert set(outcomes) == {Outcome.DONE, Outcome.STALE}
-        assert await events(journal, run_id) == [event(run_id, 1), event(run_id, 2)]
+        assert await stored_events(journal, run_id) == [event(run_id, 1), event(run_id, 2)]
         for each, outcome in zip(steps, outcomes, strict=True):
             assert await store(journal, each) is outcome, "the same answer if it is sent again"
 
@@ -44,7 +44,7 @@ async def test_durability_3_each_step_of_a_group_has_its_result(journal: Journal
     again = step("again", 1, batch="again", changed=changed)
     assert await store(journal, again) is Outcome.DONE
     turn = Turn("default", "s", "clerk", 1, b"turn")
-    results = await commit(
+    results = await commit_group(
         journal,
         step("stale", 4, changed=changed),
         step("good", 1, changed=changed, records=(RecordRow("a", b"x"),)),
@@ -57,7 +57,8 @@ async def test_durability_3_each_step_of_a_group_has_its_result(journal: Journal
     done, stale, deposed = Outcome.DONE, Outcome.STALE, Outcome.DEPOSED
     assert list(results) == [stale, done, deposed, done, deposed, done, done]
     lengths = {
-        run_id: len(await events(journal, run_id)) for run_id in ("good", "stale", "deposed", "again", "turn", "new")
+        run_id: len(await stored_events(journal, run_id))
+        for run_id in ("good", "stale", "deposed", "again", "turn", "new")
     }
     assert lengths == {"good": 2, "stale": 1, "deposed": 1, "again": 2, "turn": 2, "new": 1}
     assert (await journal.conversation("default", "s", "clerk")).version == 1
@@ -66,7 +67,7 @@ async def test_durability_3_each_step_of_a_group_has_its_result(journal: Journal
 
 async def test_refused_creations_fail_alone_in_a_group(journal: Journal) -> None:
     await create(journal, "first", "q")
-    results = await commit(
+    results = await commit_group(
         journal,
         creation(new_run("a", "q")),
         creation(new_run("b", "q", b"another payload")),
@@ -90,7 +91,7 @@ async def test_an_ended_run_takes_no_step(journal: Journal, changed: bool) -> No
 
 
 async def test_an_empty_group_is_committed(journal: Journal) -> None:
-    assert list(await commit(journal)) == []
+    assert list(await commit_group(journal)) == []
 
 
 @pytest.fixture(params=["sqlite-full", "sqlite-normal"])
@@ -117,15 +118,30 @@ async def test_durability_3_a_failing_step_fails_alone_in_sqlite(
 
     monkeypatch.setattr(sqlite_commit, "_commit_step", failing)
     steps = [step(f"r{number}", 1, records=(RecordRow("a", b"x"),)) for number in range(5)]
-    results = await commit(journal, *steps, creation(new_run("new", "q")))
+    results = await commit_group(journal, *steps, creation(new_run("new", "q")))
     assert [result for result in results if result is not Outcome.DONE] == [results[2]]
     assert isinstance(results[2], Unavailable) and results[2].retry_delay
     monkeypatch.undo()
     assert await store(journal, steps[2]) is Outcome.DONE
     for number in range(5):
-        assert len(await events(journal, f"r{number}")) == 2
+        assert len(await stored_events(journal, f"r{number}")) == 2
         assert await journal.records(f"r{number}") == [(1, b"x")]
     assert await journal.request("default", "q") == (b"p", "new")
+
+
+async def test_a_value_that_sqlite_refuses_fails_its_step_alone(sqlite_journal: SqliteJournal) -> None:
+    journal = sqlite_journal
+    for number in range(5):
+        await create(journal, f"r{number}")
+    steps = [step(f"r{number}", 1) for number in range(5)]
+    for bad in (replace(steps[2], state=1 << 70, state_changed=True), replace(steps[2], batch_id="\ud800")):
+        results = await commit_group(journal, bad)
+        assert isinstance(results[0], InvalidArgument)
+    bad = replace(steps[2], records=(RecordRow("\ud800", b"x"),))
+    results = await commit_group(journal, *steps[:2], bad, *steps[3:])
+    assert [result for result in results if result is not Outcome.DONE] == [results[2]]
+    assert isinstance(results[2], InvalidArgument)
+    assert await store(journal, steps[2]) is Outcome.DONE
 
 
 @pytest.fixture
@@ -148,12 +164,12 @@ async def test_durability_3_a_failing_step_fails_alone_in_postgres(two: Two) -> 
         await create(journal, f"r{number}")
     steps = [step(f"r{number}", 1, records=(RecordRow("a", b"x"),)) for number in range(5)]
     bad = replace(steps[2], records=(RecordRow("a\0b", b"x"),))
-    results = await commit(journal, *steps[:2], bad, *steps[3:], creation(new_run("new", "q")))
+    results = await commit_group(journal, *steps[:2], bad, *steps[3:], creation(new_run("new", "q")))
     assert [result for result in results if result is not Outcome.DONE] == [results[2]]
     assert isinstance(results[2], ArchonError)
     assert await store(journal, steps[2]) is Outcome.DONE
     for number in range(5):
-        assert len(await events(journal, f"r{number}")) == 2
+        assert len(await stored_events(journal, f"r{number}")) == 2
         assert await journal.records(f"r{number}") == [(1, b"x")]
     assert await journal.request("default", "q") == (b"p", "new")
 
@@ -165,7 +181,7 @@ async def test_durability_3_a_server_error_fails_its_step_alone(two: Two, postgr
     connection = await asyncpg.connect(postgres_dsn)
     await connection.execute("ALTER TABLE archon_journal.steps ADD CONSTRAINT planted CHECK (batch_id <> 'bad')")
     steps = [step(f"r{number}", 1, batch="bad" if number == 3 else "") for number in range(5)]
-    results = await commit(journal, *steps)
+    results = await commit_group(journal, *steps)
     assert [n for n, result in enumerate(results) if result is not Outcome.DONE] == [3]
     assert isinstance(results[3], ArchonError)
     await connection.execute("ALTER TABLE archon_journal.steps DROP CONSTRAINT planted")
@@ -205,7 +221,7 @@ class Replica:
                 continue
             number += 1
             steps = [self._step(run_id, epoch, base, number) for run_id, (epoch, base) in owned]
-            for each, result in zip(steps, await commit(self.journal, *steps), strict=True):
+            for each, result in zip(steps, await commit_group(self.journal, *steps), strict=True):
                 await self._take(each, result)
 
     def _step(self, run_id: str, epoch: int, base: int, number: int) -> Step:
@@ -244,7 +260,7 @@ async def test_durability_9_claims_racing_with_steps_fence_them(two: Two) -> Non
     await asyncio.gather(*working)
     assert all(replica.deposed > 5 for replica in replicas), "they took runs from each other"
     for run_id in runs:
-        stored = [content.decode().split() for content in (await events(two[0], run_id))[1:]]
+        stored = [content.decode().split() for content in (await stored_events(two[0], run_id))[1:]]
         epochs = [int(epoch) for epoch, _ in stored]
         assert epochs == sorted(epochs), "an epoch that was over stored a step"
         assert len({(epoch, name) for epoch, name in stored}) == len(set(epochs)), "one owner for each epoch"

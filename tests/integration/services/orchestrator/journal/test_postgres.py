@@ -12,7 +12,7 @@ import pytest
 from archon.errors import FailedPrecondition, Unavailable
 from archon_services.orchestrator.journal import Outcome, Publication, RecordRow
 from archon_services.orchestrator.journal.postgres import PostgresJournal
-from tests.fixtures.journal import create, event, events, step, store
+from tests.fixtures.journal import create, event, step, store, stored_events
 from tests.fixtures.postgres import PASSWORD, PostgresServer
 
 RUNS = 20
@@ -75,7 +75,7 @@ async def under_load(journal: PostgresJournal, outage: Iterator[float]) -> list[
         row = await journal.run(owner.run_id)
         assert row is not None and row.last_seq >= owner.acknowledged > 1
         expected = [event(owner.run_id, seq) for seq in range(1, row.last_seq + 1)]
-        assert await events(journal, owner.run_id) == expected, "each once, in order"
+        assert await stored_events(journal, owner.run_id) == expected, "each once, in order"
     return owners
 
 
@@ -145,7 +145,7 @@ async def test_a_server_that_freezes_for_long_is_unavailable(
                 break
             except Unavailable:
                 await asyncio.sleep(0.1)
-    assert len(await events(journal, "r")) == 3
+    assert len(await stored_events(journal, "r")) == 3
 
 
 async def test_a_stopped_server_is_unavailable_at_once_and_heals(
@@ -195,7 +195,7 @@ async def test_a_frozen_server_does_not_hold_up_a_shutdown(
     fresh_postgres: PostgresServer, journal: PostgresJournal
 ) -> None:
     await create(journal, "r")
-    await events(journal, "r")
+    await stored_events(journal, "r")
     fresh_postgres.freeze()
     began = time.monotonic()
     await journal.close()

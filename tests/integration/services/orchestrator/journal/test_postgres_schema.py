@@ -24,7 +24,7 @@ from archon_services.postgres.compile import compile_statement
 from archon_services.postgres.connections import prepare
 from archon_services.postgres.dsn import parse_dsn
 from archon_services.postgres.migrations import VERSION_TABLE, alembic_config, migrate
-from tests.fixtures.journal import create, creation, events, new_run, step, store
+from tests.fixtures.journal import create, creation, new_run, step, store, stored_events
 from tests.fixtures.postgres import PostgresServer
 
 REVISIONS = [revision.revision for revision in ScriptDirectory.from_config(alembic_config(SCHEMA)).walk_revisions()]
@@ -51,7 +51,7 @@ async def test_durability_7_a_journal_of_each_revision_is_migrated(
     row = await journal.run("open")
     assert row is not None
     assert (row.tenant, row.session_id, row.epoch, row.last_seq, row.state) == ("default", "session", 3, 2, 2)
-    assert await events(journal, "open") == [b"first", b"second"]
+    assert await stored_events(journal, "open") == [b"first", b"second"]
     assert await journal.inputs("open") == [(0, b"in"), (1, b"in")]
     assert await journal.records("open") == [(1, b"record")]
     ended = await journal.run("ended")

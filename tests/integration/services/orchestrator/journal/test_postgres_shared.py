@@ -11,7 +11,7 @@ import pytest
 from archon.errors import InvalidArgument, ResourceExhausted, Unavailable
 from archon_services.orchestrator.journal import Outcome, SameRequest
 from archon_services.orchestrator.journal.postgres import PostgresJournal
-from tests.fixtures.journal import create, event, events, step, store
+from tests.fixtures.journal import create, event, step, store, stored_events
 from tests.fixtures.postgres import PostgresServer
 from tests.fixtures.tcp_proxy import TcpProxy
 
@@ -57,7 +57,7 @@ async def test_durability_3_a_run_that_a_replica_claimed_is_deposed(two: Two) ->
     assert await store(first, step("r", 1, epoch=1, batch="first")) is Outcome.DEPOSED
     assert await store(second, step("r", 1, epoch=2, batch="second")) is Outcome.DONE
     assert await store(first, step("r", 2, epoch=1, batch="first again")) is Outcome.DEPOSED
-    assert len(await events(first, "r")) == 2
+    assert len(await stored_events(first, "r")) == 2
 
 
 async def test_concurrent_claims_of_a_run_get_different_epochs(two: Two) -> None:
@@ -119,7 +119,7 @@ async def test_of_concurrent_steps_of_one_owner_one_is_stored(two: Two) -> None:
         *(store(journal, step("r", 1, batch=f"{n}")) for n, journal in enumerate([first, first, second, second]))
     )
     assert (outcomes.count(Outcome.DONE), outcomes.count(Outcome.STALE)) == (1, 3)
-    assert len(await events(first, "r")) == 2
+    assert len(await stored_events(first, "r")) == 2
 
 
 @pytest.mark.parametrize("answered", [True, False], ids=["after the commit", "before the server got it"])
@@ -130,11 +130,11 @@ async def test_durability_3_a_step_with_lost_connection_is_stored_once(proxied: 
     appending = asyncio.create_task(store(behind, step("r", 1, 3, batch="the batch")))
     await asyncio.wait_for(lost.wait(), 5)
     if answered:
-        assert len(await events(direct, "r")) == 4, "it is committed, and nobody here knows"
+        assert len(await stored_events(direct, "r")) == 4, "it is committed, and nobody here knows"
     assert not appending.done()
     proxy.refuse = False
     assert await appending is Outcome.DONE
-    assert await events(direct, "r") == [event("r", seq) for seq in range(1, 5)]
+    assert await stored_events(direct, "r") == [event("r", seq) for seq in range(1, 5)]
     assert await store(behind, step("r", 4)) is Outcome.DONE
 
 
@@ -148,7 +148,7 @@ async def test_durability_3_a_claim_during_a_lost_connection_deposes(proxied: Pr
     assert await direct.claim("r", "another") is not None
     proxy.refuse = False
     assert await appending is Outcome.DEPOSED
-    assert len(await events(direct, "r")) == (2 if answered else 1)
+    assert len(await stored_events(direct, "r")) == (2 if answered else 1)
 
 
 async def test_durability_3_a_step_during_a_lost_connection_is_stale(

@@ -14,7 +14,7 @@ import pytest
 from archon.errors import ArchonError, DataLoss, ResourceExhausted
 from archon_services.orchestrator.journal import Outcome, Turn
 from archon_services.orchestrator.journal.sqlite.journal import SqliteJournal
-from tests.fixtures.journal import commit, create, creation, events, new_run, step, store
+from tests.fixtures.journal import commit_group, create, creation, new_run, step, store, stored_events
 
 APPENDER = """
 import asyncio, sys
@@ -55,7 +55,7 @@ async def test_durability_4_a_killed_process_loses_no_step(sync: str, tmp_path: 
     row = await journal.run("r")
     assert row is not None
     assert row.last_seq >= acknowledged
-    assert len(await events(journal, "r")) == row.last_seq
+    assert len(await stored_events(journal, "r")) == row.last_seq
     await journal.close()
 
 
@@ -72,7 +72,7 @@ async def test_durability_5_a_full_disk_refuses_until_there_is_room(
         for n in range(200):
             await create(journal, f"n{n}", count=50)
     assert refused.value.retry_delay
-    assert len(await events(journal, "r")) == 1
+    assert len(await stored_events(journal, "r")) == 1
     journal._connection.execute("PRAGMA max_page_count = 1000000")
     assert await store(journal, step("r", 1)) is Outcome.DONE
     await journal.close()
@@ -176,7 +176,7 @@ async def test_the_row_of_a_run_is_written_at_changes_of_state_only(
         step("r", 2, batch="x", changed=True),
         step("u", 1, changed=True),
     )
-    assert list(await commit(journal, again, stale, unknown)) == [Outcome.DONE, Outcome.STALE, Outcome.DEPOSED]
+    assert list(await commit_group(journal, again, stale, unknown)) == [Outcome.DONE, Outcome.STALE, Outcome.DEPOSED]
     assert await writes() == ["insert"], "steps that change no state, or are not stored"
     row = await journal.run("r")
     assert row is not None and row.last_seq == 6
@@ -193,11 +193,11 @@ async def test_a_group_of_steps_is_one_transaction(tmp_path: Path) -> None:
     for sync in ("full", "normal"):
         journal = SqliteJournal(tmp_path / f"{sync}.db", sync="full" if sync == "full" else "normal")
         await journal.open()
-        await commit(journal, *(creation(new_run(f"r{n}")) for n in range(50)))
+        await commit_group(journal, *(creation(new_run(f"r{n}")) for n in range(50)))
         assert journal._connection is not None
         statements: list[str] = []
         journal._connection.set_trace_callback(statements.append)
-        results = await commit(journal, *(step(f"r{n}", 1) for n in range(50)))
+        results = await commit_group(journal, *(step(f"r{n}", 1) for n in range(50)))
         journal._connection.set_trace_callback(None)
         assert set(results) == {Outcome.DONE}
         assert sum(statement == "COMMIT" for statement in statements) == 1

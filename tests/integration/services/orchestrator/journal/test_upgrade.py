@@ -24,7 +24,7 @@ from archon_services.orchestrator.runs.load import load_run
 from archon_services.orchestrator.runs.step import build_step, text_of
 from archon_services.postgres.dsn import parse_dsn
 from archon_services.postgres.migrations import migrate
-from tests.fixtures.journal import creation, events, new_run, store
+from tests.fixtures.journal import creation, new_run, store, stored_events
 from tests.fixtures.postgres import PostgresServer
 
 HERE: Final = Path(__file__).parent
@@ -181,14 +181,14 @@ async def test_durability_7_all_events_and_inputs_are_kept(earlier: Earlier, upg
     assert len(before) > 8 and sum(map(len, before.values())) > 50
     await upgraded.open()
     for run_id, rows in before.items():
-        assert await events(upgraded, run_id) == [data for _, data in rows]
+        assert await stored_events(upgraded, run_id) == [data for _, data in rows]
         assert [seq for seq, _ in rows] == list(range(1, len(rows) + 1))
         assert await upgraded.inputs(run_id) == causes.get(run_id, [(0, b"")])
         assert [row.base for row in await upgraded.steps(run_id)] == [
             base for base, _ in causes.get(run_id, [(0, b"")])
         ]
-    assert [len(event) for event in await events(upgraded, LARGE)] == list(SIZES)
-    assert await events(upgraded, ORPHAN) == [b"one", b"two"]
+    assert [len(event) for event in await stored_events(upgraded, LARGE)] == list(SIZES)
+    assert await stored_events(upgraded, ORPHAN) == [b"one", b"two"]
 
 
 async def test_upgraded_runs_load_and_rows_stay_as_they_were(earlier: Earlier, upgraded: Journal) -> None:
@@ -334,10 +334,10 @@ async def test_durability_7_an_interrupted_upgrade_changes_nothing(
     journal = earlier.journal()
     await journal.open()
     try:
-        assert await events(journal, ORPHAN) == [b"one", b"two"]
+        assert await stored_events(journal, ORPHAN) == [b"one", b"two"]
         for run_id in {row[0] for row in before["events"]}:
             rows = sorted((row[1], row[2]) for row in before["events"] if row[0] == run_id)
-            assert await events(journal, run_id) == [data for _, data in rows]
+            assert await stored_events(journal, run_id) == [data for _, data in rows]
         await take(journal, "new")
         assert len(await journal.outbox("new")) == len(before["outbox"]) + 1
     finally:
@@ -354,7 +354,7 @@ async def test_durability_7_a_file_of_version_1_is_upgraded(tmp_path: Path) -> N
         await journal.open()
         (row,) = await journal.claim_some("owner", 10, 1)
         assert (row.run_id, row.owner, row.last_seq, row.revision) == ("r", "owner", 2, 1)
-        assert await events(journal, "r") == [b"one", b"two"]
+        assert await stored_events(journal, "r") == [b"one", b"two"]
         await journal.close()
     db = sqlite3.connect(path)
     assert db.execute("SELECT value FROM meta").fetchone() == (str(schema.VERSION),)
