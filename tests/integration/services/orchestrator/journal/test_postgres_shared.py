@@ -253,3 +253,32 @@ async def test_a_cancelled_caller_cancels_no_other(two: Two) -> None:
     read = await asyncio.gather(*reads, return_exceptions=True)
     assert all(isinstance(result, list) for result in read[1::2])
     assert len(await journal.open_runs()) == 20
+
+
+async def test_the_row_of_a_run_is_written_at_changes_of_state(
+    postgres: PostgresServer, postgres_dsn: str, two: Two
+) -> None:
+    journal = two[0]
+    async with postgres.connection(postgres_dsn.rpartition("/")[2]) as connection:
+        await connection.execute(
+            "CREATE TABLE writes (n serial, kind text);"
+            "CREATE FUNCTION count_write() RETURNS trigger LANGUAGE plpgsql AS "
+            "$$ BEGIN INSERT INTO writes (kind) VALUES (TG_OP); RETURN NULL; END $$;"
+            "CREATE TRIGGER counts AFTER INSERT OR UPDATE ON archon_journal.runs "
+            "FOR EACH ROW EXECUTE FUNCTION count_write()"
+        )
+
+        async def writes() -> list[str]:
+            return [row[0] for row in await connection.fetch("SELECT kind FROM writes ORDER BY n")]
+
+        await create(journal, "r")
+        for base in range(1, 6):
+            assert await store(journal, step("r", base)) is Outcome.DONE
+        assert await store(journal, step("r", 2, batch="x", changed=True)) is Outcome.STALE
+        assert await store(journal, step("r", 5, changed=True)) is Outcome.DONE, "stored before"
+        assert await writes() == ["INSERT"], "steps that change no state, or are not stored"
+        row = await journal.run("r")
+        assert row is not None and row.last_seq == 6
+        assert await store(journal, step("r", 6, changed=True, state=4)) is Outcome.DONE
+        assert await store(journal, step("r", 7, ended=True, state=3)) is Outcome.DONE
+        assert await writes() == ["INSERT", "UPDATE", "UPDATE"]

@@ -12,7 +12,7 @@ import asyncpg
 import pytest
 
 from archon.errors import ArchonError
-from archon_mesh.core.run import RunState, decide
+from archon_mesh.core.run import RunState, apply, decide
 from archon_mesh.core.run import inputs as inp
 from archon_services.orchestrator.convert import events_of
 from archon_services.orchestrator.journal import Journal, Outcome, OwnerRow, SameRequest
@@ -244,7 +244,7 @@ async def _go_on(journal: Journal, run_id: str, epoch: int, state: RunState, giv
     base, before = state.last_seq, int(state.state)
     decided = decide(state, given, 5e9)
     for event in decided:
-        state.apply(event, 5e9)
+        apply(state, event, 5e9)
     step = build_step(
         state,
         run_id=run_id,
