@@ -258,7 +258,7 @@ async def test_durability_6_a_group_is_one_statement_without_notify(
             steps = [step(f"r{n}", at, 3, records=(record,), publications=(publication,)) for n in range(first, last)]
             assert set(await asyncio.gather(*(store(journal, each) for each in steps))) == {Outcome.DONE}
             written = server.log_file.read_bytes()[start:].decode()
-            return [line for line in written.splitlines() if "execute" in line or "statement:" in line]
+            return [line for line in written.splitlines() if "execute " in line or "statement:" in line]
 
         await statements(0, 1, 1)  # dials
         alone = await statements(0, 1, 4)
