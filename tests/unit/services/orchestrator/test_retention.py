@@ -1,4 +1,4 @@
-"""All that is due is compacted in one sweep, however much that is, and what can't be read is in nobody's way."""
+"""One sweep compacts all runs that are due; a run that can't be read does not stop the others."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from pathlib import Path
 
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
-from archon_services.orchestrator.journal import Append, MemoryJournal, NewRun
-from archon_services.orchestrator.journal.sqlite.journal import SqliteJournal
+from archon_services.orchestrator.journal import MemoryJournal, Outcome, Step
+from archon_services.orchestrator.journal.framing import frame
+from archon_services.orchestrator.journal.sqlite import SqliteJournal
 from archon_services.orchestrator.retention import PAGE, Retention
+from tests.fixtures.journal import commit, new_run
 
 RUNS = 2 * PAGE + 50
 
@@ -26,23 +28,23 @@ class Clock:
         return self.time
 
 
-def ended(run_id: str) -> Append:
+def ended(run_id: str) -> Step:
     submitted = run_pb2.RunEvent(run_id=run_id, seq=1)
     submitted.submitted.strategy = run_pb2.STRATEGY_PIPELINE
     submitted.submitted.goal.add(text="x")
     end = run_pb2.RunEvent(run_id=run_id, seq=2)
     end.run_state.state = common_pb2.TASK_STATE_CANCELED
-    events = tuple(event.SerializeToString() for event in (submitted, end))
-    return Append(run_id, 1, 0, "b", 1_000.0, events, b"", int(common_pb2.TASK_STATE_CANCELED), True)
+    data = b"".join(frame(event.SerializeToString()) for event in (submitted, end))
+    state = int(common_pb2.TASK_STATE_CANCELED)
+    return Step(run_id, 1, 0, 2, "b", 1_000.0, data, b"", state, True, new=new_run(run_id))
 
 
 async def fill(journal: MemoryJournal | SqliteJournal) -> None:
-    for number in range(RUNS):
-        run_id = f"r{number:04}"
-        await journal.create(NewRun(run_id, "default", "", b"", "", "o"), ended(run_id))
+    results = await commit(journal, *(ended(f"r{number:04}") for number in range(RUNS)))
+    assert set(results) == {Outcome.DONE}
 
 
-async def test_durability_7_one_sweep_compacts_and_deletes_all_that_is_due() -> None:
+async def test_durability_7_one_sweep_covers_all_runs_that_are_due() -> None:
     journal, clock = MemoryJournal(), Clock()
     await fill(journal)
     retention = Retention(journal, clock, compact_after=60.0, delete_after=180.0)
@@ -55,12 +57,12 @@ async def test_durability_7_one_sweep_compacts_and_deletes_all_that_is_due() -> 
     assert await journal.runs(tenant="default") == []
 
 
-async def test_a_run_that_cannot_be_read_keeps_no_other_from_being_compacted(tmp_path: Path) -> None:
+async def test_a_run_that_cannot_be_read_is_passed_over(tmp_path: Path) -> None:
     journal, clock = SqliteJournal(tmp_path / "journal.db", sync="normal"), Clock()
     await journal.open()
     try:
         await fill(journal)
-        await journal._write(lambda db: db.execute("UPDATE events SET data = x'ff' WHERE run_id = 'r0003'"))
+        await journal._write(lambda db: db.execute("UPDATE steps SET data = x'ff' WHERE run_id = 'r0003'"))
         clock.time += 61.0
         retention = Retention(journal, clock, compact_after=60.0, delete_after=180.0)
         assert await retention.sweep() == (RUNS - 1, 0)

@@ -71,7 +71,7 @@ class MemoryJournal(MemoryOwners):
         row = self._rows.get(step.run_id)
         if row is None or row.epoch != step.epoch or row.compacted:
             return Outcome.DEPOSED
-        if row.last_seq != step.base:
+        if row.last_seq != step.base or row.ended_at:
             return Outcome.DONE if self._stored[step.run_id].batch_id == step.batch_id else Outcome.STALE
         if any(self._version(turn) >= turn.version for turn in step.turns):
             return Outcome.CONFLICT
@@ -79,6 +79,9 @@ class MemoryJournal(MemoryOwners):
         return Outcome.DONE
 
     def _create(self, new: NewRun, step: Step) -> Outcome | SameRequest:
+        stored = self._stored.get(new.run_id)
+        if stored is not None and stored.batch_id == step.batch_id:
+            return Outcome.DONE
         if new.request_id:
             request = self._requests.get((new.tenant, new.request_id))
             if request is not None:
@@ -211,6 +214,7 @@ class MemoryJournal(MemoryOwners):
             del self._rows[run_id], self._stored[run_id]
             self._claimed_at.pop(run_id, None)
         self._outbox = {row_id: row for row_id, row in self._outbox.items() if row.run_id not in deleted}
+        self._commands = {row_id: row for row_id, row in self._commands.items() if row.run_id not in deleted}
         for key, turns in list(self._turns.items()):
             self._turns[key] = [turn for turn in turns if turn[2] >= ended_before]
             if not self._turns[key]:

@@ -98,7 +98,8 @@ WITH given AS (
           batch_id, data, inputs, revision)
 ), asked AS (
   INSERT INTO archon_journal.requests (tenant, request_id, payload_hash, run_id)
-  SELECT tenant, request_id, payload_hash, run_id FROM given WHERE request_id <> ''
+  SELECT g.tenant, g.request_id, g.payload_hash, g.run_id FROM given AS g WHERE g.request_id <> ''
+    AND NOT EXISTS (SELECT 1 FROM archon_journal.runs AS r WHERE r.run_id = g.run_id)
   ON CONFLICT DO NOTHING
   RETURNING run_id
 ), made AS (

@@ -83,6 +83,10 @@ class PostgresJournal(PostgresOwners):
         await self._connections.close()
 
     def commit(self, steps: Sequence[Step]) -> asyncio.Future[list[StepResult]]:
+        if not steps:
+            nothing: asyncio.Future[list[StepResult]] = asyncio.get_running_loop().create_future()
+            nothing.set_result([])
+            return nothing
         lane = self._creations if all(step.new is not None for step in steps) else self._appends
         return lane.group(steps)
 

@@ -35,8 +35,10 @@ def commit_steps(db: sqlite3.Connection, steps: Sequence[Step]) -> list[StepResu
 def _commit_step(db: sqlite3.Connection, step: Step) -> StepResult:
     if step.new is not None:
         result = _create_run(db, step.new, step)
+        if result is not Outcome.DONE and _is_created(db, step):
+            return Outcome.DONE
     elif step.turns and (refusal := _refused(db, step)) is not None:
-        result = refusal
+        return refusal
     else:
         row = (step.run_id, step.base, step.last_seq, step.batch_id, step.data, step.inputs, step.epoch)
         if not db.execute(_INSERT_STEP, row).rowcount:
@@ -75,6 +77,12 @@ def _create_run(db: sqlite3.Connection, new: NewRun, step: Step) -> Outcome | Sa
         )
     db.execute(_INSERT_FIRST_STEP, (step.run_id, 0, step.last_seq, step.batch_id, step.data, step.inputs))
     return Outcome.DONE
+
+
+def _is_created(db: sqlite3.Connection, step: Step) -> bool:
+    """Returns whether this very step has created the run before."""
+    sql = "SELECT 1 FROM steps WHERE run_id = ? AND base = 0 AND batch_id = ?"
+    return db.execute(sql, (step.run_id, step.batch_id)).fetchone() is not None
 
 
 def _store_rest(db: sqlite3.Connection, step: Step) -> None:

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from archon.errors import ArchonError, DataLoss, FailedPrecondition
+from archon.errors import ArchonError, DataLoss, FailedPrecondition, InvalidArgument
 from archon_services.common.sqlite_writer import Busy, SqliteWriter
 from archon_services.orchestrator.journal.rows import OutboxRow, Publication, RunRow, Step, StepResult, StoredStep
 from archon_services.orchestrator.journal.session_history import (
@@ -26,6 +26,9 @@ from archon_services.orchestrator.journal.sqlite.owners import SqliteOwners
 from archon_services.orchestrator.journal.sqlite.schema import RUN_COLUMNS, TABLES, VERSION, upgrade
 
 CHECKPOINT_BYTES: Final = 8 * 1024 * 1024
+
+UNSTORABLE: Final = (OverflowError, ValueError)
+"""What sqlite3 raises for a value that it can't store: an integer of more than 64 bits, text that is no Unicode."""
 
 _CONVERSATION: Final = f"""
 SELECT version, data FROM (
@@ -160,9 +163,9 @@ class SqliteJournal(SqliteOwners):
         """Raises Busy if other work is under way."""
         try:
             return writer.now(partial(commit_steps, steps=steps))
-        except ArchonError as error:
+        except (ArchonError, *UNSTORABLE) as error:
             if len(steps) == 1:
-                return [error]
+                return [_refusal(error)]
         return [self._commit_now(writer, [step])[0] for step in steps]
 
     def _committed(
@@ -176,12 +179,12 @@ class SqliteJournal(SqliteOwners):
         error = written.exception()
         if error is None:
             results.set_result(written.result())
-        elif len(steps) > 1 and isinstance(error, ArchonError):
+        elif len(steps) > 1 and isinstance(error, (ArchonError, *UNSTORABLE)):
             task = asyncio.create_task(self._one_by_one(steps, results), name="journal-retry")
             self._retries.add(task)
             task.add_done_callback(self._retries.discard)
-        elif isinstance(error, ArchonError):
-            results.set_result([error])
+        elif isinstance(error, (ArchonError, *UNSTORABLE)):
+            results.set_result([_refusal(error)])
         else:
             results.set_exception(error)
 
@@ -190,8 +193,8 @@ class SqliteJournal(SqliteOwners):
         for step in steps:
             try:
                 outcomes += await self._write(partial(commit_steps, steps=[step]))
-            except ArchonError as error:
-                outcomes.append(error)
+            except (ArchonError, *UNSTORABLE) as error:
+                outcomes.append(_refusal(error))
         if not results.done():
             results.set_result(outcomes)
 
@@ -288,9 +291,14 @@ class SqliteJournal(SqliteOwners):
             db.execute(
                 f"UPDATE requests SET expires_at = ? WHERE run_id IN ({ended})", (now + request_ttl, ended_before)
             )
-            for table in ("steps", "records", "outbox"):
+            for table in ("steps", "records", "outbox", "commands"):
                 db.execute(f"DELETE FROM {table} WHERE run_id IN ({ended})", (ended_before,))
             return db.execute("DELETE FROM runs WHERE ended_at > 0 AND ended_at < ?", (ended_before,)).rowcount
 
         deleted: int = await self._write(work)
         return deleted
+
+
+def _refusal(error: Exception) -> ArchonError:
+    """Returns the error of a step that the store refused."""
+    return error if isinstance(error, ArchonError) else InvalidArgument(f"the journal can't store this: {error}")

@@ -115,7 +115,10 @@ def _gather_steps(db: sqlite3.Connection) -> None:
     db.execute("INSERT INTO outbox SELECT row_id, run_id, epoch, scope, role, task_id, seq, content FROM outbox_3")
     db.execute("DROP TABLE outbox_3")
     bounds = db.execute(
-        "SELECT run_id, last_seq, lead(last_seq) OVER (PARTITION BY run_id ORDER BY last_seq), data FROM inputs "
+        "WITH causes AS (SELECT run_id, last_seq, data FROM inputs UNION ALL "
+        "SELECT DISTINCT e.run_id, 0, x'' FROM events AS e "  # events whose inputs are missing are not to be lost
+        "WHERE NOT EXISTS (SELECT 1 FROM inputs AS i WHERE i.run_id = e.run_id AND i.last_seq = 0)) "
+        "SELECT run_id, last_seq, lead(last_seq) OVER (PARTITION BY run_id ORDER BY last_seq), data FROM causes "
         "ORDER BY run_id, last_seq"
     )
     for run_id, base, end, inputs in bounds:

@@ -1,210 +1,245 @@
-"""What every journal promises, held for each store. Names with durability_N hold line DN of docs/durability.md."""
+"""What every journal promises, tested on each store. Names with durability_N test line DN of docs/durability.md."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
-from archon.errors import FailedPrecondition, RequestIdReused
-from archon_services.orchestrator.journal import Append, Journal, MemoryJournal, NewRun, Outcome, Publication, RecordRow
-from archon_services.orchestrator.journal.postgres import PostgresJournal
-from archon_services.orchestrator.journal.sqlite.journal import SqliteJournal
+from archon.errors import AlreadyExists, FailedPrecondition, RequestIdReused
+from archon_services.orchestrator.journal import Journal, Outcome, Publication, RecordRow, SameRequest, StoredStep
+from archon_services.orchestrator.journal.framing import events_in
+from tests.fixtures.journal import commit_group, create, creation, event, new_run, step, store, stored_events
 
-STORES = ["memory", "sqlite-full", "sqlite-normal", "postgres"]
-
-
-@pytest.fixture
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], Journal]:
-    """Makes journals of a store, all over the same file or database of this test."""
-
-    def make(store: str) -> Journal:
-        if store == "postgres":
-            return PostgresJournal(request.getfixturevalue("postgres_dsn"))
-        if store == "memory":
-            return MemoryJournal()
-        return SqliteJournal(tmp_path / "journal.db", sync="full" if store == "sqlite-full" else "normal")
-
-    return make
+DURABLE = ["sqlite-full", "sqlite-normal", "postgres"]
 
 
-@pytest.fixture(params=STORES)
-async def journal(request: pytest.FixtureRequest, place: Callable[[str], Journal]) -> AsyncIterator[Journal]:
-    store = place(request.param)
-    await store.open()
-    yield store
-    await store.close()
+async def test_steps_come_back_in_order_from_any_event_on(journal: Journal) -> None:
+    await create(journal, "r", count=3)
+    assert await store(journal, step("r", 3, 2)) is Outcome.DONE
+    assert await stored_events(journal, "r") == [event("r", seq) for seq in range(1, 6)]
+    first, second = await journal.steps("r")
+    assert (first.base, first.last_seq, second.base, second.last_seq) == (0, 3, 3, 5)
+    assert await journal.steps("r", 3, limit=1) == [second]
+    assert events_in(second.data) == [b"r:4", b"r:5"]
+    assert await journal.steps("r", 5) == []
+    assert await journal.inputs("r") == [(0, b"in 0"), (3, b"in 3")]
 
 
-def new(run_id: str, request_id: str = "", payload: bytes = b"p", session: str = "") -> NewRun:
-    return NewRun(run_id, "default", request_id, payload, session, "owner")
+async def test_steps_after_an_event_inside_a_step_begin_with_it(journal: Journal) -> None:
+    await create(journal, "r", count=3)
+    for base, count in ((3, 2), (5, 1), (6, 4)):
+        assert await store(journal, step("r", base, count)) is Outcome.DONE
+    bases = {after: [row.base for row in await journal.steps("r", after)] for after in range(11)}
+    expected = {after: [base for base, end in ((0, 3), (3, 5), (5, 6), (6, 10)) if end > after] for after in range(11)}
+    assert bases == expected
+    pages: list[StoredStep] = []
+    while page := await journal.steps("r", pages[-1].last_seq if pages else 0, limit=2):
+        assert len(page) <= 2
+        pages += page
+    assert [(row.base, row.last_seq) for row in pages] == [(0, 3), (3, 5), (5, 6), (6, 10)]
+    assert await journal.steps("unknown") == []
 
 
-def step(
-    run_id: str,
-    last_seq: int,
-    events: int = 1,
-    *,
-    epoch: int = 1,
-    batch: str = "",
-    time: float = 100.0,
-    ended: bool = False,
-    state: int = 2,
-    records: tuple[RecordRow, ...] = (),
-    publications: tuple[Publication, ...] = (),
-    taken: tuple[int, ...] = (),
-) -> Append:
-    data = tuple(f"{run_id}:{last_seq + n}".encode() for n in range(1, events + 1))
-    batch_id = batch or f"{run_id}-{last_seq}"
-    return Append(run_id, epoch, last_seq, batch_id, time, data, b"in", state, ended, records, publications, taken)
+async def test_durability_2_a_step_from_another_base_is_stale(journal: Journal) -> None:
+    await create(journal, "r", count=2)
+    assert await store(journal, step("r", 1, batch="x")) is Outcome.STALE
+    assert await store(journal, step("r", 5, batch="x")) is Outcome.STALE
+    assert await store(journal, step("r", 5, batch="x", changed=True)) is Outcome.STALE
+    assert len(await stored_events(journal, "r")) == 2
 
 
-async def test_events_come_back_in_order_and_from_any_of_them_on(journal: Journal) -> None:
-    await journal.create(new("r"), step("r", 0, 3))
-    assert await journal.append(step("r", 3, 2)) is Outcome.DONE
-    assert await journal.events("r", 0) == [f"r:{n}".encode() for n in range(1, 6)]
-    assert await journal.events("r", 3, limit=1) == [b"r:4"]
-    assert await journal.events("r", 5) == []
-    assert [at for at, _ in await journal.inputs("r")] == [0, 3]
+async def test_durability_3_the_same_step_again_is_done_stored_once(journal: Journal) -> None:
+    await create(journal, "r")
+    for changed in (False, True):
+        base = 1 + changed
+        again = step("r", base, changed=changed, records=(RecordRow("a", b"x"),))
+        assert await store(journal, again) is Outcome.DONE
+        assert await store(journal, again) is Outcome.DONE
+        assert len(await stored_events(journal, "r")) == base + 1
+        assert len(await journal.records("r")) == base
 
 
-async def test_durability_2_an_append_that_was_folded_from_something_else_is_stale_and_stores_nothing(
-    journal: Journal,
-) -> None:
-    await journal.create(new("r"), step("r", 0, 2))
-    assert await journal.append(step("r", 1, batch="x")) is Outcome.STALE
-    assert await journal.append(step("r", 5, batch="x")) is Outcome.STALE
-    assert len(await journal.events("r", 0)) == 2
+@pytest.mark.parametrize("request_id", ["", "q"])
+async def test_durability_3_the_same_creation_again_is_done(journal: Journal, request_id: str) -> None:
+    new = new_run("r", request_id)
+    first = creation(new, 2, records=(RecordRow("a", b"x"),), publications=(Publication("s", "a", "r.1", 2),))
+    for _ in range(2):
+        assert list(await commit_group(journal, first)) == [Outcome.DONE]
+    assert await stored_events(journal, "r") == [event("r", 1), event("r", 2)]
+    assert (len(await journal.records("r")), len(await journal.outbox("owner"))) == (1, 1)
+    assert list(await commit_group(journal, first, creation(new_run("other")))) == [Outcome.DONE, Outcome.DONE]
 
 
-async def test_durability_3_the_same_batch_again_is_done_and_stored_once(journal: Journal) -> None:
-    await journal.create(new("r"), step("r", 0))
-    again = step("r", 1)
-    assert await journal.append(again) is Outcome.DONE
-    assert await journal.append(again) is Outcome.DONE
-    assert len(await journal.events("r", 0)) == 2
-
-
-async def test_durability_3_an_append_under_an_epoch_that_is_over_is_deposed(journal: Journal) -> None:
-    await journal.create(new("r"), step("r", 0))
+async def test_durability_3_a_step_under_an_old_epoch_is_deposed(journal: Journal) -> None:
+    await create(journal, "r")
     row = await journal.claim("r", "other")
     assert row is not None
     assert (row.epoch, row.owner) == (2, "other")
-    assert await journal.append(step("r", 1, epoch=1)) is Outcome.DEPOSED
-    assert await journal.append(step("r", 1, epoch=2)) is Outcome.DONE
-    assert await journal.append(step("nobody", 1)) is Outcome.DEPOSED
+    for changed in (False, True):
+        assert await store(journal, step("r", 1, epoch=1, changed=changed)) is Outcome.DEPOSED
+    assert await store(journal, step("r", 1, epoch=2)) is Outcome.DONE
+    assert await store(journal, step("unknown", 1)) is Outcome.DEPOSED
 
 
-async def test_a_run_that_has_ended_cannot_be_claimed_and_is_not_open(journal: Journal) -> None:
-    await journal.create(new("a"), step("a", 0))
-    await journal.create(new("b"), step("b", 0))
-    await journal.append(step("a", 1, ended=True, state=3))
+async def test_an_ended_run_cannot_be_claimed_and_is_not_open(journal: Journal) -> None:
+    await create(journal, "a")
+    await create(journal, "b")
+    await store(journal, step("a", 1, ended=True, state=3))
     assert await journal.open_runs() == ["b"]
     assert await journal.claim("a", "other") is None
-    assert await journal.claim("nobody", "other") is None
+    assert await journal.claim("unknown", "other") is None
 
 
-async def test_the_same_request_id_gives_the_same_run_and_another_payload_is_refused(journal: Journal) -> None:
-    assert await journal.create(new("r1", "q"), step("r1", 0)) == ("r1", True)
-    assert await journal.create(new("r2", "q"), step("r2", 0)) == ("r1", False)
+async def test_a_repeated_request_id_gives_its_run(journal: Journal) -> None:
+    assert await create(journal, "r1", "q") is Outcome.DONE
+    assert await create(journal, "r2", "q") == SameRequest("r1")
     assert await journal.run("r2") is None
+    assert await stored_events(journal, "r2") == []
     with pytest.raises(RequestIdReused) as refused:
-        await journal.create(new("r3", "q", b"other"), step("r3", 0))
+        await store(journal, creation(new_run("r3", "q", b"other")))
     assert refused.value.metadata["run_id"] == "r1"
-    assert await journal.create(new("r4"), step("r4", 0)) == ("r4", True), "no id: always a new run"
-    assert await journal.create(new("r5"), step("r5", 0)) == ("r5", True)
+    assert await create(journal, "r4") is Outcome.DONE, "no request id: always a new run"
+    assert await create(journal, "r5") is Outcome.DONE
+    assert await store(journal, creation(new_run("r6", "q", tenant="another"))) is Outcome.DONE
 
 
-async def test_two_submits_with_one_id_at_the_same_moment_make_one_run(journal: Journal) -> None:
-    made = await asyncio.gather(*(journal.create(new(f"r{n}", "q"), step(f"r{n}", 0)) for n in range(20)))
-    assert len({run_id for run_id, _ in made}) == 1
-    assert sum(created for _, created in made) == 1
+async def test_a_run_id_that_is_taken_is_refused(journal: Journal) -> None:
+    await create(journal, "r", "q")
+    with pytest.raises(AlreadyExists) as refused:
+        await store(journal, creation(new_run("r", "another"), batch="another"))
+    assert refused.value.metadata["run_id"] == "r"
+    assert await journal.request("default", "another") is None, "a request that created nothing"
+    assert await stored_events(journal, "r") == [event("r", 1)]
 
 
-async def test_durability_4_appends_of_many_runs_at_once_all_arrive_and_one_that_fails_hurts_no_other(
-    journal: Journal,
-) -> None:
-    await asyncio.gather(*(journal.create(new(f"r{n}"), step(f"r{n}", 0)) for n in range(50)))
-    steps = [step(f"r{n}", 1 if n % 7 else 9, batch=f"b{n}") for n in range(50)]
-    outcomes = await asyncio.gather(*(journal.append(one) for one in steps))
+async def test_concurrent_creations_of_one_request_make_one_run(journal: Journal) -> None:
+    results = await asyncio.gather(*(create(journal, f"r{n}", "q") for n in range(20)))
+    (created,) = [f"r{n}" for n, result in enumerate(results) if result is Outcome.DONE]
+    assert [result for result in results if result is not Outcome.DONE] == [SameRequest(created)] * 19
+
+
+async def test_a_group_with_one_request_id_twice_makes_one_run(journal: Journal) -> None:
+    results = await commit_group(journal, *(creation(new_run(f"r{n}", "q")) for n in range(5)))
+    (created,) = [f"r{n}" for n, result in enumerate(results) if result is Outcome.DONE]
+    assert [result for result in results if result is not Outcome.DONE] == [SameRequest(created)] * 4
+    assert [row.run_id for row in await journal.runs(tenant="default")] == [created]
+
+
+async def test_durability_4_steps_of_many_runs_at_once_all_arrive(journal: Journal) -> None:
+    await asyncio.gather(*(create(journal, f"r{n}") for n in range(50)))
+    steps = [step(f"r{n}", 1 if n % 7 else 9, batch=f"b{n}", changed=n % 2 > 0) for n in range(50)]
+    outcomes = await asyncio.gather(*(store(journal, each) for each in steps))
     for n, outcome in enumerate(outcomes):
         assert outcome is (Outcome.DONE if n % 7 else Outcome.STALE)
-        assert len(await journal.events(f"r{n}", 0)) == (2 if n % 7 else 1)
+        assert len(await stored_events(journal, f"r{n}")) == (2 if n % 7 else 1)
 
 
-async def test_runs_are_listed_newest_first_by_tenant_session_and_state(journal: Journal) -> None:
+async def test_runs_are_listed_newest_first_and_filtered(journal: Journal) -> None:
     for n in range(5):
-        await journal.create(new(f"r{n}", session="s" if n % 2 else ""), step(f"r{n}", 0, time=100.0 + n))
-    await journal.append(step("r4", 1, ended=True, state=3, time=200.0))
+        new = new_run(f"r{n}", session="s" if n % 2 else "")
+        await store(journal, creation(new, time=100.0 + n))
+    await store(journal, step("r4", 1, ended=True, state=3, time=200.0))
     assert [row.run_id for row in await journal.runs(tenant="default")] == ["r4", "r3", "r2", "r1", "r0"]
     assert [row.run_id for row in await journal.runs(tenant="default", session_id="s")] == ["r3", "r1"]
     assert [row.run_id for row in await journal.runs(tenant="default", states=[3])] == ["r4"]
     page = await journal.runs(tenant="default", limit=2)
     rest = await journal.runs(tenant="default", before=(page[-1].created_at, page[-1].run_id))
     assert [row.run_id for row in rest] == ["r2", "r1", "r0"]
-    assert await journal.runs(tenant="somebody else") == []
+    assert await journal.runs(tenant="another") == []
 
 
-async def test_records_keep_their_order_and_place(journal: Journal) -> None:
+async def test_records_keep_their_order_and_ordinals(journal: Journal) -> None:
     records = tuple(RecordRow("ab"[n % 2], f"{n}".encode()) for n in range(4))
-    await journal.create(new("r"), step("r", 0, records=records[:2]))
-    await journal.append(step("r", 1, records=records[2:]))
+    await store(journal, creation(new_run("r"), records=records[:2]))
+    await store(journal, step("r", 1, records=records[2:]))
     assert await journal.records("r") == [(1, b"0"), (2, b"1"), (3, b"2"), (4, b"3")]
     assert await journal.records("r", role="b") == [(2, b"1"), (4, b"3")]
     assert await journal.records("r", after=2, limit=1) == [(3, b"2")]
 
 
-async def test_durability_15_a_publication_stays_in_the_outbox_until_it_is_confirmed(journal: Journal) -> None:
-    one = Publication("scope", "role", "r.1", 2, "text")
-    await journal.create(new("r"), step("r", 0))
-    await journal.append(step("r", 1, publications=(one,), ended=True))
+async def test_durability_15_a_publication_waits_to_be_confirmed(journal: Journal) -> None:
+    publication = Publication("scope", "role", "r.1", 3)
+    await create(journal, "r")
+    await store(journal, step("r", 1, 3, publications=(publication,), ended=True))
     (row,) = await journal.outbox("owner")
-    assert (row.run_id, row.epoch, row.publication) == ("r", 1, one)
+    assert (row.run_id, row.epoch, row.publication, row.content) == ("r", 1, publication, None)
+    assert events_in(row.data) == [b"r:2", b"r:3", b"r:4"], "the step that holds the event"
     assert (await journal.unpublished("scope"), await journal.unpublished("r")) == (True, False)
     await journal.published([row.row_id])
     assert await journal.outbox("owner") == []
     assert not await journal.unpublished("scope")
 
 
-async def test_durability_7_an_ended_run_is_compacted_to_its_summary_and_later_deleted_but_its_request_id_stays_a_day(
-    journal: Journal,
-) -> None:
-    await journal.create(new("old", "q"), step("old", 0, ended=True, time=100.0))
-    await journal.create(new("open"), step("open", 0, time=100.0))
+async def test_each_publication_comes_with_the_step_of_its_event(journal: Journal) -> None:
+    await store(journal, creation(new_run("r"), 2, publications=(Publication("s", "a", "r.1", 2),)))
+    await store(journal, step("r", 2, 3, publications=tuple(Publication("s", "b", "r.2", seq) for seq in (3, 5))))
+    await store(journal, step("r", 5))
+    rows = await journal.outbox("owner")
+    assert [(row.publication.seq, events_in(row.data)[0]) for row in rows] == [(2, b"r:1"), (3, b"r:3"), (5, b"r:3")]
+    assert len(await journal.outbox("owner", limit=2)) == 2
+
+
+async def test_durability_15_a_run_with_publications_is_kept_whole(journal: Journal) -> None:
+    publication = Publication("scope", "role", "r.1", 2)
+    await create(journal, "r")
+    await store(journal, step("r", 1, publications=(publication,), ended=True, time=100.0))
+    await store(journal, creation(new_run("other"), ended=True, time=100.0))
+    assert await journal.compactable(150.0) == ["other"]
+    (row,) = await journal.outbox("owner")
+    await journal.published([row.row_id])
+    assert sorted(await journal.compactable(150.0)) == ["other", "r"]
+
+
+async def test_deleting_a_run_deletes_all_that_belongs_to_it(journal: Journal) -> None:
+    publication = Publication("scope", "role", "r.1", 1)
+    await store(journal, creation(new_run("kept"), publications=(publication,)))
+    await store(journal, creation(new_run("r"), publications=(publication,), records=(RecordRow("a", b"x"),)))
+    await journal.post("r", b"command")
+    await store(journal, step("r", 1, ended=True, time=100.0))
+    assert await journal.delete(150.0, now=200.0, request_ttl=60.0) == 1
+    assert [row.run_id for row in await journal.outbox("owner")] == ["kept"]
+    assert await journal.records("r") == []
+    assert (await journal.steps("r"), await journal.inputs("r")) == ([], [])
+    await create(journal, "r")
+    assert await journal.posted("owner") == [], "a command for a run that is gone"
+
+
+async def test_durability_7_a_request_id_outlives_its_deleted_run(journal: Journal) -> None:
+    await store(journal, creation(new_run("old", "q"), ended=True, time=100.0))
+    await store(journal, creation(new_run("open"), time=100.0))
     assert await journal.compactable(150.0) == ["old"]
     await journal.compact("old", b"summary")
     row = await journal.run("old")
     assert row is not None
     assert (row.compacted, row.summary) == (True, b"summary")
-    assert await journal.events("old", 0) == []
+    assert await stored_events(journal, "old") == []
+    assert await journal.inputs("old") == []
     assert await journal.compactable(150.0) == []
     assert await journal.delete(150.0, now=1000.0, request_ttl=86_400.0) == 1
     assert await journal.run("old") is None
     assert await journal.run("open") is not None
-    assert await journal.create(new("again", "q"), step("again", 0)) == ("old", False)
+    assert await create(journal, "again", "q") == SameRequest("old")
     await journal.delete(150.0, now=1000.0 + 86_401.0, request_ttl=86_400.0)
-    assert await journal.create(new("again", "q"), step("again", 0)) == ("again", True)
+    assert await create(journal, "again", "q") is Outcome.DONE
 
 
-@pytest.mark.parametrize("store", STORES[1:])
-async def test_what_was_acknowledged_is_there_after_the_store_is_opened_again(
-    store: str, place: Callable[[str], Journal]
-) -> None:
-    first = place(store)
+@pytest.mark.parametrize("durable", DURABLE)
+async def test_what_was_acknowledged_is_there_after_reopening(durable: str, place: Callable[[str], Journal]) -> None:
+    first = place(durable)
     await first.open()
-    await first.create(new("r", "q"), step("r", 0, 2))
+    await create(first, "r", "q", 2)
     await first.close()
-    second = place(store)
+    second = place(durable)
     await second.open()
-    assert len(await second.events("r", 0)) == 2
+    assert await stored_events(second, "r") == [event("r", 1), event("r", 2)]
     assert await second.open_runs() == ["r"]
-    assert await second.create(new("x", "q"), step("x", 0)) == ("r", False)
+    assert await create(second, "x", "q") == SameRequest("r")
     await second.close()
 
 
-async def test_durability_5_a_second_process_cannot_open_the_same_file(place: Callable[[str], Journal]) -> None:
+async def test_durability_5_a_second_process_cannot_open_the_file(place: Callable[[str], Journal]) -> None:
     first, second = place("sqlite-full"), place("sqlite-full")
     await first.open()
     with pytest.raises(FailedPrecondition, match="in use by another orchestrator"):

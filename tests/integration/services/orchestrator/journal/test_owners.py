@@ -1,107 +1,131 @@
-"""Who owns runs, and what waits for them, held for each store."""
+"""Owners of runs and the commands that wait for them, tested on each store."""
 
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 import time
-from pathlib import Path
 
 from archon_services.orchestrator.journal import Journal, MemoryJournal, Outcome, OwnerRow, Publication
-from archon_services.orchestrator.journal.sqlite.journal import SqliteJournal
-from archon_services.orchestrator.journal.sqlite.schema import VERSION
-from tests.integration.services.orchestrator.journal.test_conformance import journal, new, place, step
-
-__all__ = ["journal", "place"]
+from tests.fixtures.journal import create, creation, new_run, step, store
 
 
-def one(owner: str, revision: int = 1) -> OwnerRow:
+def owner_row(owner: str, revision: int = 1) -> OwnerRow:
     return OwnerRow(owner, f"{owner}:7100", revision, 0)
 
 
-async def test_durability_8_an_incarnation_beats_until_it_is_buried_and_never_comes_back(journal: Journal) -> None:
-    await journal.enter(one("owner"))
+async def test_durability_8_an_expired_incarnation_never_comes_back(journal: Journal) -> None:
+    await journal.enter(owner_row("owner"))
     assert await journal.living() == [OwnerRow("owner", "owner:7100", 1, 0)]
     assert await journal.beat("owner", "moved:1")
     assert await journal.living() == [OwnerRow("owner", "moved:1", 1, 1)]
     assert not await journal.expire("owner", 0), "it has beaten since"
     assert await journal.expire("owner", 1)
-    assert await journal.expire("owner", 1), "whoever comes second finds it so"
+    assert await journal.expire("owner", 1), "a second observer finds it expired"
     assert not await journal.beat("owner", "moved:1")
     assert await journal.living() == []
 
 
-async def test_durability_9_a_run_is_claimed_only_from_somebody_who_is_buried_or_has_left(journal: Journal) -> None:
-    await journal.enter(one("owner"))
-    await journal.create(new("r"), step("r", 0))
+async def test_durability_9_a_run_is_claimed_only_without_live_owner(journal: Journal) -> None:
+    await journal.enter(owner_row("owner"))
+    await create(journal, "r")
     assert await journal.claim("r", "other") is None
     assert await journal.claim_some("other", 10, 1) == []
     own = await journal.claim("r", "owner")
     assert own is not None
     assert own.epoch == 2
     await journal.leave("owner")
-    (taken,) = await journal.claim_some("other", 10, 1)
-    assert (taken.owner, taken.epoch) == ("other", 3)
+    (claimed,) = await journal.claim_some("other", 10, 1)
+    assert (claimed.owner, claimed.epoch) == ("other", 3)
 
 
-async def test_durability_10_claims_come_in_batches_oldest_first_and_no_newer_than_can_be_read(
-    journal: Journal,
-) -> None:
+async def test_durability_10_claims_are_limited_by_age_and_revision(journal: Journal) -> None:
     for number in range(5):
-        await journal.create(new(f"r{number}"), step(f"r{number}", 0, time=100.0 + number))
-    await journal.create(new("done"), step("done", 0, ended=True, state=3))
+        await store(journal, creation(new_run(f"r{number}"), time=100.0 + number))
+    await store(journal, creation(new_run("done"), ended=True, state=3))
     assert [row.run_id for row in await journal.claim_some("a", 2, 1)] == ["r0", "r1"]
-    await journal.enter(one("a"))
+    await journal.enter(owner_row("a"))
     assert await journal.claim_some("b", 10, 0) == []
     assert [row.run_id for row in await journal.claim_some("b", 10, 1)] == ["r2", "r3", "r4"]
     assert await journal.open_runs("a") == ["r0", "r1"]
     assert await journal.open_runs() == [f"r{number}" for number in range(5)]
 
 
-async def test_two_that_claim_at_once_get_different_runs(journal: Journal) -> None:
+async def test_concurrent_claims_get_different_runs(journal: Journal) -> None:
     for number in range(20):
-        await journal.create(new(f"r{number}"), step(f"r{number}", 0))
-    await journal.enter(one("a"))
-    found = await asyncio.gather(*(journal.claim_some("a", 7, 1) for _ in range(4)))
-    claimed = [row.run_id for rows in found for row in rows]
+        await create(journal, f"r{number}")
+    await journal.enter(owner_row("a"))
+    batches = await asyncio.gather(*(journal.claim_some("a", 7, 1) for _ in range(4)))
+    claimed = [row.run_id for rows in batches for row in rows]
     assert len(claimed) == len(set(claimed)) == 20
 
 
-async def test_durability_14_how_often_a_run_was_claimed_in_vain_is_counted(journal: Journal) -> None:
-    await journal.create(new("r"), step("r", 0))
+async def test_durability_14_claims_without_an_event_are_counted(journal: Journal) -> None:
+    await create(journal, "r")
     counted = []
     for number in range(4):
         row = await journal.claim("r", "owner")
         assert row is not None
         counted.append(row.stalled)
         if number == 1:
-            assert await journal.append(step("r", 1, epoch=row.epoch)) is Outcome.DONE
+            assert await store(journal, step("r", 1, epoch=row.epoch)) is Outcome.DONE
     assert counted == [0, 1, 0, 1]
 
 
-async def test_durability_13_a_command_waits_for_the_owner_of_its_run_until_an_append_takes_it(
-    journal: Journal,
-) -> None:
-    await journal.enter(one("owner"))
-    await journal.create(new("r"), step("r", 0))
+async def test_durability_14_every_kind_of_step_resets_the_count(journal: Journal) -> None:
+    await store(journal, creation(new_run("r"), 2))
+    epoch, base, counted, sequences = 1, 2, [], []
+    for changed in (None, False, None, True, None, None):
+        if changed is not None:
+            assert await store(journal, step("r", base, 3, epoch=epoch, changed=changed)) is Outcome.DONE
+            base += 3
+        (row,) = await journal.claim_some("owner", 10, 1)
+        epoch = row.epoch
+        counted.append(row.stalled)
+        sequences.append(row.last_seq)
+    assert counted == [0, 0, 1, 0, 1, 2]
+    assert sequences == [2, 5, 5, 8, 8, 8]
+
+
+async def test_the_last_event_is_derived_from_the_last_step(journal: Journal) -> None:
+    await store(journal, creation(new_run("r"), 2, time=100.0))
+    base = 2
+    for count, changed in ((1, False), (4, False), (2, True), (3, False)):
+        assert await store(journal, step("r", base, count, changed=changed, state=2 + changed)) is Outcome.DONE
+        base += count
+        row = await journal.run("r")
+        assert row is not None and row.last_seq == base
+        assert [listed.last_seq for listed in await journal.runs(tenant="default")] == [base]
+    claimed = await journal.claim("r", "owner")
+    assert claimed is not None and (claimed.last_seq, claimed.epoch) == (base, 2)
+    (claimed,) = await journal.claim_some("other", 10, 1)
+    assert (claimed.last_seq, claimed.epoch) == (base, 3)
+    assert await store(journal, step("r", base, 2, epoch=3, ended=True, time=200.0)) is Outcome.DONE
+    await journal.compact("r", b"summary")
+    row = await journal.run("r")
+    assert row is not None and (row.last_seq, row.ended_at, row.compacted) == (base + 2, 200.0, True)
+
+
+async def test_durability_13_a_command_waits_until_a_step_executes_it(journal: Journal) -> None:
+    await journal.enter(owner_row("owner"))
+    await create(journal, "r")
     await journal.post("r", b"first")
     await journal.post("r", b"second")
-    await journal.post("nobody's", b"?")
+    await journal.post("unknown", b"?")
     first, second = await journal.posted("owner")
     assert [(row.run_id, row.data) for row in (first, second)] == [("r", b"first"), ("r", b"second")]
     assert await journal.posted("other") == []
-    wrong = step("r", 7, taken=(first.row_id,))
-    assert await journal.append(wrong) is Outcome.STALE
-    assert len(await journal.posted("owner")) == 2, "taken with the append or not at all"
-    assert await journal.append(step("r", 1, taken=(first.row_id,))) is Outcome.DONE
+    wrong = step("r", 7, commands=(first.row_id,))
+    assert await store(journal, wrong) is Outcome.STALE
+    assert len(await journal.posted("owner")) == 2, "deleted with the step or not at all"
+    assert await store(journal, step("r", 1, commands=(first.row_id,))) is Outcome.DONE
     assert [row.data for row in await journal.posted("owner")] == [b"second"]
     await journal.drop([second.row_id])
     assert await journal.posted("owner") == []
 
 
-async def test_what_is_to_be_published_is_its_owners_or_anybodys_where_nobody_lives(journal: Journal) -> None:
-    await journal.enter(one("owner"))
-    await journal.create(new("r"), step("r", 0, publications=(Publication("s", "a", "r.1", 1, "x"),)))
+async def test_publications_are_the_owners_or_anyones_without_owner(journal: Journal) -> None:
+    await journal.enter(owner_row("owner"))
+    await store(journal, creation(new_run("r"), publications=(Publication("s", "a", "r.1", 1),)))
     assert len(await journal.outbox("owner")) == 1
     if journal.shared:
         assert await journal.outbox("other") == []
@@ -109,31 +133,14 @@ async def test_what_is_to_be_published_is_its_owners_or_anybodys_where_nobody_li
     assert len(await journal.outbox("other")) == 1
 
 
-async def test_in_a_store_of_ones_own_whoever_enters_is_the_only_one() -> None:
-    store = MemoryJournal()
-    await store.enter(one("a"))
-    await store.enter(one("b"))
-    assert [row.owner for row in await store.living()] == ["b"]
+async def test_entering_an_unshared_store_expires_all_others() -> None:
+    journal = MemoryJournal()
+    await journal.enter(owner_row("a"))
+    await journal.enter(owner_row("b"))
+    assert [row.owner for row in await journal.living()] == ["b"]
 
 
-async def test_durability_7_a_sqlite_journal_of_the_version_before_is_brought_up_to_date(tmp_path: Path) -> None:
-    path = tmp_path / "journal.db"
-    with sqlite3.connect(path) as db:
-        db.executescript((Path(__file__).parent / "sqlite_v1.sql").read_text())
-    db.close()
-    store = SqliteJournal(path)
-    for _ in range(2):
-        await store.open()
-        (row,) = await store.claim_some("owner", 10, 1)
-        assert (row.run_id, row.owner, row.last_seq, row.revision) == ("r", "owner", 2, 1)
-        assert await store.events("r", 0) == [b"one", b"two"]
-        await store.close()
-    with sqlite3.connect(path) as db:
-        assert db.execute("SELECT value FROM meta").fetchone() == (str(VERSION),)
-    db.close()
-
-
-async def test_durability_23_a_store_says_what_time_it_is_there(journal: Journal) -> None:
+async def test_durability_23_a_store_tells_its_time(journal: Journal) -> None:
     first = await journal.now()
     assert abs(first - time.time()) < 1, "seconds since the epoch; here all stores are on one machine"
     assert await journal.now() > first

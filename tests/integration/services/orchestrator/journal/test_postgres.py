@@ -12,8 +12,8 @@ import pytest
 from archon.errors import FailedPrecondition, Unavailable
 from archon_services.orchestrator.journal import Outcome, Publication, RecordRow
 from archon_services.orchestrator.journal.postgres import PostgresJournal
+from tests.fixtures.journal import create, event, step, store, stored_events
 from tests.fixtures.postgres import PASSWORD, PostgresServer
-from tests.integration.services.orchestrator.journal.test_conformance import new, step
 
 RUNS = 20
 
@@ -27,7 +27,7 @@ async def journal(fresh_postgres: PostgresServer) -> AsyncIterator[PostgresJourn
 
 
 class Owner:
-    """Appends to one run as a driver does: where an append fails it reads how the run stands, and goes on from there."""
+    """Stores steps of one run as a driver does: if a step fails it reads the run again and goes on from there."""
 
     def __init__(self, journal: PostgresJournal, run_id: str) -> None:
         self._journal = journal
@@ -36,20 +36,22 @@ class Owner:
         self.failed = 0
 
     async def work(self, stop: asyncio.Event) -> None:
-        await self._journal.create(new(self.run_id), step(self.run_id, 0))
-        at, batch = 1, 0
+        await create(self._journal, self.run_id)
+        base, batch = 1, 0
         while not stop.is_set():
             batch += 1
             try:
-                outcome = await self._journal.append(step(self.run_id, at, 2, batch=f"{batch}"))
+                outcome = await store(
+                    self._journal, step(self.run_id, base, 2, batch=f"{batch}", changed=batch % 3 == 0)
+                )
                 assert outcome is not Outcome.DEPOSED
                 if outcome is Outcome.DONE:
-                    at += 2
-                    self.acknowledged = at
+                    base += 2
+                    self.acknowledged = base
                     continue
                 row = await self._journal.run(self.run_id)
                 assert row is not None
-                at = row.last_seq
+                base = row.last_seq
             except Unavailable as error:
                 self.failed += 1
                 await asyncio.sleep((error.retry_delay or 1.0) / 20)
@@ -72,12 +74,12 @@ async def under_load(journal: PostgresJournal, outage: Iterator[float]) -> list[
     for owner in owners:
         row = await journal.run(owner.run_id)
         assert row is not None and row.last_seq >= owner.acknowledged > 1
-        events = await journal.events(owner.run_id, 0, limit=1_000_000)
-        assert events == [f"{owner.run_id}:{n}".encode() for n in range(1, row.last_seq + 1)], "each once, in order"
+        expected = [event(owner.run_id, seq) for seq in range(1, row.last_seq + 1)]
+        assert await stored_events(journal, owner.run_id) == expected, "each once, in order"
     return owners
 
 
-async def test_nothing_acknowledged_is_lost_when_the_server_restarts_under_load(
+async def test_a_restarted_server_loses_nothing_acknowledged(
     fresh_postgres: PostgresServer, journal: PostgresJournal
 ) -> None:
     def outage() -> Iterator[float]:
@@ -88,7 +90,7 @@ async def test_nothing_acknowledged_is_lost_when_the_server_restarts_under_load(
     await under_load(journal, outage())
 
 
-async def test_nothing_acknowledged_is_lost_when_the_server_is_killed_under_load(
+async def test_a_killed_server_loses_nothing_acknowledged(
     fresh_postgres: PostgresServer, journal: PostgresJournal
 ) -> None:
     def outage() -> Iterator[float]:
@@ -100,7 +102,7 @@ async def test_nothing_acknowledged_is_lost_when_the_server_is_killed_under_load
     await under_load(journal, outage())
 
 
-async def test_a_server_that_freezes_for_a_moment_is_waited_for(
+async def test_a_server_that_freezes_briefly_is_waited_for(
     fresh_postgres: PostgresServer, journal: PostgresJournal
 ) -> None:
     def outage() -> Iterator[float]:
@@ -113,22 +115,22 @@ async def test_a_server_that_freezes_for_a_moment_is_waited_for(
     assert not any(owner.failed for owner in owners)
 
 
-async def test_a_server_that_freezes_for_long_is_unavailable_in_time_and_comes_back(
+async def test_a_server_that_freezes_for_long_is_unavailable(
     fresh_postgres: PostgresServer, journal: PostgresJournal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module in ("group_commit", "connections"):
         monkeypatch.setattr(f"archon_services.postgres.{module}.STATEMENT_TIMEOUT", 1.0)
         monkeypatch.setattr(f"archon_services.postgres.{module}.DEADLINE", 2.0)
-    await journal.create(new("r"), step("r", 0))
-    await journal.create(new("q"), step("q", 0))
-    assert await journal.append(step("r", 1)) is Outcome.DONE
+    await create(journal, "r")
+    await create(journal, "q")
+    assert await store(journal, step("r", 1)) is Outcome.DONE
     fresh_postgres.freeze()
     began = time.monotonic()
     calls = [
-        journal.append(step("r", 2, batch="mine")),
-        journal.create(new("n"), step("n", 0)),
+        store(journal, step("r", 2, batch="mine")),
+        create(journal, "n"),
         journal.claim("q", "other"),
-        *(journal.events("r", 0) for _ in range(6)),
+        *(journal.steps("r") for _ in range(6)),
         *(journal.run("r") for _ in range(6)),
     ]
     results = await asyncio.gather(*calls, return_exceptions=True)
@@ -139,23 +141,23 @@ async def test_a_server_that_freezes_for_long_is_unavailable_in_time_and_comes_b
     async with asyncio.timeout(10):
         while True:
             try:
-                assert await journal.append(step("r", 2, batch="mine")) is Outcome.DONE
+                assert await store(journal, step("r", 2, batch="mine")) is Outcome.DONE
                 break
             except Unavailable:
                 await asyncio.sleep(0.1)
-    assert len(await journal.events("r", 0)) == 3
+    assert len(await stored_events(journal, "r")) == 3
 
 
-async def test_a_server_that_is_gone_is_unavailable_at_once_and_reads_and_writes_heal(
+async def test_a_stopped_server_is_unavailable_at_once_and_heals(
     fresh_postgres: PostgresServer, journal: PostgresJournal
 ) -> None:
-    await journal.create(new("r"), step("r", 0))
+    await create(journal, "r")
     await asyncio.to_thread(fresh_postgres.stop)
     await asyncio.sleep(0.1)  # the connections' ends are heard
     began = time.monotonic()
     calls = (
-        journal.append(step("r", 1)),
-        journal.create(new("n"), step("n", 0)),
+        store(journal, step("r", 1)),
+        create(journal, "n"),
         journal.run("r"),
         journal.claim("r", "other"),
         journal.published([1]),
@@ -166,12 +168,12 @@ async def test_a_server_that_is_gone_is_unavailable_at_once_and_reads_and_writes
         assert isinstance(result, Unavailable) and result.retry_delay, result
     assert time.monotonic() - began < 3.0
     fresh_postgres.start()
-    assert await journal.append(step("r", 1)) is Outcome.DONE
+    assert await store(journal, step("r", 1)) is Outcome.DONE
     assert await journal.open_runs() == ["r"]
-    assert await journal.create(new("n"), step("n", 0)) == ("n", True)
+    assert await create(journal, "n") is Outcome.DONE
 
 
-async def test_a_server_that_is_gone_at_the_start_is_a_typed_error_and_a_later_start_works(
+async def test_opening_without_a_server_fails_and_works_later(
     fresh_postgres: PostgresServer,
 ) -> None:
     fresh_postgres.stop()
@@ -182,27 +184,25 @@ async def test_a_server_that_is_gone_at_the_start_is_a_typed_error_and_a_later_s
     assert PASSWORD not in str(refused.value)
     fresh_postgres.start()
     await journal.open()
-    await journal.create(new("r"), step("r", 0))
+    await create(journal, "r")
     await journal.close()
     await journal.close()
     with pytest.raises(Unavailable):
-        await journal.append(step("r", 1))
+        await store(journal, step("r", 1))
 
 
-async def test_a_server_that_is_gone_does_not_hold_up_a_shutdown(
+async def test_a_frozen_server_does_not_hold_up_a_shutdown(
     fresh_postgres: PostgresServer, journal: PostgresJournal
 ) -> None:
-    await journal.create(new("r"), step("r", 0))
-    await journal.events("r", 0)
+    await create(journal, "r")
+    await stored_events(journal, "r")
     fresh_postgres.freeze()
     began = time.monotonic()
     await journal.close()
     assert time.monotonic() - began < 8.0
 
 
-async def test_a_database_that_is_set_to_lose_commits_is_overruled_and_a_stronger_setting_stands(
-    postgres: PostgresServer, postgres_dsn: str
-) -> None:
+async def test_synchronous_commit_off_is_overruled(postgres: PostgresServer, postgres_dsn: str) -> None:
     database = postgres_dsn.rpartition("/")[2]
     for given, kept in (("off", "on"), ("remote_apply", "remote_apply"), ("on", "on")):
         postgres.execute(f"ALTER DATABASE {database} SET synchronous_commit = {given}")
@@ -216,13 +216,13 @@ async def test_a_database_that_is_set_to_lose_commits_is_overruled_and_a_stronge
         await journal.close()
 
 
-async def test_what_was_under_way_is_sent_before_the_journal_is_closed(postgres_dsn: str) -> None:
+async def test_closing_the_journal_commits_what_is_queued(postgres_dsn: str) -> None:
     journal = PostgresJournal(postgres_dsn)
     await journal.open()
-    creating = [asyncio.create_task(journal.create(new(f"r{n}"), step(f"r{n}", 0))) for n in range(300)]
+    creating = [asyncio.create_task(create(journal, f"r{n}")) for n in range(300)]
     await asyncio.sleep(0)
     await journal.close()
-    assert all(created for _, created in await asyncio.gather(*creating))
+    assert set(await asyncio.gather(*creating)) == {Outcome.DONE}
 
 
 @pytest.mark.parametrize(
@@ -234,7 +234,7 @@ async def test_what_was_under_way_is_sent_before_the_journal_is_closed(postgres_
         (("/postgres", "/postgres?options=-cno_such_setting%3D1"), "option"),
     ],
 )
-async def test_a_database_that_refuses_us_says_why_and_not_the_password(
+async def test_a_refusing_database_is_explained_without_password(
     postgres: PostgresServer, change: tuple[str, str], says: str
 ) -> None:
     journal = PostgresJournal(postgres.dsn().replace(*change))
@@ -244,21 +244,21 @@ async def test_a_database_that_refuses_us_says_why_and_not_the_password(
         assert secret not in str(refused.value)
 
 
-async def test_durability_6_an_append_is_one_statement_without_notify_and_what_waits_together_is_one_too(
+async def test_durability_6_a_group_is_one_statement_without_notify(
     tmp_path: Path,
 ) -> None:
     with PostgresServer(["log_statement=all"]) as server:
         journal = PostgresJournal(server.dsn())
         await journal.open()
-        await asyncio.gather(*(journal.create(new(f"r{n}"), step(f"r{n}", 0)) for n in range(64)))
-        publication, record = Publication("scope", "role", "r.1", 2, "text"), RecordRow("role", b"record")
+        await asyncio.gather(*(create(journal, f"r{n}") for n in range(64)))
+        publication, record = Publication("scope", "role", "r.1", 2), RecordRow("role", b"record")
 
         async def statements(first: int, last: int, at: int) -> list[str]:
             start = server.log_file.stat().st_size
             steps = [step(f"r{n}", at, 3, records=(record,), publications=(publication,)) for n in range(first, last)]
-            assert set(await asyncio.gather(*map(journal.append, steps))) == {Outcome.DONE}
+            assert set(await asyncio.gather(*(store(journal, each) for each in steps))) == {Outcome.DONE}
             written = server.log_file.read_bytes()[start:].decode()
-            return [line for line in written.splitlines() if "execute" in line or "statement:" in line]
+            return [line for line in written.splitlines() if "execute " in line or "statement:" in line]
 
         await statements(0, 1, 1)  # dials
         alone = await statements(0, 1, 4)

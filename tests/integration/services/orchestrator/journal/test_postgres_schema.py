@@ -16,20 +16,20 @@ from sqlalchemy import Connection
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from archon.errors import FailedPrecondition, Internal
-from archon_services.orchestrator.journal import Outcome
+from archon_services.orchestrator.journal import Outcome, SameRequest
 from archon_services.orchestrator.journal.postgres import PostgresJournal, owners, statements
-from archon_services.orchestrator.journal.postgres.append import APPEND
+from archon_services.orchestrator.journal.postgres.commit import _APPEND, _CREATE, _KNOWN, _LAST_STEP
 from archon_services.orchestrator.journal.postgres.schema import SCHEMA, metadata
 from archon_services.postgres.compile import compile_statement
 from archon_services.postgres.connections import prepare
 from archon_services.postgres.dsn import parse_dsn
 from archon_services.postgres.migrations import VERSION_TABLE, alembic_config, migrate
+from tests.fixtures.journal import create, creation, new_run, step, store, stored_events
 from tests.fixtures.postgres import PostgresServer
-from tests.integration.services.orchestrator.journal.test_conformance import new, step
 
 REVISIONS = [revision.revision for revision in ScriptDirectory.from_config(alembic_config(SCHEMA)).walk_revisions()]
 DATA = Path(__file__).parent / "revisions"
-"""For each revision a file NNNN.sql: what a journal of that time holds. All tell of the same runs."""
+"""For each revision a file NNNN.sql: the rows of a journal of that revision. All hold the same runs."""
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ async def connection(postgres_dsn: str) -> AsyncIterator[Any]:
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
-async def test_durability_7_a_journal_of_each_revision_is_brought_to_the_newest_with_its_data(
+async def test_durability_7_a_journal_of_each_revision_is_migrated(
     revision: str, postgres: PostgresServer, postgres_dsn: str
 ) -> None:
     await migrate(parse_dsn(postgres_dsn), SCHEMA, "test", to=revision)
@@ -51,27 +51,27 @@ async def test_durability_7_a_journal_of_each_revision_is_brought_to_the_newest_
     row = await journal.run("open")
     assert row is not None
     assert (row.tenant, row.session_id, row.epoch, row.last_seq, row.state) == ("default", "session", 3, 2, 2)
-    assert await journal.events("open", 0) == [b"first", b"second"]
+    assert await stored_events(journal, "open") == [b"first", b"second"]
     assert await journal.inputs("open") == [(0, b"in"), (1, b"in")]
     assert await journal.records("open") == [(1, b"record")]
     ended = await journal.run("ended")
     assert ended is not None and ended.compacted and ended.summary == b"summary"
     assert await journal.request("default", "request") == (b"hash", "open")
     (due,) = await journal.outbox("owner")
-    assert due.publication.content == "text"
-    assert await journal.append(step("open", 2, epoch=3)) is Outcome.DONE
+    assert due.content == "text"
+    assert await store(journal, step("open", 2, epoch=3)) is Outcome.DONE
     claimed = await journal.claim("open", "owner")
     assert claimed is not None and claimed.epoch == 4 and claimed.revision == 1
-    assert await journal.create(new("x", "request", b"hash"), step("x", 0)) == ("open", False)
+    assert await store(journal, creation(new_run("x", "request", b"hash"))) == SameRequest("open")
     await journal.close()
 
 
-def test_there_is_data_for_each_revision_and_the_newest_is_the_one_that_is_named() -> None:
-    assert sorted(path.stem for path in DATA.glob("*.sql")) == sorted(REVISIONS)
+def test_there_is_data_for_each_revision() -> None:
+    assert sorted(path.stem for path in DATA.glob("????.sql")) == sorted(REVISIONS)
     assert ScriptDirectory.from_config(alembic_config(SCHEMA)).get_current_head() == SCHEMA.head
 
 
-async def test_the_migrations_lead_to_the_tables_that_the_statements_are_built_on(postgres_dsn: str) -> None:
+async def test_the_migrations_lead_to_the_tables_of_the_schema(postgres_dsn: str) -> None:
     await migrate(parse_dsn(postgres_dsn), SCHEMA, "test")
 
     def differences(session: Connection) -> list[Any]:
@@ -90,10 +90,10 @@ async def test_the_migrations_lead_to_the_tables_that_the_statements_are_built_o
     await engine.dispose()
 
 
-async def test_several_orchestrators_that_start_at_once_migrate_once(postgres_dsn: str) -> None:
+async def test_orchestrators_that_start_at_once_migrate_once(postgres_dsn: str) -> None:
     journals = [PostgresJournal(postgres_dsn) for _ in range(6)]
     await asyncio.gather(*(journal.open() for journal in journals))
-    await asyncio.gather(*(journal.create(new(f"r{n}"), step(f"r{n}", 0)) for n, journal in enumerate(journals)))
+    await asyncio.gather(*(create(journal, f"r{n}") for n, journal in enumerate(journals)))
     assert len(await journals[0].open_runs()) == 6
     await asyncio.gather(*(journal.close() for journal in journals))
 
@@ -118,7 +118,7 @@ async def test_a_migration_that_fails_leaves_nothing(postgres_dsn: str, connecti
     await journal.close()
 
 
-async def test_a_schema_that_is_up_to_date_needs_no_right_to_change_it(
+async def test_a_migrated_schema_needs_no_right_to_change_it(
     postgres: PostgresServer, postgres_dsn: str, connection: Any
 ) -> None:
     await migrate(parse_dsn(postgres_dsn), SCHEMA, "test")
@@ -131,8 +131,8 @@ async def test_a_schema_that_is_up_to_date_needs_no_right_to_change_it(
         place = postgres_dsn.rpartition("@")[2]
         journal = PostgresJournal(f"postgresql://{role}:pw@{place}")
         await journal.open()
-        await journal.create(new("r", "q"), step("r", 0))
-        assert await journal.append(step("r", 1)) is Outcome.DONE
+        await create(journal, "r", "q")
+        assert await store(journal, step("r", 1)) is Outcome.DONE
         await journal.close()
     finally:
         await connection.execute(f"DROP OWNED BY {role}; DROP ROLE {role}")
@@ -140,24 +140,21 @@ async def test_a_schema_that_is_up_to_date_needs_no_right_to_change_it(
 
 FILL = """
 INSERT INTO archon_journal.runs
-  (run_id, tenant, session_id, owner, epoch, last_seq, state, batch_id, records, created_at, ended_at, compacted)
-SELECT 'r' || n, 'default', CASE WHEN n % 50 = 0 THEN 's' || n % 1000 ELSE '' END, 'o', 1, 3, 3, '', 3, n,
+  (run_id, tenant, session_id, owner, epoch, last_seq, state, created_at, ended_at, compacted)
+SELECT 'r' || n, 'default', CASE WHEN n % 50 = 0 THEN 's' || n % 1000 ELSE '' END, 'o', 1, 3, 3, n,
   CASE WHEN n % 100 = 0 THEN 0 ELSE n END, n < 19000
 FROM generate_series(1, 20000) AS n;
-INSERT INTO archon_journal.events SELECT 'r' || n, 1, 'e' FROM generate_series(1, 20000) AS n;
-INSERT INTO archon_journal.inputs SELECT 'r' || n, 0, 'i' FROM generate_series(1, 20000) AS n;
+INSERT INTO archon_journal.steps SELECT 'r' || n, 0, 3, 'b', 'e', 'i' FROM generate_series(1, 20000) AS n;
 INSERT INTO archon_journal.records SELECT 'r' || n % 500, n, 'role', 'r' FROM generate_series(1, 20000) AS n;
 INSERT INTO archon_journal.requests SELECT 'default', 'q' || n, 'h', 'r' || n, 0 FROM generate_series(1, 20000) AS n;
-INSERT INTO archon_journal.outbox (run_id, epoch, scope, role, task_id, seq, content)
-SELECT 'r' || n, 1, 's', 'role', 't', 1, 'c' FROM generate_series(1, 20000) AS n;
+INSERT INTO archon_journal.outbox (run_id, epoch, scope, role, task_id, seq)
+SELECT 'r' || n, 1, 's', 'role', 't', 1 FROM generate_series(1, 20000) AS n;
 ANALYZE;
 """
 
 
 @pytest.mark.parametrize("filled", [True, False], ids=["full", "empty when planned"])
-async def test_no_statement_reads_a_whole_table_and_lists_come_in_the_order_of_an_index(
-    filled: bool, postgres_dsn: str, connection: Any
-) -> None:
+async def test_no_statement_reads_a_whole_table(filled: bool, postgres_dsn: str, connection: Any) -> None:
     await migrate(parse_dsn(postgres_dsn), SCHEMA, "test")
     if filled:
         await connection.execute(FILL)
@@ -184,7 +181,7 @@ async def test_no_statement_reads_a_whole_table_and_lists_come_in_the_order_of_a
     assert not filled or "runs_of_session" in await plan(*_split(compile_statement(lists[2])))
     for text, values in (
         (statements.RUN, ("r7",)),
-        (statements.EVENTS, ("r7", 0, 500)),
+        (statements.STEPS, ("r7", 0, 500)),
         (statements.INPUTS, ("r7",)),
         (statements.REQUEST, ("default", "q7")),
         (owners.OPEN_RUNS, ()),
@@ -201,7 +198,10 @@ async def test_no_statement_reads_a_whole_table_and_lists_come_in_the_order_of_a
         (statements.COMPACT, ("r7", b"summary")),
         (statements.FORGET_REQUESTS, (1.0,)),
         (statements.DELETE, (500.0, 1.0)),
-        (APPEND, tuple([] for _ in range(24))),
+        (_APPEND, tuple([] for _ in range(22))),
+        (_CREATE, tuple([] for _ in range(27))),
+        (_LAST_STEP, (["r7"],)),
+        (_KNOWN, ([1], ["default"], ["q7"], ["r7"])),
     ):
         said = await plan(text, *values)
         assert "Seq Scan" not in said.replace("Seq Scan on owners", ""), said

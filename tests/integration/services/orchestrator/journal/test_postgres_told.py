@@ -1,4 +1,4 @@
-"""The owner of a run is told of a command that another replica has posted, and looks for it anyway."""
+"""The owner of a run is notified of a command that another replica has posted, and polls for commands as well."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from archon_services.orchestrator.journal.postgres import PostgresJournal
 from archon_services.orchestrator.ownership import lease as ownership
 from archon_services.orchestrator.ownership.lease import Ownership
 from archon_services.orchestrator.ports import Clock
+from tests.fixtures.journal import create
 from tests.fixtures.postgres import PostgresServer
 from tests.fixtures.waiting import eventually
-from tests.integration.services.orchestrator.journal.test_conformance import new, step
 
 
 class Held:
@@ -55,7 +55,7 @@ async def listening(journal: PostgresJournal) -> None:
     await asyncio.wait_for(journal._listener.listening.wait(), 5)
 
 
-async def test_durability_13_the_owner_is_told_of_a_command_at_once(
+async def test_durability_13_the_owner_is_notified_of_a_command(
     journals: list[PostgresJournal], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ownership, "LOOK", 60.0)  # it doesn't look by itself
@@ -63,7 +63,7 @@ async def test_durability_13_the_owner_is_told_of_a_command_at_once(
     held = Held()
     owning = Ownership(mine, held, new_owner=lambda: "another", monotonic=time.monotonic, jitter=lambda: 0.0)
     await owning.start()
-    await mine.create(new("r"), step("r", 0))
+    await create(mine, "r")
     await listening(mine)
     for number in range(3):
         await theirs.post("r", b"%d" % number)
@@ -72,14 +72,14 @@ async def test_durability_13_the_owner_is_told_of_a_command_at_once(
     assert set(held.brought) == {b"0", b"1", b"2"}, "brought until they are taken"
 
 
-async def test_only_the_owner_of_the_run_is_meant_and_a_listener_is_back_after_its_connection_was_cut(
+async def test_a_listener_whose_connection_was_cut_listens_again(
     journals: list[PostgresJournal], postgres: PostgresServer, postgres_dsn: str
 ) -> None:
     mine, theirs = journals
     heard: list[str] = []
     mine.listen(heard.append)
     await listening(mine)
-    await mine.create(new("r"), step("r", 0))
+    await create(mine, "r")
     await theirs.post("r", b"x")
     await theirs.post("nobody's", b"x")
 
@@ -101,12 +101,12 @@ async def test_only_the_owner_of_the_run_is_meant_and_a_listener_is_back_after_i
     await eventually(lambda: told(2), 5)
 
 
-async def test_a_replica_that_has_stopped_hears_nothing_more(journals: list[PostgresJournal]) -> None:
+async def test_a_stopped_replica_gets_no_notification(journals: list[PostgresJournal]) -> None:
     mine, theirs = journals
     held = Held()
     owning = Ownership(mine, held, new_owner=lambda: "another", monotonic=time.monotonic, jitter=lambda: 0.0)
     await owning.start()
-    await mine.create(new("r"), step("r", 0))
+    await create(mine, "r")
     await mine.enter(OwnerRow("else", "", 1, 0))
     await listening(mine)
     await owning.stop()

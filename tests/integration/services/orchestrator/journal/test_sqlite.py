@@ -1,4 +1,4 @@
-"""What is the SQLite journal's own: what it survives, a full disk, its writer thread."""
+"""The SQLite journal: what it survives, a full disk, its writer, and when it writes the row of a run."""
 
 from __future__ import annotations
 
@@ -7,26 +7,27 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
 from archon.errors import ArchonError, DataLoss, ResourceExhausted
-from archon_services.orchestrator.journal import Outcome
+from archon_services.orchestrator.journal import Outcome, Turn
 from archon_services.orchestrator.journal.sqlite.journal import SqliteJournal
-from tests.integration.services.orchestrator.journal.test_conformance import new, step
+from tests.fixtures.journal import commit_group, create, creation, new_run, step, store, stored_events
 
 APPENDER = """
 import asyncio, sys
 from pathlib import Path
 from archon_services.orchestrator.journal.sqlite.journal import SqliteJournal
-from tests.integration.services.orchestrator.journal.test_conformance import new, step
+from tests.fixtures.journal import create, step, store
 
 async def main():
     journal = SqliteJournal(Path(sys.argv[1]), sync=sys.argv[2])
     await journal.open()
-    await journal.create(new("r"), step("r", 0))
+    await create(journal, "r")
     for seq in range(1, 1_000_000):
-        await journal.append(step("r", seq))
+        await store(journal, step("r", seq, changed=seq % 3 == 0))
         print(seq + 1, flush=True)
 
 asyncio.run(main())
@@ -34,9 +35,7 @@ asyncio.run(main())
 
 
 @pytest.mark.parametrize("sync", ["full", "normal"])
-async def test_durability_4_no_acknowledged_append_is_lost_when_the_process_is_killed(
-    sync: str, tmp_path: Path
-) -> None:
+async def test_durability_4_a_killed_process_loses_no_step(sync: str, tmp_path: Path) -> None:
     path = tmp_path / "journal.db"
     root = Path(__file__).parents[5]
     process = subprocess.Popen(
@@ -56,30 +55,30 @@ async def test_durability_4_no_acknowledged_append_is_lost_when_the_process_is_k
     row = await journal.run("r")
     assert row is not None
     assert row.last_seq >= acknowledged
-    assert len(await journal.events("r", 0, limit=1_000_000)) == row.last_seq
+    assert len(await stored_events(journal, "r")) == row.last_seq
     await journal.close()
 
 
-async def test_durability_5_a_full_disk_refuses_what_it_cannot_hold_and_goes_on_when_there_is_room(
+async def test_durability_5_a_full_disk_refuses_until_there_is_room(
     tmp_path: Path,
 ) -> None:
     journal = SqliteJournal(tmp_path / "journal.db")
     await journal.open()
-    await journal.create(new("r"), step("r", 0))
+    await create(journal, "r")
     assert journal._connection is not None
     (pages,) = journal._connection.execute("PRAGMA page_count").fetchone()
     journal._connection.execute(f"PRAGMA max_page_count = {pages + 1}")
     with pytest.raises(ResourceExhausted) as refused:
         for n in range(200):
-            await journal.create(new(f"n{n}"), step(f"n{n}", 0, 50))
+            await create(journal, f"n{n}", count=50)
     assert refused.value.retry_delay
-    assert len(await journal.events("r", 0)) == 1
+    assert len(await stored_events(journal, "r")) == 1
     journal._connection.execute("PRAGMA max_page_count = 1000000")
-    assert await journal.append(step("r", 1)) is Outcome.DONE
+    assert await store(journal, step("r", 1)) is Outcome.DONE
     await journal.close()
 
 
-async def test_a_file_that_is_no_journal_is_a_typed_error(tmp_path: Path) -> None:
+async def test_a_file_that_is_no_journal_raises_data_loss(tmp_path: Path) -> None:
     (tmp_path / "journal.db").write_bytes(b"this is no database, " * 100)
     journal = SqliteJournal(tmp_path / "journal.db")
     with pytest.raises(DataLoss):
@@ -87,18 +86,18 @@ async def test_a_file_that_is_no_journal_is_a_typed_error(tmp_path: Path) -> Non
     await journal.close()
 
 
-async def test_work_that_raises_hurts_nobody_elses_in_the_same_batch(tmp_path: Path) -> None:
+async def test_a_creation_that_is_refused_fails_alone(tmp_path: Path) -> None:
     journal = SqliteJournal(tmp_path / "journal.db")
     await journal.open()
-    good = [journal.create(new(f"g{n}"), step(f"g{n}", 0)) for n in range(10)]
-    bad = [journal.create(new("g0"), step("g0", 0)) for _ in range(3)]
+    good = [create(journal, f"g{n}") for n in range(10)]
+    bad = [store(journal, creation(new_run("g0"), batch=f"another {n}")) for n in range(3)]
     results = await asyncio.gather(*good, *bad, return_exceptions=True)
     assert sum(isinstance(result, ArchonError) for result in results) == 3
     assert len(await journal.open_runs()) == 10
     await journal.close()
 
 
-async def test_durability_4_waiting_appends_of_all_runs_share_a_transaction(tmp_path: Path) -> None:
+async def test_durability_4_waiting_steps_share_a_transaction(tmp_path: Path) -> None:
     journal = SqliteJournal(tmp_path / "journal.db")
     await journal.open()
     assert journal._connection is not None
@@ -109,7 +108,7 @@ async def test_durability_4_waiting_appends_of_all_runs_share_a_transaction(tmp_
         commits += statement == "COMMIT"
 
     journal._connection.set_trace_callback(trace)
-    await asyncio.gather(*(journal.create(new(f"r{n}"), step(f"r{n}", 0)) for n in range(200)))
+    await asyncio.gather(*(create(journal, f"r{n}") for n in range(200)))
     assert commits <= 20
     await journal.close()
 
@@ -127,7 +126,7 @@ asyncio.run(main())
 """
 
 
-async def test_durability_5_a_restart_claims_the_file_at_once_after_its_holder_was_killed(tmp_path: Path) -> None:
+async def test_durability_5_a_killed_holder_frees_the_file_at_once(tmp_path: Path) -> None:
     path = tmp_path / "journal.db"
     done = subprocess.run([sys.executable, "-c", DIES_OPEN, str(path)], timeout=30)
     assert done.returncode == -signal.SIGKILL
@@ -136,19 +135,72 @@ async def test_durability_5_a_restart_claims_the_file_at_once_after_its_holder_w
     await journal.close()
 
 
-async def test_what_waits_to_be_written_has_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_queue_of_writes_has_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("archon_services.common.sqlite_writer.MAX_WAITING", 5)
     journal = SqliteJournal(tmp_path / "journal.db", sync="full")
     await journal.open()
     try:
-        await journal.create(new("r"), step("r", 0))
-        done = await asyncio.gather(
-            *(journal.create(new(f"r{number}"), step(f"r{number}", 0)) for number in range(50)), return_exceptions=True
-        )
-        refused = [one for one in done if isinstance(one, ResourceExhausted)]
+        await create(journal, "r")
+        done = await asyncio.gather(*(create(journal, f"r{number}") for number in range(50)), return_exceptions=True)
+        refused = [error for error in done if isinstance(error, ResourceExhausted)]
         assert refused
-        assert all(one.retry_delay for one in refused)
+        assert all(error.retry_delay for error in refused)
         assert len(await journal.runs(tenant="default")) == 51 - len(refused), "nothing of them is stored"
-        assert await journal.create(new("later"), step("later", 0)) == ("later", True)
+        assert await create(journal, "later") is Outcome.DONE
     finally:
+        await journal.close()
+
+
+@pytest.mark.parametrize("sync", ["full", "normal"])
+async def test_the_row_of_a_run_is_written_at_changes_of_state_only(
+    tmp_path: Path, sync: Literal["full", "normal"]
+) -> None:
+    journal = SqliteJournal(tmp_path / "journal.db", sync=sync)
+    await journal.open()
+    assert journal._connection is not None
+    journal._connection.executescript(
+        "CREATE TABLE writes (run_id TEXT, kind TEXT);"
+        "CREATE TRIGGER inserts AFTER INSERT ON runs BEGIN INSERT INTO writes VALUES (new.run_id, 'insert'); END;"
+        "CREATE TRIGGER updates AFTER UPDATE ON runs BEGIN INSERT INTO writes VALUES (new.run_id, 'update'); END;"
+    )
+
+    async def writes() -> list[str]:
+        return [row[0] for row in await journal._read("SELECT kind FROM writes ORDER BY rowid")]
+
+    await create(journal, "r")
+    assert await writes() == ["insert"]
+    for base in range(1, 6):
+        assert await store(journal, step("r", base)) is Outcome.DONE
+    again, stale, unknown = (
+        step("r", 5, changed=True),
+        step("r", 2, batch="x", changed=True),
+        step("u", 1, changed=True),
+    )
+    assert list(await commit_group(journal, again, stale, unknown)) == [Outcome.DONE, Outcome.STALE, Outcome.DEPOSED]
+    assert await writes() == ["insert"], "steps that change no state, or are not stored"
+    row = await journal.run("r")
+    assert row is not None and row.last_seq == 6
+    assert await store(journal, step("r", 6, changed=True, state=4)) is Outcome.DONE
+    assert await writes() == ["insert", "update"]
+    turn = Turn("default", "s", "clerk", 1, b"turn")
+    assert await store(journal, step("r", 7, turns=(turn,))) is Outcome.DONE
+    assert await store(journal, step("r", 8, ended=True, state=3)) is Outcome.DONE
+    assert await writes() == ["insert", "update", "update"]
+    await journal.close()
+
+
+async def test_a_group_of_steps_is_one_transaction(tmp_path: Path) -> None:
+    for sync in ("full", "normal"):
+        journal = SqliteJournal(tmp_path / f"{sync}.db", sync="full" if sync == "full" else "normal")
+        await journal.open()
+        await commit_group(journal, *(creation(new_run(f"r{n}")) for n in range(50)))
+        assert journal._connection is not None
+        statements: list[str] = []
+        journal._connection.set_trace_callback(statements.append)
+        results = await commit_group(journal, *(step(f"r{n}", 1) for n in range(50)))
+        journal._connection.set_trace_callback(None)
+        assert set(results) == {Outcome.DONE}
+        assert sum(statement == "COMMIT" for statement in statements) == 1
+        assert sum("INSERT INTO steps" in statement for statement in statements) == 50
+        assert not any(statement.lstrip().startswith("UPDATE") for statement in statements)
         await journal.close()

@@ -9,6 +9,7 @@ down_revision = "0003"
 branch_labels = None
 depends_on = None
 
+# Events whose inputs are missing are kept, with empty inputs.
 # Events are framed as a protobuf field 1, length-delimited: tag, varint, bytes. An event has less than 2^28 bytes.
 CHANGES = (
     """
@@ -38,7 +39,13 @@ CHANGES = (
     FROM (
       SELECT run_id, last_seq AS base, lead(last_seq) OVER (PARTITION BY run_id ORDER BY last_seq) AS next_base,
         data AS inputs
-      FROM archon_journal.inputs
+      FROM (
+        SELECT run_id, last_seq, data FROM archon_journal.inputs
+        UNION ALL
+        SELECT DISTINCT e.run_id, 0::bigint, ''::bytea FROM archon_journal.events AS e WHERE NOT EXISTS (
+          SELECT 1 FROM archon_journal.inputs AS i WHERE i.run_id = e.run_id AND i.last_seq = 0
+        )
+      ) AS causes
     ) AS b
     JOIN archon_journal.runs AS r ON r.run_id = b.run_id
     JOIN archon_journal.events AS e
