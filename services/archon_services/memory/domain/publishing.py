@@ -10,10 +10,10 @@ from archon_mesh.core.memory_graph import SharedMemoryGraph
 from archon_mesh.core.memory_item import MemoryItem
 from archon_services.memory.domain.items import NewItem, Publish, Published, PublishOutcome, StoredItem
 
-REQUESTS_KEPT: Final = 86_400.0
+REQUEST_RETENTION: Final = 86_400.0
 """Seconds that a request id is kept, and an event of a run after a later event of the same role."""
 
-FENCES_KEPT: Final = 31 * 86_400.0
+FENCE_RETENTION: Final = 31 * 86_400.0
 """Seconds that the last event of a (scope, run, role) is kept: longer than a journal keeps its runs."""
 
 MAX_METADATA: Final = 64
@@ -73,7 +73,7 @@ def apply_publish(rows: Rows, request: Publish, now: float) -> PublishOutcome:
             new_items += [stored] if stored else []
         results.append(result)
     if request.request_id:
-        rows.put_request(request.request_id, request.payload_hash, results, now + REQUESTS_KEPT)
+        rows.put_request(request.request_id, request.payload_hash, results, now + REQUEST_RETENTION)
     return results, new_items
 
 
@@ -112,7 +112,7 @@ def _store(rows: Rows, new: NewItem, now: float) -> StoredItem | None:
     stored = StoredItem(item, new.run_id, new.seq)
     rows.put_item(stored)
     if new.run_id:
-        rows.put_event(new, item.version, now + FENCES_KEPT, now + REQUESTS_KEPT)
+        rows.put_event(new, item.version, now + FENCE_RETENTION, now + REQUEST_RETENTION)
     return stored
 
 

@@ -91,10 +91,10 @@ async def test_item_expires_after_its_ttl_and_its_version_stays(
     assert await client.publish("a", "short-lived", ttl=0.3) == 1
     assert texts(await client.pull_for("b")) == [("a", "short-lived")]
 
-    async def gone() -> bool:
+    async def expired() -> bool:
         return await client.pull_for("b") == []
 
-    await eventually(gone, within=2.0)
+    await eventually(expired, within=2.0)
     assert (await client.to_dict())["items"] == []
     assert await client.publish("a", "next") == 2
 
@@ -132,10 +132,10 @@ async def test_concurrent_publishers_get_contiguous_versions_in_order(mesh: Mesh
 
 
 async def test_watch_yields_a_snapshot_then_each_publish_of_its_scope(mesh: Mesh, client: MemoryGraphClient) -> None:
-    await client.publish("b", "stands")
+    await client.publish("b", "current")
     async with asyncio.timeout(5), aclosing(client.watch()) as changes, mesh.client("other scope") as other:
         first = await anext(changes)
-        assert (first.snapshot, texts(list(first.items))) == (True, [("b", "stands")])
+        assert (first.snapshot, texts(list(first.items))) == (True, [("b", "current")])
         await other.publish("a", "elsewhere")
         await client.publish_items([event("a", 1), event("b", 2, "y"), PublishItem(role="c")])
         await client.publish_items([event("a", 1)])

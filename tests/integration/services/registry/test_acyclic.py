@@ -48,16 +48,16 @@ async def write(dice: random.Random, clients: Sequence[RegistryClient], make: Ma
     handles: list[RegistrationHandle] = []
     refused = 0
     for _ in range(STEPS):
-        client, (one, other, third) = dice.choice(clients), dice.sample(ROLES, 3)
+        client, (first, second, third) = dice.choice(clients), dice.sample(ROLES, 3)
         try:
             match dice.choice(["register", "pin", "unpin", "unpin", "leave", "leave"]):
                 case "register":
-                    handles.append(await client.register(make(one, other, third)))
+                    handles.append(await client.register(make(first, second, third)))
                     refused += bool(handles[-1].refused)
                 case "pin":
-                    await client.pin_edges([(one, other)])
+                    await client.pin_edges([(first, second)])
                 case "unpin":
-                    await client.unpin_edges(permutations((one, other, third), 2))
+                    await client.unpin_edges(permutations((first, second, third), 2))
                 case "leave" if handles:
                     await handles.pop(dice.randrange(len(handles))).close()
         except GraphCycle:

@@ -137,7 +137,7 @@ async def test_resolve_selects_by_role_capability_version_and_tags(client: Regis
     assert await ids(tags={"zone": "a"}) == [old.instance_id]
     assert await ids(tags={"zone": "b"}) == []
     with pytest.raises(UnknownRole):
-        await client.resolve("nobody")
+        await client.resolve("unknown")
     with pytest.raises(UnknownCapability):
         await client.resolve(capability="nothing")
     with pytest.raises(InvalidArgument):
@@ -248,10 +248,10 @@ async def test_lease_without_renewals_expires(
     handle.lost = handle.lapse = lambda: None  # type: ignore[method-assign]
     await other._beats.close()
 
-    async def gone() -> bool:
+    async def expired() -> bool:
         return not await client.list_instances() and not (await client.get_graph()).edges
 
-    await eventually(gone, 4.0)
+    await eventually(expired, 4.0)
     await other.close()
 
 

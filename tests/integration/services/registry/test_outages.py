@@ -117,18 +117,18 @@ async def test_frozen_etcd_is_a_typed_error_within_its_time_and_heals(
 async def test_stopped_etcd_is_unavailable_and_clients_wait_for_it(
     fresh_etcd: EtcdProcess, client: RegistryClient, make: Make
 ) -> None:
-    held = await client.register(make("a", ttl=1.0))
+    registered = await client.register(make("a", ttl=1.0))
     await in_thread(fresh_etcd.kill)
     with pytest.raises(Unavailable):
         await client.get_graph()
     late = await client.register(make("b"), timeout=0.2)
     assert not late.registered.is_set()
     await asyncio.sleep(1.5)
-    assert not held.registered.is_set(), "the lease ran out without a renewal"
+    assert not registered.registered.is_set(), "the lease ran out without a renewal"
     await in_thread(fresh_etcd.start)
     async with asyncio.timeout(10):
         await late.registered.wait()
-        await held.registered.wait()
+        await registered.registered.wait()
     assert {instance.role for instance in await client.list_instances()} == {"a", "b"}
 
 

@@ -121,7 +121,7 @@ async def test_two_registries_never_accept_both_halves_of_a_cycle(etcd: EtcdProc
     async with (
         registry_app(shared) as here,
         registry_app(shared) as there,
-        RegistryClient(here) as one,
+        RegistryClient(here) as client,
         RegistryClient(there) as other,
     ):
 
@@ -135,9 +135,11 @@ async def test_two_registries_never_accept_both_halves_of_a_cycle(etcd: EtcdProc
         watching = asyncio.create_task(always_acyclic())
         for number in range(40):
             a, b, c, d = (f"{name}{number}" for name in "abcd")
-            results = await asyncio.gather(one.pin_edges([(a, b)]), other.pin_edges([(b, a)]), return_exceptions=True)
+            results = await asyncio.gather(
+                client.pin_edges([(a, b)]), other.pin_edges([(b, a)]), return_exceptions=True
+            )
             assert sum(isinstance(result, GraphCycle) for result in results) == 1, results
-            first, second = await asyncio.gather(one.register(make(c, d)), other.register(make(d, c)))
+            first, second = await asyncio.gather(client.register(make(c, d)), other.register(make(d, c)))
             assert len(first.refused) + len(second.refused) == 1
         assert not watching.done()
         watching.cancel()

@@ -1,4 +1,4 @@
-"""Working memory of one task: the rules that the served one has."""
+"""Working memory of a task: the same rules as the served form."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ def test_values_are_set_updated_cleared_and_versions_continue() -> None:
     assert memory.get("k", "none") is None
     memory.update({"k": [1], "other": 2})
     assert memory.to_dict() == {"k": [1], "other": 2}
-    found = memory.get_value("k")
-    assert found is not None and (found.version, found.timestamp) == (2, 7.0)
-    assert [one.key for one in memory.list_values("o")] == ["other"]
+    value = memory.get_value("k")
+    assert value is not None and (value.version, value.timestamp) == (2, 7.0)
+    assert [value.key for value in memory.list_values("o")] == ["other"]
     assert memory.delete("other") and not memory.delete("other")
     memory.clear()
     assert (memory.to_dict(), memory.version("k")) == ({}, 0)
@@ -27,8 +27,8 @@ def test_values_are_set_updated_cleared_and_versions_continue() -> None:
 
 
 def test_each_task_has_its_own_working_memory() -> None:
-    one, other = WorkingMemory(), WorkingMemory()
-    one.set("k", 1)
+    memory, other = WorkingMemory(), WorkingMemory()
+    memory.set("k", 1)
     assert other.to_dict() == {}
 
 
@@ -46,9 +46,9 @@ def test_write_with_a_wrong_expected_version_changes_nothing() -> None:
 
 
 def test_values_are_copied_on_read_and_on_write() -> None:
-    memory, given = WorkingMemory(), {"deep": [1]}
-    memory.set("k", given)
-    given["deep"].append(2)
+    memory, value = WorkingMemory(), {"deep": [1]}
+    memory.set("k", value)
+    value["deep"].append(2)
     memory.get("k")["deep"].append(3)
     assert memory.get("k") == {"deep": [1]}
 

@@ -36,7 +36,7 @@ def test_flags_precede_environment_precedes_section_and_common(file: Path, monke
 
 
 @pytest.mark.parametrize(
-    ("argv", "environment", "content", "said"),
+    ("argv", "environment", "content", "expected"),
     [
         (["--port", "http"], {}, "", ["flag --port", "'http'"]),
         ([], {"ARCHON_JOURNAL_SYNC": "maybe"}, "", ["environment variable ARCHON_JOURNAL_SYNC", "'maybe'"]),
@@ -52,14 +52,14 @@ def test_invalid_value_is_named_with_its_source(
     argv: list[str],
     environment: dict[str, str],
     content: str,
-    said: list[str],
+    expected: list[str],
 ) -> None:
     file.write_text(content)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     with pytest.raises(InvalidArgument) as refused:
         load(OrchestratorSettings, argv)
-    for part in said:
+    for part in expected:
         assert part in str(refused.value)
 
 

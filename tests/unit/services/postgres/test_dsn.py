@@ -61,9 +61,9 @@ def test_connect_timeout_comes_from_the_address() -> None:
 def test_invalid_address_is_one_sentence_without_the_password(written: str) -> None:
     with pytest.raises(InvalidArgument) as refused:
         open_journal(written)
-    said = str(refused.value)
-    assert "\n" not in said
-    assert "sec" not in said.replace("secs", "").replace("seconds", "")
+    message = str(refused.value)
+    assert "\n" not in message
+    assert "sec" not in message.replace("secs", "").replace("seconds", "")
 
 
 def test_address_selects_the_store(tmp_path: Path) -> None:
