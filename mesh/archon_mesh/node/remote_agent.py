@@ -9,13 +9,13 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any
 
-from archon.agent.values import clean
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.api.orchestrator.v1 import run_pb2
 from archon.client import Client, submit_request
 from archon.errors import FailedPrecondition, Unavailable
 from archon.status import from_failure
+from archon.wire import without_surrogates
 from archon_mesh.agent.events import types as events
 from archon_mesh.agent.events.emit import Message, of_run, tell_call, tell_result
 from archon_mesh.agent.state.agent_state import AgentState, get_place, new_id
@@ -54,7 +54,7 @@ class MeshRole:
 
     async def _delegate(self, message: str, attempt: Attempt) -> str:
         """The same call in the same place of the conversation is the same delegation, in every attempt."""
-        wanted, place = clean(message), get_place()
+        wanted, place = without_surrogates(message), get_place()
         digest = hashlib.sha256(f"{self.name}:{wanted}".encode()).hexdigest()[:32]
         answered = await attempt.task.delegate(
             wanted,

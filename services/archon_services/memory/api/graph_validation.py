@@ -8,8 +8,8 @@ from typing import Final
 
 from archon.api.memory.v1 import memory_graph_service_pb2 as pb
 from archon.api.memory.v1 import memory_pb2
-from archon.channel import MAX_CHECKED_BYTES
 from archon.errors import FieldViolation, InvalidArgument, MessageTooLarge
+from archon.wire import MAX_CHECKED_BYTES
 from archon_services.memory.api import convert
 from archon_services.memory.domain.publishing import MAX_METADATA
 from archon_services.memory.store.port import Publish
