@@ -9,13 +9,13 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any
 
-from archon.agent.values import clean
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.api.orchestrator.v1 import run_pb2
 from archon.client import Client, submit_request
 from archon.errors import FailedPrecondition, Unavailable
 from archon.status import from_failure
+from archon.wire import without_surrogates
 from archon_mesh.agent.events import types as events
 from archon_mesh.agent.events.emit import MessageEmitter, emit_tool_call, emit_tool_result
 from archon_mesh.agent.ids import new_id
@@ -62,7 +62,7 @@ class RemoteAgent:
 
     async def _delegate(self, message: str, attempt: TaskAttempt) -> str:
         # The same call at the same position is the same delegation in every attempt.
-        task_text, position = clean(message), get_call_position()
+        task_text, position = without_surrogates(message), get_call_position()
         digest = hashlib.sha256(f"{self.name}:{task_text}".encode()).hexdigest()[:32]
         delegated = await attempt.task.delegate(
             task_text,

@@ -16,11 +16,9 @@ import grpc.aio
 
 from archon.interceptors.client import client_interceptors
 
-MAX_CHECKED_BYTES: Final = 4 * 1024 * 1024
-"""What senders check and receivers refuse with a typed error."""
-
 MAX_RECEIVE_BYTES: Final = 16 * 1024 * 1024
-"""What gRPC itself takes; above it there is only a bare RESOURCE_EXHAUSTED, so it stands well above the other."""
+"""The largest message that gRPC takes. Above it gRPC answers a bare RESOURCE_EXHAUSTED, so that it stands well above
+`archon.wire.MAX_CHECKED_BYTES`, which is refused with a typed error."""
 
 Option = tuple[str, int | str]
 

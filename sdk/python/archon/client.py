@@ -16,7 +16,7 @@ from archon.channel import Option, connect
 from archon.converse_stream import ConverseStream
 from archon.errors import Aborted, DeadlineExceeded, InvalidArgument, Unavailable
 from archon.interceptors import translated
-from archon.parts import parts_of
+from archon.wire import set_seconds, text_of, to_parts
 
 CALL_TIMEOUT: Final = 10.0
 WATCH_PATIENCE: Final = 60.0
@@ -34,10 +34,7 @@ Goal = str | Sequence[common_pb2.Part]
 
 def answer_text(run: run_pb2.Run) -> str:
     """The final answers' text; with several, each below its role's name."""
-    texts = [
-        (answer.role, "\n\n".join(part.text for part in answer.parts if part.WhichOneof("content") == "text"))
-        for answer in run.answers
-    ]
+    texts = [(answer.role, text_of(answer.parts)) for answer in run.answers]
     if len(texts) == 1:
         return texts[0][1]
     return "\n\n".join(f"{role}:\n{text}" for role, text in texts)
@@ -133,7 +130,7 @@ class Client:
             metadata=metadata,
         )
         if wait is not None:
-            request.wait.FromNanoseconds(int(wait * 1e9))
+            set_seconds(request.wait, wait)
         response = await self._stub.SubmitRun(request, timeout=CALL_TIMEOUT + (wait or 0.0))
         return RunHandle(self, response.run)
 
@@ -204,7 +201,7 @@ class Client:
         """Answers a question that a run asks (`run.questions`, the event `input_requested`). The same answer again is
         no error. Raises UnknownRun, FailedPrecondition (nothing like that is asked), InvalidArgument (it doesn't fit),
         RequestIdReused, MessageTooLarge."""
-        parts = parts_of(answer, "the answer")
+        parts = to_parts(answer, "the answer")
         request = pb.RespondRequest(run_id=run_id, input_id=input_id, parts=parts, request_id=request_id)
         return (await self._stub.Respond(request, timeout=CALL_TIMEOUT)).run
 
@@ -235,7 +232,7 @@ def submit_request(
     no such strategy."""
     request = pb.SubmitRunRequest(
         request_id=request_id or uuid.uuid4().hex,
-        goal=parts_of(goal, "the goal"),
+        goal=to_parts(goal, "the goal"),
         roles=roles,
         capabilities=capabilities,
         versions=versions,
@@ -245,7 +242,7 @@ def submit_request(
         metadata=metadata,
     )
     if timeout is not None:
-        request.timeout.FromNanoseconds(int(timeout * 1e9))
+        set_seconds(request.timeout, timeout)
     return request
 
 

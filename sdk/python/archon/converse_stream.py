@@ -15,7 +15,7 @@ from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.api.orchestrator.v1 import orchestrator_service_pb2_grpc, run_pb2
 from archon.errors import ArchonError, DeadlineExceeded, Unavailable
-from archon.parts import parts_of
+from archon.wire import to_parts
 
 COMMAND_TIMEOUT: Final = 30.0
 MAX_WAITING: Final = 10_000
@@ -61,7 +61,7 @@ class ConverseStream:
         self, run_id: str, input_id: str, answer: str | Sequence[common_pb2.Part], *, request_id: str = ""
     ) -> run_pb2.Run:
         """Answers a question that a run asks. Raises what Client.respond raises."""
-        parts = parts_of(answer, "the answer")
+        parts = to_parts(answer, "the answer")
         said = pb.RespondRequest(run_id=run_id, input_id=input_id, parts=parts, request_id=request_id)
         return await self._command(pb.ConverseRequest(respond=said))
 

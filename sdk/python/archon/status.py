@@ -13,12 +13,13 @@ from typing import Final
 
 import grpc
 import grpc.aio
-from google.protobuf import any_pb2, duration_pb2
+from google.protobuf import any_pb2
 from google.protobuf.message import DecodeError
 from google.rpc import error_details_pb2, status_pb2
 
 from archon import errors
 from archon.api.common.v1 import failure_pb2
+from archon.wire import duration, set_seconds, to_seconds
 
 DOMAIN: Final = "archon.dev"
 DETAILS_KEY: Final = "grpc-status-details-bin"
@@ -110,19 +111,13 @@ def to_status(error: errors.ArchonError) -> status_pb2.Status:
     metadata = {key[:63]: _cut(value, 256) for key, value in list(error.metadata.items())[:6]}
     add(error_details_pb2.ErrorInfo(reason=error.reason[:63], domain=DOMAIN, metadata=metadata))
     if error.retry_delay is not None:
-        add(error_details_pb2.RetryInfo(retry_delay=_duration(error.retry_delay)))
+        add(error_details_pb2.RetryInfo(retry_delay=duration(error.retry_delay)))
     if error.field_violations:
         bad = error_details_pb2.BadRequest()
         for violation in error.field_violations[:5]:
             bad.field_violations.add(field=_cut(violation.field, 64), description=_cut(violation.description, 128))
         add(bad)
     return status
-
-
-def _duration(seconds: float) -> duration_pb2.Duration:
-    duration = duration_pb2.Duration()
-    duration.FromNanoseconds(int(seconds * 1e9))
-    return duration
 
 
 def from_status(status: status_pb2.Status) -> errors.ArchonError:
@@ -138,7 +133,7 @@ def from_status(status: status_pb2.Status) -> errors.ArchonError:
         if packed.Unpack(info) and info.domain == DOMAIN:
             reason, metadata = info.reason, dict(info.metadata)
         elif packed.Unpack(retry):
-            retry_delay = retry.retry_delay.ToNanoseconds() / 1e9
+            retry_delay = to_seconds(retry.retry_delay)
         elif packed.Unpack(bad):
             violations += [errors.FieldViolation(v.field, v.description) for v in bad.field_violations]
     return error_class(_CODES.get(status.code, "UNKNOWN"), reason)(
@@ -189,7 +184,7 @@ def to_failure(
         failure.metadata["archon.dev/reason"] = error.reason
     if error.retry_delay is not None:
         failure.retry = failure_pb2.RETRY_LATER
-        failure.retry_delay.CopyFrom(_duration(error.retry_delay))
+        set_seconds(failure.retry_delay, error.retry_delay)
     return failure
 
 
@@ -204,5 +199,5 @@ def from_failure(failure: failure_pb2.Failure) -> errors.ArchonError:
         reason=reason,
         metadata=metadata,
         field_violations=[errors.FieldViolation(v.field, v.description) for v in failure.field_violations],
-        retry_delay=failure.retry_delay.ToNanoseconds() / 1e9 if failure.HasField("retry_delay") else None,
+        retry_delay=to_seconds(failure.retry_delay) if failure.HasField("retry_delay") else None,
     )

@@ -26,5 +26,5 @@ async def test_an_answer_that_is_too_large_is_refused_before_it_is_sent(
 async def test_an_answer_that_cannot_be_utf_8_is_refused_as_a_goal_is() -> None:
     async with Client(NOWHERE) as client, client.converse() as stream:
         for respond in (client.respond, stream.respond):
-            with pytest.raises(InvalidArgument, match="the answer can't be written as UTF-8"):
+            with pytest.raises(InvalidArgument, match="the answer is not valid UTF-8"):
                 await respond("r", "r.1/q1", "yes\ud800")

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from archon.agent.history import history_from_proto
-from archon.agent.values import ContextItem, DelegationTarget, HistoryMessage, text_of
+from archon.agent.values import ContextItem, DelegationTarget, HistoryMessage
 from archon.api.agent.v1 import agent_pb2
 from archon.api.common.v1 import common_pb2
+from archon.wire import text_of
 
 
 class Assigned:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from archon.agent.values import MAX_TURN, HistoryMessage, clean, text_of
+from archon.agent.values import MAX_TURN, HistoryMessage
 from archon.api.agent.v1 import agent_pb2
 from archon.errors import FrameTooLarge
+from archon.wire import text_of, without_surrogates
 
 MAX_CHARS: Final = 60_000
 """Of a question or an answer, where nobody says what is to be remembered: two are below MAX_TURN in any script."""
@@ -23,7 +24,7 @@ def history_to_proto(said: HistoryMessage) -> agent_pb2.HistoryMessage:
     """One message."""
     message = agent_pb2.HistoryMessage(role=said.role, parts=said.parts, metadata=said.metadata)
     if said.text:
-        message.parts.add(text=clean(said.text))
+        message.parts.add(text=without_surrogates(said.text))
     return message
 
 

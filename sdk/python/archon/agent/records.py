@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from archon.agent.values import clean
 from archon.api.agent.v1 import agent_pb2
+from archon.wire import set_seconds, without_surrogates
 
 MAX_RECORD_BYTES = 1024 * 1024
 
@@ -16,8 +16,8 @@ def call_record(
 ) -> agent_pb2.CallRecord:
     """`request` and `response` are JSON values, `started` wall seconds."""
     record = agent_pb2.CallRecord(kind=kind, target=target, request_json=_text(request), response_json=_text(response))
-    record.start_time.FromNanoseconds(int(started * 1e9))
-    record.duration.FromNanoseconds(int(seconds * 1e9))
+    set_seconds(record.start_time, started)
+    set_seconds(record.duration, seconds)
     return record
 
 
@@ -31,7 +31,7 @@ def without_payload(record: agent_pb2.CallRecord) -> agent_pb2.CallRecord:
 
 
 def _text(value: Any) -> str:
-    text = clean(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+    text = without_surrogates(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
     size = len(text.encode())
     return text if size <= MAX_RECORD_BYTES else _left_out(size)
 

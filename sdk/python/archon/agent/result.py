@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from archon.agent.history import shortened, turn_to_proto
 from archon.agent.task import TaskContext
-from archon.agent.values import Answer, HistoryMessage, Question, checked_checkpoint, clean, text_of
+from archon.agent.values import Answer, HistoryMessage, Question, checked_checkpoint
 from archon.api.agent.v1 import agent_pb2
 from archon.api.common.v1 import common_pb2
 from archon.errors import ArchonError
+from archon.wire import text_of, without_surrogates
 
 
 def to_result(task: TaskContext, returned: object) -> agent_pb2.TaskResult:
@@ -34,7 +35,7 @@ def _completed(task: TaskContext, answer: Answer) -> agent_pb2.TaskResult:
     if answer.metadata:
         result.metadata.update(answer.metadata)
     if answer.text:
-        result.output.add(text=clean(answer.text))
+        result.output.add(text=without_surrogates(answer.text))
     if task.remembers:
         result.conversation_version = task.conversation_version
         result.new_history.extend(_turn(task, answer, result))
@@ -55,5 +56,5 @@ def _asking(task: TaskContext, asked: Question) -> agent_pb2.TaskResult:
     request.input_id, request.schema_json = asked.input_id or f"q{task.attempt}", asked.schema_json
     request.prompt.extend(asked.parts)
     if asked.text:
-        request.prompt.add(text=clean(asked.text))
+        request.prompt.add(text=without_surrogates(asked.text))
     return result

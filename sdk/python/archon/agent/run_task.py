@@ -11,9 +11,9 @@ from archon import context
 from archon.agent.attempt import HeldTask
 from archon.api.agent.v1 import agent_pb2, agent_service_pb2
 from archon.api.common.v1 import common_pb2
-from archon.channel import MAX_CHECKED_BYTES
 from archon.errors import FieldViolation, InvalidArgument, Unavailable
 from archon.frames import FrameQueue
+from archon.wire import MAX_CHECKED_BYTES, set_seconds, to_seconds
 
 if TYPE_CHECKING:
     from archon.agent.server import AgentServer
@@ -73,6 +73,6 @@ def _within_the_call(given: agent_pb2.AssignTask) -> agent_pb2.AssignTask:
     left = max(0.0, left - ANSWER_MARGIN)
     assigned = agent_pb2.AssignTask()
     assigned.CopyFrom(given)
-    if not given.HasField("remaining") or given.remaining.ToNanoseconds() / 1e9 > left:
-        assigned.remaining.FromNanoseconds(int(left * 1e9))
+    if not given.HasField("remaining") or to_seconds(given.remaining) > left:
+        set_seconds(assigned.remaining, left)
     return assigned

@@ -16,7 +16,6 @@ from archon.agent.attempt_table import TaskTable
 from archon.agent.rejections import Ending, invalid, unknown
 from archon.api.agent.v1 import agent_service_pb2, session_pb2
 from archon.api.common.v1 import common_pb2
-from archon.channel import MAX_CHECKED_BYTES
 from archon.errors import (
     ArchonError,
     MalformedMessage,
@@ -28,6 +27,7 @@ from archon.errors import (
     WrongInstance,
 )
 from archon.frames import FEATURES, SOFT_BATCH_BYTES, FrameQueue, Verdict, split, task_of
+from archon.wire import MAX_CHECKED_BYTES, to_seconds
 
 if TYPE_CHECKING:
     from archon.agent.server import AgentServer
@@ -174,9 +174,9 @@ class AgentSession:
             self.peer_limit = min(MAX_CHECKED_BYTES, said.max_message_bytes)
             self.queue.batch_bytes = min(SOFT_BATCH_BYTES, self.peer_limit // 2)
         if said.HasField("silence_limit"):
-            self._silence_limit = said.silence_limit.ToNanoseconds() / 1e9
+            self._silence_limit = to_seconds(said.silence_limit)
         if said.HasField("park_ttl"):
-            self.park_ttl = said.park_ttl.ToNanoseconds() / 1e9
+            self.park_ttl = to_seconds(said.park_ttl)
         self.orchestrator_id = said.orchestrator_id
         self.agreed = frozenset(FEATURES).intersection(said.features)
         self.told = self._agent.session_opened(self)

@@ -15,13 +15,12 @@ from archon.agent.records import call_record
 from archon.agent.values import (
     Delegated,
     checked_checkpoint,
-    clean,
-    text_of,
 )
 from archon.api.agent.v1 import agent_pb2, session_pb2
 from archon.api.common.v1 import common_pb2
 from archon.errors import BudgetExhausted, FieldViolation, InvalidArgument
 from archon.status import from_failure
+from archon.wire import set_seconds, text_of, to_seconds, without_surrogates
 
 MAX_DELTA_CHARS = 16 * 1024
 MAX_TOLD_BYTES = 64 * 1024
@@ -72,7 +71,7 @@ class TaskContext(Assigned):
         self.usage = common_pb2.Usage()
         """What was spent so far; `record_model_call` adds to it."""
         if assigned.HasField("remaining"):
-            self.deadline = time.monotonic() + assigned.remaining.ToNanoseconds() / 1e9
+            self.deadline = time.monotonic() + to_seconds(assigned.remaining)
 
     def save(self, checkpoint: bytes) -> None:
         """Leaves what a later attempt is to go on from, as its `checkpoint`; the last one counts. Opaque to the
@@ -109,7 +108,7 @@ class TaskContext(Assigned):
         """
         if bool(role) == bool(capability):
             raise InvalidArgument("a delegation names a role or a capability, and not both")
-        parts = [common_pb2.Part(text=clean(input))] if isinstance(input, str) else input
+        parts = [common_pb2.Part(text=without_surrogates(input))] if isinstance(input, str) else input
         asked = session_pb2.Delegate(input=parts, memo_key=memo_key, checkpoint=checked_checkpoint(checkpoint))
         asked.delegation_id = f"d{next(self._delegations)}"
         if role:
@@ -117,7 +116,7 @@ class TaskContext(Assigned):
         else:
             asked.capability = capability
         if timeout is not None:
-            asked.timeout.FromNanoseconds(int(max(0.0, timeout) * 1e9))
+            set_seconds(asked.timeout, max(0.0, timeout))
         if budget is not None:
             asked.budget.CopyFrom(budget)
         if (call := context.current()).traceparent:  # of the span that this is done in, where there are any
@@ -149,7 +148,7 @@ class TaskContext(Assigned):
 
     def write(self, text: str) -> None:
         """Streams more of the answer's text to whoever watches. It may be dropped under load; the answer is not."""
-        text = clean(text)
+        text = without_surrogates(text)
         for start in range(0, len(text), MAX_DELTA_CHARS):
             delta = text[start : start + MAX_DELTA_CHARS]
             progress = agent_pb2.Progress(state=common_pb2.TASK_STATE_WORKING, offset=self._offset, text=delta)
@@ -179,12 +178,13 @@ class TaskContext(Assigned):
 
     def tell_tool_call(self, call_id: str, tool: str, arguments_json: str) -> None:
         """Tells whoever watches that a tool is called; may be dropped under load."""
-        called = agent_pb2.ToolEvent(call_id=call_id, tool_name=tool, arguments_json=clean(arguments_json))
+        called = agent_pb2.ToolEvent(call_id=call_id, tool_name=tool, arguments_json=without_surrogates(arguments_json))
         self._tell(agent_pb2.Progress(state=common_pb2.TASK_STATE_WORKING, tool_event=called))
 
     def tell_tool_result(self, call_id: str, tool: str, result_json: str, *, failed: bool = False) -> None:
         """Tells whoever watches what a tool has answered; may be dropped under load."""
-        answered = agent_pb2.ToolEvent(call_id=call_id, tool_name=tool, result_json=clean(result_json), failed=failed)
+        result = without_surrogates(result_json)
+        answered = agent_pb2.ToolEvent(call_id=call_id, tool_name=tool, result_json=result, failed=failed)
         self._tell(agent_pb2.Progress(state=common_pb2.TASK_STATE_WORKING, tool_event=answered))
 
     def _tell(self, progress: agent_pb2.Progress) -> None:

@@ -91,16 +91,6 @@ class TaskRejected(FailedPrecondition):
     default_reason = "REJECTED"
 
 
-def clean(text: str) -> str:
-    """Text that can travel: lone surrogates, which UTF-8 has no bytes for, become question marks."""
-    return text.encode("utf-8", "replace").decode("utf-8")
-
-
-def text_of(parts: Sequence[common_pb2.Part]) -> str:
-    """The text parts, joined by empty lines."""
-    return "\n\n".join(part.text for part in parts if part.WhichOneof("content") == "text")
-
-
 def checked_checkpoint(data: bytes) -> bytes:
     """The bytes as they are. Raises FrameTooLarge above 1 MiB."""
     if len(data) > MAX_CHECKPOINT:

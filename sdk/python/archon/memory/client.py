@@ -11,12 +11,14 @@ from typing import Any, Final, cast
 from archon import errors
 from archon.api.memory.v1 import memory_graph_service_pb2 as pb
 from archon.api.memory.v1 import memory_graph_service_pb2_grpc, memory_pb2
-from archon.channel import MAX_CHECKED_BYTES, Option, connect
+from archon.channel import Option, connect
 from archon.interceptors import translated
 from archon.memory import convert
 from archon.memory.item import MemoryChange, MemoryItem
-from archon.registry import Edge, PropagationPolicy, RegistryClient
+from archon.propagation import PropagationPolicy
+from archon.registry import Edge, RegistryClient
 from archon.registry.retry import passes, pause
+from archon.wire import MAX_CHECKED_BYTES
 
 CALL_TIMEOUT: Final = 10.0
 """Seconds that a call may take where nobody says otherwise."""

@@ -8,8 +8,8 @@ from typing import Any
 from archon.api.memory.v1 import memory_graph_service_pb2, memory_pb2
 from archon.errors import FieldViolation, InvalidArgument
 from archon.memory.item import MemoryChange, MemoryItem
-from archon.registry.convert import duration, policy_from_proto, policy_to_proto
-from archon.registry.registration import PropagationPolicy
+from archon.propagation import PropagationPolicy
+from archon.wire import duration, policy_from_proto, policy_to_proto, to_seconds
 
 
 def text(value: str, field: str) -> str:
@@ -41,12 +41,12 @@ def publish_item(
 
 def item_from_proto(message: memory_pb2.MemoryItem) -> MemoryItem:
     """All of it."""
-    published = message.publish_time.ToMicroseconds()
-    ttl = (message.expire_time.ToMicroseconds() - published) / 1e6 if message.HasField("expire_time") else None
+    published = to_seconds(message.publish_time)
+    ttl = round(to_seconds(message.expire_time) - published, 6) if message.HasField("expire_time") else None
     return MemoryItem(
         source_id=message.source_role,
         content=message.content,
-        timestamp=published / 1e6,
+        timestamp=published,
         version=message.version,
         policy=policy_from_proto(message.policy),
         metadata=dict(message.metadata),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from archon.registry import PropagationPolicy
+from archon.propagation import PropagationPolicy
 
 
 @dataclass(frozen=True, slots=True)

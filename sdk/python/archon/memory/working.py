@@ -18,6 +18,7 @@ from archon.memory import values
 from archon.memory.convert import text
 from archon.memory.values import WorkingValue
 from archon.registry.retry import pause
+from archon.wire import to_seconds
 
 T = TypeVar("T")
 
@@ -190,4 +191,4 @@ def _read(message: memory_pb2.WorkingValue) -> WorkingValue:
         value = values.from_json(message.value_json)
     except ValueError as error:
         raise errors.DataLoss(f"the value of {message.key!r} can't be read: {error}") from None
-    return WorkingValue(message.key, value, message.version, message.update_time.ToMicroseconds() / 1e6)
+    return WorkingValue(message.key, value, message.version, to_seconds(message.update_time))

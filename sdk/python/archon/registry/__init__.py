@@ -1,5 +1,6 @@
 """The registry from a member's or a client's side: register, find, follow."""
 
+from archon.propagation import PropagationPolicy
 from archon.registry.client import RegistryClient
 from archon.registry.graph import Edge, Graph, RefusedEdge, RegistryChange
 from archon.registry.handle import RegistrationHandle
@@ -7,7 +8,6 @@ from archon.registry.registration import (
     Capability,
     DependsOn,
     Profile,
-    PropagationPolicy,
     Registration,
     Tool,
 )

@@ -2,46 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
-from typing import Final
-
-from google.protobuf.duration_pb2 import Duration
 
 from archon.api.common.v1 import capability_pb2, common_pb2
 from archon.api.registry.v1 import registry_pb2, registry_service_pb2
 from archon.errors import InvalidArgument
 from archon.registry.graph import Edge, Graph, RefusedEdge, RegistryChange
-from archon.registry.registration import Capability, DependsOn, Profile, PropagationPolicy, Registration, Tool
-
-_POLICIES: Final = {
-    PropagationPolicy.FINAL_RESPONSE_ONLY: common_pb2.PROPAGATION_POLICY_FINAL_RESPONSE_ONLY,
-    PropagationPolicy.TOOL_RESULTS: common_pb2.PROPAGATION_POLICY_TOOL_RESULTS,
-    PropagationPolicy.FULL_HISTORY: common_pb2.PROPAGATION_POLICY_FULL_HISTORY,
-}
-_NUMBERS: Final = {int(number): policy for policy, number in _POLICIES.items()}
-
-
-def policy_to_proto(policy: PropagationPolicy | str) -> common_pb2.PropagationPolicy.ValueType:
-    """The contract's number; takes the policy's value as a string too. Raises InvalidArgument for anything else."""
-    try:
-        return _POLICIES[PropagationPolicy(policy)]
-    except ValueError:
-        raise InvalidArgument(f"{policy!r} is none of {', '.join(PropagationPolicy)}") from None
-
-
-def policy_from_proto(number: int) -> PropagationPolicy:
-    """What isn't said, or isn't known here, reads as the narrowest."""
-    return _NUMBERS.get(number, PropagationPolicy.FINAL_RESPONSE_ONLY)
-
-
-def duration(seconds: float) -> Duration:
-    """Raises InvalidArgument for what is no finite number."""
-    if not math.isfinite(seconds) or abs(seconds) > 1e9:
-        raise InvalidArgument(f"{seconds} is no number of seconds")
-    found = Duration()
-    found.FromNanoseconds(round(seconds * 1e9))
-    return found
+from archon.registry.registration import Capability, DependsOn, Profile, Registration, Tool
+from archon.wire import duration, policy_from_proto, policy_to_proto, to_seconds
 
 
 def registration_to_proto(one: Registration) -> registry_pb2.Registration:
@@ -94,7 +62,7 @@ def registration_from_proto(message: registry_pb2.Registration) -> Registration:
         all_ancestors=message.all_ancestors,
         coordinator=message.coordinator,
         stateful=message.stateful,
-        ttl=message.ttl.ToNanoseconds() / 1e9,
+        ttl=to_seconds(message.ttl),
         instance_id=message.instance_id,
         profile=Profile(
             profile.instructions,

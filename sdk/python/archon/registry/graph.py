@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from archon.registry.registration import PropagationPolicy, Registration
+from archon.propagation import PropagationPolicy
+from archon.registry.registration import Registration
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from archon.registry import convert
 from archon.registry.graph import RefusedEdge
 from archon.registry.registration import Registration
 from archon.registry.retry import passes, pause
+from archon.wire import to_seconds
 
 CALL_TIMEOUT: Final = 6.0
 """Seconds for one RegisterInstance; the registry itself gives up on its store before that."""
@@ -142,7 +143,7 @@ class RegistrationHandle:
             self.refused = convert.refused_from_proto(answer.refused_edges)
             for refused in self.refused:
                 _log.warning("an edge of %s is refused, it would close %s", self.instance_id, refused.cycle)
-            self.ttl, self.renewed = answer.ttl.ToNanoseconds() / 1e9 or self.ttl, began
+            self.ttl, self.renewed = to_seconds(answer.ttl) or self.ttl, began
             self.registered.set()
             self._tried.set()
             self._leased()

@@ -13,6 +13,7 @@ from archon.api.registry.v1 import registry_service_pb2 as pb
 from archon.interceptors import translated
 from archon.registry.handle import RegistrationHandle
 from archon.registry.retry import pause
+from archon.wire import to_seconds
 
 _MOST: Final = 1_000
 """Leases that one message names."""
@@ -85,7 +86,7 @@ class Beats:
                     async with asyncio.timeout(max(1.0, min(handle.ttl for handle in part) / 3)):
                         await requests.put(pb.KeepAliveRequest(instance_ids=[handle.instance_id for handle in part]))
                         answer = await anext(answers)
-                    left = {lease.instance_id: lease.ttl.ToNanoseconds() / 1e9 for lease in answer.leases}
+                    left = {lease.instance_id: to_seconds(lease.ttl) for lease in answer.leases}
                     for handle in part:
                         if handle in self._handles:
                             handle.beat(sent, left.get(handle.instance_id, 0.0))

@@ -5,15 +5,8 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 
-
-class PropagationPolicy(StrEnum):
-    """How much of an upstream role's work an edge lets through; each level contains those above."""
-
-    FINAL_RESPONSE_ONLY = "final_response_only"
-    TOOL_RESULTS = "tool_results"
-    FULL_HISTORY = "full_history"
+from archon.propagation import PropagationPolicy
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from archon.api.common.v1 import common_pb2
 from archon.channel import agent_options
 from archon.errors import ArchonError
 from archon.frames import FEATURES
+from archon.wire import set_seconds
 
 MAX_FRAMES: Final = 100_000
 METHOD: Final = "/archon.api.agent.v1.AgentService/Session"
@@ -94,7 +95,7 @@ class FakeOrchestrator:
             max_message_bytes=max_message_bytes,
         )
         if park_ttl:
-            said.park_ttl.FromNanoseconds(int(park_ttl * 1e9))
+            set_seconds(said.park_ttl, park_ttl)
         return session_pb2.OrchestratorFrame(open=said)
 
     def ref(self, task_id: str, *, run_id: str = "run-1", attempt: int = 1) -> common_pb2.TaskRef:
@@ -126,7 +127,7 @@ class FakeOrchestrator:
             item = task.context.add(parts=[common_pb2.Part(text=answer)])
             item.ref.role, item.ref.run_id = role, ref.run_id
         if remaining is not None:
-            task.remaining.FromNanoseconds(int(remaining * 1e9))
+            set_seconds(task.remaining, remaining)
         return self.stamped(ref, session_pb2.OrchestratorFrame(assign_task=task))
 
     def cancellation(self, ref: common_pb2.TaskRef) -> session_pb2.OrchestratorFrame:

@@ -10,8 +10,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from archon.api.common.v1 import common_pb2
 from archon.api.memory.v1 import memory_graph_service_pb2 as pb
 from archon.api.memory.v1 import memory_pb2
-from archon.channel import MAX_CHECKED_BYTES
-from archon.registry.convert import policy_from_proto, policy_to_proto
+from archon.wire import MAX_CHECKED_BYTES, policy_from_proto, policy_to_proto
 from archon_mesh.core.memory_item import PropagationPolicy
 from archon_services.memory.domain.items import NewItem, Published, StoredItem
 from archon_services.memory.domain.scope import Scope

@@ -17,7 +17,6 @@ from archon.api.agent.v1 import agent_pb2
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.api.orchestrator.v1 import run_pb2
-from archon.channel import MAX_CHECKED_BYTES
 from archon.errors import (
     FailedPrecondition,
     FieldViolation,
@@ -27,6 +26,7 @@ from archon.errors import (
     Unavailable,
 )
 from archon.frames import MAX_FRAME_OVERHEAD
+from archon.wire import MAX_CHECKED_BYTES
 from archon_mesh.core.run import RunState
 from archon_mesh.core.run import inputs as inp
 from archon_services.orchestrator.api.validation import MAX_ID, says_something

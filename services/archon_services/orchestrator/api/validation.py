@@ -7,8 +7,8 @@ import re
 
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import orchestrator_service_pb2, run_pb2
-from archon.channel import MAX_CHECKED_BYTES
 from archon.errors import EmptyGoal, FieldViolation, InvalidArgument, MessageTooLarge, Unimplemented
+from archon.wire import MAX_CHECKED_BYTES
 from archon_mesh.core.run.types import quantize
 from archon_services.orchestrator.convert.read import seconds_of
 

@@ -10,9 +10,9 @@ from typing import Final
 from archon import status
 from archon.api.agent.v1 import agent_pb2, session_pb2
 from archon.api.common.v1 import common_pb2
-from archon.channel import MAX_CHECKED_BYTES
 from archon.errors import ArchonError, FrameTooLarge, SequenceGap, Unavailable, UnknownFrame
 from archon.frames import OutgoingFrame, Verdict, orchestrator_content
+from archon.wire import MAX_CHECKED_BYTES
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.types import TaskState
 from archon_services.orchestrator.convert.failures import failure_from_error, failure_from_proto

@@ -16,7 +16,7 @@ from google.protobuf.message import DecodeError
 
 from archon import status
 from archon.api.agent.v1 import agent_service_pb2, session_pb2
-from archon.channel import MAX_CHECKED_BYTES, agent_options
+from archon.channel import agent_options
 from archon.errors import (
     ArchonError,
     DeadlineExceeded,
@@ -26,6 +26,7 @@ from archon.errors import (
     Unavailable,
 )
 from archon.frames import FEATURES, SOFT_BATCH_BYTES, FrameQueue, encode, split, task_of
+from archon.wire import MAX_CHECKED_BYTES
 from archon_services.orchestrator.convert.write import stamp
 
 METHOD: Final = "/archon.api.agent.v1.AgentService/Session"

@@ -1,0 +1,109 @@
+"""Conversions between Python values and the messages that all areas of the contract share: times, parts, policies.
+
+Both directions stand side by side. Messages of one area are converted in that area's own `convert` module.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from archon.api.common.v1 import common_pb2
+from archon.errors import InvalidArgument, MessageTooLarge
+from archon.propagation import PropagationPolicy
+
+MAX_CHECKED_BYTES: Final = 4 * 1024 * 1024
+"""The largest message that senders send; receivers refuse a larger one with a typed error."""
+
+CONTENT_ROOM: Final = 4096
+"""Bytes of a message that content leaves for all other fields."""
+
+MAX_SECONDS: Final = 1e9
+
+_POLICIES: Final = {
+    PropagationPolicy.FINAL_RESPONSE_ONLY: common_pb2.PROPAGATION_POLICY_FINAL_RESPONSE_ONLY,
+    PropagationPolicy.TOOL_RESULTS: common_pb2.PROPAGATION_POLICY_TOOL_RESULTS,
+    PropagationPolicy.FULL_HISTORY: common_pb2.PROPAGATION_POLICY_FULL_HISTORY,
+}
+_POLICY_OF: Final = {int(number): policy for policy, number in _POLICIES.items()}
+
+
+# Times: float seconds, in whole microseconds
+
+
+def to_seconds(message: Timestamp | Duration) -> float:
+    """Seconds of a duration, or seconds since the Unix epoch of a timestamp."""
+    return (message.seconds * 1_000_000 + int(message.nanos / 1000)) / 1e6
+
+
+def set_seconds(message: Timestamp | Duration, seconds: float) -> None:
+    """Writes seconds into a field. `to_seconds` reads the same number, rounded to a microsecond."""
+    whole = int(seconds)
+    micros = round((seconds - whole) * 1e6)
+    if abs(micros) == 1_000_000:
+        whole, micros = whole + micros // 1_000_000, 0
+    message.seconds, message.nanos = whole, micros * 1000
+
+
+def duration(seconds: float) -> Duration:
+    """A duration. Raises InvalidArgument if the number is not finite or exceeds a billion seconds."""
+    if not math.isfinite(seconds) or abs(seconds) > MAX_SECONDS:
+        raise InvalidArgument(f"{seconds} is not a valid number of seconds")
+    message = Duration()
+    set_seconds(message, seconds)
+    return message
+
+
+# Parts
+
+
+def to_parts(content: str | Sequence[common_pb2.Part], what: str) -> Sequence[common_pb2.Part]:
+    """A text as one part; parts unchanged. `what` names the content in errors. Raises MessageTooLarge if the content
+    does not fit in a message, InvalidArgument if the text is not valid UTF-8."""
+    parts = [common_pb2.Part(text=_utf8(content, what))] if isinstance(content, str) else content
+    size = sum(part.ByteSize() for part in parts)
+    if size > MAX_CHECKED_BYTES - CONTENT_ROOM:
+        raise MessageTooLarge(
+            f"{what} has {size:,} bytes, more than the {MAX_CHECKED_BYTES - CONTENT_ROOM:,} that a message takes; "
+            "pass large content by URL",
+            metadata={"size": str(size)},
+        )
+    return parts
+
+
+def text_of(parts: Iterable[common_pb2.Part]) -> str:
+    """The text parts, joined by empty lines."""
+    return "\n\n".join(part.text for part in parts if part.WhichOneof("content") == "text")
+
+
+def without_surrogates(text: str) -> str:
+    """The text with question marks in place of lone surrogates, which UTF-8 cannot encode."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _utf8(text: str, what: str) -> str:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise InvalidArgument(f"{what} is not valid UTF-8: {error.reason} at {error.start}") from None
+    return text
+
+
+# Propagation policies
+
+
+def policy_to_proto(policy: PropagationPolicy | str) -> common_pb2.PropagationPolicy.ValueType:
+    """The enum value of a policy or of its name. Raises InvalidArgument for an unknown policy."""
+    try:
+        return _POLICIES[PropagationPolicy(policy)]
+    except ValueError:
+        raise InvalidArgument(f"unknown policy {policy!r}; use one of {', '.join(PropagationPolicy)}") from None
+
+
+def policy_from_proto(number: int) -> PropagationPolicy:
+    """The policy; the narrowest one if the value is unspecified or unknown."""
+    return _POLICY_OF.get(number, PropagationPolicy.FINAL_RESPONSE_ONLY)
