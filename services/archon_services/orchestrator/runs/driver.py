@@ -21,7 +21,7 @@ from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.codec import encode_inputs
 from archon_services.orchestrator.convert import event_to_proto
 from archon_services.orchestrator.convert.write import timestamp
-from archon_services.orchestrator.dispatch.assign_task import publications, record_rows
+from archon_services.orchestrator.dispatch.append_rows import publications, record_rows
 from archon_services.orchestrator.journal import Append, Journal, NewRun, Outcome
 from archon_services.orchestrator.ports import Clock, Delivery, Transport
 from archon_services.orchestrator.runs.effects import execute_effects

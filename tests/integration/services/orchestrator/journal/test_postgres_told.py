@@ -10,8 +10,7 @@ import pytest
 
 from archon_services.orchestrator.journal import CommandRow, OwnerRow, RunRow
 from archon_services.orchestrator.journal.postgres import PostgresJournal
-from archon_services.orchestrator.ownership import lease as ownership
-from archon_services.orchestrator.ownership.lease import Ownership
+from archon_services.orchestrator.ownership import Ownership, OwnershipLimits
 from archon_services.orchestrator.ports import Clock
 from tests.fixtures.postgres import PostgresServer
 from tests.fixtures.services import eventually
@@ -56,12 +55,18 @@ async def listening(journal: PostgresJournal) -> None:
 
 
 async def test_durability_13_the_owner_is_told_of_a_command_at_once(
-    journals: list[PostgresJournal], monkeypatch: pytest.MonkeyPatch
+    journals: list[PostgresJournal],
 ) -> None:
-    monkeypatch.setattr(ownership, "LOOK", 60.0)  # it doesn't look by itself
     mine, theirs = journals
     held = Held()
-    owning = Ownership(mine, held, new_owner=lambda: "another", monotonic=time.monotonic, jitter=lambda: 0.0)
+    owning = Ownership(
+        mine,
+        held,
+        new_owner=lambda: "another",
+        monotonic=time.monotonic,
+        jitter=lambda: 0.0,
+        limits=OwnershipLimits(scan_interval=60.0),  # commands are found by notification alone
+    )
     await owning.start()
     await mine.create(new("r"), step("r", 0))
     await listening(mine)

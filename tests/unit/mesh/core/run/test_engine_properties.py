@@ -107,7 +107,7 @@ def _carried(event: ev.Event) -> ev.Event:
 
 @settings(max_examples=300, deadline=None)
 @given(EDGES, STEPS, BUDGETS)
-def test_durability_1_and_v6_whatever_comes_the_folded_journal_is_the_live_state_and_opens_the_same_effects(
+def test_durability_1_v6_the_folded_journal_equals_the_state(
     edges: list[tuple[str, str]], steps: list[tuple[float, inp.Input]], budget: Budget
 ) -> None:
     submission = Submission(
@@ -163,7 +163,7 @@ def test_durability_1_and_v6_whatever_comes_the_folded_journal_is_the_live_state
 
 @settings(max_examples=200, deadline=None)
 @given(STEPS)
-def test_v7_a_run_always_ends_when_time_goes_on_and_people_answer(steps: list[tuple[float, inp.Input]]) -> None:
+def test_v7_a_run_ends_when_time_passes_and_people_answer(steps: list[tuple[float, inp.Input]]) -> None:
     submission = Submission("r", "default", "q", "", "pipeline", ("a", "b"), (Edge("a", "b"),), 60.0, None)
     run, now = RunState(), 1_000.0
 

@@ -17,7 +17,7 @@ from tests.fixtures.orchestrating import commands_of
 ASKED = 3 * MAX_COMMANDS
 
 
-async def test_commands_whose_answers_are_not_read_are_bounded_and_all_are_answered_in_the_end() -> None:
+async def test_commands_with_unread_replies_are_bounded() -> None:
     taken = 0
 
     async def requests() -> AsyncIterator[pb.ConverseRequest]:

@@ -98,7 +98,7 @@ async def world() -> AsyncIterator[World]:
     await world.stop()
 
 
-async def test_a_repeated_request_gives_the_same_run_while_it_is_kept_compacted_or_not(world: World) -> None:
+async def test_a_repeated_request_gives_the_same_run_until_deletion(world: World) -> None:
     first = await world.submit()
     for seconds in (1.0, 20.0):
         await world.pass_(seconds)
@@ -108,9 +108,7 @@ async def test_a_repeated_request_gives_the_same_run_while_it_is_kept_compacted_
 
 
 @pytest.mark.parametrize("reached", [True, False], ids=["registry there", "registry away"])
-async def test_durability_7_a_repeated_request_whose_run_is_deleted_says_that_it_has_expired(
-    world: World, reached: bool
-) -> None:
+async def test_durability_7_a_request_of_a_deleted_run_has_expired(world: World, reached: bool) -> None:
     await world.pass_(200.0)
     world.graph.reached = reached
     with pytest.raises(RunExpired) as expired:
@@ -122,7 +120,7 @@ async def test_durability_7_a_repeated_request_whose_run_is_deleted_says_that_it
         await world.commands.run("r1")
 
 
-async def test_durability_7_a_request_id_that_expired_with_its_run_says_so_on_a_stream_too(world: World) -> None:
+async def test_durability_7_an_expired_request_id_fails_on_a_stream(world: World) -> None:
     await world.pass_(200.0)
 
     async def requests() -> AsyncIterator[pb.ConverseRequest]:
@@ -138,7 +136,7 @@ async def test_durability_7_a_request_id_that_expired_with_its_run_says_so_on_a_
     assert reply.failure.reason == failure_pb2.ERROR_REASON_RUN_EXPIRED
 
 
-async def test_durability_7_a_day_after_its_run_was_deleted_a_request_id_is_free_again(world: World) -> None:
+async def test_durability_7_a_request_id_is_free_a_day_after_deletion(world: World) -> None:
     await world.pass_(200.0)
     await world.pass_(DAY + 1.0)
     fresh = await world.submit("something else")

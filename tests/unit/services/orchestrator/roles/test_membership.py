@@ -22,7 +22,7 @@ class World:
         return set(self.living.instances)
 
 
-def test_whom_the_registry_lost_is_believed_to_come_back_while_its_session_goes_on() -> None:
+def test_a_lost_instance_with_a_session_counts_as_alive() -> None:
     world = World()
     world.snapshot("a", "b", "c")
     world.alive = {"a", "b"}
@@ -35,7 +35,7 @@ def test_whom_the_registry_lost_is_believed_to_come_back_while_its_session_goes_
     assert list(world.living.graph.roles) == ["b"]
 
 
-def test_nobody_is_missed_for_ever() -> None:
+def test_the_grace_of_a_lost_instance_ends() -> None:
     world = World()
     world.snapshot("a", "b")
     world.alive = {"a", "b"}
@@ -44,7 +44,7 @@ def test_nobody_is_missed_for_ever() -> None:
     assert world.roles == {"b"}
 
 
-def test_once_all_are_back_the_registrys_graph_serves() -> None:
+def test_the_current_graph_returns_with_all_instances() -> None:
     world = World()
     world.snapshot("a", "b")
     world.alive = {"a", "b"}
@@ -55,7 +55,7 @@ def test_once_all_are_back_the_registrys_graph_serves() -> None:
     assert list(world.living.graph.roles) == ["a", "b", "d"]
 
 
-def test_a_removal_in_between_is_believed_no_more_than_a_snapshot() -> None:
+def test_a_removal_gets_the_same_grace_as_a_snapshot() -> None:
     world = World()
     world.snapshot("a", "b")
     world.alive = {"b"}

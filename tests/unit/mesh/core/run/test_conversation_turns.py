@@ -7,7 +7,7 @@ from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.codec import decode_inputs, encode_inputs
 from archon_mesh.core.run.decide.recovery import RECOVERY, Kind
 from archon_mesh.core.run.types import TaskState
-from tests.unit.mesh.core.run.delegating import Lead
+from tests.unit.mesh.core.run.lead_run import Lead
 
 
 def given(run: Lead, number: int = 1, **more: object) -> inp.ResultIn:
@@ -15,7 +15,7 @@ def given(run: Lead, number: int = 1, **more: object) -> inp.ResultIn:
     return inp.ResultIn(task.task_id, task.attempt, TaskState.COMPLETED, None, has_turn=True, **more)  # type: ignore[arg-type]
 
 
-def test_a_turn_is_remembered_as_the_version_after_the_one_that_was_told() -> None:
+def test_a_turn_is_stored_as_the_next_version() -> None:
     run = Lead()
     (dispatched,) = run.feed(inp.SlotFound("r.1", "i", 4))
     assert isinstance(dispatched, ev.Dispatched) and dispatched.conversation_version == 4
@@ -25,7 +25,7 @@ def test_a_turn_is_remembered_as_the_version_after_the_one_that_was_told() -> No
     assert run.state.state is TaskState.COMPLETED
 
 
-def test_what_comes_second_is_tried_again_at_once_with_what_is_known_by_then_and_costs_no_try_of_another_kind() -> None:
+def test_a_conflict_is_retried_at_once_and_costs_no_other_try() -> None:
     run = Lead()
     run.feed(inp.SlotFound("r.1", "i", 4))
     (retried,) = run.feed(given(run, version_conflict=True))
@@ -40,7 +40,7 @@ def test_what_comes_second_is_tried_again_at_once_with_what_is_known_by_then_and
     assert run.state.conversation_versions == {"lead": 6}
 
 
-def test_what_comes_second_begins_anew_and_not_from_what_it_left_before_it_knew() -> None:
+def test_a_conflict_drops_the_checkpoint() -> None:
     run = Lead()
     run.feed(inp.SlotFound("r.1", "i", 4))
     run.feed(inp.CheckpointIn("r.1", 1, 1, payload="half done"))
@@ -60,14 +60,14 @@ def test_but_it_goes_on_from_where_it_asked_a_person() -> None:
     assert run.state.tasks["r.1"].checkpoint == "which?"
 
 
-def test_an_attempt_that_read_another_version_than_it_was_told_comes_second() -> None:
+def test_a_turn_based_on_another_version_conflicts() -> None:
     run = Lead()
     run.feed(inp.SlotFound("r.1", "i", 4))
     (retried,) = run.feed(given(run, read_version=3))
     assert isinstance(retried, ev.Retried)
 
 
-def test_of_two_tasks_of_a_role_in_one_run_the_second_to_end_was_told_too_little() -> None:
+def test_the_second_turn_of_a_role_in_one_run_conflicts() -> None:
     run = Lead()
     run.place(1)
     run.delegate(role="clerk", key="a")
@@ -111,7 +111,7 @@ def test_what_was_told_stands_beside_the_events_as_an_input() -> None:
     assert decode_inputs(encode_inputs(told, 1.0)) == (told, 1.0)
 
 
-def test_what_adds_too_much_fails_and_where_nothing_is_remembered_it_does_not_matter() -> None:
+def test_a_turn_that_is_too_large_fails_in_a_stateful_role_only() -> None:
     run, forgetful = Lead(), Lead()
     run.feed(inp.SlotFound("r.1", "i", 4))
     run.feed(given(run, turn_too_large=True))

@@ -9,7 +9,7 @@ from archon_mesh.core.run import RunState
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.types import TaskState
-from archon_services.orchestrator.dispatch.assign_task import record_rows
+from archon_services.orchestrator.dispatch.append_rows import record_rows
 from archon_services.orchestrator.ports import Delivery
 
 CALLS = (agent_pb2.CallRecord(target="a"), agent_pb2.CallRecord(target="b"))
@@ -28,7 +28,7 @@ def test_calls_are_stored_whatever_they_came_with(given: inp.Input) -> None:
     assert len(rows) == 2
 
 
-def test_calls_that_are_said_again_after_a_takeover_are_stored_once() -> None:
+def test_call_records_repeated_after_a_takeover_count_once() -> None:
     again = [Delivery(inp.ResultIn("r.1", 1, TaskState.COMPLETED, None, records=2), records=CALLS)] * 2
     assert len(record_rows("r", again, RunState(), [ev.Recorded("r.1", 1, 2)])) == 2
     assert not record_rows("r", again, RunState(), [ev.Paused("")])
