@@ -1,4 +1,4 @@
-"""What a run may spend (rule C9): reserved before, settled after, one for all of its tasks."""
+"""The budget of a run (rule C9): reserved before it is spent, settled afterwards, shared by all tasks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def free(run: Lead, number: int = 1) -> Amount:
 
 
 def spend(run: Lead, number: int, tokens: int, cost: int = 0) -> list[ev.Event]:
-    """Progress says so."""
+    """The usage that a progress frame reports."""
     task = run.state.tasks[f"r.{number}"]
     return run.feed(inp.UsageIn(task.task_id, task.attempt, Amount(tokens, cost)))
 

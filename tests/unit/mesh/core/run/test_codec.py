@@ -1,4 +1,4 @@
-"""Inputs as bytes: each kind comes back as it was, without the payload that its event has."""
+"""Encoded inputs: each kind decodes to an equal input, without the payload, which its event holds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a task is handed of the run's answers, by example; `test_engine` and `test_delegation` have the plain cases."""
+"""The context of tasks by example; `test_engine` and `test_delegation` have the plain cases."""
 
 from __future__ import annotations
 
@@ -83,8 +83,8 @@ def test_a_live_task_is_context_of_the_next_attempt_only() -> None:
 
 
 def test_durability_16_session_answers_come_first_per_reader() -> None:
-    outside = (SessionContextRef("x", 3, ("a", "b")), SessionContextRef("y", 1, ("b",)))
-    run = Lead(("a", "b"), edges=(("a", "b"),), outside=outside)
+    session_context = (SessionContextRef("x", 3, ("a", "b")), SessionContextRef("y", 1, ("b",)))
+    run = Lead(("a", "b"), edges=(("a", "b"),), session_context=session_context)
     answered(run, 1)
     run.place(2)
     assert run.state.tasks["r.1"].context == (ContextRef("x", 0, 3, "s"),)
@@ -96,7 +96,7 @@ def test_durability_16_session_answers_come_first_per_reader() -> None:
 
 
 def test_durability_16_attempts_share_the_session_context() -> None:
-    run = Lead(("a",), outside=(SessionContextRef("x", 3, ("a",)),))
+    run = Lead(("a",), session_context=(SessionContextRef("x", 3, ("a",)),))
     run.place(1)
     run.lose(1)
     run.place(1)
@@ -106,7 +106,7 @@ def test_durability_16_attempts_share_the_session_context() -> None:
 
 
 def test_an_answer_of_this_run_takes_the_place_of_the_sessions() -> None:
-    run = Lead(edges=(("a", "c"),), targets=("a", "c"), outside=(SessionContextRef("a", 7, ("c",)),))
+    run = Lead(edges=(("a", "c"),), targets=("a", "c"), session_context=(SessionContextRef("a", 7, ("c",)),))
     run.place(1)
     run.delegate(role="c")
     assert context_of(run.state, run.state.tasks["r.2"]) == (ContextRef("a", 0, 7, "s"),), "it has none in this run yet"

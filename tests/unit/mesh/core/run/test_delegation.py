@@ -1,4 +1,4 @@
-"""What a delegation means, decided (rule C8), and how what was delegated ends."""
+"""Decisions about delegations (rule C8), and how delegated tasks end."""
 
 from __future__ import annotations
 
@@ -81,11 +81,11 @@ def test_a_capability_goes_to_the_first_role_not_waiting() -> None:
 def test_an_unknown_target_is_refused_a_role_of_the_run_not() -> None:
     run = Lead(targets=("lead", "down"))
     run.place(1)
-    assert refused(run.delegate(role="", known=False)) == "INVALID_ARGUMENT"
-    assert refused(run.delegate(role="", known=False, capability="able")) == "UNKNOWN_CAPABILITY"
-    assert refused(run.delegate(role="nobody", known=False)) == "UNKNOWN_ROLE"
+    assert refused(run.delegate(role="", available=False)) == "INVALID_ARGUMENT"
+    assert refused(run.delegate(role="", available=False, capability="able")) == "UNKNOWN_CAPABILITY"
+    assert refused(run.delegate(role="nobody", available=False)) == "UNKNOWN_ROLE"
     assert refused(run.delegate(budget=Budget(-1))) == "INVALID_ARGUMENT"
-    assert len(run.delegate(role="down", known=False)) == 2
+    assert len(run.delegate(role="down", available=False)) == 2
     assert run.state.tasks["r.1"].live
 
 
@@ -101,7 +101,7 @@ def test_contract_rule_8_delegations_of_a_task_are_bounded() -> None:
 def test_refused_and_ended_delegations_are_answered() -> None:
     run = Lead()
     run.place(1)
-    run.delegate(role="nobody", known=False)
+    run.delegate(role="nobody", available=False)
     run.delegate()
     assert [effect.delegation_id for effect in run.opened(Answer)] == ["d1"]
     run.place(2)

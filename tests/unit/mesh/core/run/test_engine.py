@@ -1,4 +1,4 @@
-"""The engine by example. Names with durability_N hold line DN of docs/durability.md."""
+"""The engine by example. A test named durability_N checks line DN of docs/durability.md."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ T0 = 1_000.0
 
 
 class Run:
-    """A run that is fed by hand."""
+    """A run that is driven input by input."""
 
     def __init__(self, roles: str = "abc", edges: tuple[str, ...] = ("ab", "ac", "bc"), timeout: float = 60.0) -> None:
         self.state = RunState()
@@ -28,8 +28,8 @@ class Run:
         submission = Submission("r", "default", "q", "", "pipeline", tuple(roles), graph, timeout, None)
         self.feed(inp.Submit(submission, "owner", 1))
 
-    def feed(self, given: inp.Input) -> list[ev.Event]:
-        events = decide(self.state, given, self.now)
+    def feed(self, new_input: inp.Input) -> list[ev.Event]:
+        events = decide(self.state, new_input, self.now)
         for event in events:
             apply(self.state, event, self.now)
         self.log += events

@@ -1,4 +1,4 @@
-"""The engine under whatever may come, in any order: what must hold of every journal holds of its decisions."""
+"""Properties of the engine: its decisions about any inputs in any order satisfy the invariants of a journal."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ STEPS = st.lists(st.tuples(st.floats(0, 20), INPUTS), max_size=40)
 
 
 def _carried(event: ev.Event) -> ev.Event:
-    """With the payload that it has on the wire: a result's usage and a delegation's budget travel in it."""
+    """With the payload that it has on the wire, which carries a result's usage and a delegation's budget."""
     if isinstance(event, ev.ResultReceived):
         usage = common_pb2.Usage(input_tokens=event.spent.tokens, cost_micro_usd=event.spent.cost)
         return replace(event, payload=agent_pb2.TaskResult(usage=usage))

@@ -1,4 +1,4 @@
-"""People who are asked, pauses, checkpoints: what stands still meanwhile, and what doesn't."""
+"""Questions to people, pauses and checkpoints: which clocks and tasks stop meanwhile."""
 
 from __future__ import annotations
 

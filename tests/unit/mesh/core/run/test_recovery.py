@@ -1,4 +1,4 @@
-"""What is done about failures, by their kind: the table, and the run that goes by it."""
+"""Recovery by the kind of a failure: the table, and a run that follows it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How tasks and runs come to their end, by example: who is told to stop, who is over at once, what comes last."""
+"""How tasks and runs end, by example: which attempts are stopped, which tasks end at once, what the last event is."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ASKED = ev.CancelRequested("me", "enough")
 
 
 def family() -> Lead:
-    """r.1 works and has delegated to r.2 (works), r.3 (nobody has it yet), r.4 (answered); r.2 to r.5 (works)."""
+    """r.1 (live) has delegated to r.2 (live), r.3 (not dispatched) and r.4 (completed); r.2 to r.5 (live)."""
     run = Lead()
     run.place(1)
     for role in ("a", "b", "c"):
@@ -26,7 +26,7 @@ def family() -> Lead:
 
 
 def said(events: list[ev.Event]) -> list[tuple[str, str]]:
-    """(kind, task or end) of each."""
+    """Kind and task, or kind and final state, of each event."""
     return [(type(event).__name__, getattr(event, "task_id", "run")) for event in events]
 
 

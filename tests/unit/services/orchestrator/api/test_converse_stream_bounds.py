@@ -1,4 +1,4 @@
-"""A caller who asks and doesn't read is held back, and gets every answer once it reads."""
+"""A caller that sends without reading is held back, and receives every reply once it reads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A request id and retention: the same id is the same run as long as it is kept, then says so, and is then free."""
+"""Request ids and retention: an id gives the same run while the run is kept, then an error, then a new run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.fixtures.orchestrating import commands_of, started
 
 
 class Nobody:
-    """A transport that reaches no instance."""
+    """A transport without instances."""
 
     def stateful(self, role: str) -> bool:
         return False
@@ -36,7 +36,7 @@ class Nobody:
 
 
 class Graph:
-    """A registry with one role, or one that can't be reached."""
+    """A registry with one role; unreachable if `reached` is False."""
 
     reached = True
 
@@ -54,7 +54,7 @@ class Clock(SystemClock):
 
 
 class World:
-    """One journal, and an orchestrator that can be started anew on it."""
+    """One journal, and an orchestrator on it that can be restarted."""
 
     def __init__(self) -> None:
         self.journal, self.graph, self.clock = MemoryJournal(), Graph(), Clock()
@@ -80,7 +80,7 @@ class World:
         return await self.servicer.SubmitRun(request, None)
 
     async def pass_(self, seconds: float) -> None:
-        """Time goes by, what is due is swept, and the orchestrator starts anew: it remembers nothing itself."""
+        """Advances the clock, sweeps, and restarts the orchestrator, which keeps no state of its own."""
         self.clock.ahead += seconds
         await self.retention.sweep()
         await self.start()
@@ -88,7 +88,7 @@ class World:
 
 @pytest.fixture
 async def world() -> AsyncIterator[World]:
-    """A run was submitted under request id q, and has ended."""
+    """A world in which the run of request id q has ended."""
     world = World()
     await world.start()
     run_id = (await world.submit()).run.run_id

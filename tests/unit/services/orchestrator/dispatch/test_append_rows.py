@@ -1,4 +1,4 @@
-"""Recorded calls are stored beside the event that counts them: each once, whatever they came with."""
+"""Call records are stored beside the event that counts them: each once, with any kind of frame."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CALLS = (agent_pb2.CallRecord(target="a"), agent_pb2.CallRecord(target="b"))
         inp.CheckpointIn("r.1", 1, 3, records=2),
     ],
 )
-def test_calls_are_stored_whatever_they_came_with(given: inp.Input) -> None:
+def test_call_records_are_stored_with_any_frame(given: inp.Input) -> None:
     rows = record_rows("r", [Delivery(given, records=CALLS)], RunState(), [ev.Recorded("r.1", 1, 2)])
     assert len(rows) == 2
 

@@ -1,4 +1,4 @@
-"""Whom the registry lost while his session goes on is believed to come back, and the graph with him; not for ever."""
+"""A lost instance whose session continues counts as alive for a grace period, and the graph is kept with it."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ class World:
     def __init__(self) -> None:
         self.now = 100.0
         self.alive: set[str] = set()
-        self.living = Membership(lambda name: name in self.alive, lambda: self.now)
+        self.membership = Membership(lambda name: name in self.alive, lambda: self.now)
 
     def snapshot(self, *roles: str) -> None:
-        """What the registry says, after a break."""
+        """A snapshot of the registry, as after a reconnect."""
         instances = tuple(Registration(role, instance_id=role) for role in roles)
-        self.living.update(RegistryChange(1, True, instances, (), Graph(revision=1, roles=roles)))
+        self.membership.update(RegistryChange(1, True, instances, (), Graph(revision=1, roles=roles)))
 
     @property
     def roles(self) -> set[str]:
-        return set(self.living.instances)
+        return set(self.membership.instances)
 
 
 def test_a_lost_instance_with_a_session_counts_as_alive() -> None:
@@ -28,11 +28,11 @@ def test_a_lost_instance_with_a_session_counts_as_alive() -> None:
     world.alive = {"a", "b"}
     world.snapshot("b")
     assert world.roles == {"a", "b"}
-    assert set(world.living.registered) == {"b"}
-    assert list(world.living.graph.roles) == ["a", "b", "c"], "the graph as it stood"
+    assert set(world.membership.registered) == {"b"}
+    assert list(world.membership.graph.roles) == ["a", "b", "c"], "the graph as it stood"
     world.alive = {"b"}
     assert world.roles == {"b"}
-    assert list(world.living.graph.roles) == ["b"]
+    assert list(world.membership.graph.roles) == ["b"]
 
 
 def test_the_grace_of_a_lost_instance_ends() -> None:
@@ -50,14 +50,14 @@ def test_the_current_graph_returns_with_all_instances() -> None:
     world.alive = {"a", "b"}
     world.snapshot()
     world.snapshot("b")
-    assert list(world.living.graph.roles) == ["a", "b"], "also over several changes"
+    assert list(world.membership.graph.roles) == ["a", "b"], "also over several changes"
     world.snapshot("a", "b", "d")
-    assert list(world.living.graph.roles) == ["a", "b", "d"]
+    assert list(world.membership.graph.roles) == ["a", "b", "d"]
 
 
 def test_a_removal_gets_the_same_grace_as_a_snapshot() -> None:
     world = World()
     world.snapshot("a", "b")
     world.alive = {"b"}
-    world.living.update(RegistryChange(2, False, (), ("a", "b"), Graph(revision=2)))
+    world.membership.update(RegistryChange(2, False, (), ("a", "b"), Graph(revision=2)))
     assert world.roles == {"b"}

@@ -1,4 +1,4 @@
-"""What a session says of attempts where several replicas may own their run, one after the other."""
+"""Frames of attempts whose run several replicas own, one after the other."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def ref(epoch: int = 1, attempt: int = 1) -> common_pb2.TaskRef:
 
 
 def begun() -> tuple[Attempts, Inbox, list[session_pb2.OrchestratorFrame]]:
-    """With an open stream."""
+    """Attempts with an open stream, their inbox, and the frames that they send."""
     inbox, sent = Inbox(), list[session_pb2.OrchestratorFrame]()
     slots = CreditWindow(lambda: None, lambda: 1)
     attempts = Attempts("a", inbox, sent.append, slots, lambda: None, lambda role, capability: (role,))

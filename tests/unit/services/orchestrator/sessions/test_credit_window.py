@@ -1,4 +1,4 @@
-"""Which attempts count against a window: those that only wait for their delegations don't, and none goes on without room."""
+"""Attempts that only wait for their delegations use no slot, and continue only when a slot is free."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from archon_services.orchestrator.sessions.credit_window import CreditWindow
 
 
 class Window:
-    """An instance with room for `size` tasks."""
+    """An instance with `size` slots."""
 
     def __init__(self, size: int, max_waiting: int = 10) -> None:
         self.size = size
