@@ -18,7 +18,7 @@ from archon_mesh.core.run.decide.delegation import delegate
 from archon_services.orchestrator.dispatch import assign_task as assignment
 from archon_services.orchestrator.journal import MemoryJournal, RunRow
 from archon_services.orchestrator.journal.memory.owners import MemoryOwners
-from archon_services.orchestrator.ownership.lease import Ownership
+from archon_services.orchestrator.ownership import Ownership
 from archon_services.orchestrator.runs import driver, step
 from archon_services.orchestrator.runs.manager import Runs
 from archon_services.orchestrator.watch.hub import WatchHub
@@ -101,7 +101,7 @@ def _agents_deaf_to_cancels(patch: pytest.MonkeyPatch) -> None:
 
 
 def _context_left_out(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(assignment, "_context", lambda run, submission, task: ())
+    patch.setattr(assignment, "context_items", lambda run, submission, task: ())
 
 
 def _seen_events_read_again(patch: pytest.MonkeyPatch) -> None:

@@ -115,4 +115,4 @@ class Monitor:
 
 def _able_since(replica: Replica) -> float:
     """Since when it could have taken a dead one's runs over: it reaches the journal, and reads it without long breaks."""
-    return max(replica.view.gone_until, replica.ownership._patient_until - 2 * LEASE)
+    return max(replica.view.gone_until, replica.ownership.takeover.patient_until - 2 * LEASE)

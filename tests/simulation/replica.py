@@ -12,7 +12,7 @@ from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.api.orchestrator.v1 import run_pb2
 from archon.errors import ArchonError, Unavailable
 from archon_services.orchestrator.api.commands import Commands
-from archon_services.orchestrator.ownership.lease import Ownership
+from archon_services.orchestrator.ownership import Ownership
 from archon_services.orchestrator.ports import SystemClock
 from archon_services.orchestrator.runs.manager import Runs
 from archon_services.orchestrator.sessions import SessionPool

@@ -9,7 +9,8 @@ from typing import cast
 
 from archon.errors import Unavailable
 from archon_services.orchestrator.journal import CommandRow, MemoryJournal, OwnerRow, RunRow
-from archon_services.orchestrator.ownership.lease import LEASE, Ownership
+from archon_services.orchestrator.ownership import Ownership
+from archon_services.orchestrator.ownership.lease import LEASE
 from archon_services.orchestrator.ports import Clock
 from tests.fixtures.journal import commit, new_run, step_of
 from tests.simulation.loop import VirtualLoop, run_virtual

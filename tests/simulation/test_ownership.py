@@ -15,7 +15,7 @@ from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.decide import engine
 from archon_mesh.core.run.types import Submission, TaskState
 from archon_services.orchestrator.journal import MemoryJournal, Step, StepResult
-from archon_services.orchestrator.ownership.lease import LOOK_AFTER
+from archon_services.orchestrator.ownership import OwnershipLimits
 from archon_services.orchestrator.ports import Delivery
 from archon_services.orchestrator.runs import driver as driver_module
 from archon_services.orchestrator.runs.driver import MAX_INBOX
@@ -27,6 +27,8 @@ from tests.simulation.loop import VirtualLoop
 from tests.simulation.loop import run_virtual as run_loop
 from tests.simulation.patched import machine
 from tests.simulation.world import World
+
+RECLAIM_INTERVAL = OwnershipLimits().reclaim_interval
 
 
 def run_virtual(course: Coroutine[Any, Any, None]) -> None:
@@ -90,7 +92,7 @@ def test_durability_10_a_run_whose_first_append_was_durable_though_nobody_heard_
         monkeypatch.setattr(world.store, "commit", unheard)
         with pytest.raises(Unavailable):
             await submit(world, wanted("r"))
-        assert (await ended(world, "r", LOOK_AFTER + 10)).state is TaskState.COMPLETED
+        assert (await ended(world, "r", RECLAIM_INTERVAL + 10)).state is TaskState.COMPLETED
 
     run_virtual(course())
 
@@ -179,11 +181,11 @@ def test_durability_14_a_run_that_is_taken_up_again_and_again_in_vain_is_quarant
         with monkeypatch.context() as planted:
             planted.setattr(driver_module, "decide", decide)
             world.runs.deliver("bad", Delivery(inp.Tick()))
-            await asyncio.sleep(2 * LOOK_AFTER + 1)
+            await asyncio.sleep(2 * RECLAIM_INTERVAL + 1)
             told = Told()
             world.runs.deliver("bad", Delivery(inp.ResultIn("bad.1", 1, TaskState.COMPLETED, None), told))
             assert not told.done
-            await asyncio.sleep(20 * LOOK_AFTER)
+            await asyncio.sleep(20 * RECLAIM_INTERVAL)
         assert failures == MAX_STALLED + 1
         state = await load_run(world.store, "bad")
         assert state.ended

@@ -12,7 +12,7 @@ from archon.server import GrpcServer, Service
 from archon_services.orchestrator.api.commands import Commands
 from archon_services.orchestrator.api.servicer import SERVICE, OrchestratorServicer
 from archon_services.orchestrator.journal.choose import open_journal
-from archon_services.orchestrator.ownership.lease import Ownership
+from archon_services.orchestrator.ownership import Ownership
 from archon_services.orchestrator.ports import SystemClock
 from archon_services.orchestrator.retention import Retention
 from archon_services.orchestrator.roles.registry_watch import RegistryWatch

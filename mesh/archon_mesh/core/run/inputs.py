@@ -74,9 +74,9 @@ class CheckpointIn:
 class DelegateIn:
     """An attempt delegates to `role`, or to a role that offers `capability`.
 
-    For a capability, `role` is the first role that offers it (empty: none) and `others` are the further ones. `known`
-    is false if the role has no instance now. `digest` identifies target and input, `timeout` is in seconds, `sequence`
-    is the frame's sequence number in the attempt.
+    For a capability, `role` is the first role that offers it (empty: none) and `others` are the further ones.
+    `available` is false if the role has no instance now. `digest` identifies target and input, `timeout` is in seconds,
+    `sequence` is the frame's sequence number in the attempt.
     """
 
     task_id: str
@@ -84,7 +84,7 @@ class DelegateIn:
     delegation_id: str
     sequence: int
     role: str
-    known: bool
+    available: bool
     digest: str
     payload: Payload = field(default=None, compare=False)
     capability: str = ""

@@ -7,8 +7,8 @@ from typing import Final
 
 from archon.api.memory.v1 import memory_graph_service_pb2 as pb
 from archon.api.memory.v1 import memory_pb2
-from archon.wire import MAX_CHECKED_BYTES
 from archon.errors import FieldViolation, MessageTooLarge
+from archon.wire import MAX_CHECKED_BYTES
 from archon_services.common.validation import Violations
 from archon_services.memory.api import convert
 from archon_services.memory.domain.items import Publish

@@ -1,4 +1,4 @@
-"""What an attempt is told of what it asked for: the answer to a delegation, more of the budget."""
+"""The replies to what an attempt requested, its remaining time, and its status for an adoption."""
 
 from __future__ import annotations
 
@@ -12,26 +12,28 @@ from archon_services.orchestrator.ports import AttemptStatus
 
 
 def delegate_result(run: RunState, task: Task, delegation_id: str) -> session_pb2.OrchestratorFrame:
-    """The child's result as it is journaled, or why there is none."""
+    """The journaled result of a delegation, or the failure with which it was refused."""
     delegation = task.delegations[delegation_id]
-    told = session_pb2.DelegateResult(delegation_id=delegation_id, memoized=delegation.memoized)
+    reply = session_pb2.DelegateResult(delegation_id=delegation_id, memoized=delegation.memoized)
     if delegation.failure is not None:
-        told.result.CopyFrom(_failed(delegation.failure))
+        reply.result.CopyFrom(_failed(delegation.failure))
     else:
-        told.result.CopyFrom(result_of(run.tasks[delegation.child]))
-    return session_pb2.OrchestratorFrame(delegate_result=told)
+        reply.result.CopyFrom(result_of(run.tasks[delegation.child]))
+    return session_pb2.OrchestratorFrame(delegate_result=reply)
 
 
 def result_of(task: Task) -> agent_pb2.TaskResult:
-    """A task's result as the journal has it, also where it ended without one. That of a task that was stopped reads the
-    same before and after it said what it had spent."""
+    """The result of a task that has ended or is stopping.
+
+    The result of a cancelled task does not depend on whether its attempt has reported what it spent.
+    """
     if isinstance(task.payload, agent_pb2.TaskResult) and task.state is not TaskState.CANCELED:
-        said = task.payload
+        payload = task.payload
         result = agent_pb2.TaskResult(
-            state=state_to_proto(task.state), output=said.output, used=said.used, metadata=said.metadata
+            state=state_to_proto(task.state), output=payload.output, used=payload.used, metadata=payload.metadata
         )
-        if said.HasField("usage"):
-            result.usage.CopyFrom(said.usage)
+        if payload.HasField("usage"):
+            result.usage.CopyFrom(payload.usage)
         if task.failure is not None:
             result.failure.CopyFrom(failure_to_proto(task.failure))
         return result
@@ -45,7 +47,7 @@ def _failed(failure: Failure) -> agent_pb2.TaskResult:
 
 
 def budget_grant(task: Task, request_id: str) -> session_pb2.OrchestratorFrame:
-    """What was reserved on request; absent where there was not so much left."""
+    """The amount reserved on request; without a budget if too little was left."""
     grant = session_pb2.BudgetGrant(request_id=request_id)
     reserved = task.requests[request_id]
     if reserved is not None:
@@ -53,20 +55,20 @@ def budget_grant(task: Task, request_id: str) -> session_pb2.OrchestratorFrame:
     return session_pb2.OrchestratorFrame(budget_grant=grant)
 
 
-def standing(run: RunState, task: Task, now: float) -> AttemptStatus:
-    """How the current attempt stands, for whoever takes it up."""
-    waits = {
-        name
-        for name, one in task.delegations.items()
-        if not one.cancelled and one.failure is None and not run.tasks[one.child].answered
+def attempt_status(run: RunState, task: Task, now: float) -> AttemptStatus:
+    """The journaled status of the current attempt, for its adoption. `now` is in wall seconds."""
+    outstanding = {
+        delegation_id
+        for delegation_id, delegation in task.delegations.items()
+        if not delegation.cancelled and delegation.failure is None and not run.tasks[delegation.child].answered
     }
-    return AttemptStatus(remaining(run, task, now), task.applied, frozenset(waits))
+    return AttemptStatus(remaining(run, task, now), task.applied, frozenset(outstanding))
 
 
 def remaining(run: RunState, task: Task, now: float) -> float:
-    """Seconds left for a task: its own, and of all that wait for it."""
+    """The seconds until the first deadline of the task, its ancestors and the run. `now` is in wall seconds."""
     now = run.clock_stopped_since or now
     if not task.parent:
         return max(0.0, run.deadline - now)
-    ends = [run.deadline, *(above.deadline for above in run.lineage(task) if above.deadline)]
-    return max(0.0, min(ends) - now)
+    deadlines = [run.deadline, *(ancestor.deadline for ancestor in run.lineage(task) if ancestor.deadline)]
+    return max(0.0, min(deadlines) - now)

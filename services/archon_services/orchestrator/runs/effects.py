@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from archon.api.common.v1 import common_pb2
 from archon_mesh.core.run import Adopt, Answer, Assign, CancelAttempt, Effect, Grant, RunState
 from archon_services.orchestrator.dispatch.assign_task import assign_task
-from archon_services.orchestrator.dispatch.replies import budget_grant, delegate_result, standing
+from archon_services.orchestrator.dispatch.replies import attempt_status, budget_grant, delegate_result
 from archon_services.orchestrator.ports import Transport
 
 
@@ -32,7 +32,7 @@ class EffectExecutor:
                     transport.assign(effect.instance_id, self._ref(effect), task.role, assignment)
                 case Adopt():
                     task = run.tasks[effect.task_id]
-                    transport.adopt(effect.instance_id, self._ref(effect), task.role, standing(run, task, now))
+                    transport.adopt(effect.instance_id, self._ref(effect), task.role, attempt_status(run, task, now))
                 case CancelAttempt():
                     transport.cancel(effect.instance_id, self._ref(effect), _cancel_reason(effect, run))
                 case Answer():

@@ -1,4 +1,4 @@
-"""What a session knew before a run: pulled once from the shared memory as the run is taken on, and journaled."""
+"""Recalls a session's earlier answers: read once from the shared memory when a run is submitted, and journaled."""
 
 from __future__ import annotations
 
@@ -20,83 +20,91 @@ from archon_services.orchestrator.roles.selection import Participants
 
 _log = logging.getLogger(__name__)
 
-WITHIN: Final = 1.0
-"""Seconds that a submit waits for the shared memory at most."""
+TIMEOUT: Final = 1.0
+"""The most seconds that a submit waits for the shared memory."""
 
 MAX_BYTES: Final = 4 * 1024 * 1024
-SETTLE: Final = 0.01
+
+POLL_INTERVAL: Final = 0.01
+"""Seconds between two looks at the outbox, while earlier answers are being published."""
 
 
 class SessionRecall:
-    """Asks the memory service at `target` (host:port). A memory service that is down stops no run: it goes on without,
-    and its first event says why."""
+    """Reads from the memory service at `target` (host:port), for at most `timeout` seconds.
 
-    def __init__(self, journal: Journal, target: str, *, within: float = WITHIN) -> None:
+    If the memory service is down, the run is created without the session's answers, and its first event records why.
+    """
+
+    def __init__(self, journal: Journal, target: str, *, timeout: float = TIMEOUT) -> None:
         self._journal = journal
         self._client = MemoryGraphClient(target)
-        self._within = within
+        self._timeout = timeout
 
     async def close(self) -> None:
         """Idempotent."""
         await self._client.close()
 
     async def recall(
-        self, said: run_pb2.Submitted, session_id: str, chosen: Participants, order: Sequence[str]
+        self, submitted: run_pb2.Submitted, session_id: str, participants: Participants, order: Sequence[str]
     ) -> None:
-        """Writes what the run's readers may see of the session into its first event, in `order` of the roles that said
-        it. Raises MessageTooLarge where that is more than 4 MiB."""
-        readers = {role: role in chosen.all_ancestors for role in chosen.readers}
+        """Adds the session's answers that the run's readers may see to the first event, in `order` of their roles.
+
+        Raises MessageTooLarge if they exceed 4 MiB.
+        """
+        readers = {role: role in participants.all_ancestors for role in participants.readers}
         left = context.current().remaining()
         try:
-            async with asyncio.timeout(self._within if left is None else min(self._within, left / 2)):
-                pulled = await self._settled(session_id, readers)
+            async with asyncio.timeout(self._timeout if left is None else min(self._timeout, left / 2)):
+                items_by_reader = await self._read_current(session_id, readers)
         except MessageTooLarge as error:
             raise _too_large(session_id, str(error)) from None
-        except (ArchonError, TimeoutError) as error:
-            known = error if isinstance(error, ArchonError) else DeadlineExceeded("the shared memory didn't answer")
-            _log.warning("a run of session %s goes on without its shared memory: %s", session_id, known)
-            said.session_context_failure.CopyFrom(failure_to_proto(failure_from_error(known)))
+        except (ArchonError, TimeoutError) as raised:
+            timed_out = DeadlineExceeded("the shared memory did not answer in time")
+            reason = raised if isinstance(raised, ArchonError) else timed_out
+            _log.warning("a run of session %s starts without its shared memory: %s", session_id, reason)
+            submitted.session_context_failure.CopyFrom(failure_to_proto(failure_from_error(reason)))
             return
-        said.session_context.extend(_by_item(session_id, pulled, order))
-        size = sum(one.ByteSize() for one in said.session_context)
+        submitted.session_context.extend(_by_item(session_id, items_by_reader, order))
+        size = sum(answer.ByteSize() for answer in submitted.session_context)
         if size > MAX_BYTES:
-            raise _too_large(session_id, f"what the roles of this run may see of it are {size:,} bytes")
+            raise _too_large(session_id, f"its answers for the roles of this run have {size:,} bytes")
 
-    async def _settled(self, session_id: str, readers: dict[str, bool]) -> dict[str, list[MemoryItem]]:
-        """As of after the session's earlier runs: an answer that a caller has seen may still be on its way there."""
-        on_its_way = await self._journal.unpublished(session_id)
-        pulled = await self._pull(session_id, readers)  # at once, too: where nobody is there, nothing will settle
-        if not on_its_way:
-            return pulled
+    async def _read_current(self, session_id: str, readers: dict[str, bool]) -> dict[str, list[MemoryItem]]:
+        """Reads after the answers of the session's earlier runs are published, which callers may have seen already."""
+        publishing = await self._journal.unpublished(session_id)
+        items = await self._read(session_id, readers)  # first, since a service that is down publishes nothing
+        if not publishing:
+            return items
         try:
-            async with asyncio.timeout(self._within / 2):
-                while await self._journal.unpublished(session_id):  # noqa: ASYNC110 - others publish, too
-                    await asyncio.sleep(SETTLE)
+            async with asyncio.timeout(self._timeout / 2):
+                while await self._journal.unpublished(session_id):  # noqa: ASYNC110 - another replica may publish
+                    await asyncio.sleep(POLL_INTERVAL)
         except TimeoutError:
-            _log.info("earlier answers of session %s are still on their way to the shared memory", session_id)
-        return await self._pull(session_id, readers)
+            _log.info("earlier answers of session %s are not published yet", session_id)
+        return await self._read(session_id, readers)
 
-    async def _pull(self, session_id: str, readers: dict[str, bool]) -> dict[str, list[MemoryItem]]:
-        pulled = {}
-        for role, deep in readers.items():
-            pull = self._client.pull_for_indirect if deep else self._client.pull_for
-            pulled[role] = await pull(role, scope=session_id, timeout=self._within)
-        return pulled
+    async def _read(self, session_id: str, readers: dict[str, bool]) -> dict[str, list[MemoryItem]]:
+        """The items that each reader may see; `readers` tells who sees those of all its ancestors."""
+        items = {}
+        for role, all_ancestors in readers.items():
+            pull = self._client.pull_for_indirect if all_ancestors else self._client.pull_for
+            items[role] = await pull(role, scope=session_id, timeout=self._timeout)
+        return items
 
 
 def _by_item(
-    session_id: str, pulled: dict[str, list[MemoryItem]], order: Sequence[str]
+    session_id: str, items_by_reader: dict[str, list[MemoryItem]], order: Sequence[str]
 ) -> list[run_pb2.SessionContext]:
-    """Each answer once, with all who are handed it, in `order` of their roles."""
-    found: dict[tuple[str, int], run_pb2.SessionContext] = {}
-    for reader, items in pulled.items():
+    """Each answer once, with all its readers, in `order` of the roles that gave them."""
+    answers: dict[tuple[str, int], run_pb2.SessionContext] = {}
+    for reader, items in items_by_reader.items():
         for item in items:
             key = (item.source_id, item.version)
-            if key not in found:
-                found[key] = run_pb2.SessionContext(item=_context_item(session_id, item))
-            found[key].readers.append(reader)
+            if key not in answers:
+                answers[key] = run_pb2.SessionContext(item=_context_item(session_id, item))
+            answers[key].readers.append(reader)
     rank = {role: number for number, role in enumerate(order)}
-    return sorted(found.values(), key=lambda one: rank.get(one.item.ref.role, len(rank)))
+    return sorted(answers.values(), key=lambda answer: rank.get(answer.item.ref.role, len(rank)))
 
 
 def _context_item(scope: str, item: MemoryItem) -> common_pb2.ContextItem:
@@ -111,8 +119,8 @@ def _context_item(scope: str, item: MemoryItem) -> common_pb2.ContextItem:
     )
 
 
-def _too_large(session_id: str, why: str) -> MessageTooLarge:
+def _too_large(session_id: str, reason: str) -> MessageTooLarge:
     return MessageTooLarge(
-        f"session {session_id} remembers too much for one run: {why}, at most {MAX_BYTES:,} are handed over; "
-        "clear it, or name another session"
+        f"the shared memory of session {session_id} is too large for one run: {reason}, at most {MAX_BYTES:,} are "
+        "allowed; clear it, or name another session"
     )

@@ -117,7 +117,7 @@ async def test_a_session_that_remembers_too_much_for_one_run_is_a_typed_error_at
         return len(await memory.pull_for("listener")) == 5
 
     await eventually(followed)
-    with pytest.raises(MessageTooLarge, match=f"session {session} remembers too much for one run"):
+    with pytest.raises(MessageTooLarge, match=f"session {session} is too large for one run"):
         await mesh.client.submit("x", roles=["listener"], session_id=session)
     await memory.clear_published_data()
     assert (await mesh.client.submit("x", roles=["listener"], session_id=session, wait=10)).run.answers

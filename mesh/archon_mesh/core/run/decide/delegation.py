@@ -148,7 +148,7 @@ def _too_many(task: Task) -> Failure | None:
 
 def _unknown_role(run: RunState, request: inp.DelegateIn, role: str) -> Failure | None:
     assert run.submission is not None
-    if request.known or role in {*run.submission.roles, *(target.role for target in run.submission.targets)}:
+    if request.available or role in {*run.submission.roles, *(target.role for target in run.submission.targets)}:
         return None
     return Failure("NOT_FOUND", "UNKNOWN_ROLE", f"no instance of the role {role!r}", (("role", role),))
 

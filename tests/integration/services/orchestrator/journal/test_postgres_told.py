@@ -10,8 +10,7 @@ import pytest
 
 from archon_services.orchestrator.journal import CommandRow, OwnerRow, RunRow
 from archon_services.orchestrator.journal.postgres import PostgresJournal
-from archon_services.orchestrator.ownership import lease as ownership
-from archon_services.orchestrator.ownership.lease import Ownership
+from archon_services.orchestrator.ownership import Ownership, OwnershipLimits
 from archon_services.orchestrator.ports import Clock
 from tests.fixtures.journal import create
 from tests.fixtures.postgres import PostgresServer
@@ -55,13 +54,19 @@ async def listening(journal: PostgresJournal) -> None:
     await asyncio.wait_for(journal._listener.listening.wait(), 5)
 
 
-async def test_durability_13_the_owner_is_notified_of_a_command(
-    journals: list[PostgresJournal], monkeypatch: pytest.MonkeyPatch
+async def test_durability_13_the_owner_is_told_of_a_command_at_once(
+    journals: list[PostgresJournal],
 ) -> None:
-    monkeypatch.setattr(ownership, "LOOK", 60.0)  # it doesn't look by itself
     mine, theirs = journals
     held = Held()
-    owning = Ownership(mine, held, new_owner=lambda: "another", monotonic=time.monotonic, jitter=lambda: 0.0)
+    owning = Ownership(
+        mine,
+        held,
+        new_owner=lambda: "another",
+        monotonic=time.monotonic,
+        jitter=lambda: 0.0,
+        limits=OwnershipLimits(scan_interval=60.0),  # commands are found by notification alone
+    )
     await owning.start()
     await create(mine, "r")
     await listening(mine)

@@ -1,4 +1,4 @@
-"""What a run may spend (rule C9): reserved before, settled after, one for all of its tasks."""
+"""The budget of a run (rule C9): reserved before it is spent, settled afterwards, shared by all tasks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from archon_mesh.core.run import events as ev
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.decide.budget import SLICES, left
 from archon_mesh.core.run.types import NOTHING, Amount, Budget, Failure, TaskState
-from tests.unit.mesh.core.run.delegating import GONE, Lead, refused
+from tests.unit.mesh.core.run.lead_run import GONE, Lead, refused
 
 
 def reserved(run: Lead, number: int = 1) -> Amount:
@@ -23,12 +23,12 @@ def free(run: Lead, number: int = 1) -> Amount:
 
 
 def spend(run: Lead, number: int, tokens: int, cost: int = 0) -> list[ev.Event]:
-    """Progress says so."""
+    """The usage that a progress frame reports."""
     task = run.state.tasks[f"r.{number}"]
     return run.feed(inp.UsageIn(task.task_id, task.attempt, Amount(tokens, cost)))
 
 
-def test_contract_rule_9_an_attempt_begins_with_a_slice_of_what_is_limited() -> None:
+def test_contract_rule_9_an_attempt_starts_with_a_slice() -> None:
     for budget, expected in (
         (Budget(800, 80), Amount(100, 10)),
         (Budget(800), Amount(100)),
@@ -45,7 +45,7 @@ def test_contract_rule_9_an_attempt_begins_with_a_slice_of_what_is_limited() -> 
     assert dispatched.reserved is None, "how deep it may nest is no amount"
 
 
-def test_contract_rule_9_more_is_reserved_on_request_as_long_as_there_is_so_much() -> None:
+def test_contract_rule_9_a_request_reserves_what_is_left() -> None:
     run = Lead(budget=Budget(800))
     run.place(1)
     assert run.request(1, 600, "b1") == Amount(600)
@@ -59,7 +59,7 @@ def test_contract_rule_9_more_is_reserved_on_request_as_long_as_there_is_so_much
     assert run.feed(inp.BudgetRequestIn("r.1", 2, "b4", 0, Amount(1))) == [], "of no attempt that there is"
 
 
-def test_contract_rule_9_what_was_reserved_is_settled_by_what_was_spent() -> None:
+def test_contract_rule_9_a_reservation_is_settled_by_usage() -> None:
     run = Lead(budget=Budget(800, 800))
     run.place(1)
     run.delegate()
@@ -70,7 +70,7 @@ def test_contract_rule_9_what_was_reserved_is_settled_by_what_was_spent() -> Non
 
 
 @pytest.mark.parametrize("end", ["lost", "stopped", "rejected"])
-def test_contract_rule_9_nobody_knows_what_a_lost_attempt_spent_so_all_of_it_counts(end: str) -> None:
+def test_contract_rule_9_a_lost_attempt_counts_its_reservation(end: str) -> None:
     run = Lead(budget=Budget(800))
     run.place(1)
     run.delegate()
@@ -86,7 +86,7 @@ def test_contract_rule_9_nobody_knows_what_a_lost_attempt_spent_so_all_of_it_cou
     assert free(run) == (Amount(700) if end == "rejected" else Amount(600))
 
 
-def test_contract_rule_9_an_attempt_that_stopped_as_told_knows_what_it_spent_and_the_rest_is_free() -> None:
+def test_contract_rule_9_a_stopped_attempt_frees_the_unspent() -> None:
     run = Lead(budget=Budget(800))
     run.place(1)
     run.delegate()
@@ -98,7 +98,7 @@ def test_contract_rule_9_an_attempt_that_stopped_as_told_knows_what_it_spent_and
     assert free(run) == Amount(660)
 
 
-def test_contract_rule_9_many_tasks_at_once_all_begin_and_never_reserve_more_than_there_is() -> None:
+def test_contract_rule_9_concurrent_starts_stay_within_budget() -> None:
     roles = tuple(f"role{number}" for number in range(3 * SLICES))
     run = Lead(roles, budget=Budget(1_000_000))
     for number in range(1, len(roles) + 1):
@@ -118,7 +118,7 @@ def test_contract_rule_9_where_nothing_is_left_nothing_begins() -> None:
     assert (ended.state, ended.failure and ended.failure.reason) == (TaskState.FAILED, "BUDGET_EXHAUSTED")
 
 
-def test_contract_rule_9_a_delegation_is_refused_where_nothing_is_left_and_the_task_goes_on() -> None:
+def test_contract_rule_9_no_budget_left_refuses_a_delegation() -> None:
     run = Lead(budget=Budget(800))
     run.place(1)
     assert run.request(1, 700) is not None
@@ -126,7 +126,7 @@ def test_contract_rule_9_a_delegation_is_refused_where_nothing_is_left_and_the_t
     assert run.state.ending is None
 
 
-def test_a_child_that_finds_nothing_left_when_its_turn_comes_fails_for_its_parent() -> None:
+def test_a_child_without_budget_at_dispatch_fails_for_its_parent() -> None:
     run = Lead(budget=Budget(800))
     run.place(1)
     run.delegate()
@@ -139,7 +139,7 @@ def test_a_child_that_finds_nothing_left_when_its_turn_comes_fails_for_its_paren
 
 
 @pytest.mark.parametrize("whole", [Budget(8000), Budget()], ids=["of a budget", "where the run has none"])
-def test_contract_rule_9_a_part_for_a_delegation_bounds_all_that_comes_of_it(whole: Budget) -> None:
+def test_contract_rule_9_a_delegation_budget_bounds_descendants(whole: Budget) -> None:
     run = Lead(budget=whole)
     run.place(1)
     run.delegate(budget=Budget(400))
@@ -157,7 +157,7 @@ def test_contract_rule_9_a_part_for_a_delegation_bounds_all_that_comes_of_it(who
 
 
 @pytest.mark.parametrize("whole", [Budget(8000), Budget()], ids=["of a budget", "where the run has none"])
-def test_contract_rule_9_a_lost_attempt_counts_against_the_part_of_its_delegation(whole: Budget) -> None:
+def test_contract_rule_9_a_loss_counts_for_the_delegation_budget(whole: Budget) -> None:
     run = Lead(budget=whole)
     run.place(1)
     run.delegate(budget=Budget(100))
@@ -183,7 +183,7 @@ def test_contract_rule_9_usage_above_the_budget_ends_the_run() -> None:
     assert ended.failure.reason == "BUDGET_EXHAUSTED"
 
 
-def test_contract_rule_9_usage_counts_beside_what_others_spent_and_have_reserved() -> None:
+def test_contract_rule_9_usage_adds_to_spent_and_reserved() -> None:
     run = Lead(("a", "b", "c"), budget=Budget(800, 8000))
     run.place(1, 2)
     run.result(1, spent=Amount(300))
@@ -192,7 +192,7 @@ def test_contract_rule_9_usage_counts_beside_what_others_spent_and_have_reserved
     assert spend(run, 2, 500) != []
 
 
-def test_contract_rule_9_usage_above_the_part_of_a_delegation_stops_that_and_no_more() -> None:
+def test_contract_rule_9_excess_of_a_delegation_stops_only_it() -> None:
     for whole in (Budget(8000), Budget()):
         run = Lead(budget=whole)
         run.place(1)
@@ -208,7 +208,7 @@ def test_contract_rule_9_usage_above_the_part_of_a_delegation_stops_that_and_no_
         assert run.state.ending is None
 
 
-def test_contract_rule_9_without_a_budget_nothing_is_reserved_and_nothing_settled() -> None:
+def test_contract_rule_9_without_budget_nothing_is_settled() -> None:
     run = Lead()
     run.place(1)
     run.delegate()

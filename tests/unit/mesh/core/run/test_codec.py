@@ -1,4 +1,4 @@
-"""Inputs as bytes: each kind comes back as it was, without the payload that its event has."""
+"""Encoded inputs: each kind decodes to an equal input, without the payload, which its event holds."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_inputs_of_another_version_are_not_guessed_at() -> None:
         decode_inputs(json.dumps([VERSION + 1, now, packed]).encode())
 
 
-def test_what_an_earlier_revision_wrote_ends_earlier_and_has_the_defaults_of_what_came_since() -> None:
+def test_inputs_of_an_older_revision_get_defaults() -> None:
     stored = json.loads(encode_inputs([inp.Submit(WHOLE, "o", 1)], 1.0))
     submission = stored[2][0]["Submit"][0]["Submission"]
     del submission[-1]

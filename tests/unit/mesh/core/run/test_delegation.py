@@ -1,4 +1,4 @@
-"""What a delegation means, decided (rule C8), and how what was delegated ends."""
+"""Decisions about delegations (rule C8), and how delegated tasks end."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from archon_mesh.core.run.decide.budget import MAX_DEPTH
 from archon_mesh.core.run.decide.delegation import MAX_DELEGATIONS
 from archon_mesh.core.run.effects import CANCEL_GRACE
 from archon_mesh.core.run.types import Budget, ContextRef, TaskState
-from tests.unit.mesh.core.run.delegating import GONE, Lead, refused
+from tests.unit.mesh.core.run.lead_run import GONE, Lead, refused
 
 
-def test_contract_rule_8_a_delegation_is_journaled_with_the_task_that_it_becomes() -> None:
+def test_contract_rule_8_a_delegation_creates_its_task() -> None:
     run = Lead()
     run.place(1)
     delegated, created = run.delegate(sequence=3)
@@ -25,7 +25,7 @@ def test_contract_rule_8_a_delegation_is_journaled_with_the_task_that_it_becomes
     assert [effect.task_id for effect in run.opened(Place)] == ["r.2"]
 
 
-def test_contract_rule_8_the_same_thing_for_the_same_time_is_the_same_task_in_every_attempt() -> None:
+def test_contract_rule_8_the_nth_equal_delegation_is_memoized() -> None:
     run = Lead()
     run.place(1)
     run.delegate(digest="x"), run.delegate(digest="x"), run.delegate(digest="y"), run.delegate(key="named")
@@ -38,7 +38,7 @@ def test_contract_rule_8_the_same_thing_for_the_same_time_is_the_same_task_in_ev
     assert len(run.state.tasks) == 5
 
 
-def test_contract_rule_8_who_waits_is_read_off_the_journal_and_bounds_the_depth() -> None:
+def test_contract_rule_8_the_lineage_bounds_loops_and_depth() -> None:
     run = Lead()
     run.place(1)
     for depth in range(1, MAX_DEPTH + 1):
@@ -53,7 +53,7 @@ def test_contract_rule_8_who_waits_is_read_off_the_journal_and_bounds_the_depth(
 
 
 @pytest.mark.parametrize(("depth", "part", "allowed"), [(1, 0, 1), (3, 0, 3), (0, 1, 2), (3, 1, 2), (1, 5, 1)])
-def test_contract_rule_8_the_run_and_a_delegation_may_say_how_deep(depth: int, part: int, allowed: int) -> None:
+def test_contract_rule_8_run_and_delegation_limit_the_depth(depth: int, part: int, allowed: int) -> None:
     run = Lead(budget=Budget(depth=depth))
     run.place(1)
     run.delegate(1, "role1", budget=Budget(depth=part))
@@ -67,7 +67,7 @@ def test_contract_rule_8_the_run_and_a_delegation_may_say_how_deep(depth: int, p
     assert made == allowed
 
 
-def test_a_capability_goes_to_the_first_who_has_it_and_does_not_wait_for_the_task() -> None:
+def test_a_capability_goes_to_the_first_role_not_waiting() -> None:
     run = Lead()
     run.place(1)
     delegated, _ = run.delegate(role="lead", capability="able", others=("second", "third"))
@@ -78,18 +78,18 @@ def test_a_capability_goes_to_the_first_who_has_it_and_does_not_wait_for_the_tas
     assert refused(run.delegate(role="lead", capability="mine", others=("lead",))) == "DELEGATION_LOOP"
 
 
-def test_a_delegation_to_nobody_says_so_and_one_to_a_role_of_the_run_waits_for_it() -> None:
+def test_an_unknown_target_is_refused_a_role_of_the_run_not() -> None:
     run = Lead(targets=("lead", "down"))
     run.place(1)
-    assert refused(run.delegate(role="", known=False)) == "INVALID_ARGUMENT"
-    assert refused(run.delegate(role="", known=False, capability="able")) == "UNKNOWN_CAPABILITY"
-    assert refused(run.delegate(role="nobody", known=False)) == "UNKNOWN_ROLE"
+    assert refused(run.delegate(role="", available=False)) == "INVALID_ARGUMENT"
+    assert refused(run.delegate(role="", available=False, capability="able")) == "UNKNOWN_CAPABILITY"
+    assert refused(run.delegate(role="nobody", available=False)) == "UNKNOWN_ROLE"
     assert refused(run.delegate(budget=Budget(-1))) == "INVALID_ARGUMENT"
-    assert len(run.delegate(role="down", known=False)) == 2
+    assert len(run.delegate(role="down", available=False)) == 2
     assert run.state.tasks["r.1"].live
 
 
-def test_contract_rule_8_a_task_makes_so_many_delegations_at_most() -> None:
+def test_contract_rule_8_delegations_of_a_task_are_bounded() -> None:
     run = Lead()
     run.place(1)
     for number in range(MAX_DELEGATIONS):
@@ -98,10 +98,10 @@ def test_contract_rule_8_a_task_makes_so_many_delegations_at_most() -> None:
     assert len(run.delegate(key="7")) == 1, "what is remembered may be asked again"
 
 
-def test_a_refused_delegation_is_answered_and_so_is_one_that_ended() -> None:
+def test_refused_and_ended_delegations_are_answered() -> None:
     run = Lead()
     run.place(1)
-    run.delegate(role="nobody", known=False)
+    run.delegate(role="nobody", available=False)
     run.delegate()
     assert [effect.delegation_id for effect in run.opened(Answer)] == ["d1"]
     run.place(2)
@@ -111,7 +111,7 @@ def test_a_refused_delegation_is_answered_and_so_is_one_that_ended() -> None:
     assert [effect.delegation_id for effect in run.opened(Answer)] == ["d1"], "nobody waits for it"
 
 
-def test_a_frame_of_another_attempt_or_of_one_that_is_to_stop_changes_nothing() -> None:
+def test_a_frame_of_a_superseded_or_stopping_attempt_is_ignored() -> None:
     run = Lead()
     run.place(1)
     run.lose()
@@ -125,7 +125,7 @@ def test_a_frame_of_another_attempt_or_of_one_that_is_to_stop_changes_nothing() 
     assert run.cancel("never") == []
 
 
-def test_contract_rule_8_a_delegation_out_of_time_is_answered_while_its_task_still_stops() -> None:
+def test_contract_rule_8_a_timeout_is_answered_before_the_stop() -> None:
     run = Lead()
     run.place(1)
     run.delegate(timeout=5.0)
@@ -142,7 +142,7 @@ def test_contract_rule_8_a_delegation_out_of_time_is_answered_while_its_task_sti
     assert (child.state, child.live) == (TaskState.CANCELED, False)
 
 
-def test_a_task_that_is_to_stop_is_never_given_out_again_whatever_becomes_of_its_attempt() -> None:
+def test_a_stopping_task_is_never_dispatched_again() -> None:
     for end in ("lost", "rejected"):
         run = Lead()
         run.place(1)
@@ -158,7 +158,7 @@ def test_a_task_that_is_to_stop_is_never_given_out_again_whatever_becomes_of_its
         assert run.opened(Place) == []
 
 
-def test_stopping_takes_along_all_that_came_of_it_and_leaves_the_rest() -> None:
+def test_a_stop_includes_descendants_and_nothing_else() -> None:
     run = Lead()
     run.place(1)
     run.delegate(role="a"), run.delegate(role="b")
@@ -172,7 +172,7 @@ def test_stopping_takes_along_all_that_came_of_it_and_leaves_the_rest() -> None:
     assert [event.task_id for event in run.log if isinstance(event, ev.TaskStopping)] == ["r.2", "r.4", "r.3"]
 
 
-def test_what_two_delegations_wait_for_goes_on_until_both_are_cancelled() -> None:
+def test_a_shared_child_runs_until_both_delegations_cancel() -> None:
     run = Lead()
     run.place(1)
     run.delegate(key="k"), run.delegate(key="k")
@@ -182,7 +182,7 @@ def test_what_two_delegations_wait_for_goes_on_until_both_are_cancelled() -> Non
     assert len(run.cancel("d2")) == 2
 
 
-def test_durability_22_children_survive_the_loss_of_their_parent_and_end_with_its_end() -> None:
+def test_durability_22_children_survive_a_loss_of_their_parent() -> None:
     run = Lead()
     run.place(1)
     run.delegate(role="a"), run.delegate(role="b")
@@ -213,7 +213,7 @@ def test_a_run_does_not_wait_for_ever_for_what_does_not_stop() -> None:
     assert run.state.tasks["r.2"].state is TaskState.CANCELED
 
 
-def test_durability_24_what_is_appended_first_wins_a_result_or_a_stop() -> None:
+def test_durability_24_the_first_of_result_and_stop_wins() -> None:
     run = Lead()
     run.place(1)
     run.delegate(timeout=5.0)
@@ -234,7 +234,7 @@ def test_a_failed_child_is_its_parents_to_deal_with() -> None:
     assert run.state.ending is None
 
 
-def test_a_delegated_task_is_given_the_newest_answers_of_those_that_its_role_depends_on() -> None:
+def test_a_delegated_task_gets_the_newest_upstream_answers() -> None:
     edges = (("a", "b"), ("b", "c"), ("a", "c"))
     for deep, roles in (((), ["b"]), (("c",), ["a", "b"])):
         run = Lead(edges=edges[:2], targets=("a", "b", "c"), all_ancestors=deep)

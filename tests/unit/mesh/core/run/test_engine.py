@@ -1,4 +1,4 @@
-"""The engine by example. Names with durability_N hold line DN of docs/durability.md."""
+"""The engine by example. A test named durability_N checks line DN of docs/durability.md."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ T0 = 1_000.0
 
 
 class Run:
-    """A run that is fed by hand."""
+    """A run that is driven input by input."""
 
     def __init__(self, roles: str = "abc", edges: tuple[str, ...] = ("ab", "ac", "bc"), timeout: float = 60.0) -> None:
         self.state = RunState()
@@ -28,8 +28,8 @@ class Run:
         submission = Submission("r", "default", "q", "", "pipeline", tuple(roles), graph, timeout, None)
         self.feed(inp.Submit(submission, "owner", 1))
 
-    def feed(self, given: inp.Input) -> list[ev.Event]:
-        events = decide(self.state, given, self.now)
+    def feed(self, new_input: inp.Input) -> list[ev.Event]:
+        events = decide(self.state, new_input, self.now)
         for event in events:
             apply(self.state, event, self.now)
         self.log += events
@@ -51,7 +51,7 @@ class Run:
         return {effect.want.role for effect in open_effects(self.state) if isinstance(effect, Place)}
 
 
-def test_a_role_starts_as_soon_as_its_own_predecessors_are_done_and_not_a_level_later() -> None:
+def test_a_role_starts_once_its_predecessors_are_done() -> None:
     run = Run("abcd", ("ac", "bd"))
     assert run.places() == {"a", "b"}
     run.place("a"), run.place("b")
@@ -59,7 +59,7 @@ def test_a_role_starts_as_soon_as_its_own_predecessors_are_done_and_not_a_level_
     assert run.places() == {"c"}, "c waits for a alone, b is still at work"
 
 
-def test_the_answer_of_a_run_is_the_answers_of_the_roles_nobody_depends_on() -> None:
+def test_the_answers_of_a_run_are_those_of_its_sinks() -> None:
     run = Run("abc", ("ab", "ac"))
     for role in "abc":
         run.place(role)
@@ -69,7 +69,7 @@ def test_the_answer_of_a_run_is_the_answers_of_the_roles_nobody_depends_on() -> 
     assert isinstance(run.log[-1], ev.RunEnded)
 
 
-def test_a_dispatch_records_the_upstream_answers_that_it_hands_over_in_dependency_order() -> None:
+def test_a_dispatch_records_its_context_in_dependency_order() -> None:
     run = Run()
     for role in "ab":
         run.place(role)
@@ -80,7 +80,7 @@ def test_a_dispatch_records_the_upstream_answers_that_it_hands_over_in_dependenc
     assert [type(run.log[given.seq - 1]) for given in dispatched.context] == [ev.ResultReceived] * 2
 
 
-def test_a_role_that_asks_for_all_ancestors_is_handed_their_answers_in_dependency_order() -> None:
+def test_all_ancestors_come_in_dependency_order() -> None:
     asking: tuple[str, ...]
     for asking, given in ((("d",), ["a", "b", "c"]), ((), ["c"])):
         run = Run("abcd", ("ab", "bc", "cd"))
@@ -94,7 +94,7 @@ def test_a_role_that_asks_for_all_ancestors_is_handed_their_answers_in_dependenc
         assert [one.role for one in dispatched.context] == given
 
 
-def test_durability_1_what_a_step_opens_and_what_a_restart_opens_come_from_the_same_function() -> None:
+def test_durability_1_step_and_restart_open_the_same_effects() -> None:
     run = Run()
     before = open_effects(run.state)
     run.place("a", "i1")
@@ -104,7 +104,7 @@ def test_durability_1_what_a_step_opens_and_what_a_restart_opens_come_from_the_s
     assert not any(isinstance(effect, Assign) for effect in open_effects(run.state))
 
 
-def test_durability_20_every_dispatch_takes_a_new_attempt_also_after_a_reject() -> None:
+def test_durability_20_every_dispatch_takes_a_new_attempt() -> None:
     run = Run("a", ())
     run.place("a")
     run.feed(inp.RejectIn("r.1", 1, FULL, 0.5))
@@ -115,7 +115,7 @@ def test_durability_20_every_dispatch_takes_a_new_attempt_also_after_a_reject() 
     assert again.attempt == 2
 
 
-def test_durability_20_three_attempts_that_end_with_the_loss_of_their_process_end_the_task_as_poisoned() -> None:
+def test_durability_20_three_losses_poison_a_task() -> None:
     run = Run("ab", ("ab",))
     for attempt in range(1, RECOVERY[Kind.LOST].tries + 1):
         run.place("a")
@@ -125,7 +125,7 @@ def test_durability_20_three_attempts_that_end_with_the_loss_of_their_process_en
     assert run.state.failure.reason == "POISONED"
 
 
-def test_durability_10_each_owner_stops_the_attempts_that_were_given_up_before_it_took_over() -> None:
+def test_durability_10_each_owner_stops_abandoned_attempts() -> None:
     run = Run("ab", ())
     run.place("a")
     run.lose("a", 1)
@@ -152,7 +152,7 @@ def test_rejects_are_no_losses_but_do_not_go_on_for_ever() -> None:
     assert run.state.failure.reason == "NO_CAPACITY"
 
 
-def test_a_result_of_a_superseded_attempt_is_recorded_as_discarded_and_changes_nothing() -> None:
+def test_a_result_of_a_superseded_attempt_is_discarded() -> None:
     run = Run("a", ())
     run.place("a")
     run.lose("a", 1)
@@ -170,7 +170,7 @@ def test_a_result_that_is_sent_again_counts_once() -> None:
     assert run.result("a") == []
 
 
-def test_a_failed_task_fails_the_run_and_what_is_under_way_is_cancelled_first() -> None:
+def test_a_failed_task_fails_the_run_after_live_attempts() -> None:
     run = Run("abc", ("ac",))
     run.place("a"), run.place("b")
     broken = Failure("INTERNAL", "INTERNAL", "it broke")
@@ -183,7 +183,7 @@ def test_a_failed_task_fails_the_run_and_what_is_under_way_is_cancelled_first() 
     assert run.state.failure == broken
 
 
-def test_durability_24_a_result_that_is_appended_before_the_cancel_wins() -> None:
+def test_durability_24_a_result_before_the_cancel_wins() -> None:
     run = Run("a", ())
     run.place("a")
     run.result("a")
@@ -191,7 +191,7 @@ def test_durability_24_a_result_that_is_appended_before_the_cancel_wins() -> Non
     assert run.state.state is TaskState.COMPLETED
 
 
-def test_durability_24_a_result_after_the_cancel_is_discarded_and_the_run_is_cancelled() -> None:
+def test_durability_24_a_result_after_the_cancel_is_discarded() -> None:
     run = Run("a", ())
     run.place("a")
     run.feed(inp.Cancel("me", "enough"))
@@ -201,7 +201,7 @@ def test_durability_24_a_result_after_the_cancel_is_discarded_and_the_run_is_can
     assert run.state.failure == Failure("CANCELLED", "CANCELLED", "enough")
 
 
-def test_an_attempt_that_stopped_as_told_ends_its_task_as_cancelled_whatever_it_calls_that() -> None:
+def test_a_stopped_attempt_ends_its_task_as_cancelled() -> None:
     for state in (TaskState.CANCELED, TaskState.FAILED, TaskState.REJECTED):
         run = Run("a", ())
         run.place("a")
@@ -220,7 +220,7 @@ def test_a_cancel_with_nothing_under_way_ends_the_run_at_once() -> None:
     assert {task.state for task in run.state.tasks.values()} == {TaskState.CANCELED}
 
 
-def test_an_agent_that_never_answers_a_cancel_holds_the_run_no_longer_than_the_grace() -> None:
+def test_an_unanswered_cancel_ends_after_the_grace() -> None:
     run = Run("a", ())
     run.place("a")
     run.feed(inp.Cancel("me", ""))
@@ -229,7 +229,7 @@ def test_an_agent_that_never_answers_a_cancel_holds_the_run_no_longer_than_the_g
     assert isinstance(run.feed(inp.Tick())[-1], ev.RunEnded)
 
 
-def test_durability_23_a_run_whose_time_is_over_fails_with_run_timeout() -> None:
+def test_durability_23_an_expired_run_fails_with_run_timeout() -> None:
     run = Run("a", (), timeout=5.0)
     assert run.feed(inp.Tick()) == []
     run.now += 5.0
@@ -255,7 +255,7 @@ def test_a_role_that_refuses_is_final() -> None:
     assert run.state.tasks["r.1"].state is TaskState.REJECTED
 
 
-def test_durability_7_a_run_that_reaches_its_bound_of_events_ends_with_a_typed_failure() -> None:
+def test_durability_7_a_run_at_its_event_limit_fails_typed() -> None:
     run = Run("a", ())
     run.state.last_seq = MAX_EVENTS
     run.place("a")
@@ -264,7 +264,7 @@ def test_durability_7_a_run_that_reaches_its_bound_of_events_ends_with_a_typed_f
     assert run.state.failure.reason == "TOO_MANY_EVENTS"
 
 
-def test_a_claim_that_is_no_higher_than_the_epoch_changes_nothing() -> None:
+def test_a_claim_without_a_higher_epoch_changes_nothing() -> None:
     run = Run()
     assert run.feed(inp.Claim("other", 1)) == []
     assert run.feed(inp.Claim("other", 2)) == [ev.Claimed("other", 2)]

@@ -1,4 +1,4 @@
-"""The engine under whatever may come, in any order: what must hold of every journal holds of its decisions."""
+"""Properties of the engine: its decisions about any inputs in any order satisfy the invariants of a journal."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ STEPS = st.lists(st.tuples(st.floats(0, 20), INPUTS), max_size=40)
 
 
 def _carried(event: ev.Event) -> ev.Event:
-    """With the payload that it has on the wire: a result's usage and a delegation's budget travel in it."""
+    """With the payload that it has on the wire, which carries a result's usage and a delegation's budget."""
     if isinstance(event, ev.ResultReceived):
         usage = common_pb2.Usage(input_tokens=event.spent.tokens, cost_micro_usd=event.spent.cost)
         return replace(event, payload=agent_pb2.TaskResult(usage=usage))
@@ -108,7 +108,7 @@ def _carried(event: ev.Event) -> ev.Event:
 
 @settings(max_examples=300, deadline=None)
 @given(EDGES, STEPS, BUDGETS)
-def test_durability_1_and_v6_whatever_comes_the_folded_journal_is_the_live_state_and_opens_the_same_effects(
+def test_durability_1_v6_the_folded_journal_equals_the_state(
     edges: list[tuple[str, str]], steps: list[tuple[float, inp.Input]], budget: Budget
 ) -> None:
     submission = Submission(
@@ -164,7 +164,7 @@ def test_durability_1_and_v6_whatever_comes_the_folded_journal_is_the_live_state
 
 @settings(max_examples=200, deadline=None)
 @given(STEPS)
-def test_v7_a_run_always_ends_when_time_goes_on_and_people_answer(steps: list[tuple[float, inp.Input]]) -> None:
+def test_v7_a_run_ends_when_time_passes_and_people_answer(steps: list[tuple[float, inp.Input]]) -> None:
     submission = Submission("r", "default", "q", "", "pipeline", ("a", "b"), (Edge("a", "b"),), 60.0, None)
     run, now = RunState(), 1_000.0
 

@@ -1,4 +1,4 @@
-"""What is done about failures, by their kind: the table, and the run that goes by it."""
+"""Recovery by the kind of a failure: the table, and a run that follows it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from archon_mesh.core.run import events as ev
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.decide.recovery import ERROR_BUDGET, RECOVERY, Kind, kind_of, next_try
 from archon_mesh.core.run.types import Amount, Budget, Failure, TaskState
-from tests.unit.mesh.core.run.delegating import GONE, Lead
+from tests.unit.mesh.core.run.lead_run import GONE, Lead
 
 LATER = Failure("RESOURCE_EXHAUSTED", "RESOURCE_EXHAUSTED", "too many requests", retry_delay=2.0)
 NEVER = Failure("INTERNAL", "INTERNAL", "it broke")
@@ -26,7 +26,7 @@ def test_every_kind_has_its_recovery() -> None:
     assert all(recovery.tries >= 1 for recovery in RECOVERY.values())
 
 
-def test_a_failure_is_transient_only_where_it_says_that_trying_again_may_help() -> None:
+def test_a_failure_is_transient_only_with_a_retry_delay() -> None:
     assert kind_of(LATER) is Kind.TRANSIENT
     assert kind_of(NEVER) is Kind.PERMANENT
     assert kind_of(None) is Kind.PERMANENT
@@ -35,9 +35,7 @@ def test_a_failure_is_transient_only_where_it_says_that_trying_again_may_help() 
 @pytest.mark.parametrize(
     ("tried", "asked", "due"), [(1, None, 0.5), (2, None, 1.0), (1, 2.0, 2.0), (1, 10_000.0, 30.0), (3, 2.0, None)]
 )
-def test_pauses_double_or_last_as_long_as_is_asked_for_within_bounds(
-    tried: int, asked: float | None, due: float | None
-) -> None:
+def test_pauses_double_or_follow_the_failure_within_bounds(tried: int, asked: float | None, due: float | None) -> None:
     assert next_try(Kind.TRANSIENT, tried, asked, 0.0) == due
 
 
@@ -58,7 +56,7 @@ def test_a_failure_that_may_pass_is_tried_again_after_its_time() -> None:
     assert run.state.state is TaskState.COMPLETED
 
 
-def test_after_the_last_try_the_run_fails_with_what_was_said_last() -> None:
+def test_after_the_last_try_the_run_fails_with_its_failure() -> None:
     run = Lead()
     for _ in range(RECOVERY[Kind.TRANSIENT].tries):
         run.after(60.0)
@@ -75,7 +73,7 @@ def test_any_other_failure_is_final_at_once() -> None:
     assert run.state.failure == NEVER
 
 
-def test_a_delegated_task_is_tried_again_too_and_its_parent_never_knows() -> None:
+def test_a_delegated_task_is_retried_unseen_by_its_parent() -> None:
     run = Lead()
     run.place(1)
     run.delegate()
@@ -103,7 +101,7 @@ def test_a_run_that_is_cancelled_meanwhile_tries_nothing_again() -> None:
     assert run.opened(Place) == []
 
 
-def test_a_run_recovers_from_so_many_failures_over_all_its_tasks_and_no_more() -> None:
+def test_a_run_recovers_within_its_error_budget() -> None:
     roles = tuple(f"role{number}" for number in range(ERROR_BUDGET))
     run = Lead(roles)
     for number in range(1, ERROR_BUDGET // 2 + 1):
@@ -118,7 +116,7 @@ def test_a_run_recovers_from_so_many_failures_over_all_its_tasks_and_no_more() -
     assert run.state.failure.reason == "ERROR_BUDGET_EXHAUSTED"
 
 
-def test_while_it_waits_for_its_next_try_a_task_keeps_its_runs_alarm() -> None:
+def test_a_task_that_waits_for_a_retry_keeps_the_runs_timer() -> None:
     run = Lead()
     run.place(1)
     fail(run, LATER)

@@ -1,4 +1,4 @@
-"""A caller who asks and doesn't read is held back, and gets every answer once it reads."""
+"""A caller that sends without reading is held back, and receives every reply once it reads."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.fixtures.orchestrating import commands_of
 ASKED = 3 * MAX_COMMANDS
 
 
-async def test_commands_whose_answers_are_not_read_are_bounded_and_all_are_answered_in_the_end() -> None:
+async def test_commands_with_unread_replies_are_bounded() -> None:
     taken = 0
 
     async def requests() -> AsyncIterator[pb.ConverseRequest]:

@@ -1,4 +1,4 @@
-"""A request id and retention: the same id is the same run as long as it is kept, then says so, and is then free."""
+"""Request ids and retention: an id gives the same run while the run is kept, then an error, then a new run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.fixtures.orchestrating import commands_of, started
 
 
 class Nobody:
-    """A transport that reaches no instance."""
+    """A transport without instances."""
 
     def stateful(self, role: str) -> bool:
         return False
@@ -39,7 +39,7 @@ class Nobody:
 
 
 class Graph:
-    """A registry with one role, or one that can't be reached."""
+    """A registry with one role; unreachable if `reached` is False."""
 
     reached = True
 
@@ -57,7 +57,7 @@ class Clock(SystemClock):
 
 
 class World:
-    """One journal, and an orchestrator that can be started anew on it."""
+    """One journal, and an orchestrator on it that can be restarted."""
 
     def __init__(self) -> None:
         self.journal, self.graph, self.clock = MemoryJournal(), Graph(), Clock()
@@ -83,7 +83,7 @@ class World:
         return await self.servicer.SubmitRun(request, None)
 
     async def pass_(self, seconds: float) -> None:
-        """Time goes by, what is due is swept, and the orchestrator starts anew: it remembers nothing itself."""
+        """Advances the clock, sweeps, and restarts the orchestrator, which keeps no state of its own."""
         self.clock.ahead += seconds
         await self.retention.sweep()
         await self.start()
@@ -91,7 +91,7 @@ class World:
 
 @pytest.fixture
 async def world() -> AsyncIterator[World]:
-    """A run was submitted under request id q, and has ended."""
+    """A world in which the run of request id q has ended."""
     world = World()
     await world.start()
     run_id = (await world.submit()).run.run_id
@@ -101,7 +101,7 @@ async def world() -> AsyncIterator[World]:
     await world.stop()
 
 
-async def test_a_repeated_request_gives_the_same_run_while_it_is_kept_compacted_or_not(world: World) -> None:
+async def test_a_repeated_request_gives_the_same_run_until_deletion(world: World) -> None:
     first = await world.submit()
     for seconds in (1.0, 20.0):
         await world.pass_(seconds)
@@ -111,9 +111,7 @@ async def test_a_repeated_request_gives_the_same_run_while_it_is_kept_compacted_
 
 
 @pytest.mark.parametrize("reached", [True, False], ids=["registry there", "registry away"])
-async def test_durability_7_a_repeated_request_whose_run_is_deleted_says_that_it_has_expired(
-    world: World, reached: bool
-) -> None:
+async def test_durability_7_a_request_of_a_deleted_run_has_expired(world: World, reached: bool) -> None:
     await world.pass_(200.0)
     world.graph.reached = reached
     with pytest.raises(RunExpired) as expired:
@@ -125,7 +123,7 @@ async def test_durability_7_a_repeated_request_whose_run_is_deleted_says_that_it
         await world.commands.run("r1")
 
 
-async def test_durability_7_a_request_id_that_expired_with_its_run_says_so_on_a_stream_too(world: World) -> None:
+async def test_durability_7_an_expired_request_id_fails_on_a_stream(world: World) -> None:
     await world.pass_(200.0)
 
     async def requests() -> AsyncIterator[pb.ConverseRequest]:
@@ -142,7 +140,7 @@ async def test_durability_7_a_request_id_that_expired_with_its_run_says_so_on_a_
     assert reply.failure.reason == failure_pb2.ERROR_REASON_RUN_EXPIRED
 
 
-async def test_durability_7_a_day_after_its_run_was_deleted_a_request_id_is_free_again(world: World) -> None:
+async def test_durability_7_a_request_id_is_free_a_day_after_deletion(world: World) -> None:
     await world.pass_(200.0)
     await world.pass_(DAY + 1.0)
     fresh = await world.submit("something else")

@@ -1,4 +1,4 @@
-"""Whom the registry lost while his session goes on is believed to come back, and the graph with him; not for ever."""
+"""A lost instance whose session continues counts as alive for a grace period, and the graph is kept with it."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ class World:
     def __init__(self) -> None:
         self.now = 100.0
         self.alive: set[str] = set()
-        self.living = Membership(lambda name: name in self.alive, lambda: self.now)
+        self.membership = Membership(lambda name: name in self.alive, lambda: self.now)
 
     def snapshot(self, *roles: str) -> None:
-        """What the registry says, after a break."""
+        """A snapshot of the registry, as after a reconnect."""
         instances = tuple(Registration(role, instance_id=role) for role in roles)
-        self.living.update(RegistryChange(1, True, instances, (), Graph(revision=1, roles=roles)))
+        self.membership.update(RegistryChange(1, True, instances, (), Graph(revision=1, roles=roles)))
 
     @property
     def roles(self) -> set[str]:
-        return set(self.living.instances)
+        return set(self.membership.instances)
 
 
-def test_whom_the_registry_lost_is_believed_to_come_back_while_its_session_goes_on() -> None:
+def test_a_lost_instance_with_a_session_counts_as_alive() -> None:
     world = World()
     world.snapshot("a", "b", "c")
     world.alive = {"a", "b"}
     world.snapshot("b")
     assert world.roles == {"a", "b"}
-    assert set(world.living.registered) == {"b"}
-    assert list(world.living.graph.roles) == ["a", "b", "c"], "the graph as it stood"
+    assert set(world.membership.registered) == {"b"}
+    assert list(world.membership.graph.roles) == ["a", "b", "c"], "the graph as it stood"
     world.alive = {"b"}
     assert world.roles == {"b"}
-    assert list(world.living.graph.roles) == ["b"]
+    assert list(world.membership.graph.roles) == ["b"]
 
 
-def test_nobody_is_missed_for_ever() -> None:
+def test_the_grace_of_a_lost_instance_ends() -> None:
     world = World()
     world.snapshot("a", "b")
     world.alive = {"a", "b"}
@@ -44,20 +44,20 @@ def test_nobody_is_missed_for_ever() -> None:
     assert world.roles == {"b"}
 
 
-def test_once_all_are_back_the_registrys_graph_serves() -> None:
+def test_the_current_graph_returns_with_all_instances() -> None:
     world = World()
     world.snapshot("a", "b")
     world.alive = {"a", "b"}
     world.snapshot()
     world.snapshot("b")
-    assert list(world.living.graph.roles) == ["a", "b"], "also over several changes"
+    assert list(world.membership.graph.roles) == ["a", "b"], "also over several changes"
     world.snapshot("a", "b", "d")
-    assert list(world.living.graph.roles) == ["a", "b", "d"]
+    assert list(world.membership.graph.roles) == ["a", "b", "d"]
 
 
-def test_a_removal_in_between_is_believed_no_more_than_a_snapshot() -> None:
+def test_a_removal_gets_the_same_grace_as_a_snapshot() -> None:
     world = World()
     world.snapshot("a", "b")
     world.alive = {"b"}
-    world.living.update(RegistryChange(2, False, (), ("a", "b"), Graph(revision=2)))
+    world.membership.update(RegistryChange(2, False, (), ("a", "b"), Graph(revision=2)))
     assert world.roles == {"b"}

@@ -1,4 +1,4 @@
-"""What a session says of attempts where several replicas may own their run, one after the other."""
+"""Frames of attempts whose run several replicas own, one after the other."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def ref(epoch: int = 1, attempt: int = 1) -> common_pb2.TaskRef:
 
 
 def begun() -> tuple[Attempts, Inbox, list[session_pb2.OrchestratorFrame]]:
-    """With an open stream."""
+    """Attempts with an open stream, their inbox, and the frames that they send."""
     inbox, sent = Inbox(), list[session_pb2.OrchestratorFrame]()
 
     def send(frame: OutgoingFrame | session_pb2.OrchestratorFrame) -> None:
@@ -49,7 +49,7 @@ def arms(sent: list[session_pb2.OrchestratorFrame]) -> list[str | None]:
     return [frame.WhichOneof("frame") for frame in sent]
 
 
-def test_durability_11_a_replica_that_doesnt_own_a_run_stops_none_of_its_attempts() -> None:
+def test_durability_11_a_replica_stops_no_foreign_attempts() -> None:
     attempts, inbox, sent = begun()
     attempts.frame(said(1, delegate=session_pb2.Delegate(delegation_id="d1", role="b")))
     assert not sent, "it doesn't know whether anybody will answer"
@@ -60,7 +60,7 @@ def test_durability_11_a_replica_that_doesnt_own_a_run_stops_none_of_its_attempt
     assert sent[0].task.epoch == 4
 
 
-def test_an_attempt_that_says_unasked_that_it_is_worked_on_is_stopped_by_whoever_knows_that_it_is_over() -> None:
+def test_an_unassigned_attempt_that_is_over_is_stopped() -> None:
     attempts, inbox, sent = begun()
     attempts.frame(said(0, adopted=session_pb2.Adopted(last_applied=3)))
     assert inbox.got[0].given == inp.WorkingIn("r.1", 1)
@@ -73,7 +73,7 @@ def test_an_attempt_that_says_unasked_that_it_is_worked_on_is_stopped_by_whoever
     assert (arms(sent), sent[0].task.epoch) == (["cancel_task"], 2)
 
 
-def test_an_attempt_whose_records_came_unasked_is_stopped_too_where_it_is_over() -> None:
+def test_an_attempt_known_by_its_records_is_stopped_if_over() -> None:
     attempts, inbox, sent = begun()
     attempts.frame(said(1, record=agent_pb2.CallRecord(request_json="{}")))
     attempts.frame(said(0, adopted=session_pb2.Adopted(last_applied=1)))
@@ -86,7 +86,7 @@ def test_an_attempt_whose_records_came_unasked_is_stopped_too_where_it_is_over()
     assert len(inbox.got[1].records) == 1, "what was offered goes on"
 
 
-def test_durability_12_an_offered_result_is_acked_in_the_epoch_of_whoever_judges_it() -> None:
+def test_durability_12_an_offer_is_acked_in_the_owners_epoch() -> None:
     attempts, inbox, sent = begun()
     attempts.frame(said(1, result=RESULT))
     receipt = inbox.got[0].receipt
@@ -95,28 +95,28 @@ def test_durability_12_an_offered_result_is_acked_in_the_epoch_of_whoever_judges
     assert (sent[0].task.epoch, sent[0].ack) == (3, 1), "the agent may have heard of epoch 3 already"
 
 
-def test_durability_18_of_an_offer_nothing_is_acked_before_its_result_is_durable() -> None:
+def test_durability_18_an_offer_is_acked_only_once_durable() -> None:
     attempts, _, sent = begun()
     attempts.frame(said(2, record=agent_pb2.CallRecord()))
     attempts.frame(said(2, record=agent_pb2.CallRecord()))
     assert not sent, "frame 1, a checkpoint, came to nobody here"
 
 
-def test_durability_19_an_offer_that_came_to_nothing_is_judged_again_when_it_is_made_again() -> None:
+def test_durability_19_a_repeated_offer_is_delivered_again() -> None:
     attempts, inbox, _ = begun()
     attempts.frame(said(2, result=RESULT))
     attempts.frame(said(2, result=RESULT))
     assert len(inbox.got) == 2
 
 
-def test_durability_21_a_stream_that_opens_adopts_nothing_that_was_only_offered() -> None:
+def test_durability_21_a_new_stream_adopts_no_offers() -> None:
     attempts, _, sent = begun()
     attempts.frame(said(1, record=agent_pb2.CallRecord()))
     attempts.opened(ready())
     assert not sent, "the attempt may be another replica's"
 
 
-def test_durability_21_what_came_for_the_earlier_owner_and_wasnt_applied_is_taken_again() -> None:
+def test_durability_21_unapplied_frames_are_accepted_again() -> None:
     attempts, inbox, sent = begun()
     attempts.adopt(ref(2), "a", AttemptStatus(60.0), connected=True)
     attempts.frame(said(1, 2, result=RESULT))
@@ -126,7 +126,7 @@ def test_durability_21_what_came_for_the_earlier_owner_and_wasnt_applied_is_take
     assert arms(sent) == ["adopt_task", "adopt_task"]
 
 
-def test_an_attempt_is_told_that_it_was_superseded_once_its_loss_is_durable_and_not_before() -> None:
+def test_a_lost_attempt_is_stopped_once_its_loss_is_durable() -> None:
     attempts, inbox, sent = begun()
     attempts.assign(ref(), "a", agent_pb2.AssignTask())
     attempts.lose_all(Unavailable("silent"))
@@ -141,7 +141,7 @@ def test_an_attempt_is_told_that_it_was_superseded_once_its_loss_is_durable_and_
     assert arms(sent)[2:] == ["cancel_task"]
 
 
-def test_an_attempt_that_is_to_stop_and_was_never_asked_for_is_told_again_on_the_next_stream() -> None:
+def test_a_stop_of_an_unassigned_attempt_is_sent_again() -> None:
     attempts, _, sent = begun()
     attempts.cancel(ref(2), "the run ends")  # a run that was taken over only to be ended
     assert arms(sent) == ["cancel_task"]
@@ -149,7 +149,7 @@ def test_an_attempt_that_is_to_stop_and_was_never_asked_for_is_told_again_on_the
     assert arms(sent)[1:] == ["cancel_task"], "the first may have been lost with its stream"
 
 
-def test_attempts_of_a_run_that_is_over_count_no_more_and_are_stopped_on_the_next_stream() -> None:
+def test_attempts_of_an_ended_run_are_stopped_on_reconnect() -> None:
     attempts, _, sent = begun()
     attempts.assign(ref(), "a", agent_pb2.AssignTask())
     attempts.release_run("r", over=True)
@@ -158,7 +158,7 @@ def test_attempts_of_a_run_that_is_over_count_no_more_and_are_stopped_on_the_nex
     assert arms(sent) == ["assign_task", "cancel_task"]
 
 
-def test_durability_18_what_acked_a_former_owner_acks_nothing_of_its_successor() -> None:
+def test_durability_18_acks_of_a_former_owner_are_ignored() -> None:
     attempts, _, sent = begun()
     attempts.adopt(ref(2), "a", AttemptStatus(60.0, applied=1), connected=True)
     answer = session_pb2.DelegateResult(delegation_id="d1")
@@ -169,7 +169,7 @@ def test_durability_18_what_acked_a_former_owner_acks_nothing_of_its_successor()
     assert [(frame.sequence, frame.delegate_result.delegation_id) for frame in told][-1:] == [(2, "d1")]
 
 
-def test_what_an_attempt_said_unasked_before_it_heard_of_its_new_owner_doesnt_answer_that_ones_question() -> None:
+def test_an_adopted_frame_of_a_lower_epoch_is_ignored() -> None:
     attempts, _, sent = begun()
     attempts.adopt(ref(3), "a", AttemptStatus(60.0, 0, frozenset()), connected=True)
     answer = session_pb2.DelegateResult(delegation_id="d1")

@@ -1,4 +1,4 @@
-"""Which attempts count against a window: those that only wait for their delegations don't, and none goes on without room."""
+"""Attempts that only wait for their delegations use no slot, and continue only when a slot is free."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from archon_services.orchestrator.sessions.credit_window import CreditWindow
 
 
 class Window:
-    """An instance with room for `size` tasks."""
+    """An instance with `size` slots."""
 
     def __init__(self, size: int, max_waiting: int = 10) -> None:
         self.size = size
@@ -32,7 +32,7 @@ def answer(name: str) -> session_pb2.OrchestratorFrame:
     return session_pb2.OrchestratorFrame(delegate_result=session_pb2.DelegateResult(delegation_id=name))
 
 
-def test_a_task_that_only_waits_gives_its_slot_back_and_takes_one_before_its_last_answer() -> None:
+def test_a_waiting_task_frees_its_slot_until_its_last_answer() -> None:
     window = Window(1)
     first = window.begin()
     window.credit.delegated(first, "a")
@@ -47,7 +47,7 @@ def test_a_task_that_only_waits_gives_its_slot_back_and_takes_one_before_its_las
     assert (window.credit.in_flight, window.credit.waiting) == (1, 0)
 
 
-def test_an_answer_that_is_held_goes_before_anything_new_and_in_order() -> None:
+def test_held_answers_are_released_in_order() -> None:
     window = Window(0)
     waiting = [window.begin() for _ in range(3)]
     for attempt in waiting:

@@ -12,7 +12,7 @@ from tests.unit.services.orchestrator.sessions.inbox import Inbox
 
 
 def session(instance_id: str, role: str = "designer", *capabilities: str, stateful: bool = False) -> Session:
-    """Of an instance to which no stream is opened."""
+    """A session without a stream."""
     return Session(
         orchestrator_id="o",
         instance=Registration(

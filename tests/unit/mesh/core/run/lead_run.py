@@ -1,4 +1,4 @@
-"""A run of one role that may delegate, fed by hand."""
+"""A run with one root task that can delegate, driven input by input."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ E = TypeVar("E")
 
 
 class Lead:
-    """Task r.1 plays `lead`; r.2 and so on are made by delegations, in order."""
+    """Task r.1 has the role `lead`; delegations create r.2 and so on, in order."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class Lead:
         edges: tuple[tuple[str, str], ...] = (),
         targets: tuple[str, ...] = (),
         all_ancestors: tuple[str, ...] = (),
-        outside: tuple[SessionContextRef, ...] = (),
+        session_context: tuple[SessionContextRef, ...] = (),
     ) -> None:
         self.state = RunState()
         self.now = T0
@@ -47,7 +47,7 @@ class Lead:
             "r",
             "default",
             "q",
-            "s" if outside else "",
+            "s" if session_context else "",
             "agent",
             roles,
             tuple(Edge(*edge) for edge in edges),
@@ -57,12 +57,12 @@ class Lead:
             all_ancestors,
             tuple(Target(role) for role in targets),
             budget,
-            outside,
+            session_context,
         )
         self.feed(inp.Submit(submission, "owner", 1))
 
-    def feed(self, given: inp.Input) -> list[ev.Event]:
-        events = decide(self.state, given, self.now)
+    def feed(self, new_input: inp.Input) -> list[ev.Event]:
+        events = decide(self.state, new_input, self.now)
         for event in events:
             apply(self.state, event, self.now)
         self.log += events
@@ -78,7 +78,7 @@ class Lead:
         role: str = "helper",
         name: str = "",
         *,
-        known: bool = True,
+        available: bool = True,
         digest: str = "",
         key: str = "",
         timeout: float = 60.0,
@@ -95,7 +95,7 @@ class Lead:
                 name or f"d{len(task.delegations) + 1}",
                 sequence,
                 role,
-                known,
+                available,
                 digest or role,
                 None,
                 capability,
@@ -111,7 +111,7 @@ class Lead:
         return self.feed(inp.CancelDelegationIn(task.task_id, task.attempt, name, 0))
 
     def request(self, number: int, tokens: int, name: str = "b") -> Amount | None:
-        """What was reserved."""
+        """The reserved amount."""
         task = self.state.tasks[f"r.{number}"]
         (event,) = self.feed(inp.BudgetRequestIn(task.task_id, task.attempt, name, 0, Amount(tokens)))
         assert isinstance(event, ev.BudgetReserved)
@@ -137,7 +137,7 @@ class Lead:
 
 
 def refused(events: list[ev.Event]) -> str:
-    """Why a delegation was refused."""
+    """The reason of a refused delegation."""
     (event,) = events
     assert isinstance(event, ev.Delegated)
     assert event.failure is not None

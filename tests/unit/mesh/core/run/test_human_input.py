@@ -1,4 +1,4 @@
-"""People who are asked, pauses, checkpoints: what stands still meanwhile, and what doesn't."""
+"""Questions to people, pauses and checkpoints: which clocks and tasks stop meanwhile."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from archon_mesh.core.run import events as ev
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.decide.human_input import MAX_QUESTIONS
 from archon_mesh.core.run.types import Amount, Budget, TaskState
-from tests.unit.mesh.core.run.delegating import Lead
+from tests.unit.mesh.core.run.lead_run import Lead
 
 
 def ask(run: Lead, number: int = 1, name: str = "q1", spent: Amount | None = None) -> list[ev.Event]:
@@ -28,7 +28,7 @@ def places(run: Lead) -> list[str]:
     return sorted(effect.task_id for effect in run.opened(Place))
 
 
-def test_contract_rule_7_asking_a_person_ends_the_attempt_and_frees_its_slot() -> None:
+def test_contract_rule_7_a_question_ends_the_attempt() -> None:
     run = Lead()
     run.place(1)
     (asked,) = ask(run)
@@ -63,7 +63,7 @@ def test_contract_rule_7_the_answer_comes_with_a_new_attempt() -> None:
     assert run.state.failure is None
 
 
-def test_contract_rule_7_the_clock_of_the_run_and_of_its_tasks_stands_while_a_person_is_asked() -> None:
+def test_contract_rule_7_a_question_stops_run_and_task_clocks() -> None:
     run = Lead()
     run.place(1)
     run.delegate(timeout=60.0)
@@ -102,7 +102,7 @@ def test_a_question_ends_with_whoever_wanted_its_answer(end: str) -> None:
     assert respond(run, "r.2/q1") == []
 
 
-def test_a_question_without_a_name_or_one_too_many_fails_the_task() -> None:
+def test_a_question_without_id_or_above_the_limit_fails() -> None:
     run = Lead()
     run.place(1)
     ask(run, name="")
@@ -118,7 +118,7 @@ def test_a_question_without_a_name_or_one_too_many_fails_the_task() -> None:
     assert run.state.state is TaskState.FAILED
 
 
-def test_a_paused_run_gives_nothing_out_and_what_is_under_way_goes_on() -> None:
+def test_a_paused_run_dispatches_nothing_and_keeps_attempts() -> None:
     run = Lead(("a", "b", "c"), edges=(("a", "b"),))
     run.place(1)
     (paused,) = run.feed(inp.Pause("me"))
@@ -135,7 +135,7 @@ def test_a_paused_run_gives_nothing_out_and_what_is_under_way_goes_on() -> None:
     assert [alarm.at - run.now for alarm in run.opened(Timer)] == [600.0]
 
 
-def test_a_run_that_is_paused_and_asks_stands_until_both_are_over() -> None:
+def test_a_paused_run_with_a_question_waits_for_both() -> None:
     run = Lead()
     run.place(1)
     run.feed(inp.Pause("me"))
@@ -149,7 +149,7 @@ def test_a_run_that_is_paused_and_asks_stands_until_both_are_over() -> None:
     assert [alarm.at - run.now for alarm in run.opened(Timer)] == [600.0]
 
 
-def test_a_paused_run_can_be_cancelled_and_one_that_has_ended_not_be_paused() -> None:
+def test_a_paused_run_can_be_cancelled_an_ended_not_paused() -> None:
     run = Lead()
     run.place(1)
     run.feed(inp.Pause("me"))

@@ -1,4 +1,4 @@
-"""How tasks and runs come to their end, by example: who is told to stop, who is over at once, what comes last."""
+"""How tasks and runs end, by example: which attempts are stopped, which tasks end at once, what the last event is."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from archon_mesh.core.run import apply
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run.decide.termination import orphans, stop, then_end
 from archon_mesh.core.run.types import Failure, TaskState
-from tests.unit.mesh.core.run.delegating import Lead
+from tests.unit.mesh.core.run.lead_run import Lead
 
 WHY = Failure("CANCELLED", "CANCELLED", "enough")
 ASKED = ev.CancelRequested("me", "enough")
 
 
 def family() -> Lead:
-    """r.1 works and has delegated to r.2 (works), r.3 (nobody has it yet), r.4 (answered); r.2 to r.5 (works)."""
+    """r.1 (live) has delegated to r.2 (live), r.3 (not dispatched) and r.4 (completed); r.2 to r.5 (live)."""
     run = Lead()
     run.place(1)
     for role in ("a", "b", "c"):
@@ -26,11 +26,11 @@ def family() -> Lead:
 
 
 def said(events: list[ev.Event]) -> list[tuple[str, str]]:
-    """(kind, task or end) of each."""
+    """Kind and task, or kind and final state, of each event."""
     return [(type(event).__name__, getattr(event, "task_id", "run")) for event in events]
 
 
-def test_what_works_is_told_to_stop_and_what_nobody_has_is_over_at_once() -> None:
+def test_a_stop_orders_live_attempts_and_ends_other_tasks() -> None:
     run = family()
     lead = run.state.tasks["r.1"]
     assert said(stop(run.state, lead, WHY)) == [
@@ -90,7 +90,7 @@ def test_the_end_waits_for_every_attempt_that_is_under_way() -> None:
     assert events[-1] == ev.RunEnded(TaskState.CANCELED, WHY, ())
 
 
-def test_a_task_whose_end_has_just_been_said_is_not_cancelled_too() -> None:
+def test_a_task_that_just_ended_is_not_cancelled() -> None:
     run = Lead(("a", "b"))
     run.place(1)
     ends: tuple[ev.Event, ...] = (
@@ -103,7 +103,7 @@ def test_a_task_whose_end_has_just_been_said_is_not_cancelled_too() -> None:
         assert said(events)[1:] == [("TaskEnded", "r.2"), ("RunEnded", "run")]
 
 
-def test_what_a_run_is_ending_as_already_goes_before_what_comes_later() -> None:
+def test_the_first_cause_of_an_end_wins() -> None:
     run = Lead()
     run.place(1)
     apply(run.state, ASKED, run.now)
@@ -115,7 +115,7 @@ def test_what_a_run_is_ending_as_already_goes_before_what_comes_later() -> None:
     assert ended.answer_seqs == ()
 
 
-def test_the_answers_are_those_of_the_roles_nobody_depends_on_the_one_that_comes_now_included() -> None:
+def test_a_runs_answers_include_the_result_being_decided() -> None:
     run = Lead(("a", "b", "c"), edges=(("a", "b"), ("a", "c")))
     run.place(1)
     run.result(1)

@@ -1,4 +1,4 @@
-"""A stateful role's turn counts once: the engine's part in it. Line 17 of docs/durability.md."""
+"""Each turn of a stateful role is stored once: the engine's part of it. Line D17 of docs/durability.md."""
 
 from __future__ import annotations
 
@@ -7,83 +7,83 @@ from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.codec import decode_inputs, encode_inputs
 from archon_mesh.core.run.decide.recovery import RECOVERY, Kind
 from archon_mesh.core.run.types import TaskState
-from tests.unit.mesh.core.run.delegating import Lead
+from tests.unit.mesh.core.run.lead_run import Lead
 
 
-def given(run: Lead, number: int = 1, **more: object) -> inp.ResultIn:
+def turn(run: Lead, number: int = 1, **more: object) -> inp.ResultIn:
     task = run.state.tasks[f"r.{number}"]
     return inp.ResultIn(task.task_id, task.attempt, TaskState.COMPLETED, None, has_turn=True, **more)  # type: ignore[arg-type]
 
 
-def test_a_turn_is_remembered_as_the_version_after_the_one_that_was_told() -> None:
+def test_a_turn_is_stored_as_the_next_version() -> None:
     run = Lead()
     (dispatched,) = run.feed(inp.SlotFound("r.1", "i", 4))
     assert isinstance(dispatched, ev.Dispatched) and dispatched.conversation_version == 4
-    result, *_ = run.feed(given(run, read_version=4))
+    result, *_ = run.feed(turn(run, read_version=4))
     assert isinstance(result, ev.ResultReceived) and result.stores_turn
     assert run.state.conversation_versions == {"lead": 5}
     assert run.state.state is TaskState.COMPLETED
 
 
-def test_what_comes_second_is_tried_again_at_once_with_what_is_known_by_then_and_costs_no_try_of_another_kind() -> None:
+def test_a_conflict_is_retried_at_once_and_costs_no_other_try() -> None:
     run = Lead()
     run.feed(inp.SlotFound("r.1", "i", 4))
-    (retried,) = run.feed(given(run, version_conflict=True))
+    (retried,) = run.feed(turn(run, version_conflict=True))
     assert isinstance(retried, ev.Retried) and retried.failure.reason == "CONVERSATION_MOVED"
     assert retried.not_before == run.now
     task = run.state.tasks["r.1"]
     assert (task.retries, task.version_conflicts, run.state.recovered) == (0, 1, 0)
     assert run.feed(inp.ResultIn("r.1", 1, TaskState.COMPLETED, None, has_turn=True)) == [], "sent again"
     run.feed(inp.SlotFound("r.1", "i", 5))
-    result, *_ = run.feed(given(run))
+    result, *_ = run.feed(turn(run))
     assert isinstance(result, ev.ResultReceived) and result.attempt == 2
     assert run.state.conversation_versions == {"lead": 6}
 
 
-def test_what_comes_second_begins_anew_and_not_from_what_it_left_before_it_knew() -> None:
+def test_a_conflict_drops_the_checkpoint() -> None:
     run = Lead()
     run.feed(inp.SlotFound("r.1", "i", 4))
     run.feed(inp.CheckpointIn("r.1", 1, 1, payload="half done"))
-    run.feed(given(run, version_conflict=True))
+    run.feed(turn(run, version_conflict=True))
     assert run.state.tasks["r.1"].checkpoint is None
 
 
-def test_but_it_goes_on_from_where_it_asked_a_person() -> None:
+def test_a_conflict_keeps_the_checkpoint_of_a_question() -> None:
     run = Lead()
     run.feed(inp.SlotFound("r.1", "i", 4))
     asked = inp.ResultIn("r.1", 1, TaskState.INPUT_REQUIRED, "which?", input_id="q", checkpointed=True)
     run.feed(asked)
     run.feed(inp.Respond(run.state.tasks["r.1"].question, "me", "", "digest", "this"))
     run.feed(inp.SlotFound("r.1", "i", 5))
-    (retried,) = run.feed(given(run, version_conflict=True))
+    (retried,) = run.feed(turn(run, version_conflict=True))
     assert isinstance(retried, ev.Retried)
     assert run.state.tasks["r.1"].checkpoint == "which?"
 
 
-def test_an_attempt_that_read_another_version_than_it_was_told_comes_second() -> None:
+def test_a_turn_based_on_another_version_conflicts() -> None:
     run = Lead()
     run.feed(inp.SlotFound("r.1", "i", 4))
-    (retried,) = run.feed(given(run, read_version=3))
+    (retried,) = run.feed(turn(run, read_version=3))
     assert isinstance(retried, ev.Retried)
 
 
-def test_of_two_tasks_of_a_role_in_one_run_the_second_to_end_was_told_too_little() -> None:
+def test_the_second_turn_of_a_role_in_one_run_conflicts() -> None:
     run = Lead()
     run.place(1)
     run.delegate(role="clerk", key="a")
     run.delegate(role="clerk", key="b")
     for number in (2, 3):
         run.feed(inp.SlotFound(f"r.{number}", "i", 7))
-    first, *_ = run.feed(given(run, 2))
+    first, *_ = run.feed(turn(run, 2))
     assert isinstance(first, ev.ResultReceived) and first.stores_turn
-    (second,) = run.feed(given(run, 3))
+    (second,) = run.feed(turn(run, 3))
     assert isinstance(second, ev.Retried)
 
 
 def test_whoever_was_told_nothing_is_remembered_nothing_of() -> None:
     run = Lead()
     run.place(1)
-    result, *_ = run.feed(given(run))
+    result, *_ = run.feed(turn(run))
     assert isinstance(result, ev.ResultReceived) and not result.stores_turn
     assert run.state.conversation_versions == {}
 
@@ -100,7 +100,7 @@ def test_a_task_that_always_comes_second_ends_with_a_reason() -> None:
     for number in range(RECOVERY[Kind.CONFLICT].tries):
         assert run.state.state is not TaskState.FAILED
         run.feed(inp.SlotFound("r.1", "i", number))
-        run.feed(given(run, version_conflict=True))
+        run.feed(turn(run, version_conflict=True))
     assert run.state.state is TaskState.FAILED
     assert run.state.failure is not None and run.state.failure.reason == "CONVERSATION_MOVED"
     assert run.state.conversation_versions == {}
@@ -111,12 +111,12 @@ def test_what_was_told_stands_beside_the_events_as_an_input() -> None:
     assert decode_inputs(encode_inputs(told, 1.0)) == (told, 1.0)
 
 
-def test_what_adds_too_much_fails_and_where_nothing_is_remembered_it_does_not_matter() -> None:
+def test_a_turn_that_is_too_large_fails_in_a_stateful_role_only() -> None:
     run, forgetful = Lead(), Lead()
     run.feed(inp.SlotFound("r.1", "i", 4))
-    run.feed(given(run, turn_too_large=True))
+    run.feed(turn(run, turn_too_large=True))
     assert run.state.failure is not None and run.state.failure.reason == "MESSAGE_TOO_LARGE"
     assert run.state.conversation_versions == {}
     forgetful.place(1)
-    forgetful.feed(given(forgetful, turn_too_large=True))
+    forgetful.feed(turn(forgetful, turn_too_large=True))
     assert forgetful.state.state is TaskState.COMPLETED

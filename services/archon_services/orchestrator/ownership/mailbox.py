@@ -1,0 +1,56 @@
+"""Commands for runs of this process that other replicas have received and left in the journal."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from archon.errors import ArchonError
+from archon_services.orchestrator.journal import Journal
+from archon_services.orchestrator.ownership.lease import HeldRuns, OwnershipLimits
+
+_log = logging.getLogger(__name__)
+
+
+class Mailbox:
+    """Passes forwarded commands to their runs, when it is notified of one and whenever `collect` is called."""
+
+    def __init__(self, journal: Journal, runs: HeldRuns, limits: OwnershipLimits) -> None:
+        self._journal = journal
+        self._runs = runs
+        self._limits = limits
+        self._open = False
+        self._collecting: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """From now on the journal's notifications are handled, until `stop`."""
+        self._open = True
+        self._journal.listen(self._notified)
+
+    async def stop(self) -> None:
+        """Idempotent."""
+        self._open = False
+        if self._collecting is not None:
+            self._collecting.cancel()
+            await asyncio.wait([self._collecting])
+
+    async def collect(self) -> None:
+        """Passes all waiting commands to the runs that this process holds, and drops those for runs that have ended.
+        Raises what the journal raises."""
+        for command in await self._journal.posted(self._runs.owner):
+            if self._runs.holds(command.run_id):
+                self._runs.command(command)
+            elif (run := await self._journal.run(command.run_id)) is None or run.ended_at:
+                await self._journal.drop([command.row_id])
+
+    def _notified(self, owner: str) -> None:
+        # A notification that comes during a collection is not handled; the next scan finds its command.
+        if owner == self._runs.owner and self._open and (self._collecting is None or self._collecting.done()):
+            self._collecting = asyncio.create_task(self._collect_now(), name="commands")
+
+    async def _collect_now(self) -> None:
+        try:
+            async with asyncio.timeout(self._limits.lease):
+                await self.collect()
+        except (ArchonError, TimeoutError) as error:
+            _log.info("forwarded commands cannot be read: %s", error)

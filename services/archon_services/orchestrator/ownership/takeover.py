@@ -1,0 +1,150 @@
+"""Takes over runs without an owner: notices dead replicas, expires them, and claims their runs.
+
+A replica is dead if its heartbeat counter does not change for a whole lease, measured by the observer's own monotonic
+clock between reads of the journal that succeeded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from archon.errors import ArchonError
+from archon_services.orchestrator.journal import Journal, OwnerRow, RunRow
+from archon_services.orchestrator.ownership.lease import REVISION, HeldRuns, OwnershipLimits
+from archon_services.orchestrator.ownership.mailbox import Mailbox
+from archon_services.orchestrator.ports import SystemClock
+
+_log = logging.getLogger(__name__)
+
+BATCH: Final = 100
+"""The most runs of one claim."""
+
+
+@dataclass(slots=True)
+class _Observation:
+    """A heartbeat counter, and since when it has not changed (monotonic seconds)."""
+
+    beat: int
+    since: float
+
+
+class Takeover:
+    """Claims runs for `runs.owner`. `jitter` returns the seconds to wait before a claim."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        runs: HeldRuns,
+        mailbox: Mailbox,
+        *,
+        monotonic: Callable[[], float],
+        jitter: Callable[[], float],
+        limits: OwnershipLimits,
+    ) -> None:
+        self.patient_until = 0.0
+        """No replica is expired before this time (monotonic seconds)."""
+        self._journal = journal
+        self._runs = runs
+        self._mailbox = mailbox
+        self._monotonic = monotonic
+        self._jitter = jitter
+        self._limits = limits
+        self._peers: dict[str, OwnerRow] = {}
+        self._observations: dict[str, _Observation] = {}
+
+    def address_of(self, owner: str) -> str:
+        """The address (host:port) of another incarnation; empty if it is not known to be alive."""
+        row = self._peers.get(owner)
+        return row.address if row is not None else ""
+
+    async def watch_peers(self) -> None:
+        """Scans the other replicas, without end: expires dead ones, claims runs, collects forwarded commands."""
+        last = self._monotonic()
+        while True:
+            await asyncio.sleep(self._limits.scan_interval)
+            now = self._monotonic()
+            if now - last > self._limits.scan_interval + self._limits.scan_slip:
+                self._start_over()  # this process was suspended
+            last = now
+            try:
+                async with asyncio.timeout(self._limits.lease):
+                    await self._scan()
+            except (ArchonError, TimeoutError) as error:
+                self._start_over()
+                _log.info("the other replicas cannot be scanned: %s", error)
+
+    def _start_over(self) -> None:
+        """Drops all observations, and grants the other replicas two leases: they may reconnect later than this one."""
+        self._observations.clear()
+        self.patient_until = self._monotonic() + 2 * self._limits.lease
+
+    async def _scan(self) -> None:
+        rows = await self._journal.living()
+        if self._runs.owner not in {row.owner for row in rows}:
+            return  # expired itself, as the next heartbeat will find: it must not claim again what it still holds
+        self._peers = {row.owner: row for row in rows if row.owner != self._runs.owner}
+        await self._expire_dead_peers()
+        await self.claim()
+        await self._mailbox.collect()
+
+    async def _expire_dead_peers(self) -> None:
+        now = self._monotonic()
+        self._observations = {
+            owner: observation for owner, observation in self._observations.items() if owner in self._peers
+        }
+        for row in self._peers.values():
+            observation = self._observations.get(row.owner)
+            if observation is None or observation.beat != row.beat:
+                self._observations[row.owner] = _Observation(row.beat, now)
+                continue
+            silent_for = now - observation.since
+            if silent_for < self._limits.lease or now < self.patient_until:
+                continue
+            if await self._journal.expire(row.owner, row.beat):
+                _log.warning("expired the lease of %s: no heartbeat for %.1f s", row.owner, silent_for)
+                del self._observations[row.owner]
+
+    async def claim(self) -> int:
+        """Claims all runs without an owner, as long as there is room; returns how many. Raises what the journal
+        raises."""
+        claimed = 0
+        while (room := min(BATCH, self._runs.room)) > 0:
+            if self._journal.shared:
+                await asyncio.sleep(self._jitter())
+            rows = await self._journal.claim_some(self._runs.owner, room, REVISION)
+            await self._take_over(rows)
+            claimed += len(rows)
+            if len(rows) < room:
+                break
+        return claimed
+
+    async def _take_over(self, rows: Sequence[RunRow]) -> None:
+        if not rows:
+            return
+        posted = await self._journal.posted(self._runs.owner)
+        # The previous owner may have run on another machine: the journal's clock is the only one that both know.
+        clock = SystemClock(await self._journal.now())
+        for row in rows:
+            if row.owner != self._runs.owner:
+                continue  # claimed under a name that has expired since: any replica can claim it again
+            await self._runs.take_over(row, [command for command in posted if command.run_id == row.run_id], clock)
+
+    async def reclaim(self) -> None:
+        """Searches for own runs that this process does not hold, without end, and claims them along with runs that have
+        no owner: the outcome of a run's first append may be unknown, or its driver may have failed."""
+        while True:
+            await asyncio.sleep(self._limits.reclaim_interval)
+            try:
+                await self.claim()
+                owner = self._runs.owner
+                for run_id in await self._journal.open_runs(owner):
+                    if self._runs.holds(run_id) or owner != self._runs.owner:
+                        continue
+                    row = await self._journal.claim(run_id, owner)
+                    await self._take_over([row] if row is not None else [])
+            except ArchonError as error:
+                _log.warning("the journal cannot be searched for own runs: %s", error)
