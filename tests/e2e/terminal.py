@@ -14,6 +14,7 @@ from pathlib import Path
 import psutil
 
 from archon_services.local_mesh import Home, MeshState, live_state
+from archon_services.local_mesh.ports import free_port
 
 PATIENCE = 30.0
 ARCHON = (sys.executable, "-c", "from archon_services.cli.main import main; main()")
@@ -40,11 +41,18 @@ class Terminal:
         self.home = home
         clean = {key: value for key, value in os.environ.items() if not key.startswith(("ARCHON_", "OPENAI_"))}
         self.environment = {**clean, "ARCHON_HOME": str(home), **environment}
+        self.usual_ports = False
+        """Whether `archon up` takes the ports of its defaults, which other meshes on this machine may want too."""
 
     def archon(self, *arguments: str, stdin: str = "") -> Done:
         """Runs a command to its end."""
         done = subprocess.run(
-            [*ARCHON, *arguments], env=self.environment, input=stdin, capture_output=True, text=True, timeout=PATIENCE
+            self._command(*arguments),
+            env=self.environment,
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
         )
         assert "Traceback" not in done.stderr + done.stdout
         assert "\x1b" not in done.stderr + done.stdout, "control codes, though nobody looks at a terminal"
@@ -54,7 +62,7 @@ class Terminal:
         """Starts a command and returns while it runs."""
         return Running(
             subprocess.Popen(
-                [*ARCHON, *arguments],
+                self._command(*arguments),
                 env=self.environment,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
@@ -64,6 +72,15 @@ class Terminal:
                 preexec_fn=_hears_ctrl_c,
             )
         )
+
+    def _command(self, *arguments: str) -> list[str]:
+        """Names a free port for each service of `archon up`, unless the test names one itself."""
+        command = [*ARCHON, *arguments]
+        if arguments[:1] == ("up",) and "--port" not in arguments and not self.usual_ports:
+            taken: set[int] = set()
+            for service in ("orchestrator", "registry", "memory"):
+                command += ["--port", f"{service}={free_port(taken)}"]
+        return command
 
     def state(self) -> MeshState:
         """What is up."""

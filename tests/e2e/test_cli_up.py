@@ -103,6 +103,7 @@ def test_a_port_that_was_asked_for_must_be_free(terminal: Terminal) -> None:
 
 
 def test_a_usual_port_that_is_taken_is_replaced_and_said_so(terminal: Terminal) -> None:
+    terminal.usual_ports = True
     with socket.socket() as taken:
         taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -106,7 +106,7 @@ async def test_a_server_that_freezes_is_unavailable_in_time_and_comes_back(
 ) -> None:
     async with PostgresStore(fresh_postgres.dsn()) as store:
         await publish(store, NewItem("a", "x"))
-        for module in ("lane", "connections"):
+        for module in ("group_commit", "connections"):
             monkeypatch.setattr(f"archon_services.postgres.{module}.STATEMENT_TIMEOUT", 0.5)
             monkeypatch.setattr(f"archon_services.postgres.{module}.DEADLINE", 1.0)
         fresh_postgres.freeze()

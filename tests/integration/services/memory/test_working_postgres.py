@@ -58,7 +58,7 @@ async def test_a_frozen_server_is_unavailable_in_time_and_comes_back(
     async with PostgresStore(fresh_postgres.dsn()) as whole:
         store = whole.working
         await put(store, "k")
-        for module in ("lane", "connections"):
+        for module in ("group_commit", "connections"):
             monkeypatch.setattr(f"archon_services.postgres.{module}.STATEMENT_TIMEOUT", 0.5)
             monkeypatch.setattr(f"archon_services.postgres.{module}.DEADLINE", 1.0)
         fresh_postgres.freeze()

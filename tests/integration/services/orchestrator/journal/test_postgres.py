@@ -116,7 +116,7 @@ async def test_a_server_that_freezes_for_a_moment_is_waited_for(
 async def test_a_server_that_freezes_for_long_is_unavailable_in_time_and_comes_back(
     fresh_postgres: PostgresServer, journal: PostgresJournal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in ("lane", "connections"):
+    for module in ("group_commit", "connections"):
         monkeypatch.setattr(f"archon_services.postgres.{module}.STATEMENT_TIMEOUT", 1.0)
         monkeypatch.setattr(f"archon_services.postgres.{module}.DEADLINE", 2.0)
     await journal.create(new("r"), step("r", 0))
