@@ -16,7 +16,7 @@ import psutil
 from archon_services.local_mesh import Home, MeshState, live_state
 from archon_services.local_mesh.ports import free_port
 
-PATIENCE = 30.0
+PATIENCE = 60.0
 ARCHON = (sys.executable, "-c", "from archon_services.cli.main import main; main()")
 
 
