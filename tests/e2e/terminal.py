@@ -6,8 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -135,14 +133,6 @@ class Running:
         """Waits for its end; returns the exit code."""
         self.text += self._process.communicate(timeout=within)[0]
         return self._process.returncode
-
-
-def eventually(look: Callable[[], bool], within: float = 10.0) -> None:
-    """Waits until `look` says yes."""
-    end = time.monotonic() + within
-    while not look():
-        assert time.monotonic() < end, "it never came true"
-        time.sleep(0.03)
 
 
 def _hears_ctrl_c() -> None:

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from archon_services.cli.checks import clock
-from tests.e2e.terminal import ARCHON, PATIENCE, Running, Terminal, eventually
+from tests.e2e.terminal import ARCHON, PATIENCE, Running, Terminal
+from tests.fixtures.waiting import wait_until
 
 GOAL = "Build a todo app. It must sync across devices."
 
@@ -43,7 +44,7 @@ def stuck_run(terminal: Terminal) -> Iterator[tuple[str, Running]]:
     finally:
         os.kill(pid, signal.SIGCONT)
         # An orchestrator that saw it silent has given it up for now: wait until it takes tasks again.
-        eventually(lambda: terminal.archon("run", GOAL, "--quiet").code == 0, within=PATIENCE)
+        wait_until(lambda: terminal.archon("run", GOAL, "--quiet").code == 0, within=PATIENCE)
 
 
 def last_run(terminal: Terminal) -> str:
@@ -179,7 +180,7 @@ def test_doctor_finds_what_a_killed_supervisor_left(tmp_path: Path) -> None:
     try:
         assert terminal.archon("up", "--only", "memory", "--detach").code == 0
         os.kill(terminal.state().pid, signal.SIGKILL)
-        eventually(lambda: not terminal.processes())
+        wait_until(lambda: not terminal.processes())
         found = {one["check"]: one for one in json.loads(terminal.archon("doctor", "--json").out)}
         assert found["state"]["level"] == "warning"
         assert "is of a mesh that is gone" in found["state"]["message"]

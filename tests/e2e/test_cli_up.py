@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.terminal import ARCHON, Terminal, eventually
+from tests.e2e.terminal import ARCHON, Terminal
+from tests.fixtures.waiting import wait_until
 
 
 @pytest.fixture
@@ -78,7 +79,7 @@ def test_down_ends_the_mesh_of_another_terminal(terminal: Terminal) -> None:
 def test_processes_end_with_a_supervisor_that_is_killed(terminal: Terminal) -> None:
     assert terminal.archon("up", "--only", "registry,orchestrator", "--detach").code == 0
     os.kill(terminal.state().pid, signal.SIGKILL)
-    eventually(lambda: not terminal.processes())
+    wait_until(lambda: not terminal.processes())
     assert "No mesh is up" in terminal.archon("down").out
     assert terminal.archon("up", "--only", "registry", "--detach").code == 0
 

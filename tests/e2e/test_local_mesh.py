@@ -12,7 +12,8 @@ import pytest
 from archon.client import Client
 from archon.errors import DeadlineExceeded
 from archon_services.testing.mesh import LocalMesh
-from tests.e2e.terminal import PATIENCE, Terminal, eventually
+from tests.e2e.terminal import PATIENCE, Terminal
+from tests.fixtures.waiting import wait_until
 
 
 async def test_what_is_killed_comes_back_and_the_mesh_serves_on() -> None:
@@ -70,7 +71,7 @@ def test_the_mesh_ends_with_a_test_that_is_killed() -> None:
             assert len(pids) == 3
         finally:
             os.kill(process.pid, signal.SIGKILL)
-    eventually(lambda: not any(map(_alive, pids)))
+    wait_until(lambda: not any(map(_alive, pids)))
 
 
 def _alive(pid: int) -> bool:

@@ -16,14 +16,19 @@ from typing import Final
 
 from tests.fixtures.environment import CALLER
 
-KEPT: Final = 4
-"""Archives of one program; older ones are deleted."""
+KEPT: Final = 6
+"""Archives whose keys begin with the same word; older ones are deleted."""
 
 
 def folder() -> Path:
     """Returns the folder of the cache, which need not exist."""
     home = CALLER.get("XDG_CACHE_HOME")
     return (Path(home) if home else Path.home() / ".cache") / "archon" / "tools"
+
+
+def has(key: str) -> bool:
+    """Whether there is an archive of this key."""
+    return (folder() / f"{key}.tar").exists()
 
 
 def fetch(key: str, target: Path) -> bool:
@@ -58,8 +63,9 @@ def store(key: str, source: Path, *names: str) -> None:
 
 
 def _prune(key: str) -> None:
-    program = key.partition("-")[0]
-    archives = sorted(folder().glob(f"{program}-*.tar"), key=lambda path: path.stat().st_mtime, reverse=True)
+    archives = sorted(
+        folder().glob(f"{key.partition('-')[0]}-*.tar"), key=lambda path: path.stat().st_mtime, reverse=True
+    )
     for archive in archives[KEPT:]:
         archive.unlink(missing_ok=True)
 

@@ -52,11 +52,11 @@ def build(names: Iterable[str] = PACKAGES) -> list[str]:
     BIN.mkdir(parents=True, exist_ok=True)
     with cache.lock(TOOLS / "tools.lock"):
         for name in names:
-            if is_built(name) or (cache.fetch(_key(name), BIN) and is_built(name)):
-                continue
-            _install(name)
-            cache.store(_key(name), BIN, name)
-            built.append(name)
+            if not is_built(name) and not (cache.fetch(_key(name), BIN) and is_built(name)):
+                _install(name)
+                built.append(name)
+            if not cache.has(_key(name)):
+                cache.store(_key(name), BIN, name)
     return built
 
 
