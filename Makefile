@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 RUN := $(BIN)/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo up down test test-unit test-integration test-e2e simulate failures chaos bench bench-postgres bench-agents soak tools test-interop check format lint types floors drift buf \
+.PHONY: help demo up down test test-unit test-integration test-e2e simulate failures chaos bench bench-postgres bench-agents soak tools interop test-interop check format lint types floors drift buf \
         buf-baseline gates protos hooks clean
 
 help: ## this list
@@ -45,17 +45,21 @@ down: $(VENV)/.runtime ## end a mesh that was started with --detach
 
 # Tests ---------------------------------------------------------------------------------------------------------
 
+# Most tests wait for other processes, so that more workers than cores pay; `make test WORKERS=0` runs them in this process.
+WORKERS ?= $(shell $(PYTHON) -c 'import os; print(min(2 * (os.cpu_count() or 1), 16))')
+PYTEST = $(RUN) -m pytest -q -n $(WORKERS)
+
 test: $(VENV)/.dev ## set up and pass all tests, the simulation included
-	@$(RUN) -m pytest -q tests
+	@$(PYTEST) tests
 
 test-unit: $(VENV)/.dev ## the pure parts only: seconds
-	@$(RUN) -m pytest -q tests/unit
+	@$(PYTEST) tests/unit
 
 test-integration: $(VENV)/.dev ## over real processes, etcd and files
-	@$(RUN) -m pytest -q tests/integration
+	@$(PYTEST) tests/integration
 
 test-e2e: $(VENV)/.dev ## the command line and whole meshes
-	@$(RUN) -m pytest -q tests/e2e
+	@$(PYTEST) tests/e2e
 
 SEEDS ?= 1000
 simulate: $(VENV)/.dev ## engine and driver under faults in virtual time: make simulate SEEDS=100000
@@ -88,6 +92,9 @@ chaos: tools ## the real processes under load, struck at random, then what they 
 
 tools: $(VENV)/.dev ## grpcurl, kustomize, etcd 3.6 and the Go plugins of protoc, into .tools/bin (needs Go)
 	@$(RUN) -m tests.interop.tools
+
+interop: tools ## build the members and clients in Go, TypeScript and Java into .tools/interop
+	@$(RUN) -m tests.interop.builds
 
 test-interop: tools ## members and clients in Go, TypeScript and Java, and the README's grpcurl commands
 	@ARCHON_REQUIRE=go,node,java,grpcurl $(RUN) -m pytest -q tests/interop

@@ -1,4 +1,7 @@
-"""Shows that each check can fail: makes one deliberate break at a time in a copy of the tree and wants a 'no'."""
+"""Shows that each check can fail: runs it on a clean copy of the tree, then with one deliberate break at a time.
+
+A new gate is a `Break` in `CHECKS`; a check that is new there is a command, run in the root of the copy.
+"""
 
 from __future__ import annotations
 
@@ -7,80 +10,168 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from queue import SimpleQueue
 
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
+WORKERS = 2
+IGNORED = shutil.ignore_patterns(".git", ".venv*", "__pycache__", ".tools", ".archon", "tests", "*_cache")
 
 
-def append(name: str, text: str) -> Callable[[Path], None]:
-    """A break that adds text to a file."""
+@dataclass(frozen=True)
+class Break:
+    """A deliberate mistake in one file of the tree. `edit` maps the file's text to the broken one ("" if it is new)."""
 
-    def make(tree: Path) -> None:
-        path = tree / name
-        path.write_text(path.read_text() + text)
+    what: str
+    file: str
+    edit: Callable[[str], str]
 
-    return make
+    @contextmanager
+    def made_in(self, tree: Path) -> Iterator[None]:
+        """Breaks the tree for as long as the block lasts."""
+        path = tree / self.file
+        original = path.read_text() if path.exists() else None
+        path.write_text(self.edit(original or ""))
+        try:
+            yield
+        finally:
+            if original is None:
+                path.unlink()
+            else:
+                path.write_text(original)
 
 
-def replace(name: str, old: str, new: str) -> Callable[[Path], None]:
-    """A break that changes a file; it must have what is changed."""
+@dataclass(frozen=True)
+class Check:
+    """A command that succeeds on the clean tree and fails on each of the breaks."""
 
-    def make(tree: Path) -> None:
-        path = tree / name
-        text = path.read_text()
-        assert old in text, f"{name} doesn't have {old!r}"
-        path.write_text(text.replace(old, new, 1))
-
-    return make
+    name: str
+    command: Sequence[str]
+    breaks: Sequence[Break]
 
 
+def append(text: str) -> Callable[[str], str]:
+    """An edit that adds text to a file, or makes a new file of it."""
+    return lambda original: original + text
+
+
+def replace(old: str, new: str) -> Callable[[str], str]:
+    """An edit that replaces the first `old`. Raises ValueError if there is none: the break would be void."""
+
+    def edit(original: str) -> str:
+        if old not in original:
+            raise ValueError(f"the file does not contain {old!r}")
+        return original.replace(old, new, 1)
+
+    return edit
+
+
+CONTEXT = "sdk/python/archon/context.py"
+CORE = "mesh/archon_mesh/core/messages.py"
 RUN_PROTO = "protos/archon/api/orchestrator/v1/run.proto"
-BREAKS: list[tuple[str, str, Callable[[Path], None], list[str]]] = [
-    ("ruff format", "a badly laid out line", append("sdk/python/archon/context.py", "\nx = {  'a':1 }\n"),
-     ["ruff", "format", "--check", "."]),
-    ("ruff check", "an unused import", append("sdk/python/archon/context.py", "\nimport os\n"), ["ruff", "check", "."]),
-    ("mypy", "an int where a str is due", append("sdk/python/archon/context.py", '\nANSWER: int = "42"\n'),
-     ["mypy", "sdk/python/archon/context.py"]),
-    ("import floors", "the core imports gRPC", append("mesh/archon_mesh/core/messages.py", "\nimport grpc  # noqa\n"),
-     ["lint-imports", "--no-cache"]),
-    ("import floors", "the SDK imports a service",
-     append("sdk/python/archon/context.py", "\nimport archon_services.common.process  # noqa\n"),
-     ["lint-imports", "--no-cache"]),
-    ("stub drift", "a field that the stubs don't have",
-     replace(RUN_PROTO, "message Recorded {", "message Recorded {\n  // New.\n  int32 fresh = 9;"),
-     ["python", "protos/generate.py", "--check"]),
-    ("buf lint", "a field without a comment",
-     replace(RUN_PROTO, "message Recorded {", "message Recorded {\n  int32 fresh = 9;"), ["buf", "lint", "protos"]),
-    ("buf breaking", "a field's number changed", replace(RUN_PROTO, "int64 seq = 2;", "int64 seq = 99;"),
-     ["buf", "breaking", "protos", "--against", "protos/baseline.binpb"]),
-]  # fmt: skip
+FIELD = "int32 fresh = 9;"
+
+CHECKS = [
+    Check(
+        "mypy",
+        ["mypy", CONTEXT],
+        [Break("a str where an int is declared", CONTEXT, append('\nANSWER: int = "42"\n'))],
+    ),
+    Check(
+        "import layers",
+        ["lint-imports", "--no-cache"],
+        [
+            Break("the core imports gRPC", CORE, append("\nimport grpc  # noqa\n")),
+            Break("the SDK imports a service", CONTEXT, append("\nimport archon_services.common.process  # noqa\n")),
+        ],
+    ),
+    Check(
+        "ruff format",
+        ["ruff", "format", "--check", "."],
+        [Break("a badly formatted line", CONTEXT, append("\nx = {  'a':1 }\n"))],
+    ),
+    Check("ruff check", ["ruff", "check", "."], [Break("an unused import", CONTEXT, append("\nimport os\n"))]),
+    Check(
+        "stub drift",
+        ["python", "protos/generate.py", "--check"],
+        [
+            Break(
+                "a field that the stubs do not have",
+                RUN_PROTO,
+                replace("message Recorded {", f"message Recorded {{\n  // New.\n  {FIELD}"),
+            )
+        ],
+    ),
+    Check(
+        "buf lint",
+        ["buf", "lint", "protos"],
+        [
+            Break(
+                "a field without a comment",
+                RUN_PROTO,
+                replace("message Recorded {", f"message Recorded {{\n  {FIELD}"),
+            )
+        ],
+    ),
+    Check(
+        "buf breaking",
+        ["buf", "breaking", "protos", "--against", "protos/baseline.binpb"],
+        [Break("a field with another number", RUN_PROTO, replace("int64 seq = 2;", "int64 seq = 99;"))],
+    ),
+]
 
 
 def main() -> int:
-    failed = 0
-    with tempfile.TemporaryDirectory() as scratch:
-        for number, (check, what, make, command) in enumerate(BREAKS):
-            tree = Path(scratch) / str(number)
-            ignored = shutil.ignore_patterns(".git", ".venv*", "__pycache__", ".tools", ".archon", "tests", "*_cache")
-            shutil.copytree(ROOT, tree, ignore=ignored)
-            paths = os.pathsep.join(str(tree / part) for part in ("sdk/python", "mesh", "services"))
-            environment = {**os.environ, "PYTHONPATH": paths, "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}"}
-            before = run(command, tree, environment)
-            make(tree)
-            after = run(command, tree, environment)
-            held = before == 0 and after != 0
-            failed += not held
-            print(f"{'ok  ' if held else 'FAIL'} {check}: {what} ({before} -> {after})")
-            shutil.rmtree(tree)
-    return 1 if failed else 0
+    """Returns 0 if every check passes on the clean tree and fails on each of its breaks."""
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="archon-gates-") as scratch:
+        trees: SimpleQueue[Path] = SimpleQueue()
+        for number in range(WORKERS):
+            trees.put(shutil.copytree(ROOT, Path(scratch) / str(number), ignore=IGNORED))
+
+        def held(check: Check) -> bool:
+            tree = trees.get()
+            try:
+                return _held(check, tree)
+            finally:
+                trees.put(tree)
+
+        with ThreadPoolExecutor(WORKERS) as workers:
+            results = list(workers.map(held, CHECKS))
+    breaks = sum(len(check.breaks) for check in CHECKS)
+    print(f"{len(CHECKS)} checks, {breaks} deliberate breaks: {time.monotonic() - began:.0f} s")
+    return 0 if all(results) else 1
 
 
-def run(command: list[str], tree: Path, environment: dict[str, str]) -> int:
-    """The exit code."""
+def _held(check: Check, tree: Path) -> bool:
+    clean = _run(check.command, tree)
+    if clean.returncode:
+        print(f"FAIL {check.name}: fails on the clean tree\n{_end(clean)}", flush=True)
+        return False
+    held = True
+    for broken in check.breaks:
+        with broken.made_in(tree):
+            noticed = _run(check.command, tree).returncode != 0
+        print(f"{'ok  ' if noticed else 'FAIL'} {check.name}: {broken.what}", flush=True)
+        held = held and noticed
+    return held
+
+
+def _run(command: Sequence[str], tree: Path) -> subprocess.CompletedProcess[str]:
+    sources = os.pathsep.join(str(tree / part) for part in ("sdk/python", "mesh", "services"))
+    environment = {**os.environ, "PYTHONPATH": sources, "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}"}
     program = str(BIN / command[0])
-    return subprocess.run([program, *command[1:]], cwd=tree, env=environment, capture_output=True).returncode
+    return subprocess.run([program, *command[1:]], cwd=tree, env=environment, capture_output=True, text=True)
+
+
+def _end(done: subprocess.CompletedProcess[str]) -> str:
+    return (done.stdout + done.stderr)[-2000:]
 
 
 if __name__ == "__main__":

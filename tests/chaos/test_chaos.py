@@ -15,7 +15,7 @@ ROUNDS = 5
 SEED = 7
 
 
-async def test_under_chaos_no_run_is_lost_and_every_line_of_the_validator_holds(tmp_path: Path) -> None:
+async def test_every_invariant_holds_under_random_faults(tmp_path: Path) -> None:
     outcome = await chaos(ROUNDS, SEED, tmp_path, print)
     assert not outcome.findings
     assert outcome.rounds == ROUNDS

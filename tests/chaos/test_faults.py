@@ -58,7 +58,7 @@ def test_in_200_rounds_each_fault_is_struck_at_least_ten_times(targets: list[Not
     assert min(struck.values()) >= 10
 
 
-def test_two_faults_never_hit_the_same_target_nor_a_quorum_of_etcd_by_chance(targets: list[Noted]) -> None:
+def test_faults_of_a_round_hit_neither_one_target_nor_a_quorum(targets: list[Noted]) -> None:
     dealer = Dealer(random.Random(1), targets)
     overlapping = 0
     for _ in range(2_000):

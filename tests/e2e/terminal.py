@@ -6,16 +6,15 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 
 from archon_services.local_mesh import Home, MeshState, live_state
+from archon_services.local_mesh.ports import free_port
 
-PATIENCE = 30.0
+PATIENCE = 60.0
 ARCHON = (sys.executable, "-c", "from archon_services.cli.main import main; main()")
 
 
@@ -38,13 +37,20 @@ class Terminal:
 
     def __init__(self, home: Path, **environment: str) -> None:
         self.home = home
-        inherited = {key: value for key, value in os.environ.items() if not key.startswith(("ARCHON_", "OPENAI_"))}
-        self.environment = {**inherited, "ARCHON_HOME": str(home), **environment}
+        clean = {key: value for key, value in os.environ.items() if not key.startswith(("ARCHON_", "OPENAI_"))}
+        self.environment = {**clean, "ARCHON_HOME": str(home), **environment}
+        self.usual_ports = False
+        """Whether `archon up` takes the ports of its defaults, which other meshes on this machine may want too."""
 
     def archon(self, *arguments: str, stdin: str = "") -> Result:
-        """Runs a command and returns its result."""
+        """Runs a command to its end."""
         process = subprocess.run(
-            [*ARCHON, *arguments], env=self.environment, input=stdin, capture_output=True, text=True, timeout=PATIENCE
+            self._command(*arguments),
+            env=self.environment,
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
         )
         assert "Traceback" not in process.stderr + process.stdout
         assert "\x1b" not in process.stderr + process.stdout, "control codes without a terminal"
@@ -54,7 +60,7 @@ class Terminal:
         """Starts a command in the background."""
         return Running(
             subprocess.Popen(
-                [*ARCHON, *arguments],
+                self._command(*arguments),
                 env=self.environment,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
@@ -64,6 +70,15 @@ class Terminal:
                 preexec_fn=_handle_ctrl_c,
             )
         )
+
+    def _command(self, *arguments: str) -> list[str]:
+        """Names a free port for each service of `archon up`, unless the test names one itself."""
+        command = [*ARCHON, *arguments]
+        if arguments[:1] == ("up",) and "--port" not in arguments and not self.usual_ports:
+            taken: set[int] = set()
+            for service in ("orchestrator", "registry", "memory"):
+                command += ["--port", f"{service}={free_port(taken)}"]
+        return command
 
     def state(self) -> MeshState:
         """Returns the state of the running mesh."""
@@ -118,14 +133,6 @@ class Running:
         """Waits for the end of the command; returns the exit code."""
         self.text += self._process.communicate(timeout=within)[0]
         return self._process.returncode
-
-
-def eventually(condition: Callable[[], bool], within: float = 10.0) -> None:
-    """Waits until `condition` is true."""
-    end = time.monotonic() + within
-    while not condition():
-        assert time.monotonic() < end, "the condition never became true"
-        time.sleep(0.03)
 
 
 def _handle_ctrl_c() -> None:

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.terminal import ARCHON, PATIENCE, Terminal, eventually
+from tests.e2e.terminal import ARCHON, PATIENCE, Terminal
+from tests.fixtures.waiting import wait_until
 
 GOAL = "Build a todo app. It must sync across devices. Users should see a history."
 
@@ -200,8 +201,8 @@ def test_second_ctrl_c_detaches_from_the_run(terminal: Terminal) -> None:
 def test_crashed_process_is_restarted_and_serves(terminal: Terminal) -> None:
     before = terminal.state().process("implementer-1")
     os.kill(before.pid, signal.SIGKILL)
-    eventually(lambda: terminal.state().process("implementer-1").restarts > before.restarts)
-    eventually(lambda: terminal.state().process("implementer-1").condition == "healthy")
+    wait_until(lambda: terminal.state().process("implementer-1").restarts > before.restarts)
+    wait_until(lambda: terminal.state().process("implementer-1").condition == "healthy")
     assert terminal.archon("run", GOAL, "--quiet").code == 0
 
 

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 import pytest
 
 from archon_mesh.core.awareness import awareness_message
-from tests.e2e.terminal import PATIENCE, Terminal, eventually
+from tests.e2e.terminal import PATIENCE, Terminal
+from tests.fixtures.waiting import wait_until
 
 GOAL = "Build a todo app. It must sync across devices. Users should see a history."
 ROLES = ["requirements", "designer", "implementer"]
@@ -94,7 +95,7 @@ def test_killed_coordinator_reuses_its_delegations(terminal: Terminal) -> None:
         with terminal.start("run", "--strategy", "agent", GOAL) as running:
             running.until("delegates to designer")
             os.kill(terminal.pid("coordinator-1"), signal.SIGKILL)
-            eventually(lambda: terminal.state().process("coordinator-1").restarts > before, within=PATIENCE)
+            wait_until(lambda: terminal.state().process("coordinator-1").restarts > before, within=PATIENCE)
             os.kill(designer, signal.SIGCONT)
             running.until("completed after")
             assert running.end() == 0

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from archon_services.cli.checks import clock
-from tests.e2e.terminal import ARCHON, PATIENCE, Running, Terminal, eventually
+from tests.e2e.terminal import ARCHON, PATIENCE, Running, Terminal
+from tests.fixtures.waiting import wait_until
 
 GOAL = "Build a todo app. It must sync across devices."
 
@@ -43,7 +44,7 @@ def stuck_run(terminal: Terminal) -> Iterator[tuple[str, Running]]:
     finally:
         os.kill(pid, signal.SIGCONT)
         # The orchestrator may have declared the instance lost: wait until it gets tasks again.
-        eventually(lambda: terminal.archon("run", GOAL, "--quiet").code == 0, within=PATIENCE)
+        wait_until(lambda: terminal.archon("run", GOAL, "--quiet").code == 0, within=PATIENCE)
 
 
 def last_run(terminal: Terminal) -> str:
@@ -178,7 +179,7 @@ def test_doctor_reports_the_state_of_a_killed_supervisor(tmp_path: Path) -> None
     try:
         assert terminal.archon("up", "--only", "memory", "--detach").code == 0
         os.kill(terminal.state().pid, signal.SIGKILL)
-        eventually(lambda: not terminal.processes())
+        wait_until(lambda: not terminal.processes())
         findings = {finding["check"]: finding for finding in json.loads(terminal.archon("doctor", "--json").out)}
         assert findings["state"]["level"] == "warning"
         assert "left over from a mesh that is not running" in findings["state"]["message"]

@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.terminal import ARCHON, PATIENCE, Result, Running, Terminal, eventually
+from tests.e2e.terminal import ARCHON, PATIENCE, Result, Running, Terminal
+from tests.fixtures.waiting import wait_until
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -40,7 +41,7 @@ def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
         assert result.code == 0, result.err
         with beside(terminal, "-c", CLERK, "clerk"), beside(terminal, "-c", CLERK, "painter"):
             for role in ("clerk", "painter"):
-                eventually(lambda role=role: role in terminal.archon("agents").out, within=PATIENCE)  # type: ignore[misc]
+                wait_until(lambda role=role: role in terminal.archon("agents").out, within=PATIENCE)  # type: ignore[misc]
             yield terminal
     finally:
         terminal.archon("down")
@@ -173,7 +174,7 @@ def test_quiet_prints_questions_to_standard_error(terminal: Terminal) -> None:
 
 def test_terminal_prompts_until_the_answer_is_valid(terminal: Terminal) -> None:
     with beside(terminal, str(EXAMPLES / "approver.py")):
-        eventually(lambda: "approver" in terminal.archon("agents").out, within=PATIENCE)
+        wait_until(lambda: "approver" in terminal.archon("agents").out, within=PATIENCE)
         with asking(terminal, "Ship it", "--role", "approver") as (run_id, running):
             screen = typed(terminal, ["respond", "last"], {"> ": "perhaps\n", "'perhaps'": "yes\n"})
             assert "approver asks:\r\n  The plan has 2 words. Approve it?\r\n" in screen
@@ -184,7 +185,7 @@ def test_terminal_prompts_until_the_answer_is_valid(terminal: Terminal) -> None:
 
 def test_approver_example_asks_at_the_end_of_a_pipeline(terminal: Terminal) -> None:
     with beside(terminal, str(EXAMPLES / "approver.py")):
-        eventually(lambda: "implementer -> approver" in terminal.archon("graph").out, within=PATIENCE)
+        wait_until(lambda: "implementer -> approver" in terminal.archon("graph").out, within=PATIENCE)
         roles = [word for role in ("implementer", "approver") for word in ("--role", role)]
         with asking(terminal, "It must be blue.", *roles) as (_, running):
             assert_error(terminal.archon("respond", "last", "perhaps"), 2, "'perhaps'")

@@ -6,13 +6,13 @@ import os
 import signal
 import socket
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.terminal import ARCHON, Terminal, eventually
+from tests.e2e.terminal import ARCHON, Terminal
+from tests.fixtures.waiting import wait_until
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ def test_down_stops_the_mesh_of_another_terminal(terminal: Terminal) -> None:
 def test_processes_end_with_a_killed_supervisor(terminal: Terminal) -> None:
     assert terminal.archon("up", "--only", "registry,orchestrator", "--detach").code == 0
     os.kill(terminal.state().pid, signal.SIGKILL)
-    eventually(lambda: not terminal.processes())
+    wait_until(lambda: not terminal.processes())
     assert "No mesh is running" in terminal.archon("down").out
     assert terminal.archon("up", "--only", "registry", "--detach").code == 0
 
@@ -108,6 +108,7 @@ def test_fixed_port_in_use_fails_the_mesh(terminal: Terminal) -> None:
 
 
 def test_default_port_in_use_is_replaced_with_a_note(terminal: Terminal) -> None:
+    terminal.usual_ports = True
     with socket.socket() as taken:
         taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -145,10 +146,11 @@ def test_commands_without_a_mesh_print_how_to_start_one(terminal: Terminal) -> N
 def test_help_lists_exit_codes_and_is_fast(terminal: Terminal) -> None:
     seconds = []
     for _ in range(3):
-        began = time.monotonic()
+        began = os.times()
         result = terminal.archon("--help")
-        seconds.append(time.monotonic() - began)
-    assert min(seconds) < 1.5, "commands import their dependencies when they run"
+        ended = os.times()
+        seconds.append(ended.children_user + ended.children_system - began.children_user - began.children_system)
+    assert min(seconds) < 1.0, "commands import their dependencies when they run"
     for line in ("2    invalid usage", "3    the mesh is unreachable", "130  interrupted by Ctrl-C"):
         assert line in result.out
     assert terminal.archon("--version").out.startswith("archon 0.")

@@ -12,7 +12,8 @@ import pytest
 from archon.client import Client
 from archon.errors import DeadlineExceeded
 from archon_services.testing.mesh import LocalMesh
-from tests.e2e.terminal import PATIENCE, Terminal, eventually
+from tests.e2e.terminal import PATIENCE, Terminal
+from tests.fixtures.waiting import wait_until
 
 
 async def test_killed_process_is_restarted_and_the_mesh_serves() -> None:
@@ -70,7 +71,7 @@ def test_mesh_ends_with_a_killed_test() -> None:
             assert len(pids) == 3
         finally:
             os.kill(process.pid, signal.SIGKILL)
-    eventually(lambda: not any(map(_alive, pids)))
+    wait_until(lambda: not any(map(_alive, pids)))
 
 
 def _alive(pid: int) -> bool:

@@ -1,20 +1,24 @@
 """Members and clients in other languages, built from their sources here and from the contract alone. All that is generated
-or installed lies in .tools/interop/NAME; what is up to date, by a hash of what it is made of, is left as it is."""
+or installed lies in .tools/interop/NAME; a result whose sources have the same hash stays, or comes from the cache.
+`python -m tests.interop.builds` builds those whose programs are installed."""
 
 from __future__ import annotations
 
 import hashlib
 import importlib.util
+import platform
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from tests.fixtures.environment import CALLER
 from tests.fixtures.require import TOOLS, find, is_required, missing
-from tests.interop import tools
+from tests.interop import cache, tools
 
 HERE: Final = Path(__file__).resolve().parent
 PROTOS: Final = HERE.parents[1] / "protos"
@@ -54,13 +58,23 @@ class Build:
         return (self.target / self.result).exists() and stamp.exists() and stamp.read_text() == self.digest()
 
     def run(self) -> Path:
-        """Builds where that is needed; the result. Raises RuntimeError with what the compiler said."""
-        if not self.is_current():
-            shutil.rmtree(self.target, ignore_errors=True)
-            shutil.copytree(HERE / self.folder, self.target, ignore=shutil.ignore_patterns(*LEFT_BY_HAND))
-            self.make(self.target)
-            (self.target / STAMP).write_text(self.digest())
+        """Builds if that is needed; returns the result. Raises RuntimeError with the compiler's messages."""
+        with cache.lock(self.target.with_name(f"{self.folder}.lock")):
+            if not self.is_current():
+                self._provide()
         return self.target / self.result
+
+    def _provide(self) -> None:
+        digest = self.digest()
+        key = f"{self.folder}-{digest[:20]}-{platform.system()}-{platform.machine()}".lower()
+        shutil.rmtree(self.target, ignore_errors=True)
+        if cache.fetch(key, self.target) and self.is_current():
+            return
+        shutil.rmtree(self.target, ignore_errors=True)
+        shutil.copytree(HERE / self.folder, self.target, ignore=shutil.ignore_patterns(*LEFT_BY_HAND))
+        self.make(self.target)
+        (self.target / STAMP).write_text(digest)
+        cache.store(key, self.target)
 
     def require(self) -> Path:
         """The result. It is built here only where ARCHON_REQUIRE names it, since that takes time and network."""
@@ -75,8 +89,8 @@ class Build:
 
 
 def call(folder: Path, *command: str | Path) -> None:
-    """Raises RuntimeError with the end of what it said."""
-    done = subprocess.run([str(word) for word in command], cwd=folder, capture_output=True, text=True)
+    """Runs a command. Raises RuntimeError with the end of its output if it fails."""
+    done = subprocess.run([str(word) for word in command], cwd=folder, capture_output=True, text=True, env=dict(CALLER))
     if done.returncode:
         raise RuntimeError(f"{' '.join(map(str, command[:4]))} ... failed:\n{(done.stdout + done.stderr)[-4000:]}")
 
@@ -129,3 +143,27 @@ def _java(folder: Path) -> None:
 GO: Final = Build("go", "go", ("go",), "agent", _go)
 TYPESCRIPT: Final = Build("node", "typescript", ("node", "npm"), "dist/client.js", _typescript)
 JAVA: Final = Build("java", "java", ("mvn", "java"), "target/classes/dev/archon/interop/Speak.class", _java)
+
+
+def main() -> int:
+    """Builds all; returns 0 if none has failed and none that ARCHON_REQUIRE names lacks its programs."""
+    code = 0
+    for build in (GO, TYPESCRIPT, JAVA):
+        absent = [program for program in build.needs if find(program) is None]
+        if absent:
+            print(f"{build.folder}: not built without {', '.join(absent)}")
+            code |= is_required(build.name)
+            continue
+        began = time.monotonic()
+        try:
+            build.run()
+        except (RuntimeError, OSError, subprocess.CalledProcessError) as error:
+            print(f"error: {build.folder}: {error}", file=sys.stderr)
+            code = 1
+        else:
+            print(f"{build.folder}: {time.monotonic() - began:.0f} s")
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

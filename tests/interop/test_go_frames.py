@@ -77,7 +77,7 @@ async def still_serves(peer: FakeOrchestrator) -> None:
     assert (await peer.result(ref)).state == common_pb2.TASK_STATE_COMPLETED
 
 
-async def test_open_is_answered_by_ready_with_the_features_that_both_speak(agent: GoAgent) -> None:
+async def test_ready_lists_the_features_that_both_sides_support(agent: GoAgent) -> None:
     async with FakeOrchestrator(agent.address) as peer:
         opening = peer.opening(await peer.instance_id(), protocol=2)
         opening.open.features.append("telepathy")
@@ -86,19 +86,19 @@ async def test_open_is_answered_by_ready_with_the_features_that_both_speak(agent
         assert (sorted(ready.features), ready.protocol, ready.max_tasks) == (FEATURES, 1, 4)
 
 
-async def test_contract_rule_4_an_open_for_another_instance_ends_the_stream(agent: GoAgent) -> None:
+async def test_contract_rule_4_an_open_for_another_instance_ends_it(agent: GoAgent) -> None:
     async with FakeOrchestrator(agent.address) as peer:
         await peer.send(peer.opening("somebody-else"))
         assert isinstance(await peer.ended(), errors.WrongInstance)
 
 
-async def test_contract_rule_4_a_second_open_is_a_failure_and_the_stream_lives(peer: FakeOrchestrator) -> None:
+async def test_contract_rule_4_a_second_open_fails_the_stream_stays(peer: FakeOrchestrator) -> None:
     await peer.send(peer.opening(await peer.instance_id()))
     assert await refused(peer) == "SESSION_ALREADY_OPEN"
     await still_serves(peer)
 
 
-async def test_contract_rule_4_a_newer_stream_of_the_same_orchestrator_replaces_the_older(dial: Dial) -> None:
+async def test_contract_rule_4_a_newer_stream_replaces_the_older(dial: Dial) -> None:
     older = await dial()
     newer = await dial()
     assert isinstance(await older.ended(), errors.SessionReplaced)
@@ -121,7 +121,7 @@ async def test_contract_rule_3_a_heartbeat_is_echoed_while_a_task_runs(peer: Fak
     assert (await peer.receive("heartbeat")).heartbeat.echo == 41
 
 
-async def test_contract_rule_12_records_come_before_their_result_and_both_in_sequence(peer: FakeOrchestrator) -> None:
+async def test_contract_rule_12_records_precede_their_result(peer: FakeOrchestrator) -> None:
     ref = peer.ref("one")
     await peer.send(task(peer, ref))
     record, result = await peer.receive("record", ref), await peer.receive("result", ref)
@@ -130,7 +130,7 @@ async def test_contract_rule_12_records_come_before_their_result_and_both_in_seq
     assert result.result.output[0].text.splitlines()[1] == "C2. GoComponentR2 — covers R2: It must be round."
 
 
-async def test_contract_rule_5_a_gap_is_answered_with_what_was_expected(peer: FakeOrchestrator) -> None:
+async def test_contract_rule_5_a_gap_is_answered_with_the_expected_seq(peer: FakeOrchestrator) -> None:
     ref, other = peer.ref("one"), peer.ref("two")
     await peer.send(peer.stamped(other, task(peer, other), sequence=2))
     failure = (await peer.receive("failure", other)).failure
@@ -141,9 +141,7 @@ async def test_contract_rule_5_a_gap_is_answered_with_what_was_expected(peer: Fa
     assert failure.metadata["expected"] == "2"
 
 
-async def test_contract_rule_5_a_task_that_is_sent_twice_is_worked_on_once(
-    agent: GoAgent, peer: FakeOrchestrator
-) -> None:
+async def test_contract_rule_5_a_task_that_is_sent_twice_runs_once(agent: GoAgent, peer: FakeOrchestrator) -> None:
     ref = peer.ref("one")
     frame = task(peer, ref)
     await peer.send(frame, frame)
@@ -152,7 +150,7 @@ async def test_contract_rule_5_a_task_that_is_sent_twice_is_worked_on_once(
     assert agent.said("begin") == ["one 1", "after 1"]
 
 
-async def test_contract_rule_5_a_result_is_kept_over_streams_until_it_is_acked(dial: Dial) -> None:
+async def test_contract_rule_5_a_result_is_kept_until_it_is_acked(dial: Dial) -> None:
     older = await dial()
     ref = older.ref("one")
     await older.send(task(older, ref))
@@ -169,7 +167,7 @@ async def test_contract_rule_5_a_result_is_kept_over_streams_until_it_is_acked(d
     assert await rejected(newer, ref) == "NOT_HELD"
 
 
-async def test_contract_rule_5_adopted_in_mid_task_it_goes_on_under_the_new_epoch(dial: Dial) -> None:
+async def test_contract_rule_5_an_adopted_task_has_the_new_epoch(dial: Dial) -> None:
     older = await dial()
     ref = older.ref("one")
     await older.send(task(older, ref, delay=0.5))
@@ -192,7 +190,7 @@ async def test_a_frame_below_the_highest_epoch_of_its_run_is_refused(peer: FakeO
     assert await refused(peer, ref) == "STALE_EPOCH"
 
 
-async def test_contract_rule_5_a_gap_that_the_orchestrator_finds_is_mended(peer: FakeOrchestrator) -> None:
+async def test_contract_rule_5_a_gap_at_the_orchestrator_is_resent(peer: FakeOrchestrator) -> None:
     ref = peer.ref("one")
     await peer.send(task(peer, ref))
     await peer.receive("result", ref)
@@ -202,7 +200,7 @@ async def test_contract_rule_5_a_gap_that_the_orchestrator_finds_is_mended(peer:
     assert (await peer.receive("result", ref)).sequence == 2
 
 
-async def test_contract_rule_11_an_unknown_frame_is_answered_and_its_neighbours_are_served(
+async def test_contract_rule_11_an_unknown_frame_is_answered(
     peer: FakeOrchestrator,
 ) -> None:
     unknown = session_pb2.OrchestratorFrame.FromString(b"\xa2\x06\x00")  # field 100, which nobody knows
@@ -212,7 +210,7 @@ async def test_contract_rule_11_an_unknown_frame_is_answered_and_its_neighbours_
     await peer.result(ref)
 
 
-async def test_contract_rule_2_the_capacity_is_split_over_the_sessions_and_more_is_rejected(dial: Dial) -> None:
+async def test_contract_rule_2_sessions_share_capacity_excess_rejected(dial: Dial) -> None:
     first = await dial("orchestrator-1")
     await dial("orchestrator-2")
     assert (await first.receive("credit")).credit.max_tasks == 2
@@ -240,9 +238,7 @@ async def test_a_discarded_result_is_forgotten(peer: FakeOrchestrator) -> None:
     assert await rejected(peer, ref) == "NOT_HELD"
 
 
-async def test_sigterm_drains_it_finishes_takes_nothing_new_and_ends_with_ok(
-    agent: GoAgent, peer: FakeOrchestrator
-) -> None:
+async def test_sigterm_drains_and_ends_with_ok(agent: GoAgent, peer: FakeOrchestrator) -> None:
     ref, other = peer.ref("one"), peer.ref("two")
     await peer.send(task(peer, ref, delay=1.5))
     await peer.receive("progress", ref)

@@ -40,9 +40,7 @@ async def seen(program: Path, mesh: LocalMesh) -> dict[str, Any]:
     return said
 
 
-async def test_every_durable_event_comes_once_and_in_order_though_the_stream_was_broken_off(
-    seen: dict[str, Any], client: Client
-) -> None:
+async def test_a_resumed_watch_has_every_durable_event_once_in_order(seen: dict[str, Any], client: Client) -> None:
     run = await client.get(seen["run_id"])
     assert (seen["before"]["ended"], seen["after"]["ended"]) == ("CANCELLED", "OK")
     assert len(seen["before"]["seqs"]) == 3 and seen["after"]["seqs"]

@@ -1,8 +1,9 @@
-"""Builds the Go tools that tests use into .tools/bin: `python -m tests.interop.tools`. What is there in the right
-version is left as it is."""
+"""Builds the Go tools that tests use into .tools/bin: `python -m tests.interop.tools`. Tools that are there in the right
+version stay as they are; others come from the cache, else they are built and stored there."""
 
 from __future__ import annotations
 
+import platform
 import subprocess
 import sys
 import tempfile
@@ -10,7 +11,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
+from tests.fixtures.environment import CALLER
 from tests.fixtures.require import TOOLS, find
+from tests.interop import cache
 
 BIN: Final = TOOLS / "bin"
 PACKAGES: Final = {
@@ -21,19 +24,19 @@ PACKAGES: Final = {
     "etcd-3.6": "go.etcd.io/etcd/server/v3@v3.6.16",
     "etcdctl-3.6": "go.etcd.io/etcd/etcdctl/v3@v3.6.16",
 }
-"""Program to Go package. etcd goes by its version here: the one of the Python wheel is called etcd too."""
+"""Program to Go package. etcd has its version in its name here: the one of the Python wheel is called etcd too."""
 
 
 def go() -> Path:
-    """Raises FileNotFoundError where there is no Go."""
-    found = find("go")
-    if found is None:
+    """Returns the path of Go. Raises FileNotFoundError if there is none."""
+    path = find("go")
+    if path is None:
         raise FileNotFoundError("go is neither in .tools/bin nor on PATH: https://go.dev/doc/install")
-    return found
+    return path
 
 
 def is_built(name: str) -> bool:
-    """Whether .tools/bin has it in this version; the program itself says which it is of."""
+    """Whether .tools/bin has a program in this version, as the program itself records it."""
     program = BIN / name
     if not program.exists():
         return False
@@ -44,31 +47,39 @@ def is_built(name: str) -> bool:
 
 
 def build(names: Iterable[str] = PACKAGES) -> list[str]:
-    """Builds what isn't there; the names of what was built. Raises CalledProcessError."""
+    """Provides what is missing; returns the names of the programs that were built. Raises CalledProcessError."""
     built = []
-    for name in names:
-        if not is_built(name):
-            BIN.mkdir(parents=True, exist_ok=True)
-            _install(name)
-            built.append(name)
+    BIN.mkdir(parents=True, exist_ok=True)
+    with cache.lock(TOOLS / "tools.lock"):
+        for name in names:
+            if not is_built(name) and not (cache.fetch(_key(name), BIN) and is_built(name)):
+                _install(name)
+                built.append(name)
+            if not cache.has(_key(name)):
+                cache.store(_key(name), BIN, name)
     return built
 
 
+def _key(name: str) -> str:
+    return f"{name}-{PACKAGES[name].partition('@')[2]}-{platform.system()}-{platform.machine()}".lower()
+
+
 def _install(name: str) -> None:
-    """In a module of its own, since `go install` refuses packages whose go.mod replaces others, as etcd's does."""
+    """Builds in a module of its own: `go install` refuses packages whose go.mod replaces others, as etcd's does."""
     with tempfile.TemporaryDirectory(prefix="archon-tools-") as folder:
         for command in (
             ["mod", "init", "tools"],
             ["get", PACKAGES[name]],
             ["build", "-o", str(BIN / name), PACKAGES[name].partition("@")[0]],
         ):
-            done = subprocess.run([go(), *command], cwd=folder, stderr=subprocess.PIPE, text=True)
+            done = subprocess.run([go(), *command], cwd=folder, stderr=subprocess.PIPE, text=True, env=dict(CALLER))
             if done.returncode:
                 sys.stderr.write(done.stderr)
                 done.check_returncode()
 
 
 def main() -> int:
+    """Returns 0 if all tools are there."""
     try:
         built = build()
     except (FileNotFoundError, subprocess.CalledProcessError) as error:

@@ -61,7 +61,7 @@ def test_what_stays_within_a_bound_is_flat(value: object) -> None:
     assert course(sampled(60, value)).is_flat(RSS)
 
 
-def test_a_short_time_allows_a_little_growth_and_no_samples_are_flat() -> None:
+def test_short_runs_may_grow_a_little_and_no_samples_are_flat() -> None:
     assert course(sampled(2, lambda minute: 60 + minute)).is_flat(RSS)
     assert course([]).is_flat(RSS)
     assert course([(0.0, 5.0)]).is_flat(RSS)
