@@ -111,7 +111,9 @@ class _Loader:
             raise document.error((*key, "exit_on_success"), f"no tool {unknown[0]!r}")
         return agent
 
-    def _sub_agent(self, document: Document, key: Key, part: SubAgentPart, name: str, depth: int) -> Any:
+    def _sub_agent(
+        self, document: Document, key: Key, part: SubAgentPart, name: str, depth: int
+    ) -> Agent | RemoteAgent:
         if part.role:
             timeout = part.timeout if "timeout" in part.model_fields_set else None
             return RemoteAgent(part.role, description=part.description, timeout=timeout)

@@ -7,6 +7,8 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from typing import Any, Protocol
 
+from typing_extensions import override
+
 from archon_mesh.core.messages import ChatMessage
 
 
@@ -37,7 +39,8 @@ class HistoryList(list[ChatMessage]):
     """A list of messages.
 
     `append`, `extend` and `+=` are saved in the session, `replace_all` replaces the saved messages, and `undo` removes
-    a run. Assigning or deleting items affects this list only. Without a session manager nothing is saved.
+    a run. Assigning or deleting items affects this list only. Without a session manager nothing is saved. `copy`
+    returns a fork: the same messages, in no session.
     """
 
     def __init__(
@@ -59,19 +62,20 @@ class HistoryList(list[ChatMessage]):
         self.session_id = ""
         """The session that stores this history, empty for none."""
 
+    @override
     def append(self, message: ChatMessage, /) -> None:
-        """Appends a message and saves it."""
         tagged = self._with_run_id(message)
         super().append(tagged)
         self._save_appended([tagged])
 
+    @override
     def extend(self, messages: Iterable[ChatMessage], /) -> None:
-        """Appends several messages and saves them together."""
         tagged = [self._with_run_id(message) for message in messages]
         super().extend(tagged)
         self._save_appended(tagged)
 
-    def __iadd__(self, messages: Iterable[ChatMessage], /) -> HistoryList:  # type: ignore[override,misc]
+    @override
+    def __iadd__(self, messages: Iterable[ChatMessage], /) -> HistoryList:  # type: ignore[override]
         self.extend(messages)
         return self
 
@@ -101,8 +105,8 @@ class HistoryList(list[ChatMessage]):
         if self.session_manager is not None:
             await self.session_manager.flush(self.history_key)
 
+    @override
     def copy(self) -> HistoryList:
-        """Returns a fork: the same messages, in no session."""
         return HistoryList(self, run_id=self.run_id, root_run_id=self.root_run_id, agent_name=self.agent_name)
 
     def _with_run_id(self, message: ChatMessage) -> ChatMessage:

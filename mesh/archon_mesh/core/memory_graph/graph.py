@@ -152,7 +152,7 @@ class SharedMemoryGraph:
             self._items.clear()
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns roles, edges, unexpired items and version counters as JSON types, if the metadata is."""
+        """Returns roles, edges, unexpired items and version counters as JSON types; the metadata must be JSON too."""
         with self._lock:
             nodes = self._sorted(self._graph)
             items = [item for node in nodes if (item := self._live(node))]

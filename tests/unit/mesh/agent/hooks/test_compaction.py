@@ -77,6 +77,11 @@ def test_window_keeps_the_last_rounds_and_the_last_query() -> None:
     assert is_summary(sliding_window([summary("s"), *TALK], 1)[0])
 
 
+def test_window_larger_than_the_conversation_changes_nothing() -> None:
+    conversation = [summary("s"), *TALK]
+    assert sliding_window(conversation, len(rounds(conversation)) + 2) == conversation
+
+
 @given(talks(), st.integers(1, 4))
 def test_strategies_keep_calls_with_their_results_and_the_query(talk: list[ChatMessage], window: int) -> None:
     queries = [message for message in talk if message.role == "user"]
