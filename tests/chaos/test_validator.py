@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from archon.api.orchestrator.v1 import run_pb2
+from archon.wire import timestamp
 from archon_mesh.core.run import RunState, apply, decide
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.codec import encode_inputs
 from archon_mesh.core.run.types import Edge, Failure, Submission, TaskState
 from archon_services.orchestrator.convert import event_to_proto
-from archon_services.orchestrator.convert.write import timestamp
 from tests.chaos.journal import Archive, Ledger, Stored
 from tests.chaos.validator import validate, validate_run
 from tests.failures.load import Course

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from archon.api.orchestrator.v1 import run_pb2
 from archon_mesh.core.run import Effect, Place, RunState, Timer, apply, open_effects
 from archon_mesh.core.run import events as ev
-from archon_services.orchestrator.convert import event_from_proto, seconds
+from archon_services.orchestrator.convert import event_from_proto, event_time
 from archon_services.orchestrator.journal import NewRun, RunRow, Step
 from archon_services.orchestrator.journal.framing import events_in
 from tests.simulation.loop import Process, VirtualLoop
@@ -119,7 +119,7 @@ class Check:
         proto = run_pb2.RunEvent.FromString(data)
         book.events.append(data)
         book.protos.append(proto)
-        event, time = event_from_proto(proto), seconds(proto)
+        event, time = event_from_proto(proto), event_time(proto)
         book.facts.append(event)
         book.times.append(time)
         if isinstance(event, ev.Dispatched):

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from archon.errors import Unavailable
+from archon.wire import timestamp
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.decide import engine
 from archon_mesh.core.run.types import TaskState
 from archon_services.orchestrator.convert import event_to_proto
-from archon_services.orchestrator.convert.write import timestamp
 from archon_services.orchestrator.journal import Outcome, Step, StepResult
 from archon_services.orchestrator.ports import Delivery, SystemClock
 from tests.fixtures.journal import step_of

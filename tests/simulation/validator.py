@@ -12,7 +12,7 @@ from archon_mesh.core.run import events as ev
 from archon_mesh.core.run.codec import decode_inputs
 from archon_mesh.core.run.inputs import Input
 from archon_mesh.core.run.types import TaskState
-from archon_services.orchestrator.convert import event_from_proto, seconds
+from archon_services.orchestrator.convert import event_from_proto, event_time
 from archon_services.orchestrator.journal import MemoryJournal
 from archon_services.orchestrator.journal.framing import events_in
 from archon_services.orchestrator.runs.load import fold_journal
@@ -40,7 +40,7 @@ def validate_journal(
 ) -> RunState:
     """The same lines over what a journal holds of one run, and what agents executed of it; whoever wrote them."""
     must("V2", [e.seq for e in protos] == list(range(1, len(protos) + 1)), "the sequence has gaps")
-    facts, times = [event_from_proto(e) for e in protos], [seconds(e) for e in protos]
+    facts, times = [event_from_proto(e) for e in protos], [event_time(e) for e in protos]
     decoded = [(last_seq, *decode_inputs(data)) for last_seq, data in inputs]
     return _validate(protos, facts, times, fold_journal(protos), decoded, ledger)
 

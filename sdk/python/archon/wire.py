@@ -58,6 +58,13 @@ def duration(seconds: float) -> Duration:
     return message
 
 
+def timestamp(seconds: float) -> Timestamp:
+    """A timestamp of seconds since the Unix epoch."""
+    message = Timestamp()
+    set_seconds(message, seconds)
+    return message
+
+
 # Parts
 
 

@@ -17,7 +17,8 @@ from archon_services.orchestrator.api.control import RunControl
 from archon_services.orchestrator.api.render import row_to_proto, run_to_proto
 from archon_services.orchestrator.api.validation import check_submit, payload_hash, time_of, wants_agent
 from archon_services.orchestrator.convert import events_of, from_journal
-from archon_services.orchestrator.convert.read import budget_from_proto, outside_from_proto
+from archon_services.orchestrator.convert.budget import budget_from_proto
+from archon_services.orchestrator.convert.run import session_context_from_proto
 from archon_services.orchestrator.journal import Journal, NewRun, RunRow
 from archon_services.orchestrator.journal.memory.journal import same_request
 from archon_services.orchestrator.roles.registry_watch import RegistryWatch
@@ -122,7 +123,7 @@ class Commands:
             all_ancestors=chosen.all_ancestors,
             targets=chosen.targets,
             budget=budget_from_proto(request.budget),
-            session_context=outside_from_proto(goal.session_context),
+            session_context=session_context_from_proto(goal.session_context),
         )
 
     def drives(self, run_id: str, tail: Tail) -> bool:

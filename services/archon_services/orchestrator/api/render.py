@@ -7,11 +7,13 @@ from typing import Final
 from archon.api.agent.v1 import agent_pb2
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
+from archon.wire import set_seconds
 from archon_mesh.core.run import RunState, Task
 from archon_mesh.core.run.effects import want_of
 from archon_mesh.core.run.types import TaskState
 from archon_services.orchestrator.convert import failure_to_proto
-from archon_services.orchestrator.convert.write import STRATEGIES, stamp, state_to_proto
+from archon_services.orchestrator.convert.run import STRATEGIES
+from archon_services.orchestrator.convert.task import state_to_proto
 from archon_services.orchestrator.journal import RunRow
 
 MAX_COUNT: Final = 2**53 - 1
@@ -37,9 +39,9 @@ def run_to_proto(run: RunState) -> run_pb2.Run:
         out.metadata.update(said.goal.metadata)
     for edge in said.edges:
         out.edges.add(upstream=edge.upstream, downstream=edge.downstream, policy=edge.policy)
-    stamp(out.create_time, run.create_time)
+    set_seconds(out.create_time, run.create_time)
     if run.ended:
-        stamp(out.end_time, run.end_time)
+        set_seconds(out.end_time, run.end_time)
         if run.failure is not None:
             out.failure.CopyFrom(failure_to_proto(run.failure))
     out.paused = run.paused
@@ -74,9 +76,9 @@ def _task(run: RunState, task: Task) -> run_pb2.Task:
         waiting_for=_waiting_for(run, task),
     )
     if task.start_time:
-        stamp(out.start_time, task.start_time)
+        set_seconds(out.start_time, task.start_time)
     if task.end_time:
-        stamp(out.end_time, task.end_time)
+        set_seconds(out.end_time, task.end_time)
     out.parent_task_id = task.parent
     for said in (*task.questions, *task.failures, task.payload):
         if isinstance(said, agent_pb2.TaskResult):
@@ -123,7 +125,7 @@ def row_to_proto(row: RunRow) -> run_pb2.Run:
         state=state_to_proto(TaskState(row.state)),
         last_seq=row.last_seq,
     )
-    stamp(out.create_time, row.created_at)
+    set_seconds(out.create_time, row.created_at)
     if row.ended_at:
-        stamp(out.end_time, row.ended_at)
+        set_seconds(out.end_time, row.ended_at)
     return out

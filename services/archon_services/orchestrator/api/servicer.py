@@ -9,13 +9,13 @@ from typing import Any
 from archon import context as call
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.api.orchestrator.v1 import orchestrator_service_pb2_grpc, run_pb2
+from archon.wire import to_seconds
 from archon_services.common.paging import make_token, page_size, read_token
 from archon_services.orchestrator.api.commands import Commands
 from archon_services.orchestrator.api.converse_stream import ConverseStream
 from archon_services.orchestrator.api.render import row_to_proto
 from archon_services.orchestrator.api.run_size import bounded
 from archon_services.orchestrator.convert import from_journal
-from archon_services.orchestrator.convert.read import seconds_of
 from archon_services.orchestrator.journal import Journal
 from archon_services.orchestrator.watch.forward import RELAYED
 from archon_services.orchestrator.watch.hub import WatchHub
@@ -37,7 +37,7 @@ class OrchestratorServicer(orchestrator_service_pb2_grpc.OrchestratorServiceServ
         self._hub = hub
 
     async def SubmitRun(self, request: pb.SubmitRunRequest, context: Any) -> pb.SubmitRunResponse:
-        wait = seconds_of(request.wait) if request.HasField("wait") else 0.0
+        wait = to_seconds(request.wait) if request.HasField("wait") else 0.0
         run_id, created = await self._commands.submit(request, wait=wait)
         return pb.SubmitRunResponse(run=bounded(await self._commands.run(run_id)), repeated_before=not created)
 

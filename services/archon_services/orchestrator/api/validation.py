@@ -9,9 +9,8 @@ from collections.abc import Iterator
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import orchestrator_service_pb2, run_pb2
 from archon.errors import EmptyGoal, FieldViolation, InvalidArgument, MessageTooLarge, Unimplemented
-from archon.wire import MAX_CHECKED_BYTES
+from archon.wire import MAX_CHECKED_BYTES, to_seconds
 from archon_mesh.core.run.types import quantize
-from archon_services.orchestrator.convert.read import seconds_of
 
 DEFAULT_TIMEOUT = 3600.0
 MAX_TIMEOUT = 24 * 3600.0
@@ -64,9 +63,9 @@ def _violations(request: orchestrator_service_pb2.SubmitRunRequest) -> Iterator[
             yield FieldViolation(name, f"longer than {MAX_ID} characters")
     yield from _role_violations(request)
     yield from _budget_violations(request.budget)
-    if request.HasField("timeout") and not 0 < seconds_of(request.timeout) <= MAX_TIMEOUT:
+    if request.HasField("timeout") and not 0 < to_seconds(request.timeout) <= MAX_TIMEOUT:
         yield FieldViolation("timeout", f"must be above 0 and at most {MAX_TIMEOUT:g} s")
-    if request.HasField("wait") and not 0 <= seconds_of(request.wait) <= MAX_WAIT:
+    if request.HasField("wait") and not 0 <= to_seconds(request.wait) <= MAX_WAIT:
         yield FieldViolation("wait", f"must be 0 to {MAX_WAIT:g} s")
     too_long = any(len(key) + len(value) > MAX_METADATA_LENGTH for key, value in request.metadata.items())
     if len(request.metadata) > MAX_METADATA or too_long:
@@ -96,7 +95,7 @@ def _budget_violations(budget: common_pb2.Budget) -> Iterator[FieldViolation]:
             yield FieldViolation(f"budget.{name}", "must not be negative")
     if budget.max_depth > MAX_DEPTH:
         yield FieldViolation("budget.max_depth", f"at most {MAX_DEPTH}")
-    if budget.HasField("max_time") and not 0 < seconds_of(budget.max_time) <= MAX_TIMEOUT:
+    if budget.HasField("max_time") and not 0 < to_seconds(budget.max_time) <= MAX_TIMEOUT:
         yield FieldViolation("budget.max_time", f"must be above 0 and at most {MAX_TIMEOUT:g} s")
 
 
@@ -109,9 +108,9 @@ def wants_agent(request: orchestrator_service_pb2.SubmitRunRequest) -> bool:
 
 def time_of(request: orchestrator_service_pb2.SubmitRunRequest) -> float:
     """The timeout of the run in seconds, at most the time limit of its budget."""
-    timeout = quantize(seconds_of(request.timeout)) if request.HasField("timeout") else DEFAULT_TIMEOUT
+    timeout = quantize(to_seconds(request.timeout)) if request.HasField("timeout") else DEFAULT_TIMEOUT
     if request.budget.HasField("max_time"):
-        return min(timeout, quantize(seconds_of(request.budget.max_time)))
+        return min(timeout, quantize(to_seconds(request.budget.max_time)))
     return timeout
 
 

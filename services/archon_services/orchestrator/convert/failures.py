@@ -1,6 +1,8 @@
-"""The core's failure and the wire's."""
+"""Failures and their reasons."""
 
 from __future__ import annotations
+
+from typing import Literal, Protocol
 
 from archon.api.common.v1 import failure_pb2
 from archon.errors import ArchonError
@@ -9,22 +11,46 @@ from archon_mesh.core.run.types import Failure
 
 
 def failure_to_proto(failure: Failure) -> failure_pb2.Failure:
-    """The core's failure on the wire."""
+    """Converts a failure."""
     return to_failure(failure_as_error(failure))
 
 
+def failure_from_proto(failure: failure_pb2.Failure) -> Failure:
+    """Converts a failure."""
+    return failure_from_error(from_failure(failure))
+
+
 def failure_as_error(failure: Failure) -> ArchonError:
-    """The core's failure as an error of the tree."""
+    """Converts a failure to an error of Archon's tree."""
     return error_class(failure.code, failure.reason)(
         failure.message, reason=failure.reason, metadata=dict(failure.metadata), retry_delay=failure.retry_delay
     )
 
 
 def failure_from_error(error: ArchonError) -> Failure:
-    """An error of the tree in the core."""
+    """Converts an error of Archon's tree to a failure."""
     return Failure(error.code, error.reason, error.message, tuple(sorted(error.metadata.items())), error.retry_delay)
 
 
-def failure_from_proto(failure: failure_pb2.Failure) -> Failure:
-    """The wire's failure in the core."""
-    return failure_from_error(from_failure(failure))
+class MayFail(Protocol):
+    """A message with an optional field `failure`."""
+
+    @property
+    def failure(self) -> failure_pb2.Failure: ...
+
+    def HasField(self, field_name: Literal["failure"], /) -> bool: ...
+
+
+def optional_failure(message: MayFail) -> Failure | None:
+    """Reads the failure of a message, None if it has none."""
+    return failure_from_proto(message.failure) if message.HasField("failure") else None
+
+
+def reason_to_proto(reason: str) -> failure_pb2.ErrorReason.ValueType:
+    """Converts a reason. Raises ValueError if the contract has none of that name."""
+    return failure_pb2.ErrorReason.Value("ERROR_REASON_" + reason)
+
+
+def reason_from_proto(reason: failure_pb2.ErrorReason.ValueType) -> str:
+    """Converts a reason."""
+    return failure_pb2.ErrorReason.Name(reason).removeprefix("ERROR_REASON_")

@@ -6,10 +6,12 @@ from collections.abc import Sequence
 
 from archon.api.agent.v1 import agent_pb2
 from archon.api.orchestrator.v1 import run_pb2
+from archon.wire import set_seconds
 from archon_mesh.core.awareness import awareness_message
 from archon_mesh.core.run import RunState, Task
 from archon_mesh.core.run.decide.budget import limits
-from archon_services.orchestrator.convert.write import amount_to_proto, stamp, state_to_proto
+from archon_services.orchestrator.convert.budget import amount_to_proto
+from archon_services.orchestrator.convert.task import state_to_proto
 from archon_services.orchestrator.dispatch.context import context_items
 from archon_services.orchestrator.dispatch.replies import remaining, result_of
 
@@ -33,7 +35,7 @@ def assign_task(run: RunState, task: Task, now: float, history: Sequence[bytes] 
         assigned.conversation_version = task.conversation_version
         for turn in history:
             assigned.MergeFromString(turn)
-    stamp(assigned.remaining, remaining(run, task, now))
+    set_seconds(assigned.remaining, remaining(run, task, now))
     if task.context:
         assigned.context.extend(context_items(run, run.submission, task))
     if task.parent:

@@ -8,9 +8,9 @@ from typing import cast
 from archon.api.agent.v1 import agent_pb2
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
+from archon.wire import timestamp
 from archon_mesh.core.run import RunState, Task
 from archon_mesh.core.run.types import ContextRef, Submission
-from archon_services.orchestrator.convert.write import timestamp
 
 
 def context_items(run: RunState, submission: Submission, task: Task) -> Iterator[common_pb2.ContextItem]:

@@ -7,7 +7,8 @@ from archon.api.common.v1 import common_pb2
 from archon_mesh.core.run import RunState, Task
 from archon_mesh.core.run.types import Failure, TaskState
 from archon_services.orchestrator.convert import failure_to_proto
-from archon_services.orchestrator.convert.write import amount_to_proto, state_to_proto
+from archon_services.orchestrator.convert.budget import amount_to_proto
+from archon_services.orchestrator.convert.task import state_to_proto
 from archon_services.orchestrator.ports import AttemptStatus
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from archon.api.orchestrator.v1 import run_pb2
 from archon.errors import DataLoss
 from archon_mesh.core.run import Effect, RunState, apply, open_effects
-from archon_services.orchestrator.convert import event_from_proto, events_of, seconds
+from archon_services.orchestrator.convert import event_from_proto, event_time, events_of
 from archon_services.orchestrator.journal import Journal
 
 
@@ -40,7 +40,7 @@ def fold_journal(events: Iterable[run_pb2.RunEvent], run_id: str = "") -> RunSta
         try:
             if event.seq != run.last_seq + 1:
                 raise DataLoss(f"event {run.last_seq + 1} is missing: got {event.seq}")
-            apply(run, event_from_proto(event), seconds(event))
+            apply(run, event_from_proto(event), event_time(event))
         except Exception as error:
             reason = error.message if isinstance(error, DataLoss) else f"{type(error).__name__} in event {event.seq}"
             metadata = {"run_id": run_id or event.run_id}

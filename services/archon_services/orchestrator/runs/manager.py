@@ -12,14 +12,14 @@ from archon.api.agent.v1 import agent_pb2
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.errors import ArchonError, DataLoss, ResourceExhausted, Unavailable, UnknownRun
+from archon.wire import set_seconds
 from archon_mesh.core.run import RunState
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.decide.budget import limits
 from archon_mesh.core.run.types import Submission
+from archon_services.orchestrator.convert.budget import amount_from_usage
 from archon_services.orchestrator.convert.command import decode_command
-from archon_services.orchestrator.convert.read import amount_from_usage
-from archon_services.orchestrator.convert.write import stamp
 from archon_services.orchestrator.journal import CommandRow, Journal, NewRun, RunRow, Step
 from archon_services.orchestrator.ports import Clock, Delivery, Receipt, Transport
 from archon_services.orchestrator.runs.driver import Drive, RunDriver
@@ -237,7 +237,7 @@ class Runs:
         if not self.watchers.watched(ref.run_id):
             return
         event = run_pb2.RunEvent(run_id=ref.run_id, task=ref)
-        stamp(event.time, self._clock.now())
+        set_seconds(event.time, self._clock.now())
         match progress.WhichOneof("content"):
             case "text":
                 event.text_delta.role, event.text_delta.text = task.role, progress.text

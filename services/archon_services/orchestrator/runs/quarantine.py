@@ -7,12 +7,12 @@ import logging
 
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
+from archon.wire import timestamp
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.codec import encode_inputs
 from archon_mesh.core.run.types import Failure, TaskState
 from archon_services.orchestrator.convert import write_event
-from archon_services.orchestrator.convert.write import timestamp
 from archon_services.orchestrator.journal import Journal, RunRow, Step
 
 _log = logging.getLogger(__name__)

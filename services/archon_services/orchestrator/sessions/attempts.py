@@ -12,11 +12,10 @@ from archon.api.agent.v1 import agent_pb2, session_pb2
 from archon.api.common.v1 import common_pb2
 from archon.errors import ArchonError, FrameTooLarge, SequenceGap, Unavailable, UnknownFrame
 from archon.frames import OutgoingFrame, Verdict, orchestrator_content
-from archon.wire import MAX_CHECKED_BYTES
+from archon.wire import MAX_CHECKED_BYTES, set_seconds
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.types import TaskState
 from archon_services.orchestrator.convert.failures import failure_from_error, failure_from_proto
-from archon_services.orchestrator.convert.write import stamp
 from archon_services.orchestrator.ports import AttemptStatus, Delivery, Inbox
 from archon_services.orchestrator.sessions.attempt_channel import (
     AttemptChannel,
@@ -258,7 +257,7 @@ class Attempts:
             return
         adopt = session_pb2.AdoptTask(last_applied=attempt.channel.applied)
         if remaining is not None:
-            stamp(adopt.remaining, max(0.0, remaining))
+            set_seconds(adopt.remaining, max(0.0, remaining))
         self._send(session_pb2.OrchestratorFrame(task=attempt.ref, adopt_task=adopt))
 
     def _result(self, attempt: AttemptChannel, frame: session_pb2.AgentFrame) -> None:

@@ -10,15 +10,12 @@ from archon.agent.values import MAX_TURN
 from archon.api.agent.v1 import agent_pb2, session_pb2
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
+from archon.wire import to_seconds
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.types import Amount, quantize
+from archon_services.orchestrator.convert.budget import amount_from_usage, budget_from_proto
 from archon_services.orchestrator.convert.failures import failure_from_proto
-from archon_services.orchestrator.convert.read import (
-    amount_from_usage,
-    budget_from_proto,
-    seconds_of,
-    state_from_proto,
-)
+from archon_services.orchestrator.convert.task import state_from_proto
 
 DELEGATION_TIMEOUT: Final = 60.0
 """The default timeout of a delegation, in seconds."""
@@ -87,9 +84,9 @@ def delegate_input(frame: session_pb2.AgentFrame, records: int, resolve: Resolve
 
 def _timeout(delegate: session_pb2.Delegate) -> float:
     """The timeout of a delegation in seconds, at most the time limit of its budget."""
-    timeout = quantize(seconds_of(delegate.timeout)) if delegate.HasField("timeout") else DELEGATION_TIMEOUT
+    timeout = quantize(to_seconds(delegate.timeout)) if delegate.HasField("timeout") else DELEGATION_TIMEOUT
     if delegate.budget.HasField("max_time"):
-        return min(timeout, quantize(seconds_of(delegate.budget.max_time)))
+        return min(timeout, quantize(to_seconds(delegate.budget.max_time)))
     return timeout
 
 

@@ -26,8 +26,7 @@ from archon.errors import (
     Unavailable,
 )
 from archon.frames import FEATURES, SOFT_BATCH_BYTES, FrameQueue, encode, split, task_of
-from archon.wire import MAX_CHECKED_BYTES
-from archon_services.orchestrator.convert.write import stamp
+from archon.wire import MAX_CHECKED_BYTES, set_seconds
 
 METHOD: Final = "/archon.api.agent.v1.AgentService/Session"
 PROTOCOL: Final = 1
@@ -117,10 +116,10 @@ class Stream:
             features=FEATURES,
             max_message_bytes=MAX_CHECKED_BYTES,
         )
-        stamp(said.heartbeat_interval, limits.heartbeat_interval)
-        stamp(said.silence_limit, limits.silence_limit)
-        stamp(said.resume_window, limits.resume_window)
-        stamp(said.park_ttl, limits.park_ttl)
+        set_seconds(said.heartbeat_interval, limits.heartbeat_interval)
+        set_seconds(said.silence_limit, limits.silence_limit)
+        set_seconds(said.resume_window, limits.resume_window)
+        set_seconds(said.park_ttl, limits.park_ttl)
         return session_pb2.OrchestratorFrame(open=said)
 
     async def _requests(self) -> AsyncIterator[bytes]:

@@ -12,9 +12,8 @@ from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.errors import ArchonError, DeadlineExceeded, MessageTooLarge
 from archon.memory import MemoryGraphClient, MemoryItem
-from archon.wire import policy_to_proto
+from archon.wire import policy_to_proto, timestamp
 from archon_services.orchestrator.convert.failures import failure_from_error, failure_to_proto
-from archon_services.orchestrator.convert.write import timestamp
 from archon_services.orchestrator.journal import Journal
 from archon_services.orchestrator.roles.selection import Participants
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from archon.api.agent.v1 import agent_pb2
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
+from archon.wire import timestamp
 from archon_mesh.core.run import RunState, Timer, apply, decide, fold, open_effects
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run import inputs as inp
@@ -27,7 +28,6 @@ from archon_mesh.core.run.types import (
     quantize,
 )
 from archon_services.orchestrator.convert import event_to_proto
-from archon_services.orchestrator.convert.write import timestamp
 from archon_services.orchestrator.runs.load import fold_journal
 
 FAILURES = st.builds(

@@ -11,6 +11,7 @@ from archon.api.agent.v1 import agent_pb2
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.errors import DataLoss
+from archon.wire import timestamp
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run.types import (
     NOTHING,
@@ -27,7 +28,6 @@ from archon_mesh.core.run.types import (
     quantize,
 )
 from archon_services.orchestrator.convert import event_from_proto, event_to_proto
-from archon_services.orchestrator.convert.write import timestamp
 
 GONE = Failure("UNAVAILABLE", "INSTANCE_LOST", "gone", (("role", "a"),), 1.5)
 LOOP = Failure("FAILED_PRECONDITION", "DELEGATION_LOOP", "a waits for this very task", (("chain", "a -> a"),))

@@ -1,0 +1,95 @@
+"""Events of the engine and RunEvents: what the journal stores is what a watcher receives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from archon.api.orchestrator.v1 import run_pb2
+from archon.errors import DataLoss
+from archon.wire import to_seconds
+from archon_mesh.core.run import events as ev
+from archon_services.orchestrator.convert import budget, delegation, human_input, run, task
+
+
+def event_from_proto(event: run_pb2.RunEvent) -> ev.Event:
+    """Converts a stored event. Raises DataLoss if this revision does not know it."""
+    arm = event.WhichOneof("event")
+    if arm not in _READ:
+        raise DataLoss(f"event {event.seq} of run {event.run_id} is unknown to this version")
+    return _READ[arm](event)
+
+
+def event_to_proto(event: ev.Event, *, run_id: str, seq: int, time: Timestamp, epoch: int) -> run_pb2.RunEvent:
+    """Converts an event."""
+    out = run_pb2.RunEvent()
+    write_event(out, event, run_id=run_id, seq=seq, time=time, epoch=epoch)
+    return out
+
+
+def write_event(out: run_pb2.RunEvent, event: ev.Event, *, run_id: str, seq: int, time: Timestamp, epoch: int) -> None:
+    """Writes an event into an empty RunEvent."""
+    out.run_id, out.seq = run_id, seq
+    out.time.seconds, out.time.nanos = time.seconds, time.nanos
+    if task_id := getattr(event, "task_id", ""):
+        ref = out.task
+        ref.task_id, ref.run_id, ref.attempt, ref.epoch = task_id, run_id, getattr(event, "attempt", 0), epoch
+    _WRITE[type(event)](out, event)
+
+
+def event_time(event: run_pb2.RunEvent) -> float:
+    """Returns when an event was decided, in wall seconds."""
+    return to_seconds(event.time)
+
+
+_READ: Final[dict[str | None, Callable[[run_pb2.RunEvent], ev.Event]]] = {
+    "submitted": run.read_submitted,
+    "claimed": run.read_claimed,
+    "cancel_requested": run.read_cancel_requested,
+    "run_state": run.read_run_state,
+    "task_state": task.read_task_state,
+    "dispatched": task.read_dispatched,
+    "result": task.read_result,
+    "discarded": task.read_discarded,
+    "lost": task.read_lost,
+    "rejected": task.read_rejected,
+    "retry": task.read_retried,
+    "checkpoint": task.read_checkpoint,
+    "published": task.read_published,
+    "recorded": task.read_recorded,
+    "delegated": delegation.read_delegated,
+    "delegation_cancelled": delegation.read_delegation_cancelled,
+    "budget_reserved": budget.read_budget_reserved,
+    "input_requested": human_input.read_input_requested,
+    "input_given": human_input.read_input_given,
+    "paused": human_input.read_paused,
+    "resumed": human_input.read_resumed,
+}
+
+_WRITE: Final[dict[type, Callable[[run_pb2.RunEvent, Any], None]]] = {
+    ev.Submitted: run.write_submitted,
+    ev.Claimed: run.write_claimed,
+    ev.CancelRequested: run.write_cancel_requested,
+    ev.RunEnded: run.write_run_state,
+    ev.TaskCreated: task.write_task_created,
+    ev.TaskStopping: task.write_task_stopping,
+    ev.TaskEnded: task.write_task_ended,
+    ev.Dispatched: task.write_dispatched,
+    ev.ResultReceived: task.write_result,
+    ev.Discarded: task.write_discarded,
+    ev.Lost: task.write_lost,
+    ev.Rejected: task.write_rejected,
+    ev.Retried: task.write_retried,
+    ev.CheckpointTaken: task.write_checkpoint,
+    ev.Published: task.write_published,
+    ev.Recorded: task.write_recorded,
+    ev.Delegated: delegation.write_delegated,
+    ev.DelegationCancelled: delegation.write_delegation_cancelled,
+    ev.BudgetReserved: budget.write_budget_reserved,
+    ev.InputRequested: human_input.write_input_requested,
+    ev.InputGiven: human_input.write_input_given,
+    ev.Paused: human_input.write_paused,
+    ev.Resumed: human_input.write_resumed,
+}

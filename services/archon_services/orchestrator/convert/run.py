@@ -1,0 +1,112 @@
+"""Events of a whole run. What the core does not read of a submission (goal, metadata, trace) stays in its message."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from archon.api.orchestrator.v1 import run_pb2
+from archon.wire import set_seconds, to_seconds
+from archon_mesh.core.run import events as ev
+from archon_mesh.core.run.types import NO_LIMIT, Edge, Requirement, SessionContextRef, Submission, Target
+from archon_services.orchestrator.convert.budget import budget_from_proto
+from archon_services.orchestrator.convert.failures import (
+    failure_to_proto,
+    optional_failure,
+    reason_from_proto,
+    reason_to_proto,
+)
+from archon_services.orchestrator.convert.task import state_from_proto, state_to_proto
+
+STRATEGIES: Final = {
+    "pipeline": run_pb2.STRATEGY_PIPELINE,
+    "agent": run_pb2.STRATEGY_AGENT,
+    "plan": run_pb2.STRATEGY_PLAN,
+}
+_STRATEGY_OF: Final = {number: name for name, number in STRATEGIES.items()}
+
+
+def session_context_from_proto(items: Iterable[run_pb2.SessionContext]) -> tuple[SessionContextRef, ...]:
+    """Converts what the engine needs of the session's earlier answers; their content stays in the submission."""
+    return tuple(SessionContextRef(item.item.ref.role, item.item.ref.version, tuple(item.readers)) for item in items)
+
+
+def read_submitted(event: run_pb2.RunEvent) -> ev.Event:
+    source = event.submitted
+    submission = Submission(
+        run_id=event.run_id,
+        tenant=source.tenant,
+        request_id=source.request_id,
+        session_id=source.session_id,
+        strategy=_STRATEGY_OF.get(source.strategy, "pipeline"),
+        roles=tuple(source.roles),
+        edges=tuple(Edge(edge.upstream, edge.downstream, int(edge.policy)) for edge in source.edges),
+        timeout=to_seconds(source.timeout),
+        goal=source,
+        requirements=tuple(
+            Requirement(requirement.role, requirement.capability, requirement.version) for requirement in source.wants
+        ),
+        all_ancestors=tuple(source.all_ancestors),
+        targets=tuple(Target(target.role, target.description, target.coordinator) for target in source.targets),
+        budget=budget_from_proto(source.budget),
+        session_context=session_context_from_proto(source.session_context),
+    )
+    return ev.Submitted(submission, source.owner, source.epoch)
+
+
+def write_submitted(out: run_pb2.RunEvent, event: ev.Submitted) -> None:
+    source = event.submission
+    if isinstance(source.goal, run_pb2.Submitted):
+        out.submitted.CopyFrom(source.goal)
+    target = out.submitted
+    target.request_id, target.session_id, target.tenant = source.request_id, source.session_id, source.tenant
+    target.strategy, target.owner, target.epoch = STRATEGIES[source.strategy], event.owner, event.epoch
+    if target.roles or target.edges:
+        del target.roles[:], target.edges[:]
+    target.roles.extend(source.roles)
+    for edge in source.edges:
+        target.edges.add(upstream=edge.upstream, downstream=edge.downstream, policy=edge.policy)
+    del target.wants[:]
+    for requirement in source.requirements:
+        target.wants.add(role=requirement.role, capability=requirement.capability, version=requirement.version)
+    target.all_ancestors[:] = source.all_ancestors
+    del target.targets[:]
+    for delegate in source.targets:
+        target.targets.add(role=delegate.role, description=delegate.description, coordinator=delegate.coordinator)
+    if source.budget != NO_LIMIT:
+        budget = target.budget
+        budget.max_tokens, budget.max_cost_micro_usd = source.budget.tokens, source.budget.cost
+        budget.max_depth = source.budget.depth
+    set_seconds(target.timeout, source.timeout)
+
+
+def read_claimed(event: run_pb2.RunEvent) -> ev.Event:
+    return ev.Claimed(event.claimed.owner, event.claimed.epoch)
+
+
+def write_claimed(out: run_pb2.RunEvent, event: ev.Claimed) -> None:
+    out.claimed.owner, out.claimed.epoch = event.owner, event.epoch
+
+
+def read_cancel_requested(event: run_pb2.RunEvent) -> ev.Event:
+    source = event.cancel_requested
+    return ev.CancelRequested(source.identity, source.reason, reason_from_proto(source.cause))
+
+
+def write_cancel_requested(out: run_pb2.RunEvent, event: ev.CancelRequested) -> None:
+    target = out.cancel_requested
+    target.identity, target.reason = event.identity, event.reason
+    target.cause = reason_to_proto(event.cause)
+
+
+def read_run_state(event: run_pb2.RunEvent) -> ev.Event:
+    source = event.run_state
+    failure = optional_failure(source)
+    return ev.RunEnded(state_from_proto(source.state), failure, tuple(source.answer_seqs))
+
+
+def write_run_state(out: run_pb2.RunEvent, event: ev.RunEnded) -> None:
+    out.run_state.state = state_to_proto(event.state)
+    out.run_state.answer_seqs.extend(event.answer_seqs)
+    if event.failure is not None:
+        out.run_state.failure.CopyFrom(failure_to_proto(event.failure))

@@ -1,0 +1,212 @@
+"""Events of tasks and attempts."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from archon.api.agent.v1 import agent_pb2
+from archon.api.common.v1 import common_pb2
+from archon.api.orchestrator.v1 import run_pb2
+from archon.wire import set_seconds, to_seconds
+from archon_mesh.core.run import events as ev
+from archon_mesh.core.run.types import ContextRef, TaskState
+from archon_services.orchestrator.convert.budget import amount_from_usage, amount_to_proto, read_reserved
+from archon_services.orchestrator.convert.failures import (
+    failure_from_proto,
+    failure_to_proto,
+    optional_failure,
+    reason_from_proto,
+    reason_to_proto,
+)
+
+
+def state_from_proto(number: int) -> TaskState:
+    """Converts a state; an unknown number reads as UNSPECIFIED."""
+    try:
+        return TaskState(number)
+    except ValueError:
+        return TaskState.UNSPECIFIED
+
+
+def state_to_proto(state: TaskState) -> common_pb2.TaskState.ValueType:
+    """Converts a state."""
+    return cast(common_pb2.TaskState.ValueType, int(state))
+
+
+def read_task_state(event: run_pb2.RunEvent) -> ev.Event:
+    source = event.task_state
+    state = state_from_proto(source.state)
+    if state is TaskState.SUBMITTED:
+        return ev.TaskCreated(event.task.task_id, source.role, source.parent_task_id)
+    if source.stopping:
+        return ev.TaskStopping(event.task.task_id, source.role, event.task.attempt, failure_from_proto(source.failure))
+    failure = optional_failure(source)
+    return ev.TaskEnded(event.task.task_id, source.role, event.task.attempt, state, failure)
+
+
+def write_task_created(out: run_pb2.RunEvent, event: ev.TaskCreated) -> None:
+    out.task_state.role, out.task_state.state = event.role, common_pb2.TASK_STATE_SUBMITTED
+    out.task_state.parent_task_id = event.parent
+
+
+def write_task_stopping(out: run_pb2.RunEvent, event: ev.TaskStopping) -> None:
+    out.task_state.role, out.task_state.stopping = event.role, True
+    out.task_state.state = common_pb2.TASK_STATE_WORKING
+    out.task_state.failure.CopyFrom(failure_to_proto(event.failure))
+
+
+def write_task_ended(out: run_pb2.RunEvent, event: ev.TaskEnded) -> None:
+    out.task_state.role, out.task_state.state = event.role, state_to_proto(event.state)
+    if event.failure is not None:
+        out.task_state.failure.CopyFrom(failure_to_proto(event.failure))
+
+
+def read_dispatched(event: run_pb2.RunEvent) -> ev.Event:
+    context = tuple(ContextRef(ref.role, ref.seq, ref.version, ref.scope) for ref in event.dispatched.given)
+    return ev.Dispatched(
+        event.task.task_id,
+        event.task.attempt,
+        event.task.epoch,
+        event.dispatched.role,
+        event.dispatched.instance_id,
+        context,
+        read_reserved(event.dispatched),
+        event.dispatched.conversation_version if event.dispatched.HasField("conversation_version") else None,
+    )
+
+
+def write_dispatched(out: run_pb2.RunEvent, event: ev.Dispatched) -> None:
+    out.task.epoch = event.epoch
+    out.dispatched.role, out.dispatched.instance_id = event.role, event.instance_id
+    for ref in event.context:
+        if ref.seq:
+            out.dispatched.given.add(run_id=out.run_id, role=ref.role, seq=ref.seq)
+        else:
+            out.dispatched.given.add(scope=ref.scope, role=ref.role, version=ref.version)
+    if event.reserved is not None:
+        amount_to_proto(event.reserved, out.dispatched.budget)
+    if event.conversation_version is not None:
+        out.dispatched.conversation_version = event.conversation_version
+
+
+def read_result(event: run_pb2.RunEvent) -> ev.Event:
+    source = event.result
+    payload = agent_pb2.TaskResult(state=source.state, output=source.output, used=source.used, metadata=source.metadata)
+    if source.HasField("usage"):
+        payload.usage.CopyFrom(source.usage)
+    return ev.ResultReceived(
+        event.task.task_id,
+        event.task.attempt,
+        source.role,
+        state_from_proto(source.state),
+        payload,
+        optional_failure(source),
+        not source.no_publish,
+        amount_from_usage(source.usage),
+        source.remembered,
+    )
+
+
+def write_result(out: run_pb2.RunEvent, event: ev.ResultReceived) -> None:
+    target = out.result
+    target.role, target.state, target.no_publish = event.role, state_to_proto(event.state), not event.publish
+    target.remembered = event.stores_turn
+    source = event.payload
+    if isinstance(source, agent_pb2.TaskResult):
+        target.output.MergeFrom(source.output)
+        target.used.MergeFrom(source.used)
+        if source.HasField("usage"):
+            target.usage.CopyFrom(source.usage)
+        if source.metadata:
+            target.metadata.update(source.metadata)
+    if event.failure is not None:
+        target.failure.CopyFrom(failure_to_proto(event.failure))
+
+
+def read_rejected(event: run_pb2.RunEvent) -> ev.Event:
+    source = event.rejected
+    return ev.Rejected(
+        event.task.task_id,
+        event.task.attempt,
+        source.instance_id,
+        failure_from_proto(source.failure),
+        to_seconds(source.not_before),
+    )
+
+
+def write_rejected(out: run_pb2.RunEvent, event: ev.Rejected) -> None:
+    out.rejected.instance_id = event.instance_id
+    out.rejected.failure.CopyFrom(failure_to_proto(event.failure))
+    set_seconds(out.rejected.not_before, event.not_before)
+
+
+def read_retried(event: run_pb2.RunEvent) -> ev.Event:
+    source = event.retry
+    payload = agent_pb2.TaskResult(state=common_pb2.TASK_STATE_FAILED)
+    if source.HasField("usage"):
+        payload.usage.CopyFrom(source.usage)
+    return ev.Retried(
+        event.task.task_id,
+        event.task.attempt,
+        source.role,
+        failure_from_proto(source.failure),
+        to_seconds(source.not_before),
+        amount_from_usage(source.usage),
+        payload,
+    )
+
+
+def write_retried(out: run_pb2.RunEvent, event: ev.Retried) -> None:
+    out.retry.role = event.role
+    out.retry.failure.CopyFrom(failure_to_proto(event.failure))
+    set_seconds(out.retry.not_before, event.not_before)
+    if isinstance(event.payload, agent_pb2.TaskResult) and event.payload.HasField("usage"):
+        out.retry.usage.CopyFrom(event.payload.usage)
+
+
+def read_lost(event: run_pb2.RunEvent) -> ev.Event:
+    source = event.lost
+    return ev.Lost(event.task.task_id, event.task.attempt, source.instance_id, failure_from_proto(source.failure))
+
+
+def write_lost(out: run_pb2.RunEvent, event: ev.Lost) -> None:
+    out.lost.instance_id = event.instance_id
+    out.lost.failure.CopyFrom(failure_to_proto(event.failure))
+
+
+def read_discarded(event: run_pb2.RunEvent) -> ev.Event:
+    return ev.Discarded(event.task.task_id, event.task.attempt, reason_from_proto(event.discarded.reason))
+
+
+def write_discarded(out: run_pb2.RunEvent, event: ev.Discarded) -> None:
+    out.discarded.reason = reason_to_proto(event.reason)
+
+
+def read_checkpoint(event: run_pb2.RunEvent) -> ev.Event:
+    source = event.checkpoint
+    return ev.CheckpointTaken(event.task.task_id, event.task.attempt, source.sequence, source)
+
+
+def write_checkpoint(out: run_pb2.RunEvent, event: ev.CheckpointTaken) -> None:
+    if isinstance(event.payload, run_pb2.CheckpointTaken):
+        out.checkpoint.CopyFrom(event.payload)
+    out.checkpoint.sequence = event.sequence
+
+
+def read_published(event: run_pb2.RunEvent) -> ev.Event:
+    ref = event.published.ref
+    return ev.Published(event.task.task_id, event.published.role, ref.seq, ref.version)
+
+
+def write_published(out: run_pb2.RunEvent, event: ev.Published) -> None:
+    out.published.role = event.role
+    ref = out.published.ref
+    ref.role, ref.version, ref.run_id, ref.seq = event.role, event.version, out.run_id, event.seq
+
+
+def read_recorded(event: run_pb2.RunEvent) -> ev.Event:
+    return ev.Recorded(event.task.task_id, event.task.attempt, event.recorded.count)
+
+
+def write_recorded(out: run_pb2.RunEvent, event: ev.Recorded) -> None:
+    out.recorded.count = event.count
