@@ -1,4 +1,4 @@
-"""Wires an orchestrator: journal, runs, sessions, registry, memory, server; and takes them down in order."""
+"""Wiring of an orchestrator; what it opens is closed in reverse order."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from archon.api.orchestrator.v1 import orchestrator_service_pb2_grpc
 from archon.server import GrpcServer, Service
 from archon_services.orchestrator.api.commands import Commands
 from archon_services.orchestrator.api.servicer import SERVICE, OrchestratorServicer
+from archon_services.orchestrator.journal import Journal
 from archon_services.orchestrator.journal.choose import open_journal
-from archon_services.orchestrator.ownership import Ownership
+from archon_services.orchestrator.ownership import Ownership, OwnershipLimits
 from archon_services.orchestrator.ports import SystemClock
 from archon_services.orchestrator.retention import Retention
 from archon_services.orchestrator.roles.registry_watch import RegistryWatch
@@ -29,7 +30,7 @@ _log = logging.getLogger(__name__)
 
 @asynccontextmanager
 async def orchestrator_app(settings: OrchestratorSettings) -> AsyncIterator[str]:
-    """Serves until the block ends; yields host:port. Runs that an earlier process left go on at once."""
+    """Serves until the block ends; yields host:port. Takes over the runs that an earlier process left."""
     async with AsyncExitStack() as stack:
         journal = open_journal(settings.journal, settings.journal_sync)
         await journal.open()
@@ -43,41 +44,46 @@ async def orchestrator_app(settings: OrchestratorSettings) -> AsyncIterator[str]
             max_runs=settings.max_runs,
             publishes=bool(settings.memory),
         )
-        ownership = Ownership(journal, runs, new_owner=_new_owner, monotonic=clock.monotonic)
+        limits = OwnershipLimits.of_lease(settings.lease)
+        ownership = Ownership(journal, runs, new_owner=_new_owner, monotonic=clock.monotonic, limits=limits)
         pool = SessionPool(orchestrator_id=runs.owner, inbox=runs, may_send=ownership.may_send)
         stack.push_async_callback(pool.close)
-        follower = RegistryWatch(settings.registry, pool.update, pool.alive)
-        stack.push_async_callback(follower.close)
-        follower.start()
-        memory = None
-        if settings.memory:
-            memory = SessionRecall(journal, settings.memory)
-            stack.push_async_callback(memory.close)
-            publisher = OutboxPublisher(journal, runs, settings.memory, keep=settings.delete_after)
-            stack.push_async_callback(publisher.close)
-            runs.on_publications = publisher.wake
-            publisher.start()
+        roles = RegistryWatch(settings.registry, pool.update, pool.alive)
+        stack.push_async_callback(roles.close)
+        roles.start()
+        recall = _start_shared_memory(settings, journal, runs, stack) if settings.memory else None
         retention = Retention(journal, clock, compact_after=settings.compact_after, delete_after=settings.delete_after)
         stack.push_async_callback(retention.close)
         retention.start()
-        relays = WatchForwarder(journal, runs, ownership)
-        stack.push_async_callback(relays.close)
-        servicer = OrchestratorServicer(
-            Commands(runs, journal, follower, relays, clock.now, memory), journal, runs.watchers
-        )
+        forwarder = WatchForwarder(journal, runs, ownership)
+        stack.push_async_callback(forwarder.close)
+        commands = Commands(runs, journal, roles, forwarder, clock.now, recall)
         add = orchestrator_service_pb2_grpc.add_OrchestratorServiceServicer_to_server
-        server = GrpcServer([Service(SERVICE, add, servicer)], host=settings.host, port=settings.port)
+        service = Service(SERVICE, add, OrchestratorServicer(commands, journal, runs.watchers))
+        server = GrpcServer([service], host=settings.host, port=settings.port)
         stack.push_async_callback(server.stop)
         runs.start(pool)
         stack.push_async_callback(ownership.leave)
-        stack.push_async_callback(runs.stop)  # early: it ends what callers wait for
+        stack.push_async_callback(runs.stop)  # before the server stops: it answers the callers that wait
         stack.push_async_callback(ownership.stop)
         if claimed := await ownership.start():
-            _log.info("%d runs of other processes go on", claimed)
+            _log.info("took over %d runs of earlier processes", claimed)
         runs.claimed()
         address = await server.start()
         ownership.address = settings.advertised(address)
         yield address
+
+
+def _start_shared_memory(
+    settings: OrchestratorSettings, journal: Journal, runs: Runs, stack: AsyncExitStack
+) -> SessionRecall:
+    recall = SessionRecall(journal, settings.memory)
+    stack.push_async_callback(recall.close)
+    publisher = OutboxPublisher(journal, runs, settings.memory, keep=settings.delete_after)
+    stack.push_async_callback(publisher.close)
+    runs.on_publications = publisher.wake
+    publisher.start()
+    return recall
 
 
 def _new_owner() -> str:

@@ -1,4 +1,4 @@
-"""What the driver stands on, beside the journal: a clock and a transport. A simulation brings its own."""
+"""Ports of the orchestrator, beside the journal: clock, transport, inbox. The simulation brings its own."""
 
 from __future__ import annotations
 
@@ -14,55 +14,61 @@ from archon_mesh.core.run.types import Requirement, quantize
 
 
 class Clock(Protocol):
-    """Seconds. `now` is wall time that goes on with the monotonic clock, so that a jump of the machine's clock moves no
-    deadline; in whole microseconds."""
+    """A clock, in seconds."""
 
-    def now(self) -> float: ...
+    def now(self) -> float:
+        """Returns wall time in whole microseconds. It follows the monotonic clock: a jump of the machine's clock moves
+        no deadline."""
+        ...
 
-    def monotonic(self) -> float: ...
+    def monotonic(self) -> float:
+        """Returns a time that never goes back."""
+        ...
 
 
 class SystemClock:
-    """The machine's monotonic clock, and wall time as somebody read it once, carried on by that. `wall` is what time it
-    is now (seconds); None: what the machine says."""
+    """The machine's monotonic clock, and wall time carried on by it from `wall` (seconds; None: the machine's)."""
 
     def __init__(self, wall: float | None = None) -> None:
         self._wall = time.time() if wall is None else wall
         self._start = time.monotonic()
 
     def now(self) -> float:
-        """Wall time, in whole microseconds."""
         return quantize(self._wall + time.monotonic() - self._start)
 
     def monotonic(self) -> float:
-        """Never goes back."""
         return time.monotonic()
 
 
 class Receipt(Protocol):
-    """What the sender of a frame waits for: that its event is durable, or that it didn't count. `epoch` is the run's as
-    whoever judges knows it, 0: it knows none; whoever has heard of that one takes no word of a lower."""
+    """Tells the sender of an input what became of it. `epoch` is the run's epoch as the judging replica knows it, 0 if
+    it knows none: a sender that knows a higher epoch ignores the receipt."""
 
-    def accept(self, epoch: int = 0) -> None: ...
+    def accept(self, epoch: int = 0) -> None:
+        """The event that the input caused is durable."""
+        ...
 
-    def discard(self, reason: str, epoch: int = 0) -> None: ...
+    def discard(self, reason: str, epoch: int = 0) -> None:
+        """The input did not count."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """An input on its way to a run, with what came along."""
+    """An input on its way to a run."""
 
     given: Input
     receipt: Receipt | None = None
     records: Sequence[agent_pb2.CallRecord] = field(default_factory=tuple)
     quiet: bool = False
-    """True: it joins the run's next step and makes none of its own."""
+    """Whether the input waits for the run's next step instead of causing one."""
+
     posted: int = 0
-    """The row of a command that another replica left; 0: none."""
+    """The row of a command that another replica posted, 0 if it is none."""
 
 
 class Inbox(Protocol):
-    """Where a transport brings what it hears."""
+    """Receives what a transport hears from agents."""
 
     def deliver(self, run_id: str, delivery: Delivery) -> None: ...
 
@@ -71,8 +77,8 @@ class Inbox(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class AttemptStatus:
-    """How an attempt stands in the journal: seconds `remaining`, the last of the agent's frames that is `applied`, the
-    delegations that it has no answer to yet."""
+    """An attempt as the journal has it: seconds `remaining`, the last frame of the agent that is `applied`, and the
+    delegations that have no answer yet."""
 
     remaining: float
     applied: int = 0
@@ -80,26 +86,26 @@ class AttemptStatus:
 
 
 class Transport(Protocol):
-    """Reaches instances of roles. Nothing here waits."""
+    """Reaches instances of roles. No method waits."""
 
     def stateful(self, role: str) -> bool:
-        """Whether instances of the role are to be told what it remembers of a session."""
+        """Returns whether instances of the role receive its conversation."""
         ...
 
     def reserve(self, want: Requirement) -> str | None:
-        """Keeps a slot free on the least loaded instance that fits and has room; its instance_id, or None."""
+        """Reserves a slot on the least loaded matching instance with free capacity; returns its id, or None."""
         ...
 
     def release(self, instance_id: str) -> None:
-        """Gives a reserved slot back."""
+        """Releases a reserved slot."""
         ...
 
     def when_free(self, want: Requirement, wake: Callable[[], None]) -> Callable[[], None]:
-        """Calls `wake` once when an instance that fits may have room. Returns what calls it off."""
+        """Calls `wake` once when a matching instance may have free capacity. Returns a function that cancels this."""
         ...
 
     def assign(self, instance_id: str, ref: common_pb2.TaskRef, role: str, task: agent_pb2.AssignTask) -> None:
-        """Uses a reserved slot."""
+        """Sends an attempt to an instance, into a reserved slot."""
         ...
 
     def adopt(self, instance_id: str, ref: common_pb2.TaskRef, role: str, standing: AttemptStatus) -> None:
@@ -107,12 +113,14 @@ class Transport(Protocol):
         ...
 
     def tell(self, instance_id: str, ref: common_pb2.TaskRef, frame: session_pb2.OrchestratorFrame) -> None:
-        """Tells an attempt what it asked for. A delegation's result waits until the task may take a slot again."""
+        """Sends an attempt a reply. The result of a delegation waits until the attempt may use a slot again."""
         ...
 
-    def cancel(self, instance_id: str, ref: common_pb2.TaskRef, reason: str) -> None: ...
+    def cancel(self, instance_id: str, ref: common_pb2.TaskRef, reason: str) -> None:
+        """Tells an instance to stop an attempt."""
+        ...
 
     def release_run(self, run_id: str, *, over: bool = False) -> None:
-        """The run is somebody else's: its attempts are asked for by its new owner, and nothing is said to them here.
-        Where it is over, those that haven't ended are to stop."""
+        """Forgets the attempts of a run that another replica has taken over, without a word to their instances. `over`:
+        the run has ended, and attempts that are still worked on are told to stop."""
         ...

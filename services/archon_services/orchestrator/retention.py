@@ -1,4 +1,4 @@
-"""Bounds the journal: ended runs are compacted to their summary, later deleted."""
+"""Retention: ended runs are compacted to their summary, and deleted later."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import asyncio
 import logging
 from typing import Final
 
-from archon.errors import ArchonError, ResourceExhausted, Unavailable
+from archon.errors import ResourceExhausted, Unavailable
+from archon_services.common.background import BackgroundLoop
 from archon_services.orchestrator.api.render import run_to_proto
 from archon_services.orchestrator.journal import Journal
 from archon_services.orchestrator.ports import Clock
@@ -21,27 +22,25 @@ DAY: Final = 86_400.0
 
 
 class Retention:
-    """Seconds after the end of a run. A request id outlives its run by a day."""
+    """Compacts and deletes runs, each so many seconds after their end. A request id outlives its run by a day."""
 
     def __init__(self, journal: Journal, clock: Clock, *, compact_after: float = DAY, delete_after: float = 30 * DAY):
         self._journal = journal
         self._clock = clock
         self._compact_after = compact_after
         self._delete_after = delete_after
-        self._task: asyncio.Task[None] | None = None
+        self._loop = BackgroundLoop("retention", self._run, backoff_max=INTERVAL)
 
     def start(self) -> None:
-        """Sweeps every minute until `close`; more often where runs are kept for less."""
-        self._task = asyncio.create_task(self._run(), name="retention")
+        """Sweeps every minute until `close`, more often if runs are kept for less than four minutes."""
+        self._loop.start()
 
     async def close(self) -> None:
         """Idempotent."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task], timeout=2.0)
+        await self._loop.close()
 
     async def sweep(self) -> tuple[int, int]:
-        """(compacted, deleted) just now: all that is due, however many. A run that can't be read is passed over."""
+        """Compacts and deletes all runs that are due; returns how many of each. Skips runs that can't be loaded."""
         now, compacted = self._clock.now(), 0
         unreadable: set[str] = set()
         while True:
@@ -53,9 +52,9 @@ class Retention:
                 try:
                     summary = run_to_proto(await load_run(self._journal, run_id))
                 except (Unavailable, ResourceExhausted):
-                    raise  # it is the journal, not the run
-                except Exception as error:  # noqa: BLE001 - whatever is wrong with one run, the others go on
-                    _log.error("run %s can't be read and isn't compacted: %s", run_id, error)
+                    raise  # the journal's error, not the run's
+                except Exception as error:  # noqa: BLE001 - an error in one run concerns no other
+                    _log.error("run %s can't be loaded and is not compacted: %s", run_id, error)
                     unreadable.add(run_id)
                     continue
                 await self._journal.compact(run_id, summary.SerializeToString())
@@ -68,8 +67,6 @@ class Retention:
         shortest = min(self._compact_after, self._delete_after)
         interval = max(LEAST_INTERVAL, min(INTERVAL, shortest / 4))
         while True:
-            try:
-                await self.sweep()
-            except ArchonError as error:
-                _log.warning("the journal can't be swept now: %s", error)
+            await self.sweep()
+            self._loop.report_progress()
             await asyncio.sleep(interval)

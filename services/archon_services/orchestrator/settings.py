@@ -1,4 +1,4 @@
-"""What an orchestrator can be told."""
+"""Settings of the orchestrator."""
 
 from __future__ import annotations
 
@@ -12,37 +12,50 @@ from archon_services.common.settings import ServiceSettings
 
 
 def default_journal() -> str:
-    """Below ARCHON_HOME, else below the current directory."""
+    """Returns the default journal: a file in ARCHON_HOME, or in `.archon` in the current directory."""
     return str(Path(os.environ.get("ARCHON_HOME", ".archon")) / "journal.db")
 
 
 class OrchestratorSettings(ServiceSettings):
-    """The orchestrator: takes runs on, sees them through, and tells how they stand."""
+    """The orchestrator: accepts runs, drives them and reports their progress."""
 
     section: ClassVar[str] = "orchestrator"
 
     registry: str = Field(default="127.0.0.1:7101", description="host:port of the registry")
     memory: str = Field(
-        default="127.0.0.1:7102", description="host:port of the memory service; empty: nothing is published"
+        default="127.0.0.1:7102", description="host:port of the memory service; empty: no shared memory"
     )
     journal: str = Field(
-        default_factory=default_journal, description="a file, postgresql://..., or 'memory' to survive nothing"
+        default_factory=default_journal,
+        description="a file, postgresql://..., or 'memory', which does not survive the process",
     )
     journal_sync: Literal["full", "normal"] = Field(
         default="full",
-        description="of a file: full survives a power cut, normal the death of the process; PostgreSQL is always full",
+        description="durability of a file: full survives a power cut, normal only the death of the process",
     )
     advertise: str = Field(
-        default="", description="host or host:port as other orchestrators dial it; empty: as it listens"
+        default="",
+        description="host or host:port where other orchestrators reach this one; empty: the address it listens on",
     )
-    max_runs: int = Field(default=5_000, ge=1, description="runs under way at once; above it RESOURCE_EXHAUSTED")
+    lease: float = Field(
+        default=3.0,
+        gt=0,
+        le=60,
+        description="seconds without a heartbeat after which other orchestrators take over the runs of this one; "
+        "the same for all orchestrators of a journal",
+    )
+    max_runs: int = Field(
+        default=5_000, ge=1, description="maximum number of runs under way; more are refused with RESOURCE_EXHAUSTED"
+    )
     compact_after: float = Field(
-        default=86_400.0, gt=0, description="seconds after its end until a run keeps its answers only"
+        default=86_400.0, gt=0, description="seconds after the end of a run until only its answers are kept"
     )
-    delete_after: float = Field(default=30 * 86_400.0, gt=0, description="seconds after its end until a run is deleted")
+    delete_after: float = Field(
+        default=30 * 86_400.0, gt=0, description="seconds after the end of a run until it is deleted"
+    )
 
     def advertised(self, address: str) -> str:
-        """Where others dial this process, which listens at `address`."""
+        """Returns where other replicas reach this process, which listens on `address`."""
         if not self.advertise or ":" in self.advertise:
             return self.advertise or address
         return f"{self.advertise}:{address.rpartition(':')[2]}"

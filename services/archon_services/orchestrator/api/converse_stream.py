@@ -21,7 +21,7 @@ from archon import status
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.errors import ArchonError, InvalidArgument, ResourceExhausted, Unavailable
 from archon_services.orchestrator.api.commands import Commands
-from archon_services.orchestrator.api.run_size import bounded
+from archon_services.orchestrator.api.render import bounded
 from archon_services.orchestrator.journal.framing import as_field, frame
 from archon_services.orchestrator.watch.hub import Tail, WatchHub
 

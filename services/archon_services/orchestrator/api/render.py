@@ -1,4 +1,4 @@
-"""A run as callers see it."""
+"""Renders runs for callers."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import Final
 from archon.api.agent.v1 import agent_pb2
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
+from archon.channel import MAX_RECEIVE_BYTES
+from archon.errors import ResourceExhausted
 from archon.wire import set_seconds
 from archon_mesh.core.run import RunState, Task
 from archon_mesh.core.run.effects import want_of
@@ -16,28 +18,31 @@ from archon_services.orchestrator.convert.run import STRATEGIES
 from archon_services.orchestrator.convert.task import state_to_proto
 from archon_services.orchestrator.journal import RunRow
 
+MAX_RUN_BYTES: Final = MAX_RECEIVE_BYTES - 64 * 1024
+"""The largest run in a response; a peer would refuse a larger one without a reason."""
+
 MAX_COUNT: Final = 2**53 - 1
-"""The largest integer that every language of the contract has."""
+"""The largest integer that every language of the contract can represent."""
 
 _COUNTS: Final = ("input_tokens", "output_tokens", "model_calls", "tool_calls", "cost_micro_usd")
 
 
 def run_to_proto(run: RunState) -> run_pb2.Run:
-    """With tasks and answers."""
-    said = run.submission
-    assert said is not None
+    """Renders a run with its tasks and answers."""
+    submission = run.submission
+    assert submission is not None
     out = run_pb2.Run(
-        run_id=said.run_id,
-        tenant=said.tenant,
-        session_id=said.session_id,
-        strategy=STRATEGIES[said.strategy],
+        run_id=submission.run_id,
+        tenant=submission.tenant,
+        session_id=submission.session_id,
+        strategy=STRATEGIES[submission.strategy],
         state=state_to_proto(run.state),
         last_seq=run.last_seq,
     )
-    if isinstance(said.goal, run_pb2.Submitted):
-        out.goal.MergeFrom(said.goal.goal)
-        out.metadata.update(said.goal.metadata)
-    for edge in said.edges:
+    if isinstance(submission.goal, run_pb2.Submitted):
+        out.goal.MergeFrom(submission.goal.goal)
+        out.metadata.update(submission.goal.metadata)
+    for edge in submission.edges:
         out.edges.add(upstream=edge.upstream, downstream=edge.downstream, policy=edge.policy)
     set_seconds(out.create_time, run.create_time)
     if run.ended:
@@ -47,15 +52,15 @@ def run_to_proto(run: RunState) -> run_pb2.Run:
     out.paused = run.paused
     for task in run.tasks.values():
         out.tasks.append(_task(run, task))
-        asking = task.questions[-1] if task.question and not run.ended else None
-        if isinstance(asking, agent_pb2.TaskResult):
-            asked = asking.input_request
+        question = task.questions[-1] if task.question and not run.ended else None
+        if isinstance(question, agent_pb2.TaskResult):
+            request = question.input_request
             out.questions.add(
                 input_id=task.question,
                 task_id=task.task_id,
                 role=task.role,
-                prompt=asked.prompt,
-                schema_json=asked.schema_json,
+                prompt=request.prompt,
+                schema_json=request.schema_json,
             )
         if isinstance(task.payload, agent_pb2.TaskResult):
             _add(out.usage, task.payload.usage)
@@ -80,9 +85,9 @@ def _task(run: RunState, task: Task) -> run_pb2.Task:
     if task.end_time:
         set_seconds(out.end_time, task.end_time)
     out.parent_task_id = task.parent
-    for said in (*task.questions, *task.failures, task.payload):
-        if isinstance(said, agent_pb2.TaskResult):
-            _add(out.usage, said.usage)
+    for result in (*task.questions, *task.failures, task.payload):
+        if isinstance(result, agent_pb2.TaskResult):
+            _add(out.usage, result.usage)
     if task.failure is not None:
         out.failure.CopyFrom(failure_to_proto(task.failure))
     return out
@@ -96,28 +101,30 @@ def _waiting_for(run: RunState, task: Task) -> str:
     if run.paused and run.ready(task, paused=False):
         return "the run to be resumed"
     if task.live:
-        open_ones = [run.tasks[one.child] for one in task.delegations.values() if one.child and not one.cancelled]
-        roles = sorted({child.role for child in open_ones if not child.answered})
+        children = [run.tasks[call.child] for call in task.delegations.values() if call.child and not call.cancelled]
+        roles = sorted({child.role for child in children if not child.answered})
         return f"the answer of {', '.join(roles)}" if roles else ""
     for name in task.predecessors:
         if run.tasks[name].state is not TaskState.COMPLETED:
             return f"the answer of {run.tasks[name].role}"
     assert run.submission is not None
     want = want_of(run.submission, task)
-    having = f" that has {want.capability}" if want.capability else ""
+    capability = f" that has {want.capability}" if want.capability else ""
     version = f" {want.version}" if want.version else ""
-    return f"an instance of {task.role}{version}{having} with room"
+    return f"an instance of {task.role}{version}{capability} with room"
 
 
 def _add(total: common_pb2.Usage, usage: common_pb2.Usage) -> None:
-    """Counts are the agents' own: whatever they say, the sum stays within what a field holds."""
+    """Adds counts, which agents report themselves; the sum stays within what a field holds."""
     for name in _COUNTS:
-        setattr(total, name, min(MAX_COUNT, getattr(total, name) + max(0, getattr(usage, name))))
-    total.estimated |= usage.estimated
+        if count := getattr(usage, name):
+            setattr(total, name, min(MAX_COUNT, getattr(total, name) + max(0, count)))
+    if usage.estimated:
+        total.estimated = True
 
 
 def row_to_proto(row: RunRow) -> run_pb2.Run:
-    """As a list has it: without tasks and answers."""
+    """Renders a run as in a list, without tasks and answers."""
     out = run_pb2.Run(
         run_id=row.run_id,
         tenant=row.tenant,
@@ -129,3 +136,16 @@ def row_to_proto(row: RunRow) -> run_pb2.Run:
     if row.ended_at:
         set_seconds(out.end_time, row.ended_at)
     return out
+
+
+def bounded(run: run_pb2.Run) -> run_pb2.Run:
+    """Returns the run. Raises ResourceExhausted / MESSAGE_TOO_LARGE if it does not fit in a response."""
+    size = run.ByteSize()
+    if size > MAX_RUN_BYTES:
+        raise ResourceExhausted(
+            f"run {run.run_id} has {size:,} bytes, a response takes {MAX_RUN_BYTES:,}: "
+            "watch it to get each result by itself",
+            reason="MESSAGE_TOO_LARGE",
+            metadata={"run_id": run.run_id, "size": str(size), "limit": str(MAX_RUN_BYTES)},
+        )
+    return run

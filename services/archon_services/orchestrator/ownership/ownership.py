@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 from collections.abc import Callable
 
+from archon_services.common.background import BackgroundLoop
 from archon_services.orchestrator.journal import Journal
 from archon_services.orchestrator.ownership.lease import HeldRuns, Lease, OwnershipLimits
 from archon_services.orchestrator.ownership.mailbox import Mailbox
@@ -44,7 +44,7 @@ class Ownership:
             jitter=jitter or (lambda: random.uniform(0, limits.claim_jitter)),
             limits=limits,
         )
-        self._tasks: list[asyncio.Task[None]] = []
+        self._loops: list[BackgroundLoop] = []
 
     @property
     def address(self) -> str:
@@ -68,20 +68,20 @@ class Ownership:
         what the journal raises."""
         await self._lease.enter(self._runs.owner)
         claimed = await self.takeover.claim()
-        loops = [self.takeover.reclaim()]
+        bodies = {"reclaim runs": self.takeover.reclaim}
         if self._shared:
-            loops += [self._lease.keep(), self.takeover.watch_peers()]
+            bodies |= {"keep the lease": self._lease.keep, "watch peers": self.takeover.watch_peers}
             self._mailbox.start()
-        self._tasks = [asyncio.create_task(loop, name="ownership") for loop in loops]
+        self._loops = [BackgroundLoop(name, body, backoff_max=1.0) for name, body in bodies.items()]
+        for loop in self._loops:
+            loop.start()
         return claimed
 
     async def stop(self) -> None:
         """Ends the loops without a change to any run. Idempotent."""
-        for task in self._tasks:
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
-        self._tasks = []
+        for loop in self._loops:
+            await loop.close()
+        self._loops = []
         await self._mailbox.stop()
 
     async def leave(self) -> None:

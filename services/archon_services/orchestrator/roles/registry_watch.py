@@ -10,6 +10,7 @@ from contextlib import aclosing
 from archon import context
 from archon.errors import ArchonError, FailedPrecondition, Unavailable, UnknownCapability, UnknownRole
 from archon.registry import Registration, RegistryChange, RegistryClient
+from archon_services.common.background import BackgroundLoop
 from archon_services.orchestrator.roles.membership import GRACE
 from archon_services.orchestrator.roles.selection import Participants, RoleSelection
 
@@ -34,17 +35,15 @@ class RegistryWatch:
         self.selection = RoleSelection(alive, grace=grace)
         self._client = RegistryClient(target)
         self._instances_changed = instances_changed
-        self._task: asyncio.Task[None] | None = None
+        self._loop = BackgroundLoop("registry watch", self._run, backoff_min=RETRY_DELAY)
 
     def start(self) -> None:
         """Starts watching in the background, until `close`."""
-        self._task = asyncio.create_task(self._run(), name="registry-watch")
+        self._loop.start()
 
     async def close(self) -> None:
         """Stops watching. Idempotent."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task], timeout=2.0)
+        await self._loop.close()
         await self._client.close()
 
     async def choose(
@@ -72,12 +71,10 @@ class RegistryWatch:
 
     async def _run(self) -> None:
         while True:
-            try:
-                async with aclosing(self._client.watch()) as changes:
-                    async for change in changes:
-                        self._apply(change)
-            except ArchonError as error:
-                _log.error("the registry cannot be watched: %s", error)
+            async with aclosing(self._client.watch()) as changes:
+                async for change in changes:
+                    self._apply(change)
+                    self._loop.report_progress()
             await asyncio.sleep(RETRY_DELAY)
 
     def _apply(self, change: RegistryChange) -> None:

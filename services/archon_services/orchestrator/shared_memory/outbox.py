@@ -1,4 +1,4 @@
-"""Feeds the shared memory out of the journal's outbox. The memory service may be down: no run waits for it."""
+"""Publishes answers from the journal's outbox in the shared memory. No run waits for the memory service."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from archon.api.memory.v1 import memory_pb2
 from archon.errors import ArchonError, DeadlineExceeded, Internal, ResourceExhausted, Unavailable
 from archon.memory import MemoryGraphClient
 from archon_mesh.core.run import inputs as inp
+from archon_services.common.background import BackgroundLoop
 from archon_services.orchestrator.convert import events_of
 from archon_services.orchestrator.journal import Journal, OutboxRow
 from archon_services.orchestrator.ports import Delivery
@@ -21,51 +22,45 @@ _log = logging.getLogger(__name__)
 MAX_BACKOFF: Final = 5.0
 PUBLISH_TIMEOUT: Final = 5.0
 MAX_KEEP: Final = 3650 * 86_400
+_TRANSIENT: Final = (Unavailable, DeadlineExceeded, ResourceExhausted, Internal)
+"""Errors after which a publication is tried again; any other error is final."""
 
 
 class OutboxPublisher:
-    """One background loop; `wake` after an append that has something to publish. `keep`: seconds after which the shared
-    memory forgets what was published in no session: its run is gone from the journal then, and nobody asks for it."""
+    """A background loop that publishes what the outbox holds; `wake` tells it of new rows.
+
+    `keep` is how long, in seconds, the shared memory keeps answers that were published in no session: their run is
+    deleted from the journal by then."""
 
     def __init__(self, journal: Journal, runs: Runs, target: str, *, keep: float) -> None:
         self._journal = journal
         self._runs = runs
         self._client = MemoryGraphClient(target)
         self._keep = max(1, min(int(keep), MAX_KEEP))
-        self._wake = asyncio.Event()
-        self._wake.set()  # what an earlier process left
-        self._task: asyncio.Task[None] | None = None
+        self._news = asyncio.Event()
+        self._loop = BackgroundLoop("outbox", self._run, backoff_max=MAX_BACKOFF, expected=_TRANSIENT)
 
     def start(self) -> None:
-        """Begins with what an earlier process left."""
-        self._task = asyncio.create_task(self._run(), name="publisher")
+        """Starts with what an earlier process left in the outbox."""
+        self._loop.start()
 
     def wake(self) -> None:
-        """There is something new."""
-        self._wake.set()
+        """Has the loop look into the outbox."""
+        self._news.set()
 
     async def close(self) -> None:
-        """Stops; what isn't published yet stays in the outbox. Idempotent."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task], timeout=2.0)
+        """Stops; unpublished answers stay in the outbox. Idempotent."""
+        await self._loop.close()
         await self._client.close()
 
     async def _run(self) -> None:
-        backoff = 0.1
         while True:
-            await self._wake.wait()
-            self._wake.clear()
-            try:
-                while rows := await self._journal.outbox(self._runs.owner):
-                    for row in rows:
-                        await self._publish(row)
-                backoff = 0.1
-            except (Unavailable, DeadlineExceeded, ResourceExhausted, Internal) as error:
-                _log.info("the shared memory can't be fed now, trying again in %.1f s: %s", backoff, error)
-                await asyncio.sleep(backoff)
-                backoff = min(MAX_BACKOFF, backoff * 2)
-                self._wake.set()
+            self._news.clear()
+            while rows := await self._journal.outbox(self._runs.owner):
+                for row in rows:
+                    await self._publish(row)
+            self._loop.report_progress()
+            await self._news.wait()
 
     async def _publish(self, row: OutboxRow) -> None:
         publication = row.publication
@@ -76,7 +71,7 @@ class OutboxPublisher:
             item.ttl.seconds = self._keep
         try:
             published = await self._client.publish_items([item], scope=publication.scope, timeout=PUBLISH_TIMEOUT)
-        except (Unavailable, DeadlineExceeded, ResourceExhausted, Internal):
+        except _TRANSIENT:
             raise
         except ArchonError as error:
             _log.error("the shared memory refuses event %d of run %s: %s", publication.seq, row.run_id, error)

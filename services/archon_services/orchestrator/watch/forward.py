@@ -1,4 +1,4 @@
-"""Watches of runs that another replica owns: its events are passed on, and what it can't say comes from the journal."""
+"""Watches of runs that another replica owns: its events are forwarded, and gaps are read from the journal."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from archon_services.orchestrator.runs.manager import Runs
 
 _log = logging.getLogger(__name__)
 
-LOOK: Final = 0.25
-"""Seconds between two looks into the journal while the owner says nothing."""
+POLL_INTERVAL: Final = 0.25
+"""Seconds between two reads of the journal while the owner can't be watched."""
 
 RELAYED: Final = ("archon-relayed", "1")
-"""On a watch that a replica passes on: who gets it and isn't the owner either passes it on no further."""
+"""Metadata of a forwarded watch: a replica that is not the owner either does not forward it again."""
 
 
-class Owner(Protocol):
-    """Who knows where an incarnation is reached."""
+class Addresses(Protocol):
+    """Knows where other incarnations are reached."""
 
     def address_of(self, owner: str) -> str: ...
 
 
 class WatchForwarder:
-    """One per run that somebody here watches and somebody else owns, however many watch it."""
+    """One forwarded watch for each run that is watched here and owned by another replica."""
 
-    def __init__(self, journal: Journal, runs: Runs, owners: Owner) -> None:
+    def __init__(self, journal: Journal, runs: Runs, owners: Addresses) -> None:
         self._journal = journal
         self._runs = runs
         self._owners = owners
@@ -44,14 +44,14 @@ class WatchForwarder:
 
     @asynccontextmanager
     async def following(self, run_id: str, *, relayed: bool) -> AsyncIterator[None]:
-        """As long as the block lasts the run's watchers here hear of it, whoever owns it. `relayed`: from another
-        replica, which looks into the journal itself."""
+        """Keeps the run's watchers of this replica up to date while the block lasts, whichever replica owns the run.
+        `relayed`: the watcher is another replica, which reads the journal itself."""
         if relayed or not self._journal.shared:
             yield
             return
         self._followers[run_id] += 1
         if run_id not in self._tasks:
-            self._tasks[run_id] = asyncio.create_task(self._relay(run_id), name=f"relay-{run_id}")
+            self._tasks[run_id] = asyncio.create_task(self._forward(run_id), name=f"forward-{run_id}")
         try:
             yield
         finally:
@@ -70,19 +70,19 @@ class WatchForwarder:
         task.cancel()
         await asyncio.wait([task], timeout=1.0)
 
-    async def _relay(self, run_id: str) -> None:
+    async def _forward(self, run_id: str) -> None:
         while True:
             try:
                 if not self._runs.holds(run_id):
                     await self._from_owner(run_id)
             except ArchonError as error:
-                _log.debug("the owner of run %s can't be followed: %s", run_id, error)
+                _log.debug("the owner of run %s can't be watched: %s", run_id, error)
             if not self._runs.holds(run_id):
                 self._runs.watchers.refresh(run_id)
-            await asyncio.sleep(LOOK)
+            await asyncio.sleep(POLL_INTERVAL)
 
     async def _from_owner(self, run_id: str) -> None:
-        """Until it has no more to say."""
+        """Forwards the owner's events until its watch ends."""
         row = await self._journal.run(run_id)
         address = self._owners.address_of(row.owner) if row is not None and not row.ended_at else ""
         if row is None or not address:
