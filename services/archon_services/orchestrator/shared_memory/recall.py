@@ -60,9 +60,9 @@ class SessionRecall:
             raise _too_large(session_id, str(error)) from None
         except (ArchonError, TimeoutError) as raised:
             timed_out = DeadlineExceeded("the shared memory did not answer in time")
-            error = raised if isinstance(raised, ArchonError) else timed_out
-            _log.warning("a run of session %s starts without its shared memory: %s", session_id, error)
-            submitted.session_context_failure.CopyFrom(failure_to_proto(failure_from_error(error)))
+            reason = raised if isinstance(raised, ArchonError) else timed_out
+            _log.warning("a run of session %s starts without its shared memory: %s", session_id, reason)
+            submitted.session_context_failure.CopyFrom(failure_to_proto(failure_from_error(reason)))
             return
         submitted.session_context.extend(_by_item(session_id, items_by_reader, order))
         size = sum(answer.ByteSize() for answer in submitted.session_context)
