@@ -129,7 +129,7 @@ def test_durability_3_what_an_unanswered_append_made_durable_is_done_as_soon_as_
         driver = world.runs._drivers["r"]
         real = driver._journal.append
         await asyncio.sleep(0.05)
-        assert any(held.working for held in agent.server.tasks)
+        assert any(held.working for held in agent.server.attempts)
 
         async def unanswered(append: Append) -> Outcome:
             monkeypatch.setattr(driver._journal, "append", gone)
@@ -142,7 +142,7 @@ def test_durability_3_what_an_unanswered_append_made_durable_is_done_as_soon_as_
         monkeypatch.setattr(driver._journal, "append", unanswered)
         world.runs.deliver("r", Delivery(inp.Cancel("me", "")))
         await asyncio.sleep(0.1)
-        assert not any(held.working for held in agent.server.tasks)
+        assert not any(held.working for held in agent.server.attempts)
 
     run_virtual(course())
 

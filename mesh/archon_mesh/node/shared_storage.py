@@ -18,7 +18,7 @@ from archon.agent import TaskContext
 from archon.errors import ArchonError, InvalidArgument
 from archon.memory import WorkingMemoryClient, WorkingValue
 from archon.memory.values import check_key, to_json
-from archon.registry.retry import passes, pause
+from archon.registry.retry import backoff, is_transient
 from archon_mesh.agent.hooks.middleware import Middleware
 from archon_mesh.agent.hooks.points import HookContext
 from archon_mesh.agent.state.global_storage import GlobalStorage
@@ -175,7 +175,7 @@ class RunStorage(GlobalStorage):
             self._round.set()
             failed = failed + 1 if lost else 0
             if lost:
-                await asyncio.sleep(pause(failed - 1, lost[0], longest=0.5))
+                await asyncio.sleep(backoff(failed - 1, lost[0], longest=0.5))
 
     async def _one(self, key: str, said: str | None) -> ArchonError | None:
         """What it failed with, where it waits to be tried again."""
@@ -188,7 +188,7 @@ class RunStorage(GlobalStorage):
         except ArchonError as error:
             self._tell_once("can't be written", error)
             with self._lock:
-                if not passes(error) or (error.code == "RESOURCE_EXHAUSTED" and error.retry_delay is None):
+                if not is_transient(error) or (error.code == "RESOURCE_EXHAUSTED" and error.retry_delay is None):
                     self._kept.add(key)
                     return None
                 if key not in self._waiting:

@@ -251,7 +251,7 @@ async def test_a_lease_that_nobody_renews_runs_out(
     other = RegistryClient(registry)
     handle = await other.register(make("r", "u", ttl=1.0))
     handle.lost = handle.lapse = lambda: None  # type: ignore[method-assign]
-    await other._beats.close()
+    await other._keepalive.close()
 
     async def gone() -> bool:
         return not await client.list_instances() and not (await client.get_graph()).edges

@@ -52,7 +52,7 @@ async def test_what_happened_while_the_registry_did_not_see_is_told_as_a_differe
         async with aclosing(client.watch()) as changes:
             assert (await anext(changes)).snapshot
             gone.lost = gone.lapse = lambda: None  # type: ignore[method-assign]
-            await mortal._beats.close()
+            await mortal._keepalive.close()
             await in_thread(fresh_etcd.restart)
             async with asyncio.timeout(10):
                 change = await anext(changes)
