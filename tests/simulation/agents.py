@@ -54,7 +54,7 @@ class SimAgent:
     def hears(self, session: AgentSession, frame: session_pb2.OrchestratorFrame) -> None:
         """A frame arrives. V8: one of a lower epoch changes nothing."""
         if frame.HasField("assign_task"):
-            self._most = max(self.server.tasks.capacity, len(self.server._sessions))
+            self._most = max(self.server.attempts.capacity, len(self.server._sessions))
         ref, highest = frame.task, self._highest.get(frame.task.run_id, 0)
         if not ref.task_id or ref.epoch >= highest:
             if ref.task_id:
@@ -70,7 +70,7 @@ class SimAgent:
         )
 
     def _standing(self, task_id: str) -> Any:
-        held = self.server.tasks.newest(task_id)
+        held = self.server.attempts.newest(task_id)
         if held is None:
             return None
         channel = held.channel
@@ -88,7 +88,7 @@ class SimAgent:
         dice = self._dice
         running = [
             one
-            for one in self.server.tasks.running
+            for one in self.server.attempts.running
             if one.working and one._halted is None and not (one._work and one._work.done())
         ]
         bounded = bool(self.others) or len(running) <= self._most  # who waited goes on, room or not

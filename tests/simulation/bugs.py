@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from archon.agent.attempt import HeldTask
-from archon.agent.attempt_table import TaskTable
+from archon.agent.attempt import Attempt
+from archon.agent.attempt_table import AttemptTable
 from archon_mesh.core.run import Event, RunState, Task, effects
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.codec import encode_inputs
@@ -52,7 +52,7 @@ def _superseded_attempts_count(patch: pytest.MonkeyPatch) -> None:
 
 
 def _done_attempts_forgotten(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(TaskTable, "was_done_with", lambda table, ref: False)
+    patch.setattr(AttemptTable, "is_over", lambda table, ref: False)
 
 
 def _done_before_it_is_durable(patch: pytest.MonkeyPatch) -> None:
@@ -86,7 +86,7 @@ def _beats_never_looked_at(patch: pytest.MonkeyPatch) -> None:
 
 
 def _lower_epochs_heard(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(TaskTable, "check_epoch", lambda table, ref: None)
+    patch.setattr(AttemptTable, "check_epoch", lambda table, ref: None)
 
 
 def _memo_keys_ignored(patch: pytest.MonkeyPatch) -> None:
@@ -97,7 +97,7 @@ def _memo_keys_ignored(patch: pytest.MonkeyPatch) -> None:
 
 
 def _agents_deaf_to_cancels(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(HeldTask, "cancel", lambda held: None)
+    patch.setattr(Attempt, "cancel", lambda held: None)
 
 
 def _context_left_out(patch: pytest.MonkeyPatch) -> None:

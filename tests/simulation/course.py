@@ -114,7 +114,7 @@ def _unrest(world: World, clients: Clients) -> str:
     if not all(task.done() for task in clients.watching.values()):
         return "somebody still watches"
     for agent in world.agents.values():
-        if parked := [held.ref.task_id for held in agent.server.tasks if not _quarantined(world, held.ref.run_id)]:
+        if parked := [held.ref.task_id for held in agent.server.attempts if not _quarantined(world, held.ref.run_id)]:
             return f"{agent.instance_id} still holds {parked}"
     for command in world.store._commands.values():
         if world.store._owner_of(command.run_id) in world.store._living:

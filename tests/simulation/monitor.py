@@ -72,7 +72,7 @@ class Monitor:
             if agent.process.halted:
                 self._hears = {key: since for key, since in self._hears.items() if key[1] != agent.instance_id}
                 continue
-            for held in agent.server.tasks:
+            for held in agent.server.attempts:
                 book = world.check.books.get(held.ref.run_id)
                 if not held.working or book is None or book.ending_at is None:
                     continue

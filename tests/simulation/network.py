@@ -121,7 +121,7 @@ class SimStream(Stream):
             wire.broken(self._silence())
             return
         waits = len(self.queue) or any(
-            held.channel.ack_owed and held.session is wire.session for held in wire.agent.server.tasks
+            held.channel.ack_owed and held.session is wire.session for held in wire.agent.server.attempts
         )
         if waits:
             self.queue.put(session_pb2.OrchestratorFrame(heartbeat=session_pb2.Heartbeat(counter=1)))

@@ -137,7 +137,7 @@ def test_durability_3_what_an_unanswered_append_made_durable_is_done_as_soon_as_
         agent = next(one for one in world.agents.values() if one.role == "a")
         real = world.store.commit
         await asyncio.sleep(0.05)
-        assert any(held.working for held in agent.server.tasks)
+        assert any(held.working for held in agent.server.attempts)
 
         def unanswered(steps: Sequence[Step]) -> list[StepResult]:
             monkeypatch.setattr(world.store, "commit", refused)
@@ -147,7 +147,7 @@ def test_durability_3_what_an_unanswered_append_made_durable_is_done_as_soon_as_
         monkeypatch.setattr(world.store, "commit", unanswered)
         world.runs.deliver("r", Delivery(inp.Cancel("me", "")))
         await asyncio.sleep(0.1)
-        assert not any(held.working for held in agent.server.tasks)
+        assert not any(held.working for held in agent.server.attempts)
 
     run_virtual(course())
 

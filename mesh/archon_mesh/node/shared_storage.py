@@ -22,7 +22,7 @@ from archon.agent import TaskContext
 from archon.errors import ArchonError, InvalidArgument
 from archon.memory import WorkingMemoryClient, WorkingValue
 from archon.memory.values import check_key, to_json
-from archon.registry.retry import passes, pause
+from archon.registry.retry import backoff, is_transient
 from archon_mesh.agent.hooks.context import HookContext
 from archon_mesh.agent.hooks.middleware import Middleware
 from archon_mesh.agent.state.global_storage import GlobalStorage
@@ -187,7 +187,7 @@ class SharedStorage(GlobalStorage):
             self._batch_done.set()
             failures = failures + 1 if errors else 0
             if errors:
-                await asyncio.sleep(pause(failures - 1, errors[0], longest=0.5))
+                await asyncio.sleep(backoff(failures - 1, errors[0], longest=0.5))
 
     async def _write(self, key: str, value_json: str | None) -> ArchonError | None:
         """Writes or removes one value. Returns the error of a failed write that is pending again."""
@@ -200,7 +200,7 @@ class SharedStorage(GlobalStorage):
         except ArchonError as error:
             self._warn_once("cannot be written", error)
             with self._lock:
-                if not passes(error) or (error.code == "RESOURCE_EXHAUSTED" and error.retry_delay is None):
+                if not is_transient(error) or (error.code == "RESOURCE_EXHAUSTED" and error.retry_delay is None):
                     self._local_only.add(key)
                     return None
                 if key not in self._pending:

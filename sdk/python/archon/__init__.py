@@ -1,6 +1,6 @@
-"""Archon's Python SDK: speak the mesh's contract as a client, or be a member of it.
+"""Archon's Python SDK: clients of the mesh's services, and AgentServer to join the mesh.
 
-Names are loaded when they are first used, so that `import archon` stays cheap.
+Names are imported on first use, so that `import archon` is cheap.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = [
     "TaskContext",
 ]
 
-_HOME = {
+_MODULES = {
     "AgentServer": "archon.agent",
     "Answer": "archon.agent",
     "ArchonError": "archon.errors",
@@ -43,6 +43,6 @@ _HOME = {
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOME:
-        return getattr(importlib.import_module(_HOME[name]), name)
+    if name in _MODULES:
+        return getattr(importlib.import_module(_MODULES[name]), name)
     raise AttributeError(f"module 'archon' has no attribute {name!r}")

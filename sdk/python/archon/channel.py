@@ -1,8 +1,8 @@
-"""All gRPC options in one place: message sizes, keepalive, reconnect, retry.
+"""gRPC channels and all gRPC options: message sizes, keepalive, reconnect, retry.
 
-Between services of the mesh keepalive finds a frozen peer within seconds. Towards agents there is none below a
-minute: a Go or Java server on its defaults closes connections that are pinged more often; a session's own
-heartbeat decides there.
+Between services of the mesh keepalive detects a frozen peer within seconds. Channels to agents ping at most once a
+minute, because a Go or Java server with default settings closes connections that are pinged more often; there the
+session's heartbeat detects a frozen peer.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ Option = tuple[str, int | str]
 
 _SERVICE_CONFIG: Final = json.dumps(
     {
-        # Where there are several replicas calls alternate. gRPC's default stays with the first one that takes a
-        # connection, and one that can speak and doesn't hear takes one again and again.
+        # Calls alternate between replicas. gRPC's default, pick_first, stays with the first replica that accepts a
+        # connection, and returns again and again to one that can send but not receive.
         "loadBalancingConfig": [{"round_robin": {}}],
         "methodConfig": [
             {
@@ -48,7 +48,7 @@ _COMMON: Final[list[Option]] = [
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.min_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 500),
-    # A headless Service's name is looked up again soon after its pod has got another address.
+    # Resolve the name of a headless Service again soon after its pod gets another address.
     ("grpc.dns_min_time_between_resolutions_ms", 2_000),
 ]
 
@@ -62,18 +62,18 @@ _KEEPALIVE: Final[list[Option]] = [
 
 
 def service_options() -> list[Option]:
-    """For channels to a service of the mesh: keepalive in full, calls retried while it is unavailable."""
+    """Options of channels to a service of the mesh: full keepalive, and retries while it is unavailable."""
     return [*_COMMON, *_KEEPALIVE, ("grpc.enable_retries", 1), ("grpc.service_config", _SERVICE_CONFIG)]
 
 
 def agent_options(*, fresh: bool = False) -> list[Option]:
-    """For channels to an agent. `fresh` forces a TCP connection of its own: equal channels would share one."""
+    """Options of channels to an agent. `fresh` forces a new TCP connection: channels with equal options share one."""
     options = [*_COMMON, ("grpc.keepalive_time_ms", 60_000), ("grpc.enable_retries", 0)]
     return [*options, ("grpc.use_local_subchannel_pool", 1)] if fresh else options
 
 
 def server_options() -> list[Option]:
-    """For servers. so_reuseport is off: a second server on the port must fail, not take half of the calls."""
+    """Options of servers. so_reuseport is off: a second server on the port must fail, not take half of the calls."""
     return [
         ("grpc.so_reuseport", 0),
         ("grpc.max_receive_message_length", MAX_RECEIVE_BYTES),
@@ -86,8 +86,8 @@ def server_options() -> list[Option]:
 
 
 def connect(target: str, options: Sequence[Option] | None = None) -> grpc.aio.Channel:
-    """A channel to `host:port`; lazy, it dials at the first call. Calls on it pass on the deadline and the identity of
-    the call being served, and unary ones raise Archon's own errors. The caller closes it."""
+    """A channel to `host:port`, which connects at the first call; the caller closes it. Calls carry the deadline and
+    the identity of the call being served; unary calls raise ArchonErrors."""
     return grpc.aio.insecure_channel(
         target,
         options=list(service_options() if options is None else options),

@@ -1,4 +1,4 @@
-"""Client: submit runs, follow them, ask how they stand."""
+"""Client of the orchestrator: submit, watch and control runs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Goal = str | Sequence[common_pb2.Part]
 
 
 def answer_text(run: run_pb2.Run) -> str:
-    """The final answers' text; with several, each below its role's name."""
+    """The text of the final answers; if there are several, each below the name of its role."""
     texts = [(answer.role, text_of(answer.parts)) for answer in run.answers]
     if len(texts) == 1:
         return texts[0][1]
@@ -49,15 +49,15 @@ class RunHandle:
 
     @property
     def run_id(self) -> str:
-        """Made by the server."""
+        """The id that the orchestrator gave the run."""
         return self.run.run_id
 
     def events(self, after_seq: int = 0) -> AsyncGenerator[run_pb2.RunEvent, None]:
-        """As Client.watch."""
+        """The run's events, as from Client.watch."""
         return self._client.watch(self.run_id, after_seq)
 
     async def result(self, timeout: float | None = None) -> run_pb2.Run:
-        """The run when it has ended, however it ended. Raises DeadlineExceeded after `timeout` seconds."""
+        """Waits until the run has ended, in whatever state. Raises DeadlineExceeded after `timeout` seconds."""
         try:
             async with asyncio.timeout(timeout):
                 async with aclosing(self._client.watch(self.run_id, durable_only=True)) as events:
@@ -66,7 +66,7 @@ class RunHandle:
         except TimeoutError as error:
             if isinstance(error, DeadlineExceeded):
                 raise
-            raise DeadlineExceeded(f"run {self.run_id} hasn't ended within {timeout:g} s") from None
+            raise DeadlineExceeded(f"run {self.run_id} has not ended within {timeout:g} s") from None
         self.run = await self._client.get(self.run_id)
         return self.run
 
@@ -137,8 +137,9 @@ class Client:
     async def watch(
         self, run_id: str, after_seq: int = 0, *, durable_only: bool = False, patience: float = WATCH_PATIENCE
     ) -> AsyncGenerator[run_pb2.RunEvent, None]:
-        """Every durable event once and in order, passing ones (seq 0) as they come; ends after the run's last event.
-        Where the orchestrator can't be reached it resumes from the last event seen, for `patience` seconds in a row."""
+        """Yields every durable event once and in order, and transient events (seq 0) as they come; ends after the run's
+        last event. If the orchestrator is unreachable it reconnects and resumes after the last event, for `patience`
+        seconds in a row."""
         loop = asyncio.get_running_loop()
         heard = loop.time()
         while True:
@@ -162,23 +163,23 @@ class Client:
         return ConverseStream(self._stub)
 
     async def get(self, run_id: str) -> run_pb2.Run:
-        """A run as it stands. Raises UnknownRun."""
+        """The current state of a run. Raises UnknownRun."""
         return (await self._stub.GetRun(pb.GetRunRequest(run_id=run_id), timeout=CALL_TIMEOUT)).run
 
     async def list_runs(self, *, limit: int = 100, session_id: str = "") -> list[run_pb2.Run]:
         """The newest runs first, at most `limit`, without tasks and answers."""
-        found: list[run_pb2.Run] = []
+        runs: list[run_pb2.Run] = []
         token = ""
-        while len(found) < limit:
+        while len(runs) < limit:
             request = pb.ListRunsRequest(
-                page_size=min(1000, limit - len(found)), page_token=token, session_id=session_id
+                page_size=min(1000, limit - len(runs)), page_token=token, session_id=session_id
             )
             page = await self._stub.ListRuns(request, timeout=CALL_TIMEOUT)
-            found += page.runs
+            runs += page.runs
             token = page.next_page_token
             if not token:
                 break
-        return found
+        return runs
 
     async def records(self, run_id: str, *, role: str = "") -> AsyncIterator[run_pb2.RunRecord]:
         """The recorded model and tool calls of a run, in order. Raises UnknownRun."""
@@ -193,25 +194,25 @@ class Client:
                 return
 
     async def cancel(self, run_id: str, reason: str = "") -> run_pb2.Run:
-        """Asks for a run to end; it has ended when its state is final. Raises UnknownRun."""
+        """Requests that a run be cancelled; it has ended once its state is final. Raises UnknownRun."""
         request = pb.CancelRunRequest(run_id=run_id, reason=reason)
         return (await self._stub.CancelRun(request, timeout=CALL_TIMEOUT)).run
 
     async def respond(self, run_id: str, input_id: str, answer: Goal, *, request_id: str = "") -> run_pb2.Run:
-        """Answers a question that a run asks (`run.questions`, the event `input_requested`). The same answer again is
-        no error. Raises UnknownRun, FailedPrecondition (nothing like that is asked), InvalidArgument (it doesn't fit),
-        RequestIdReused, MessageTooLarge."""
+        """Answers a question of a run (`run.questions`, the event `input_requested`). Repeating the same answer is no
+        error. Raises UnknownRun, FailedPrecondition (there is no such question), InvalidArgument (the answer does not
+        match its schema), RequestIdReused, MessageTooLarge."""
         parts = to_parts(answer, "the answer")
         request = pb.RespondRequest(run_id=run_id, input_id=input_id, parts=parts, request_id=request_id)
         return (await self._stub.Respond(request, timeout=CALL_TIMEOUT)).run
 
     async def pause(self, run_id: str) -> run_pb2.Run:
-        """Nothing more is given out until `resume`; what is under way goes on, and the run's clock stands. Raises
-        UnknownRun, FailedPrecondition where it has ended."""
+        """Pauses a run: no further tasks are dispatched until `resume`, tasks in progress continue, and the run's clock
+        stops. Raises UnknownRun, FailedPrecondition if the run has ended."""
         return (await self._stub.PauseRun(pb.PauseRunRequest(run_id=run_id), timeout=CALL_TIMEOUT)).run
 
     async def resume(self, run_id: str) -> run_pb2.Run:
-        """Goes on with a paused run. Raises as `pause` does."""
+        """Resumes a paused run. Raises as `pause` does."""
         return (await self._stub.ResumeRun(pb.ResumeRunRequest(run_id=run_id), timeout=CALL_TIMEOUT)).run
 
 
@@ -228,8 +229,8 @@ def submit_request(
     timeout: float | None = None,
     metadata: Mapping[str, str] | None = None,
 ) -> pb.SubmitRunRequest:
-    """What `Client.submit` sends. Raises MessageTooLarge, and InvalidArgument where the goal is no UTF-8 or there is
-    no such strategy."""
+    """The request that `Client.submit` sends. Raises MessageTooLarge, and InvalidArgument if the goal is not valid
+    UTF-8 or the strategy is unknown."""
     request = pb.SubmitRunRequest(
         request_id=request_id or uuid.uuid4().hex,
         goal=to_parts(goal, "the goal"),
@@ -249,7 +250,7 @@ def submit_request(
 def _strategy(name: str) -> run_pb2.Strategy.ValueType:
     if not name:
         return run_pb2.STRATEGY_UNSPECIFIED
-    known = {value.removeprefix("STRATEGY_").lower(): value for value in run_pb2.Strategy.keys()[1:]}
-    if name not in known:
-        raise InvalidArgument(f"there is no strategy {name!r}; possible are {', '.join(known)}")
-    return run_pb2.Strategy.Value(known[name])
+    strategies = {value.removeprefix("STRATEGY_").lower(): value for value in run_pb2.Strategy.keys()[1:]}
+    if name not in strategies:
+        raise InvalidArgument(f"unknown strategy {name!r}; use one of {', '.join(strategies)}")
+    return run_pb2.Strategy.Value(strategies[name])

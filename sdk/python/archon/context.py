@@ -1,4 +1,4 @@
-"""What crosses every hop: the time left, who asks, the trace, and the run and task it is about."""
+"""The context of a call, which travels with every hop: deadline, identity, trace, run and task."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DEFAULT_TENANT = "default"
 
 @dataclass(frozen=True, slots=True)
 class CallContext:
-    """The call being served. `deadline` is on the monotonic clock of this process, in seconds; None: no end."""
+    """The call being served. `deadline` is in seconds on the monotonic clock of this process, or None."""
 
     deadline: float | None = None
     tenant: str = DEFAULT_TENANT
@@ -25,7 +25,7 @@ class CallContext:
     task_id: str = ""
 
     def remaining(self) -> float | None:
-        """Seconds left, never below 0; None where there is no end."""
+        """Seconds left, never below 0, or None if there is no deadline."""
         return None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
 
 
@@ -34,12 +34,12 @@ _NONE = CallContext()
 
 
 def current() -> CallContext:
-    """The call being served; outside of one, an empty context."""
+    """The call being served, or an empty context outside a call."""
     return _current.get() or _NONE
 
 
 def timeout(default: float) -> float:
-    """Seconds that a call made now may take: the default, or less where the call being served has less left."""
+    """The timeout of a call made now: `default` seconds, or what the call being served has left if that is less."""
     left = current().remaining()
     return default if left is None else min(default, left)
 
@@ -59,12 +59,12 @@ def serving(call: CallContext) -> Iterator[None]:
         try:
             _current.reset(token)
         except ValueError:
-            pass  # a generator that nobody finished, closed by the loop: the context that it was begun in is gone
+            pass  # an unfinished generator that the loop closes runs in another context
 
 
 @contextmanager
 def deadline(seconds: float) -> Iterator[None]:
-    """Bounds all calls made within the block: time left, not time configured. Never lengthens what is there."""
+    """Limits all calls made within the block to `seconds` from now. Never extends an earlier deadline."""
     call = current()
     end = time.monotonic() + seconds
     with serving(replace(call, deadline=end if call.deadline is None else min(end, call.deadline))):

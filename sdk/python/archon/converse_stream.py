@@ -1,4 +1,4 @@
-"""Many runs on one stream: submits, watches and cancels one way, the events of all of them the other."""
+"""ConverseStream: many runs on one stream, commands one way, the events of all runs the other."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ MAX_WAITING: Final = 10_000
 
 
 class ConverseStream:
-    """One Converse stream. Iterate over it for the events of all runs that are followed, in order per run; commands may
-    be given meanwhile. It doesn't reconnect: where it breaks, `Client.watch` resumes each run from its last event."""
+    """One Converse stream. Iterate over it for the events of all watched runs, in order per run, and send commands at
+    the same time. It does not reconnect: if it breaks, `Client.watch` resumes each run after its last event."""
 
     def __init__(self, stub: orchestrator_service_pb2_grpc.OrchestratorServiceStub) -> None:
         self._stub: Any = stub
@@ -35,7 +35,7 @@ class ConverseStream:
         self._error: ArchonError | None = None
 
     async def __aenter__(self) -> ConverseStream:
-        self._reader = asyncio.create_task(self._read(), name="conversation")
+        self._reader = asyncio.create_task(self._read(), name="converse-stream")
         return self
 
     async def __aexit__(
@@ -46,27 +46,27 @@ class ConverseStream:
             await asyncio.wait([self._reader], timeout=2.0)
 
     async def submit(self, request: pb.SubmitRunRequest) -> run_pb2.Run:
-        """Takes a run on; its events follow. Raises what Client.submit raises."""
+        """Submits a run and watches it. Raises as Client.submit does."""
         return await self._command(pb.ConverseRequest(submit=request))
 
     async def watch(self, run_id: str, after_seq: int = 0) -> run_pb2.Run:
-        """Follows a run that there is already. Raises UnknownRun."""
+        """Watches an existing run. Raises UnknownRun."""
         return await self._command(pb.ConverseRequest(watch=pb.WatchRunRequest(run_id=run_id, after_seq=after_seq)))
 
     async def cancel(self, run_id: str, reason: str = "") -> run_pb2.Run:
-        """Asks for a run to end. Raises UnknownRun."""
+        """Requests that a run be cancelled. Raises UnknownRun."""
         return await self._command(pb.ConverseRequest(cancel=pb.CancelRunRequest(run_id=run_id, reason=reason)))
 
     async def respond(
         self, run_id: str, input_id: str, answer: str | Sequence[common_pb2.Part], *, request_id: str = ""
     ) -> run_pb2.Run:
-        """Answers a question that a run asks. Raises what Client.respond raises."""
+        """Answers a question of a run. Raises as Client.respond does."""
         parts = to_parts(answer, "the answer")
-        said = pb.RespondRequest(run_id=run_id, input_id=input_id, parts=parts, request_id=request_id)
-        return await self._command(pb.ConverseRequest(respond=said))
+        request = pb.RespondRequest(run_id=run_id, input_id=input_id, parts=parts, request_id=request_id)
+        return await self._command(pb.ConverseRequest(respond=request))
 
     async def done(self) -> None:
-        """No more commands: the stream ends after the last event of what is followed."""
+        """Ends the commands: the stream ends after the last event of the watched runs."""
         await self._commands.put(None)
 
     def __aiter__(self) -> AsyncIterator[run_pb2.RunEvent]:
@@ -82,7 +82,7 @@ class ConverseStream:
 
     async def _command(self, request: pb.ConverseRequest) -> run_pb2.Run:
         if self._reader is None or self._reader.done():
-            raise self._error or Unavailable("the conversation has ended")
+            raise self._error or Unavailable("the Converse stream has ended")
         request.correlation_id = str(next(self._numbers))
         answer: asyncio.Future[run_pb2.Run] = asyncio.get_running_loop().create_future()
         self._answers[request.correlation_id] = answer
@@ -115,9 +115,9 @@ class ConverseStream:
             call.cancel()
             for answer in self._answers.values():
                 if not answer.done():
-                    answer.set_exception(self._error or Unavailable("the conversation has ended"))
+                    answer.set_exception(self._error or Unavailable("the Converse stream has ended"))
             if self._events.full():
-                self._events.get_nowait()  # whoever reads must come to the end
+                self._events.get_nowait()  # the reader must see the end
             self._events.put_nowait(None)
 
     def _answer(self, reply: pb.ConverseReply) -> None:

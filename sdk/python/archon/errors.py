@@ -1,8 +1,48 @@
-"""One tree of errors for every floor of Archon.
+"""The errors of Archon: one tree for the SDK, the mesh and the services.
 
-The tree mirrors the canonical codes of gRPC (https://grpc.io/docs/guides/status-codes/), one class per code
-but OK, with narrower classes below them where a caller wants to tell causes apart. It knows no transport:
-`archon.status` is the one table between these classes and the wire.
+ArchonError
+  + OperationCancelled            CANCELLED
+  + UnknownFailure                UNKNOWN
+  + InvalidArgument               INVALID_ARGUMENT      (ValueError)
+  |   + MalformedMessage
+  |   + EmptyGoal
+  |   + MessageTooLarge
+  |       + FrameTooLarge
+  + DeadlineExceeded              DEADLINE_EXCEEDED     (TimeoutError)
+  |   + DelegationTimeout
+  + NotFound                      NOT_FOUND             (LookupError)
+  |   + UnknownRun
+  |   + UnknownRole
+  |   + UnknownCapability
+  |   + LeaseExpired
+  + AlreadyExists                 ALREADY_EXISTS
+  |   + RequestIdReused
+  + PermissionDenied              PERMISSION_DENIED     (PermissionError)
+  + ResourceExhausted             RESOURCE_EXHAUSTED
+  |   + BudgetExhausted
+  |   + TooManyDelegations
+  + FailedPrecondition            FAILED_PRECONDITION
+  |   + GraphCycle                                      (ValueError)
+  |   + SessionNotOpen
+  |   + SessionAlreadyOpen
+  |   + WrongInstance
+  |   + RunExpired
+  |   + DelegationLoop
+  |   + DelegationTooDeep
+  + Aborted                       ABORTED
+  |   + ConversationMoved
+  |   + SessionReplaced
+  |   + SequenceGap
+  + OutOfRange                    OUT_OF_RANGE          (IndexError)
+  + Unimplemented                 UNIMPLEMENTED         (NotImplementedError)
+  |   + UnknownFrame
+  + Internal                      INTERNAL
+  + Unavailable                   UNAVAILABLE           (ConnectionError)
+  + DataLoss                      DATA_LOSS
+  + Unauthenticated               UNAUTHENTICATED
+
+One class per canonical gRPC code but OK (https://grpc.io/docs/guides/status-codes/), with narrower classes below for
+causes that a caller tells apart. The module knows no transport: `archon.status` maps these classes to the wire.
 """
 
 from __future__ import annotations
@@ -14,18 +54,18 @@ from typing import ClassVar
 
 @dataclass(frozen=True, slots=True)
 class FieldViolation:
-    """One field of a request that is wrong, and why (google.rpc.BadRequest.FieldViolation)."""
+    """An invalid field of a request, and why (google.rpc.BadRequest.FieldViolation)."""
 
     field: str
     description: str
 
 
 class ArchonError(Exception):
-    """The root. Every error that Archon raises on purpose is one of these.
+    """The base class of every error that Archon raises on purpose.
 
-    `message` is one clear sentence for a person; `reason` a constant in UPPER_SNAKE_CASE for a program
-    (google.rpc.ErrorInfo.reason); `metadata` names what it was about; `retry_delay` is seconds to wait
-    before trying again, None where trying again is not advised.
+    `message` is one clear sentence for a person; `reason` is a constant in UPPER_SNAKE_CASE for a program
+    (google.rpc.ErrorInfo.reason); `metadata` names the objects involved; `retry_delay` is the seconds to wait before
+    trying again, or None if trying again is not advised.
     """
 
     code: ClassVar[str] = "UNKNOWN"
@@ -59,45 +99,45 @@ class OperationCancelled(ArchonError):
 
 
 class UnknownFailure(ArchonError):
-    """UNKNOWN: an error of another system that says no more."""
+    """UNKNOWN: an error of another system, without details."""
 
     code = "UNKNOWN"
     default_reason = "UNKNOWN"
 
 
 class InvalidArgument(ArchonError, ValueError):
-    """INVALID_ARGUMENT: the request is wrong whatever the state of the system."""
+    """INVALID_ARGUMENT: the request is invalid, whatever the state of the system."""
 
     code = "INVALID_ARGUMENT"
     default_reason = "INVALID_ARGUMENT"
 
 
 class MalformedMessage(InvalidArgument):
-    """Bytes that are no message of the contract, or a string that is not UTF-8."""
+    """The bytes are not a message of the contract, or a string is not UTF-8."""
 
     default_reason = "MALFORMED_MESSAGE"
 
 
 class EmptyGoal(InvalidArgument):
-    """A run was submitted with nothing to do."""
+    """A run was submitted without a goal."""
 
     default_reason = "EMPTY_GOAL"
 
 
 class MessageTooLarge(InvalidArgument):
-    """One message or part is larger than the peer takes; pass large content by URL."""
+    """A message or part is larger than the peer takes; pass large content by URL."""
 
     default_reason = "MESSAGE_TOO_LARGE"
 
 
 class FrameTooLarge(MessageTooLarge):
-    """One frame is larger than the session's agreed maximum; only its task is hurt."""
+    """A frame is larger than the session's agreed maximum; only its task fails."""
 
     default_reason = "FRAME_TOO_LARGE"
 
 
 class DeadlineExceeded(ArchonError, TimeoutError):
-    """DEADLINE_EXCEEDED: the time given was over first."""
+    """DEADLINE_EXCEEDED: the deadline passed before the operation was complete."""
 
     code = "DEADLINE_EXCEEDED"
     default_reason = "DEADLINE_EXCEEDED"
@@ -110,7 +150,7 @@ class DelegationTimeout(DeadlineExceeded):
 
 
 class NotFound(ArchonError, LookupError):
-    """NOT_FOUND: what was named does not exist."""
+    """NOT_FOUND: the named object does not exist."""
 
     code = "NOT_FOUND"
     default_reason = "NOT_FOUND"
@@ -135,52 +175,52 @@ class UnknownCapability(NotFound):
 
 
 class LeaseExpired(NotFound):
-    """The lease ran out or never was: register again."""
+    """The lease has expired or never existed: register again."""
 
     default_reason = "LEASE_EXPIRED"
 
 
 class AlreadyExists(ArchonError):
-    """ALREADY_EXISTS: it is there already, and differs."""
+    """ALREADY_EXISTS: the object exists and differs."""
 
     code = "ALREADY_EXISTS"
     default_reason = "ALREADY_EXISTS"
 
 
 class RequestIdReused(AlreadyExists):
-    """The same request id came before with another payload."""
+    """The request id was used before with another payload."""
 
     default_reason = "REQUEST_ID_REUSED"
 
 
 class PermissionDenied(ArchonError, PermissionError):
-    """PERMISSION_DENIED: known, and not allowed."""
+    """PERMISSION_DENIED: the caller is known and not allowed."""
 
     code = "PERMISSION_DENIED"
     default_reason = "PERMISSION_DENIED"
 
 
 class ResourceExhausted(ArchonError):
-    """RESOURCE_EXHAUSTED: a bound is reached; `retry_delay` says when to come again."""
+    """RESOURCE_EXHAUSTED: a limit is reached; `retry_delay` says when to try again."""
 
     code = "RESOURCE_EXHAUSTED"
     default_reason = "RESOURCE_EXHAUSTED"
 
 
 class BudgetExhausted(ResourceExhausted):
-    """The run's budget has not so much left. Trying again doesn't help."""
+    """Too little of the run's budget is left. Trying again does not help."""
 
     default_reason = "BUDGET_EXHAUSTED"
 
 
 class TooManyDelegations(ResourceExhausted):
-    """The task has made as many delegations as one may."""
+    """The task has reached its limit of delegations."""
 
     default_reason = "TOO_MANY_DELEGATIONS"
 
 
 class FailedPrecondition(ArchonError):
-    """FAILED_PRECONDITION: not in this state; mend the state first."""
+    """FAILED_PRECONDITION: the system is not in the required state; change the state first."""
 
     code = "FAILED_PRECONDITION"
     default_reason = "FAILED_PRECONDITION"
@@ -199,25 +239,25 @@ class SessionNotOpen(FailedPrecondition):
 
 
 class SessionAlreadyOpen(FailedPrecondition):
-    """A second Open on one stream."""
+    """A stream carried a second Open."""
 
     default_reason = "SESSION_ALREADY_OPEN"
 
 
 class WrongInstance(FailedPrecondition):
-    """Open names another instance: this address was used again."""
+    """Open names another instance: the address has been reused."""
 
     default_reason = "WRONG_INSTANCE"
 
 
 class RunExpired(FailedPrecondition):
-    """The run's events are gone after retention."""
+    """The run's events were deleted at the end of their retention."""
 
     default_reason = "RUN_EXPIRED"
 
 
 class DelegationLoop(FailedPrecondition):
-    """The delegation would come round to a role that waits for it; `metadata["chain"]` is the way, `a -> b -> a`."""
+    """The delegation would reach a role that waits for it; `metadata["chain"]` is the path, `a -> b -> a`."""
 
     default_reason = "DELEGATION_LOOP"
 
@@ -229,73 +269,73 @@ class DelegationTooDeep(FailedPrecondition):
 
 
 class Aborted(ArchonError):
-    """ABORTED: somebody else was faster; read again and retry."""
+    """ABORTED: a concurrent operation won; read again and retry."""
 
     code = "ABORTED"
     default_reason = "ABORTED"
 
 
 class ConversationMoved(Aborted):
-    """Other turns of the conversation came first, again and again."""
+    """Concurrent turns of the same conversation won repeatedly."""
 
     default_reason = "CONVERSATION_MOVED"
 
 
 class SessionReplaced(Aborted):
-    """A newer stream of the same orchestrator took this one's place."""
+    """A newer stream of the same orchestrator has replaced this one."""
 
     default_reason = "SESSION_REPLACED"
 
 
 class SequenceGap(Aborted):
-    """A frame's sequence skips one; the sender sends again from `metadata["expected"]`."""
+    """A frame is missing before this one; the sender resends from `metadata["expected"]`."""
 
     default_reason = "SEQUENCE_GAP"
 
 
 class OutOfRange(ArchonError, IndexError):
-    """OUT_OF_RANGE: past the end."""
+    """OUT_OF_RANGE: the position is past the end."""
 
     code = "OUT_OF_RANGE"
     default_reason = "OUT_OF_RANGE"
 
 
 class Unimplemented(ArchonError, NotImplementedError):
-    """UNIMPLEMENTED: in the contract, not served here (yet)."""
+    """UNIMPLEMENTED: the method is in the contract but not served here."""
 
     code = "UNIMPLEMENTED"
     default_reason = "NOT_SERVED"
 
 
 class UnknownFrame(Unimplemented):
-    """An arm of the frame that this peer does not know or did not agree to."""
+    """A kind of frame that the peer does not know or did not agree to."""
 
     default_reason = "UNKNOWN_FRAME"
 
 
 class Internal(ArchonError):
-    """INTERNAL: a fault of ours. What happened stays in the log of the process."""
+    """INTERNAL: a bug in Archon. Details are in the log of the process only."""
 
     code = "INTERNAL"
     default_reason = "INTERNAL"
 
 
 class Unavailable(ArchonError, ConnectionError):
-    """UNAVAILABLE: not reachable now; trying again may help."""
+    """UNAVAILABLE: the service is not reachable now; trying again may help."""
 
     code = "UNAVAILABLE"
     default_reason = "UNAVAILABLE"
 
 
 class DataLoss(ArchonError):
-    """DATA_LOSS: what was stored cannot be read back."""
+    """DATA_LOSS: stored data cannot be read."""
 
     code = "DATA_LOSS"
     default_reason = "DATA_LOSS"
 
 
 class Unauthenticated(ArchonError):
-    """UNAUTHENTICATED: no valid credentials."""
+    """UNAUTHENTICATED: the call has no valid credentials."""
 
     code = "UNAUTHENTICATED"
     default_reason = "UNAUTHENTICATED"

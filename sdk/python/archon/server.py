@@ -1,5 +1,4 @@
-"""A gRPC server as every service and agent of the mesh has it: guarded, with health and reflection, and a shutdown
-that tells callers first, waits for what is under way, and may be called twice."""
+"""The gRPC server of services and agents: guarded handlers, health, reflection, and graceful shutdown."""
 
 from __future__ import annotations
 
@@ -32,7 +31,7 @@ class Service:
 
 
 class GrpcServer:
-    """Serves `services` on `host:port` (port 0 picks a free one). Raises Unavailable when the port is taken."""
+    """Serves `services` on `host:port`; port 0 picks a free one."""
 
     def __init__(self, services: Sequence[Service], *, host: str = "127.0.0.1", port: int = 0) -> None:
         self._services = services
@@ -49,7 +48,7 @@ class GrpcServer:
         return f"{self._host}:{self.port}"
 
     async def start(self) -> str:
-        """Binds and serves; health says SERVING. Returns the address."""
+        """Binds the port and serves. Returns the address. Raises Unavailable if the port is taken."""
         server = grpc.aio.server(options=server_options(), maximum_concurrent_rpcs=None)
         guarded: Any = GuardedServer(server)
         for service in self._services:
@@ -74,11 +73,11 @@ class GrpcServer:
         return self.address
 
     async def unhealthy(self) -> None:
-        """Health says NOT_SERVING from here on: no new work, please."""
+        """Makes health report NOT_SERVING, so that clients send no new calls."""
         await self._health.enter_graceful_shutdown()
 
     async def stop(self, grace: float = 5.0) -> None:
-        """Health says NOT_SERVING, new calls are refused, calls under way get `grace` seconds. Idempotent."""
+        """Reports NOT_SERVING, refuses new calls, and gives calls in progress `grace` seconds. Idempotent."""
         if self._stopped is None:
             self._stopped = asyncio.ensure_future(self._stop(grace))
         await asyncio.shield(self._stopped)
@@ -90,7 +89,7 @@ class GrpcServer:
 
 
 def announce(ready_file: Path | None, address: str) -> None:
-    """Writes the address to the ready file where there is one, in one step: a reader never sees half of it."""
+    """Writes the address to the ready file, if there is one, atomically."""
     if ready_file is not None:
         partial = ready_file.with_name(f".{ready_file.name}.{os.getpid()}")
         partial.write_text(address)
@@ -98,7 +97,7 @@ def announce(ready_file: Path | None, address: str) -> None:
 
 
 def run_loop(main: Coroutine[Any, Any, T]) -> T:
-    """asyncio.run on uvloop where it is installed: grpc.aio is about 1.2 times as fast on it."""
+    """asyncio.run, on uvloop if it is installed: grpc.aio is about 1.2 times as fast on it."""
     try:
         import uvloop
     except ImportError:
@@ -108,7 +107,7 @@ def run_loop(main: Coroutine[Any, Any, T]) -> T:
 
 
 def signalled() -> asyncio.Event:
-    """An event that SIGTERM or SIGINT sets. Call it inside the running loop."""
+    """Returns an event that SIGTERM or SIGINT sets. Call it inside the running loop."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -1,7 +1,7 @@
-"""The one table between errors and the wire: gRPC status with google.rpc details, and the flat `Failure`.
+"""Conversion of errors: to and from gRPC status with google.rpc details, and the flat `Failure` of frames and events.
 
-Details follow https://google.aip.dev/193: one ErrorInfo in the domain `archon.dev`, BadRequest where fields are
-wrong, RetryInfo where waiting helps. They stay below 4 KB, since larger trailers fail at random on the way.
+Details follow https://google.aip.dev/193: one ErrorInfo in the domain `archon.dev`, BadRequest for invalid fields,
+RetryInfo if waiting helps. They stay below 4 KB: larger trailers fail at random.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ _BY_CODE: Final[dict[str, type[errors.ArchonError]]] = {
 
 
 def _classes(root: type[errors.ArchonError]) -> list[type[errors.ArchonError]]:
-    found = [root]
+    classes = [root]
     for child in root.__subclasses__():
-        found += _classes(child)
-    return found
+        classes += _classes(child)
+    return classes
 
 
 _BY_REASON: Final = {
@@ -63,32 +63,32 @@ _REASON_NAMES: Final[dict[int, str]] = {number: name.removeprefix("ERROR_REASON_
 
 
 def grpc_code(error: errors.ArchonError) -> grpc.StatusCode:
-    """The gRPC code that carries this error."""
+    """The gRPC code of an error."""
     return grpc.StatusCode[error.code]
 
 
 def error_class(code: str, reason: str) -> type[errors.ArchonError]:
-    """The narrowest class for a code's name and a reason. OK has none: it is no error."""
+    """The narrowest class for the name of a code and a reason."""
     return _BY_REASON.get((code, reason)) or _BY_CODE.get(code, errors.UnknownFailure)
 
 
 def as_error(raised: BaseException) -> errors.ArchonError:
-    """Any exception as one of the tree. What Archon didn't raise on purpose becomes Internal: its text stays in
-    this process's log, under an incident id that the caller gets."""
+    """Converts any exception to an ArchonError. An unexpected one becomes Internal: its text is only logged, under an
+    incident id that the caller receives."""
     if isinstance(raised, errors.ArchonError):
         return raised
     if isinstance(raised, grpc.aio.AioRpcError):
         return from_rpc_error(raised)
     if isinstance(raised, (TimeoutError, asyncio.TimeoutError)):
-        return errors.DeadlineExceeded("the time given was over")
+        return errors.DeadlineExceeded("the deadline passed")
     if isinstance(raised, asyncio.CancelledError):
         return errors.OperationCancelled("the call was cancelled")
     if isinstance(raised, DecodeError):
-        return errors.MalformedMessage("the bytes are no message of the contract, or a string is not UTF-8")
+        return errors.MalformedMessage("the bytes are not a message of the contract, or a string is not UTF-8")
     incident = uuid.uuid4().hex[:12]
     _log.error("internal error, incident %s", incident, exc_info=raised)
     return errors.Internal(
-        f"internal error; the log of the process has it as incident {incident}",
+        f"internal error; see incident {incident} in the log of the process",
         metadata={"incident": incident},
     )
 
@@ -99,7 +99,7 @@ def _cut(text: str, limit: int) -> str:
 
 
 def to_status(error: errors.ArchonError) -> status_pb2.Status:
-    """google.rpc.Status with details, at most MAX_DETAILS_BYTES: what is too long is cut, what is too much left out."""
+    """google.rpc.Status, at most MAX_DETAILS_BYTES: long texts are cut, details that do not fit are dropped."""
     status = status_pb2.Status(code=grpc_code(error).value[0], message=_cut(str(error), 1024))
 
     def add(detail: object) -> None:
@@ -121,7 +121,7 @@ def to_status(error: errors.ArchonError) -> status_pb2.Status:
 
 
 def from_status(status: status_pb2.Status) -> errors.ArchonError:
-    """The error that `to_status` was given: the same class, reason and details."""
+    """The inverse of `to_status`: an error of the same class, with the same reason and details."""
     reason, metadata, retry_delay = "", {}, None
     violations: list[errors.FieldViolation] = []
     for packed in status.details:
@@ -146,7 +146,7 @@ def from_status(status: status_pb2.Status) -> errors.ArchonError:
 
 
 def from_rpc_error(raised: grpc.aio.AioRpcError) -> errors.ArchonError:
-    """The error that the server raised, or the code's class where the server isn't one of ours."""
+    """The error that the server raised, or the class of the code if the server is not part of Archon."""
     for key, value in raised.trailing_metadata() or ():
         if key == DETAILS_KEY and isinstance(value, bytes):
             try:
@@ -157,7 +157,7 @@ def from_rpc_error(raised: grpc.aio.AioRpcError) -> errors.ArchonError:
 
 
 async def abort(context: grpc.aio.ServicerContext, error: errors.ArchonError) -> None:  # type: ignore[type-arg]
-    """Ends the call with this error and its details. Never returns."""
+    """Ends the call with an error and its details. Never returns."""
     status = to_status(error)
     await context.abort(grpc_code(error), status.message, ((DETAILS_KEY, status.SerializeToString()),))
 
@@ -167,7 +167,7 @@ def to_failure(
     *,
     failure_class: failure_pb2.FailureClass.ValueType = failure_pb2.FAILURE_CLASS_UNSPECIFIED,
 ) -> failure_pb2.Failure:
-    """The flat form for frames and events. A reason that the contract doesn't know goes into metadata."""
+    """The flat form for frames and events. A reason that is not in the contract goes into metadata."""
     failure = failure_pb2.Failure(
         code=grpc_code(error).value[0],
         message=_cut(str(error), 1024),
@@ -189,7 +189,7 @@ def to_failure(
 
 
 def from_failure(failure: failure_pb2.Failure) -> errors.ArchonError:
-    """The error that `to_failure` was given."""
+    """The inverse of `to_failure`."""
     metadata = dict(failure.metadata)
     reason = metadata.pop("archon.dev/reason", "")
     if not reason and failure.reason:

@@ -1,4 +1,4 @@
-"""Plain functions beside an event loop."""
+"""Runs plain functions beside an event loop."""
 
 from __future__ import annotations
 
@@ -11,22 +11,24 @@ Outcome = tuple[object, BaseException | None]
 
 
 def on_thread(function: Callable[[], object], name: str) -> asyncio.Future[Outcome]:
-    """What a function returned or raised; the context variables are the caller's. A thread of its own and none of a
-    pool: one that never ends must hold up neither others nor the end of the process. Whoever waits may be cancelled."""
+    """Runs a function with the caller's context variables; the future's result is what it returned and what it raised.
+
+    Each call has a daemon thread of its own, not one of a pool: a function that never ends must delay neither other
+    functions nor the end of the process. Cancelling the future does not stop the function."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[Outcome] = loop.create_future()
-    carried = contextvars.copy_context()
+    variables = contextvars.copy_context()
 
     def run() -> None:
         outcome: Outcome
         try:
-            outcome = carried.run(function), None
+            outcome = variables.run(function), None
         except BaseException as error:  # noqa: BLE001 - raised again in the loop
             outcome = None, error
         if not loop.is_closed():
-            loop.call_soon_threadsafe(tell, outcome)
+            loop.call_soon_threadsafe(complete, outcome)
 
-    def tell(outcome: Outcome) -> None:
+    def complete(outcome: Outcome) -> None:
         if not done.done():
             done.set_result(outcome)
 

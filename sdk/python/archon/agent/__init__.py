@@ -1,4 +1,4 @@
-"""Be a member of the mesh: serve one role."""
+"""Serve a role as a member of the mesh."""
 
 from archon.agent.server import AgentServer
 from archon.agent.settings import AgentSettings

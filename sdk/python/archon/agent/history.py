@@ -1,4 +1,4 @@
-"""What a stateful role remembers, on the wire."""
+"""Session history of a stateful role: conversion, and its limits."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ from archon.errors import FrameTooLarge
 from archon.wire import text_of, without_surrogates
 
 MAX_CHARS: Final = 60_000
-"""Of a question or an answer, where nobody says what is to be remembered: two are below MAX_TURN in any script."""
+"""Characters of a question or an answer that are remembered by default: in any script two are below MAX_TURN."""
 
 
-def history_from_proto(said: agent_pb2.HistoryMessage) -> HistoryMessage:
-    """Its text parts as `text`, all others as `parts`."""
-    others = tuple(part for part in said.parts if part.WhichOneof("content") != "text")
-    return HistoryMessage(said.role, text_of(said.parts), others, dict(said.metadata))
+def history_from_proto(proto: agent_pb2.HistoryMessage) -> HistoryMessage:
+    """The message, with text parts joined in `text` and all other parts in `parts`."""
+    others = tuple(part for part in proto.parts if part.WhichOneof("content") != "text")
+    return HistoryMessage(proto.role, text_of(proto.parts), others, dict(proto.metadata))
 
 
-def history_to_proto(said: HistoryMessage) -> agent_pb2.HistoryMessage:
-    """One message."""
-    message = agent_pb2.HistoryMessage(role=said.role, parts=said.parts, metadata=said.metadata)
-    if said.text:
-        message.parts.add(text=without_surrogates(said.text))
-    return message
+def history_to_proto(message: HistoryMessage) -> agent_pb2.HistoryMessage:
+    """The message, with `text` as its last part."""
+    proto = agent_pb2.HistoryMessage(role=message.role, parts=message.parts, metadata=message.metadata)
+    if message.text:
+        proto.parts.add(text=without_surrogates(message.text))
+    return proto
 
 
 def turn_to_proto(turn: Sequence[HistoryMessage]) -> list[agent_pb2.HistoryMessage]:
-    """What one answer adds. Raises FrameTooLarge above 512 KiB."""
-    messages = [history_to_proto(one) for one in turn]
-    if (size := sum(one.ByteSize() for one in messages)) > MAX_TURN:
-        raise FrameTooLarge(f"a turn of {size:,} bytes to remember; at most {MAX_TURN:,} are kept of one")
+    """The messages that one answer adds. Raises FrameTooLarge above 512 KiB."""
+    messages = [history_to_proto(message) for message in turn]
+    if (size := sum(message.ByteSize() for message in messages)) > MAX_TURN:
+        raise FrameTooLarge(f"a turn of {size:,} bytes is too large for the session history; the limit is {MAX_TURN:,}")
     return messages
 
 
 def shortened(text: str) -> str:
-    """With its middle left out where it is longer than what is kept of one message."""
+    """The text, with its middle left out if it exceeds MAX_CHARS."""
     if len(text) <= MAX_CHARS:
         return text
     half = MAX_CHARS // 2

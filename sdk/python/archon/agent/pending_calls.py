@@ -1,99 +1,112 @@
-"""What a task has asked its orchestrator: the answers to delegations, more of the budget."""
+"""Calls of a task that wait for its orchestrator: delegations, and requests for more of the budget."""
 
 from __future__ import annotations
 
 import asyncio
-from itertools import count
-from typing import TYPE_CHECKING, TypeVar
+from itertools import chain, count
+from typing import Any, Protocol, TypeVar
 
 from archon.api.agent.v1 import session_pb2
 from archon.api.common.v1 import common_pb2
 from archon.errors import ArchonError, DeadlineExceeded, OperationCancelled, Unimplemented
-from archon.frames import agent_content
-
-if TYPE_CHECKING:
-    from archon.agent.attempt import HeldTask
+from archon.frames import Channel, agent_content
 
 A = TypeVar("A")
 
 
-class Questions:
-    """Of one attempt. An answer may come twice, from an owner and from the one after it: the first counts."""
+class Caller(Protocol):
+    """The attempt that makes the calls."""
 
-    def __init__(self, held: HeldTask) -> None:
-        self._held = held
+    channel: Channel[session_pb2.AgentFrame]
+    limit: int
+
+    @property
+    def working(self) -> bool: ...
+
+    def agreed(self, feature: str) -> bool: ...
+
+    def remaining(self) -> float | None: ...
+
+    def flush(self) -> None: ...
+
+    def send(self, content: bytes) -> None: ...
+
+
+class PendingCalls:
+    """The pending calls of one attempt. An answer may come twice, from two owners: the first counts."""
+
+    def __init__(self, caller: Caller) -> None:
+        self._caller = caller
         self._delegations: dict[str, asyncio.Future[session_pb2.DelegateResult]] = {}
         self._requests: dict[str, asyncio.Future[session_pb2.BudgetGrant]] = {}
         self._numbers = count(1)
 
     @property
     def waiting(self) -> bool:
-        """True while another role works for the task: it takes no slot then."""
+        """True while a delegation is pending: the attempt takes no slot then."""
         return bool(self._delegations)
 
-    async def delegate(self, asked: session_pb2.Delegate) -> session_pb2.DelegateResult:
-        """Raises FrameTooLarge, Unimplemented, DeadlineExceeded at the end of the task's time. Cancelled, it tells the
-        orchestrator that nobody waits any more."""
-        content = agent_content("delegate", asked)
+    async def delegate(self, delegation: session_pb2.Delegate) -> session_pb2.DelegateResult:
+        """Sends a delegation and waits for its result. Raises FrameTooLarge, Unimplemented, DeadlineExceeded at the end
+        of the task's time. If the call is cancelled the orchestrator is told that the delegation is not needed."""
+        content = agent_content("delegate", delegation)
         self._check(content, "delegate")
-        self._held.settle()
+        self._caller.flush()
         try:
-            return await self._ask(self._delegations, asked.delegation_id, content)
+            return await self._call(self._delegations, delegation.delegation_id, content)
         except (asyncio.CancelledError, DeadlineExceeded):
-            if self._held.working:
-                needless = session_pb2.CancelDelegation(delegation_id=asked.delegation_id)
-                self._held.send(agent_content("cancel_delegation", needless))
+            if self._caller.working:
+                unneeded = session_pb2.CancelDelegation(delegation_id=delegation.delegation_id)
+                self._caller.send(agent_content("cancel_delegation", unneeded))
             raise
 
-    async def reserve(self, wanted: common_pb2.Budget) -> session_pb2.BudgetGrant:
-        """Raises as `delegate` does."""
-        request = session_pb2.BudgetRequest(budget=wanted, request_id=f"b{next(self._numbers)}")
+    async def reserve(self, budget: common_pb2.Budget) -> session_pb2.BudgetGrant:
+        """Requests more of the budget and waits for the grant. Raises as `delegate` does."""
+        request = session_pb2.BudgetRequest(budget=budget, request_id=f"b{next(self._numbers)}")
         content = agent_content("budget_request", request)
         self._check(content, "budget")
-        return await self._ask(self._requests, request.request_id, content)
+        return await self._call(self._requests, request.request_id, content)
 
     def _check(self, content: bytes, feature: str) -> None:
-        if not self._held.working:
+        if not self._caller.working:
             raise OperationCancelled("the task is over")
-        if not self._held.agreed(feature):
+        if not self._caller.agreed(feature):
             raise Unimplemented(f"the caller of this task does not support the feature {feature}")
-        self._held.channel.check_size(content, self._held.limit)
+        self._caller.channel.check_size(content, self._caller.limit)
 
-    async def _ask(self, asked: dict[str, asyncio.Future[A]], name: str, content: bytes) -> A:
+    async def _call(self, pending: dict[str, asyncio.Future[A]], name: str, content: bytes) -> A:
         answer: asyncio.Future[A] = asyncio.get_running_loop().create_future()
-        asked[name] = answer
-        self._held.send(content)
+        pending[name] = answer
+        self._caller.send(content)
         try:
-            async with asyncio.timeout(self._held.remaining()):
+            async with asyncio.timeout(self._caller.remaining()):
                 return await answer
         except TimeoutError:
-            raise DeadlineExceeded("the task's time was over") from None
+            raise DeadlineExceeded("the task's time is over") from None
         finally:
-            asked.pop(name, None)
+            pending.pop(name, None)
 
     def answered(self, frame: session_pb2.OrchestratorFrame) -> None:
-        """A delegate_result or a budget_grant. One that nobody waits for is dropped."""
+        """Takes a delegate_result or a budget_grant; drops it if no call waits for it."""
         if frame.HasField("delegate_result"):
-            waiting = self._delegations.pop(frame.delegate_result.delegation_id, None)
-            if waiting is not None and not waiting.done():
-                waiting.set_result(frame.delegate_result)
+            delegation = self._delegations.pop(frame.delegate_result.delegation_id, None)
+            if delegation is not None and not delegation.done():
+                delegation.set_result(frame.delegate_result)
         else:
-            asking = self._requests.get(frame.budget_grant.request_id)
-            if asking is not None and not asking.done():
-                asking.set_result(frame.budget_grant)
-
-    def close(self) -> None:
-        """The task is over: nothing will be answered. Whatever the handler left behind to wait is cancelled."""
-        for delegation in self._delegations.values():
-            delegation.cancel()
-        for request in self._requests.values():
-            request.cancel()
+            request = self._requests.get(frame.budget_grant.request_id)
+            if request is not None and not request.done():
+                request.set_result(frame.budget_grant)
 
     def refuse(self, error: ArchonError) -> None:
-        """The orchestrator doesn't know these frames: nothing will be answered."""
-        for delegation in self._delegations.values():
-            if not delegation.done():
-                delegation.set_exception(error)
-        for request in self._requests.values():
-            if not request.done():
-                request.set_exception(error)
+        """Fails all calls: the orchestrator does not know these frames and will not answer."""
+        for call in self._pending():
+            if not call.done():
+                call.set_exception(error)
+
+    def close(self) -> None:
+        """Cancels all calls: the task is over and nothing will be answered."""
+        for call in self._pending():
+            call.cancel()
+
+    def _pending(self) -> list[asyncio.Future[Any]]:
+        return list(chain(self._delegations.values(), self._requests.values()))

@@ -1,4 +1,4 @@
-"""Calls of models and tools, as they are recorded."""
+"""Records of model and tool calls."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MAX_RECORD_BYTES = 1024 * 1024
 def call_record(
     kind: agent_pb2.RecordKind.ValueType, target: str, request: Any, response: Any, started: float, seconds: float
 ) -> agent_pb2.CallRecord:
-    """`request` and `response` are JSON values, `started` wall seconds."""
+    """A record. `request` and `response` are JSON values, `started` is in seconds since the Unix epoch."""
     record = agent_pb2.CallRecord(kind=kind, target=target, request_json=_text(request), response_json=_text(response))
     set_seconds(record.start_time, started)
     set_seconds(record.duration, seconds)
@@ -22,7 +22,7 @@ def call_record(
 
 
 def without_payload(record: agent_pb2.CallRecord) -> agent_pb2.CallRecord:
-    """The record of a call whose request or response is more than a frame takes."""
+    """A copy without request and response, for a record that does not fit in a frame."""
     small = agent_pb2.CallRecord()
     small.CopyFrom(record)
     small.request_json = _left_out(len(record.request_json.encode()))
@@ -37,4 +37,4 @@ def _text(value: Any) -> str:
 
 
 def _left_out(size: int) -> str:
-    return json.dumps({"archon.dev/left-out": f"{size} bytes are more than fits"})
+    return json.dumps({"archon.dev/left-out": f"{size} bytes, too large to record"})

@@ -1,4 +1,4 @@
-"""What an agent refuses a frame, a task or a stream with."""
+"""The errors with which an agent refuses a frame, a task or a stream."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ from archon.errors import (
 )
 
 
-class Ending(FailedPrecondition):
-    """Ends the stream, not only the frame."""
+class StreamRefused(FailedPrecondition):
+    """Ends the whole stream; other errors refuse one frame."""
 
 
 def invalid(field: str, description: str) -> InvalidArgument:
-    """A field of a frame is wrong."""
+    """A field of a frame is invalid."""
     return InvalidArgument(f"{field}: {description}", field_violations=[FieldViolation(field, description)])
 
 
 def unknown(arm: str | None) -> UnknownFrame:
-    """An arm that isn't known here, or wasn't agreed to."""
-    return UnknownFrame(f"this agent doesn't know the frame {arm or 'of this number'}")
+    """The kind of frame is unknown, or was not agreed to."""
+    return UnknownFrame(f"unknown frame {arm or 'of a newer version'}")
 
 
 def replaced(orchestrator_id: str) -> SessionReplaced:
-    """What ends an older stream of the same orchestrator."""
+    """A newer stream of the same orchestrator has replaced this one."""
     return SessionReplaced("a newer stream of the same orchestrator took over", metadata={"id": orchestrator_id})
 
 
 def draining() -> Unavailable:
-    """Why a task isn't taken while the agent drains."""
+    """The agent takes no new tasks."""
     return Unavailable("this instance is draining", reason="DRAINING")
 
 
 def no_capacity(retry_delay: float) -> ResourceExhausted:
-    """Why a task isn't taken above the capacity."""
-    return ResourceExhausted("this instance has no room now", reason="NO_CAPACITY", retry_delay=retry_delay)
+    """The agent has no free slot; try again after `retry_delay` seconds."""
+    return ResourceExhausted("this instance has no free slot", reason="NO_CAPACITY", retry_delay=retry_delay)

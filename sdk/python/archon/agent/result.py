@@ -1,4 +1,4 @@
-"""What a handler returned, as a result on the wire."""
+"""From what a handler returned to a TaskResult."""
 
 from __future__ import annotations
 
@@ -12,11 +12,14 @@ from archon.wire import text_of, without_surrogates
 
 
 def to_result(task: TaskContext, returned: object) -> agent_pb2.TaskResult:
-    """An answer, or a question to a person. Raises ArchonError for anything but a string, None (no text), an Answer or
-    a Question, FrameTooLarge for a checkpoint above 1 MiB."""
+    """The result of an answer, or of a question to a person.
+
+    Raises ArchonError for anything but a string, None (no text), an Answer or a Question; FrameTooLarge for a
+    checkpoint above 1 MiB.
+    """
     match returned:
         case Question():
-            return _asking(task, returned)
+            return _input_required(task, returned)
         case Answer():
             return _completed(task, returned)
         case str() | None:
@@ -45,16 +48,16 @@ def _completed(task: TaskContext, answer: Answer) -> agent_pb2.TaskResult:
 def _turn(task: TaskContext, answer: Answer, result: agent_pb2.TaskResult) -> list[agent_pb2.HistoryMessage]:
     if answer.new_history is not None:
         return turn_to_proto(answer.new_history)
-    asked, answered = shortened(task.text), shortened(text_of(result.output))
-    return turn_to_proto([HistoryMessage("user", asked), HistoryMessage("assistant", answered)])
+    question, reply = shortened(task.text), shortened(text_of(result.output))
+    return turn_to_proto([HistoryMessage("user", question), HistoryMessage("assistant", reply)])
 
 
-def _asking(task: TaskContext, asked: Question) -> agent_pb2.TaskResult:
-    checkpoint = checked_checkpoint(asked.checkpoint)
+def _input_required(task: TaskContext, question: Question) -> agent_pb2.TaskResult:
+    checkpoint = checked_checkpoint(question.checkpoint)
     result = agent_pb2.TaskResult(state=common_pb2.TASK_STATE_INPUT_REQUIRED, usage=task.usage, checkpoint=checkpoint)
     request = result.input_request
-    request.input_id, request.schema_json = asked.input_id or f"q{task.attempt}", asked.schema_json
-    request.prompt.extend(asked.parts)
-    if asked.text:
-        request.prompt.add(text=without_surrogates(asked.text))
+    request.input_id, request.schema_json = question.input_id or f"q{task.attempt}", question.schema_json
+    request.prompt.extend(question.parts)
+    if question.text:
+        request.prompt.add(text=without_surrogates(question.text))
     return result

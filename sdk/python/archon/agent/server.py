@@ -22,8 +22,8 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Final, TypeVar
 
-from archon.agent.attempt import Handler, HeldTask
-from archon.agent.attempt_table import TaskTable
+from archon.agent.attempt import Attempt, Handler
+from archon.agent.attempt_table import AttemptTable
 from archon.agent.rejections import draining, no_capacity, replaced
 from archon.agent.servicer import SERVICE, AgentServicer
 from archon.agent.session import AgentSession
@@ -43,15 +43,14 @@ H = TypeVar("H", bound=Handler)
 
 
 class AgentServer:
-    """Serves `role` on host:port and keeps it registered. What isn't given here comes from the environment
+    """Serves `role` on host:port and keeps it registered. Settings that are not arguments come from the environment
     (`AgentSettings`), so that the same file runs on a laptop and in a cluster.
 
-    Its tasks are handed the answers of the roles in `depends_on`, with `all_ancestors` of all theirs too; those of a
-    `coordinator` are told of the other roles (`TaskContext.delegation_targets`, `awareness`); those of a
-    `stateful` role what it remembers of their session (`TaskContext.history`), and what the answer adds to that is kept
-    with the answer. `max_tasks` is how many tasks run at once, over all orchestrators together; `max_waiting` more may
-    wait for what they have delegated. Use `run` for a process, or `start` and `stop`, or `async with` within a loop of
-    your own.
+    A task receives the answers of the roles in `depends_on`, with `all_ancestors` also those of their ancestors. A task
+    of a `coordinator` receives descriptions of the other roles (`TaskContext.delegation_targets`, `awareness`). A task
+    of a `stateful` role receives the history of its session (`TaskContext.history`), and its answer extends it.
+    `max_tasks` is how many tasks run at once, over all orchestrators together; `max_waiting` more may wait for their
+    delegations. Use `run` for a process of its own; `start` and `stop`, or `async with`, inside an event loop.
     """
 
     def __init__(
@@ -83,7 +82,7 @@ class AgentServer:
             description=description,
             capabilities=tuple(capabilities),
             tools=tuple(tools),
-            depends_on=tuple(one if isinstance(one, DependsOn) else DependsOn(one) for one in chosen),
+            depends_on=tuple(role if isinstance(role, DependsOn) else DependsOn(role) for role in chosen),
             tags=dict(tags or {}),
             all_ancestors=all_ancestors,
             coordinator=coordinator,
@@ -93,7 +92,7 @@ class AgentServer:
         )
         self._handler = handler
         self._max_waiting = max_waiting
-        self.tasks = TaskTable(self.registration.max_tasks, self._credit)
+        self.attempts = AttemptTable(self.registration.max_tasks, self._credit)
         self._streams: list[AgentSession] = []
         self._sessions: list[AgentSession] = []
         self._draining = False
@@ -104,14 +103,14 @@ class AgentServer:
         self._stopped: asyncio.Task[None] | None = None
 
     def task(self, handler: H) -> H:
-        """Decorator: `handler(task)` gets a TaskContext and returns a string, an Answer or a Question. It may be a
-        coroutine or, for work that blocks, a plain function, which then runs on a thread."""
+        """Decorator for the handler. `handler(task)` takes a TaskContext and returns a string, an Answer or a Question.
+        It is a coroutine function or, for work that blocks, a plain function, which runs on a thread."""
         self._handler = handler
         return handler
 
     @property
     def handler(self) -> Handler:
-        """Raises FailedPrecondition where none was given."""
+        """Raises FailedPrecondition if there is none."""
         if self._handler is None:
             raise FailedPrecondition(f"agent {self.role} has no handler: decorate one with @agent.task")
         return self._handler
@@ -122,9 +121,9 @@ class AgentServer:
         return self._server.address if self._server is not None else ""
 
     async def start(self) -> str:
-        """Serves, then registers (where a registry is configured; one that can't be reached is tried on in the
-        background). Returns the address. Raises FailedPrecondition without a handler, Unavailable where the port is
-        taken, and what the registry refuses, such as InvalidArgument."""
+        """Starts serving, then registers if a registry is configured; while that is unreachable, registration continues
+        in the background. Returns the address. Raises FailedPrecondition without a handler, Unavailable if the port is
+        taken, and the errors with which the registry refuses the registration, such as InvalidArgument."""
         _ = self.handler
         service = Service(SERVICE, agent_service_pb2_grpc.add_AgentServiceServicer_to_server, AgentServicer(self))
         self._server = GrpcServer([service], host=self.settings.host, port=self.settings.port)
@@ -141,8 +140,8 @@ class AgentServer:
         return address
 
     async def stop(self, grace: float = DRAIN_GRACE) -> None:
-        """Drains: leaves the registry, takes nothing new, finishes what is under way within `grace` seconds, waits a
-        little for results to be acked, then ends. Idempotent."""
+        """Drains: deregisters, takes no new tasks, finishes tasks in progress within `grace` seconds, waits up to
+        ACK_GRACE seconds for results to be acked, then ends. Idempotent."""
         if self._stopped is None:
             self._stopped = asyncio.create_task(self._stop(grace), name="agent-stop")
         await asyncio.shield(self._stopped)
@@ -167,17 +166,17 @@ class AgentServer:
             await self._registry.close()
         try:
             async with asyncio.timeout(grace):
-                while self.tasks.working:
-                    await self.tasks.wait_changed()
+                while self.attempts.working:
+                    await self.attempts.wait_changed()
         except TimeoutError:
-            _log.warning("stopping with %d tasks under way", self.tasks.working)
+            _log.warning("stopping with %d tasks in progress", self.attempts.working)
         try:
             async with asyncio.timeout(min(grace, ACK_GRACE)):
-                while self._sessions and len(self.tasks) > self.tasks.working:
-                    await self.tasks.wait_changed()
+                while self._sessions and len(self.attempts) > self.attempts.working:
+                    await self.attempts.wait_changed()
         except TimeoutError:
-            _log.warning("stopping with results that nobody acked")
-        self._left_behind = await self.tasks.stop()
+            _log.warning("stopping with results that were never acked")
+        self._left_behind = await self.attempts.stop()
         for session in self._streams:
             session.end()
         if self._sweeper is not None:
@@ -187,15 +186,15 @@ class AgentServer:
             await self._server.stop(1.0)
 
     def run(self) -> int:
-        """Serves until SIGTERM or SIGINT, then drains. Returns the process's exit code."""
+        """Serves until SIGTERM or SIGINT, then drains. Returns the exit code of the process."""
         logging.basicConfig(
             level=self.settings.log_level.upper(), format=f"%(asctime)s %(levelname)-7s {self.role} %(message)s"
         )
         return run_loop(self.serve())
 
     async def serve(self) -> int:
-        """As `run`, in a loop of your own: until a signal. Returns the process's exit code: 0 after a drain, 1 where it
-        couldn't start."""
+        """Like `run`, inside a running event loop. Returns the exit code of the process: 0 after a drain, 1 if the
+        agent could not start."""
         stop = signalled()
         try:
             address = await self.start()
@@ -208,89 +207,87 @@ class AgentServer:
         await self.stop()
         if self._left_behind:
             logging.shutdown()
-            os._exit(1)  # the loop would wait for ever for a handler that takes no cancellation
+            os._exit(1)  # the loop would wait forever for a handler that cannot be cancelled
         return 0
 
-    # What the streams ask for
+    # Called by sessions (`archon.agent.session.Agent`)
 
     def stream_began(self) -> AgentSession:
-        """A stream came in; it isn't a session before Open."""
-        session = AgentSession(self, self.tasks)
+        """Adds a stream; it becomes a session with its Open frame."""
+        session = AgentSession(self)
         self._streams.append(session)
         return session
 
     def session_opened(self, session: AgentSession) -> int:
-        """A stream was opened: an older one of the same orchestrator ends, the capacity is split anew. Returns the
-        new stream's share."""
+        """Ends an older stream of the same orchestrator and splits the capacity anew. Returns the session's share."""
         for older in list(self._sessions):
             if older.orchestrator_id == session.orchestrator_id:
                 self._sessions.remove(older)
                 older.end(replaced(session.orchestrator_id))
         self._sessions.append(session)
-        session.told = self._share()  # Ready says it
+        session.announced = self._share()  # by Ready
         self._credit()
-        return session.told
+        return session.announced
 
     def stream_ended(self, session: AgentSession) -> None:
-        """A stream ended; its tasks go on and wait for another to take them up."""
+        """Removes a stream. Its attempts continue and wait to be adopted on another one."""
         self._streams.remove(session)
         if session in self._sessions:
             self._sessions.remove(session)
-        for held in self.tasks:
-            if held.session is session:
-                held.session = None
-        self.tasks.changed()
+        for attempt in self.attempts:
+            if attempt.session is session:
+                attempt.session = None
+        self.attempts.changed()
 
     def _credit(self) -> None:
         share = self._share()
         for session in self._sessions:
-            if session.told != share:
+            if session.announced != share:
                 session.credit(share, self.waiting_share)
 
     def _share(self) -> int:
-        room = self.tasks.capacity - self.tasks.lost_capacity
-        if self._draining or room <= 0 or self.tasks.parked_full:
+        room = self.attempts.capacity - self.attempts.lost_capacity
+        if self._draining or room <= 0 or self.attempts.parked_full:
             return 0
         return max(1, room // max(1, len(self._sessions)))
 
     @property
     def waiting_share(self) -> int:
-        """How many tasks more may wait for their delegations, on each session."""
+        """How many more tasks may wait for their delegations on each session."""
         return max(1, self._max_waiting // max(1, len(self._sessions)))
 
-    def no_room(self, superseded: HeldTask | None) -> ArchonError | None:
-        """Why a further task can't be taken, if it can't. `superseded` makes room for it."""
+    def refusal(self, superseded: Attempt | None) -> ArchonError | None:
+        """The error that refuses another task, or None if there is a slot. `superseded` is the attempt it replaces."""
         if self._draining:
             return draining()
-        if self.tasks.parked_full:
+        if self.attempts.parked_full:
             return no_capacity(0.2)
-        slots = max(self.tasks.capacity, len(self._sessions))
-        if len(self.tasks.running) < slots:
+        slots = max(self.attempts.capacity, len(self._sessions))
+        if len(self.attempts.running) < slots:
             return None
-        running = self.tasks.running - {superseded} if superseded is not None else self.tasks.running
-        busy = len(running) - min(self._max_waiting, sum(held.waiting for held in running))
+        running = self.attempts.running - {superseded} if superseded is not None else self.attempts.running
+        busy = len(running) - min(self._max_waiting, sum(attempt.waiting for attempt in running))
         return no_capacity(0.2) if busy >= slots else None
 
     async def _sweep(self) -> None:
         while True:
             await asyncio.sleep(SWEEP_INTERVAL)
-            self.tasks.expire()
+            self.attempts.expire()
             for session in self._streams:
                 if session.is_silent:
-                    session.end(Unavailable("nothing was heard from the orchestrator"))
+                    session.end(Unavailable("no frames came from the orchestrator"))
             self._credit()
             if self._sessions:
                 self._offer(random.choice(self._sessions))
 
     def _offer(self, session: AgentSession) -> None:
-        """Results that nobody asked for, or that whoever asked doesn't ack: he may have had to let their run go. And
-        that work goes on which nobody asked for, or which waits for somebody's answer: it may be over. Any orchestrator
-        can judge them by its journal."""
+        """Offers parked results to any orchestrator, which can judge them by the journal: their owner may have released
+        the run. Reports attempts in progress that have no stream or wait for an answer: they may be over."""
         late = time.monotonic() - SWEEP_INTERVAL
-        for held in self.tasks:
-            if held.finished_at is not None and (held.session is None or held.finished_at < late):
-                belongs, held.session = held.session, session
-                held.send_again(0)
-                held.session = belongs
-            elif held.working and (held.session is None or held.waiting):
-                held.say_working(held.session or session)
+        for attempt in self.attempts:
+            if attempt.finished_at is not None and (attempt.session is None or attempt.finished_at < late):
+                bound, attempt.session = attempt.session, session
+                attempt.resend(0)
+                attempt.session = bound
+            elif attempt.working and (attempt.session is None or attempt.waiting):
+                attempt.send_adopted(attempt.session or session)

@@ -1,48 +1,43 @@
-"""The wire of an agent. Deliver is not served."""
+"""AgentService over gRPC. Deliver is not served."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from archon.agent.run_task import run_task
-from archon.agent.session import PROTOCOL
+from archon.agent.session import PROTOCOL, Agent
 from archon.api.agent.v1 import agent_service_pb2, agent_service_pb2_grpc
 from archon.errors import ResourceExhausted
 from archon.frames import FEATURES
 from archon.interceptors import raw_messages
 from archon.registry.convert import registration_to_proto
 
-if TYPE_CHECKING:
-    from archon.agent.server import AgentServer
-
 SERVICE: Final = "archon.api.agent.v1.AgentService"
 
 
 class AgentServicer(agent_service_pb2_grpc.AgentServiceServicer):
-    """Describes the agent and turns streams into sessions."""
+    """Decodes calls, hands them to the agent, and encodes the answers."""
 
-    def __init__(self, agent: AgentServer) -> None:
+    def __init__(self, agent: Agent) -> None:
         self._agent = agent
 
     async def RunTask(
         self, request: agent_service_pb2.RunTaskRequest, context: Any
     ) -> AsyncIterator[agent_service_pb2.RunTaskResponse]:
-        """One task without an orchestrator."""
         async with aclosing(run_task(self._agent, request.task)) as responses:
             async for response in responses:
                 yield response
 
     def Deliver(self, request: Any, context: Any) -> Any:
-        """Not served."""
         raise NotImplementedError
 
     async def Describe(
         self, request: agent_service_pb2.DescribeRequest, context: Any
     ) -> agent_service_pb2.DescribeResponse:
-        """The registration as it was last made, and what the session speaks."""
+        """The current registration, and the protocol and features of sessions."""
         return agent_service_pb2.DescribeResponse(
             registration=registration_to_proto(self._agent.registration),
             protocols=[PROTOCOL],
@@ -55,14 +50,14 @@ class AgentServicer(agent_service_pb2_grpc.AgentServiceServicer):
     async def Session(  # type: ignore[override]
         self, request_iterator: AsyncIterator[bytes], context: Any
     ) -> AsyncIterator[bytes]:
-        """One reader, and this writer; whichever ends first ends the other."""
+        """A session: one reader task and this writer. The end of either ends the other."""
         session = self._agent.stream_began()
         reader = asyncio.create_task(session.read(request_iterator), name="session-read")
         try:
             while message := await session.queue.batch():
                 yield message
             if session.queue.overflowed:
-                raise ResourceExhausted("the orchestrator doesn't read what it is sent", retry_delay=1.0)
+                raise ResourceExhausted("the orchestrator does not read its stream", retry_delay=1.0)
             if session.error is not None:
                 raise session.error
         finally:

@@ -1,19 +1,19 @@
-"""One orchestrator's stream, seen from the agent. The read loop answers and starts; it never waits for a handler."""
+"""The agent's end of one orchestrator's stream. The read loop never waits for a handler."""
 
 from __future__ import annotations
 
 import logging
 import time
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 from google.protobuf.message import DecodeError
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 from archon import status
-from archon.agent.attempt import HeldTask
-from archon.agent.attempt_table import TaskTable
-from archon.agent.rejections import Ending, invalid, unknown
+from archon.agent.attempt import Attempt, Handler
+from archon.agent.attempt_table import AttemptTable
+from archon.agent.rejections import StreamRefused, invalid, unknown
 from archon.api.agent.v1 import agent_service_pb2, session_pb2
 from archon.api.common.v1 import common_pb2
 from archon.errors import (
@@ -27,45 +27,66 @@ from archon.errors import (
     WrongInstance,
 )
 from archon.frames import FEATURES, SOFT_BATCH_BYTES, FrameQueue, Verdict, split, task_of
+from archon.registry import Registration
 from archon.wire import MAX_CHECKED_BYTES, to_seconds
-
-if TYPE_CHECKING:
-    from archon.agent.server import AgentServer
 
 _log = logging.getLogger(__name__)
 
 PROTOCOL: Final = 1
 
 LEAST_MESSAGE_BYTES: Final = 128 * 1024
-"""No orchestrator may take less in one message: failures and deltas must fit."""
+"""The least that an orchestrator must take in one message: failures and deltas must fit."""
 
 DEFAULT_PARK_TTL: Final = 25 * 3600.0
-"""Seconds, where Open says nothing: longer than any run."""
+"""Seconds, if Open sets no other value: longer than any run."""
 
 OPEN_TIMEOUT: Final = 10.0
-"""Seconds that a stream may be without Open."""
+"""Seconds that a stream may stay without Open."""
+
+
+class Agent(Protocol):
+    """What sessions and calls need from the agent that serves them."""
+
+    role: str
+    instance_id: str
+    registration: Registration
+    attempts: AttemptTable
+
+    @property
+    def handler(self) -> Handler: ...
+
+    @property
+    def waiting_share(self) -> int: ...
+
+    def refusal(self, superseded: Attempt | None) -> ArchonError | None: ...
+
+    def stream_began(self) -> AgentSession: ...
+
+    def session_opened(self, session: AgentSession) -> int: ...
+
+    def stream_ended(self, session: AgentSession) -> None: ...
 
 
 class AgentSession:
-    """Lives as long as its stream. `orchestrator_id` is empty before Open."""
+    """A session, as long as its stream lives. `orchestrator_id` is empty before Open."""
 
-    def __init__(self, agent: AgentServer, tasks: TaskTable) -> None:
+    def __init__(self, agent: Agent) -> None:
         self._agent = agent
-        self._tasks = tasks
+        self._attempts = agent.attempts
         self.queue = FrameQueue()
         self.orchestrator_id = ""
         self.error: ArchonError | None = None
         self.peer_limit = MAX_CHECKED_BYTES
         self.park_ttl = DEFAULT_PARK_TTL
         self.agreed: frozenset[str] = frozenset()
-        """The features that both sides speak; no other kinds of frames are sent."""
-        self.told: int | None = None
-        """The window as the orchestrator knows it; None: it may have made it smaller."""
+        """The features that both sides support; no other kinds of frames are sent."""
+        self.announced: int | None = None
+        """The credit that the orchestrator was told, or None if it may have lowered its window since."""
         self._silence_limit = 2.0
         self._began = self._heard = time.monotonic()
 
     async def read(self, messages: AsyncIterator[bytes]) -> None:
-        """Until the stream ends, or `end` is called."""
+        """Reads until the stream ends or `end` is called."""
         try:
             async for message in messages:
                 if self.queue.closed:
@@ -75,7 +96,7 @@ class AgentSession:
         except ArchonError as error:
             self.error = error
         except Exception as error:  # noqa: BLE001 - however a stream breaks, its tasks go on
-            _log.info("the stream of %s broke: %s", self.orchestrator_id or "nobody", type(error).__name__)
+            _log.info("the stream of orchestrator %r broke: %s", self.orchestrator_id, type(error).__name__)
         finally:
             self.queue.close()
 
@@ -89,36 +110,36 @@ class AgentSession:
             self._decoded(frame)
 
     def _broken_message(self, message: bytes) -> None:
-        """Something in it can't be decoded: frame by frame, so that its neighbours are served."""
+        """Decodes frame by frame a message that holds a broken frame, so that its neighbours are served."""
         try:
             for raw in split(message):
                 self._frame(raw)
         except DecodeError:
-            self._refuse(None, MalformedMessage("the message can't be taken apart into frames"))
+            self._refuse(None, MalformedMessage("the message cannot be split into frames"))
 
     @property
     def is_silent(self) -> bool:
-        """True where it was never opened, or nothing was heard for so long that the orchestrator is gone."""
+        """True if the stream was never opened, or nothing came for so long that the orchestrator must be gone."""
         now = time.monotonic()
         if not self.orchestrator_id:
             return now - self._began > OPEN_TIMEOUT
         return now - self._heard > max(10.0, 5 * self._silence_limit)
 
     def end(self, error: ArchonError | None = None) -> None:
-        """Ends the stream after what waits, with this error or with OK."""
+        """Ends the stream after the frames that wait, with an error or with OK."""
         self.error = self.error or error
         self.queue.close()
 
     def credit(self, max_tasks: int, max_waiting: int) -> None:
-        """Says how many tasks may be in flight here, where that is news."""
-        if max_tasks == self.told or "credit" not in self.agreed:
+        """Announces how many tasks may be in flight on this session, if the number has changed."""
+        if max_tasks == self.announced or "credit" not in self.agreed:
             return
-        self.told = max_tasks
+        self.announced = max_tasks
         credit = session_pb2.Credit(max_tasks=max_tasks, max_waiting=max_waiting)
         self.queue.put(session_pb2.AgentFrame(credit=credit))
 
     def drain(self) -> None:
-        """Says that nothing new is taken."""
+        """Announces that no new tasks are taken."""
         if "drain" in self.agreed:
             self.queue.put(session_pb2.AgentFrame(drain=session_pb2.Drain(reason="the agent is stopping")))
 
@@ -132,7 +153,9 @@ class AgentSession:
         try:
             frame = session_pb2.OrchestratorFrame.FromString(raw)
         except DecodeError:
-            self._refuse(task_of(raw), MalformedMessage("a frame is no frame of the contract, or not UTF-8"))
+            self._refuse(
+                task_of(raw), MalformedMessage("the frame is not valid protobuf, or a string in it is not UTF-8")
+            )
             return
         self._decoded(frame)
 
@@ -148,43 +171,43 @@ class AgentSession:
                 self._task_frame(frame, arm)
             else:
                 self._session_frame(frame, arm)
-        except (WrongInstance, Ending):
+        except (WrongInstance, StreamRefused):
             raise
-        except Exception as error:  # noqa: BLE001 - one frame never kills its neighbours
+        except Exception as error:  # noqa: BLE001 - one frame must not affect its neighbours
             self._refuse(ref, status.as_error(error))
 
-    def _open(self, said: session_pb2.Open) -> None:
+    def _open(self, request: session_pb2.Open) -> None:
         if self.orchestrator_id:
-            raise SessionAlreadyOpen("this session is open already")
-        if said.instance_id != self._agent.instance_id:
+            raise SessionAlreadyOpen("this session is already open")
+        if request.instance_id != self._agent.instance_id:
             raise WrongInstance(
-                f"this is {self._agent.instance_id}, not {said.instance_id}",
+                f"this is {self._agent.instance_id}, not {request.instance_id}",
                 metadata={"instance_id": self._agent.instance_id},
             )
-        if said.protocol < PROTOCOL:
-            raise Ending(
-                f"this agent speaks protocol {PROTOCOL}, the orchestrator {said.protocol}",
+        if request.protocol < PROTOCOL:
+            raise StreamRefused(
+                f"this agent speaks protocol {PROTOCOL}, the orchestrator {request.protocol}",
                 reason="PROTOCOL_MISMATCH",
             )
-        if not said.orchestrator_id:
-            raise invalid("open.orchestrator_id", "names the orchestrator's process")
-        if said.max_message_bytes:
-            if said.max_message_bytes < LEAST_MESSAGE_BYTES:
+        if not request.orchestrator_id:
+            raise invalid("open.orchestrator_id", "must name the orchestrator's process")
+        if request.max_message_bytes:
+            if request.max_message_bytes < LEAST_MESSAGE_BYTES:
                 raise invalid("open.max_message_bytes", f"at least {LEAST_MESSAGE_BYTES:,}")
-            self.peer_limit = min(MAX_CHECKED_BYTES, said.max_message_bytes)
+            self.peer_limit = min(MAX_CHECKED_BYTES, request.max_message_bytes)
             self.queue.batch_bytes = min(SOFT_BATCH_BYTES, self.peer_limit // 2)
-        if said.HasField("silence_limit"):
-            self._silence_limit = to_seconds(said.silence_limit)
-        if said.HasField("park_ttl"):
-            self.park_ttl = to_seconds(said.park_ttl)
-        self.orchestrator_id = said.orchestrator_id
-        self.agreed = frozenset(FEATURES).intersection(said.features)
-        self.told = self._agent.session_opened(self)
+        if request.HasField("silence_limit"):
+            self._silence_limit = to_seconds(request.silence_limit)
+        if request.HasField("park_ttl"):
+            self.park_ttl = to_seconds(request.park_ttl)
+        self.orchestrator_id = request.orchestrator_id
+        self.agreed = frozenset(FEATURES).intersection(request.features)
+        self.announced = self._agent.session_opened(self)
         ready = session_pb2.Ready(
             instance_id=self._agent.instance_id,
             protocol=PROTOCOL,
             features=sorted(self.agreed),
-            max_tasks=self.told,
+            max_tasks=self.announced,
             max_waiting=self._agent.waiting_share,
             max_message_bytes=MAX_CHECKED_BYTES,
         )
@@ -196,101 +219,103 @@ class AgentSession:
             self.queue.put(session_pb2.AgentFrame(heartbeat=echo), droppable=True)
             self._flush_acks()
         elif arm == "failure":
-            _log.warning("the orchestrator refused something: %s", frame.failure.message)
+            _log.warning("the orchestrator refused a frame: %s", frame.failure.message)
         elif arm == "drain":
-            _log.info("orchestrator %s is going: %s", self.orchestrator_id, frame.drain.reason)
+            _log.info("orchestrator %s is draining: %s", self.orchestrator_id, frame.drain.reason)
         else:
             raise unknown(arm)
 
     def _task_frame(self, frame: session_pb2.OrchestratorFrame, arm: str | None) -> None:
-        self._tasks.check_epoch(frame.task)
-        held = self._tasks.get(frame.task)
-        if held is not None:
+        self._attempts.check_epoch(frame.task)
+        attempt = self._attempts.get(frame.task)
+        if attempt is not None:
             if frame.ack:
-                held.acked(frame.ack)
-            if frame.sequence and arm != "assign_task" and held.channel.take(frame.sequence) is not Verdict.APPLY:
-                self._out_of_order(held, frame.sequence, arm)
+                attempt.acked(frame.ack)
+            if frame.sequence and arm != "assign_task" and attempt.channel.take(frame.sequence) is not Verdict.APPLY:
+                self._out_of_order(attempt, frame.sequence, arm)
                 return
         match arm:
             case "assign_task":
-                self._assign(frame, held)
+                self._assign(frame, attempt)
             case "cancel_task":
-                if held is not None:
-                    held.cancel()
+                if attempt is not None:
+                    attempt.cancel()
             case "adopt_task":
-                self._adopt(frame, held)
+                self._adopt(frame, attempt)
             case "delegate_result" | "budget_grant":
-                if held is not None:
-                    held.questions.answered(frame)
+                if attempt is not None:
+                    attempt.calls.answered(frame)
             case "discarded":
-                if held is not None:
-                    self._tasks.drop(held)
+                if attempt is not None:
+                    self._attempts.drop(attempt)
             case "failure":
-                self._told(frame, held)
+                self._failure(frame, attempt)
             case None if frame.ack and not frame.sequence and not len(UnknownFieldSet(frame)):
-                pass  # nothing but an ack
+                pass  # only an ack
             case _:
                 raise unknown(arm)
-        if held is not None and not held.working and not held.channel.has_unacked:
-            self._tasks.drop(held)  # the result is where it should be
+        if attempt is not None and not attempt.working and not attempt.channel.has_unacked:
+            self._attempts.drop(attempt)  # its result is acked
 
-    def _out_of_order(self, held: HeldTask, sequence: int, arm: str | None) -> None:
-        if sequence > held.channel.received:
-            expected = held.channel.received + 1
-            raise SequenceGap(f"frame {sequence} came where {expected} was due", metadata={"expected": str(expected)})
+    def _out_of_order(self, attempt: Attempt, sequence: int, arm: str | None) -> None:
+        if sequence > attempt.channel.received:
+            expected = attempt.channel.received + 1
+            raise SequenceGap(
+                f"sequence gap: got {sequence}, expected {expected}", metadata={"expected": str(expected)}
+            )
         if arm == "cancel_task":
-            held.cancel()  # twice does no harm, and a new owner that counts from 1 must be heard
+            attempt.cancel()  # idempotent, and a new owner that counts from 1 must be obeyed
 
-    def _assign(self, frame: session_pb2.OrchestratorFrame, held: HeldTask | None) -> None:
-        if held is not None:
-            held.channel.take(frame.sequence)  # sent again; it is being worked on
+    def _assign(self, frame: session_pb2.OrchestratorFrame, attempt: Attempt | None) -> None:
+        if attempt is not None:
+            attempt.channel.take(frame.sequence)  # a copy: the task is in progress
             return
         if frame.sequence > 1:
-            raise SequenceGap(f"frame {frame.sequence} came where 1 was due", metadata={"expected": "1"})
-        newest = self._tasks.newest(frame.task.task_id)
+            raise SequenceGap(f"sequence gap: got {frame.sequence}, expected 1", metadata={"expected": "1"})
+        newest = self._attempts.newest(frame.task.task_id)
         if newest is not None and newest.ref.attempt > frame.task.attempt:
-            return  # a late frame of an attempt that was superseded
-        if self._tasks.was_done_with(frame.task):
+            return  # a late frame of a superseded attempt
+        if self._attempts.is_over(frame.task):
             return
-        refusal = self._agent.no_room(newest)
+        refusal = self._agent.refusal(newest)
         if refusal is not None:
-            self.told = None  # it halves its window now
-            self._tasks.done_with(frame.task)
+            self.announced = None  # the orchestrator halves its window
+            self._attempts.mark_over(frame.task)
             self._reject(frame.task, refusal, frame.sequence)
             return
-        task = HeldTask(self._tasks, frame.task, self)
-        task.channel.take(frame.sequence)
-        self._tasks.add(task)
-        task.start(self._agent.handler, frame.assign_task, self._agent.role, self._agent.registration.stateful)
+        attempt = Attempt(self._attempts, frame.task, self)
+        attempt.channel.take(frame.sequence)
+        self._attempts.add(attempt)
+        attempt.start(self._agent.handler, frame.assign_task, self._agent.role, self._agent.registration.stateful)
 
     def _reject(self, ref: common_pb2.TaskRef, error: ArchonError, ack: int) -> None:
         reject = session_pb2.Reject(failure=status.to_failure(error))
         self.queue.put(session_pb2.AgentFrame(task=ref, sequence=1, ack=ack, reject=reject))
 
-    def _adopt(self, frame: session_pb2.OrchestratorFrame, held: HeldTask | None) -> None:
-        if held is None:
-            gone = NotFound("this instance doesn't hold the task", reason="NOT_HELD")
-            self._reject(frame.task, gone, frame.sequence)
+    def _adopt(self, frame: session_pb2.OrchestratorFrame, attempt: Attempt | None) -> None:
+        if attempt is None:
+            not_held = NotFound("this instance does not hold the task", reason="NOT_HELD")
+            self._reject(frame.task, not_held, frame.sequence)
             return
-        held.bind(self, frame.task.epoch)
-        if held.working:
-            held.say_working(self)
-        held.send_again(frame.adopt_task.last_applied)
-        if held.working:
-            held.tell_usage()
+        attempt.bind(self, frame.task.epoch)
+        if attempt.working:
+            attempt.send_adopted(self)
+        attempt.resend(frame.adopt_task.last_applied)
+        if attempt.working:
+            attempt.send_usage()
 
-    def _told(self, frame: session_pb2.OrchestratorFrame, held: HeldTask | None) -> None:
+    def _failure(self, frame: session_pb2.OrchestratorFrame, attempt: Attempt | None) -> None:
         error = status.from_failure(frame.failure)
-        if held is not None and isinstance(error, SequenceGap):
+        if attempt is not None and isinstance(error, SequenceGap):
             expected = error.metadata.get("expected", "1")
-            held.send_again(int(expected) - 1 if expected.isdigit() else 0)
-        elif held is not None and isinstance(error, UnknownFrame):
-            held.questions.refuse(error)
+            attempt.resend(int(expected) - 1 if expected.isdigit() else 0)
+        elif attempt is not None and isinstance(error, UnknownFrame):
+            attempt.calls.refuse(error)
         else:
             _log.warning("the orchestrator refused a frame of task %s: %s", frame.task.task_id, error)
 
     def _flush_acks(self) -> None:
-        """Acks that nothing else has carried since the last beat."""
-        for held in self._tasks:
-            if held.session is self and held.channel.ack_owed:
-                self.queue.put(held.channel.stamp(b"", sequenced=False))
+        """Sends the acks that no other frame has carried since the last heartbeat."""
+        for attempt in self._attempts:
+            if attempt.session is self and attempt.channel.ack_owed:
+                self.queue.put(attempt.channel.stamp(b"", sequenced=False))

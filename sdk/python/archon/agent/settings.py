@@ -1,4 +1,4 @@
-"""How an agent's process is told where it lives."""
+"""Settings of an agent process."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from archon.errors import InvalidArgument
 
 @dataclass(frozen=True, slots=True)
 class AgentSettings:
-    """`registry` empty: the agent serves without being registered. `depends_on` None: as the role declares it;
-    an empty tuple: on nobody. `ttl` of the registration's lease in seconds; `max_tasks` 0: as the role says."""
+    """Settings that depend on where the agent runs. Without a `registry` it serves unregistered. `depends_on` replaces
+    the role's own dependencies unless it is None; `max_tasks` replaces the role's own unless it is 0. `ttl` is the
+    lease of the registration in seconds."""
 
     host: str = "127.0.0.1"
     port: int = 0
@@ -29,7 +30,7 @@ class AgentSettings:
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> AgentSettings:
         """ARCHON_HOST, ARCHON_PORT, ARCHON_REGISTRY, ARCHON_ADVERTISE (host or host:port as others dial it),
         ARCHON_DEPENDS_ON (roles, comma separated), ARCHON_MAX_TASKS, ARCHON_TTL, ARCHON_LOG_LEVEL,
-        ARCHON_READY_FILE. Raises InvalidArgument that names the variable."""
+        ARCHON_READY_FILE. Raises InvalidArgument with the name of the variable."""
         env = os.environ if environment is None else environment
         depends_on = env.get("ARCHON_DEPENDS_ON")
         ready = env.get("ARCHON_READY_FILE", "")
@@ -54,7 +55,7 @@ class AgentSettings:
 
 def _whole(env: Mapping[str, str], name: str, least: int, most: int) -> int:
     if env.get(name, "").startswith("tcp://"):
-        return 0  # Kubernetes' own, for a Service that is named archon: not meant for us
+        return 0  # set by Kubernetes for a Service named archon
     value = _number(env, name, 0, least, most)
     if value != int(value):
         raise InvalidArgument(f"environment variable {name} is {env[name]!r}: not a whole number")

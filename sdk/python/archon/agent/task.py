@@ -1,21 +1,18 @@
-"""What a handler sees of its task."""
+"""TaskContext: the task as its handler sees it."""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import count
 from typing import Any, Protocol
 
 from archon import context
-from archon.agent.assigned import Assigned
-from archon.agent.budget import UNLIMITED, Granted
+from archon.agent.budget import UNLIMITED, AttemptBudget
+from archon.agent.history import history_from_proto
 from archon.agent.records import call_record
-from archon.agent.values import (
-    Delegated,
-    checked_checkpoint,
-)
+from archon.agent.values import ContextItem, Delegated, DelegationTarget, HistoryMessage, checked_checkpoint
 from archon.api.agent.v1 import agent_pb2, session_pb2
 from archon.api.common.v1 import common_pb2
 from archon.errors import BudgetExhausted, FieldViolation, InvalidArgument
@@ -23,33 +20,36 @@ from archon.status import from_failure
 from archon.wire import set_seconds, text_of, to_seconds, without_surrogates
 
 MAX_DELTA_CHARS = 16 * 1024
-MAX_TOLD_BYTES = 64 * 1024
-"""What is larger than that isn't shown as it happens; the record has it."""
+MAX_SHOWN_BYTES = 64 * 1024
+"""A larger tool call or result is not shown while it happens; its record has it."""
 
 
 class Link(Protocol):
-    """The way from a task to its orchestrator."""
+    """The connection from a task to its orchestrator."""
 
     def send(self, frame: session_pb2.AgentFrame) -> None:
-        """Something that may be dropped."""
+        """Sends a frame that may be dropped."""
         ...
 
-    def save(self, frame: session_pb2.AgentFrame) -> None:
-        """A checkpoint: it isn't lost."""
+    def save(self, checkpoint: session_pb2.Checkpoint) -> None:
+        """Sends a checkpoint reliably. Raises FrameTooLarge."""
         ...
 
-    async def delegate(self, asked: session_pb2.Delegate) -> session_pb2.DelegateResult:
-        """Hands on, and waits for the answer."""
+    async def delegate(self, delegation: session_pb2.Delegate) -> session_pb2.DelegateResult:
+        """Sends a delegation and waits for its result."""
         ...
 
-    async def reserve(self, wanted: common_pb2.Budget) -> session_pb2.BudgetGrant:
-        """Asks for more of the budget, and waits for the answer."""
+    async def reserve(self, budget: common_pb2.Budget) -> session_pb2.BudgetGrant:
+        """Requests more of the budget and waits for the grant."""
         ...
 
 
-class TaskContext(Assigned):
-    """One attempt at one task. The plain methods are cheap and never wait; a plain function may call them from its
-    thread. The coroutines are for handlers that are coroutines."""
+class TaskContext:
+    """One attempt at one task: what it was assigned, and the handler's way to the orchestrator.
+
+    The plain methods are cheap and never wait; a plain function may call them from its thread. The coroutines are for
+    handlers that are coroutines.
+    """
 
     def __init__(
         self,
@@ -60,27 +60,143 @@ class TaskContext(Assigned):
         role: str = "",
         stateful: bool = False,
     ) -> None:
-        super().__init__(ref, assigned, role, stateful=stateful)
+        self._ref = ref
+        self._assigned = assigned
         self._link = link
         self._offset = 0
         self._delegations = count(1)
-        self._granted = Granted(assigned) if assigned.HasField("budget") else UNLIMITED
+        self._budget = AttemptBudget(assigned) if assigned.HasField("budget") else UNLIMITED
         self._records: list[agent_pb2.CallRecord] = []
+        self.role = role
+        self.remembers = stateful and bool(assigned.conversation_id)
+        """True if the role is stateful and the task belongs to a session: its answer extends the session history."""
         self.deadline: float | None = None
-        """On the monotonic clock of this process, in seconds; None: no end."""
+        """On the monotonic clock of this process, in seconds, or None if there is no limit."""
         self.usage = common_pb2.Usage()
         """What was spent so far; `record_model_call` adds to it."""
         if assigned.HasField("remaining"):
             self.deadline = time.monotonic() + to_seconds(assigned.remaining)
 
+    # What was assigned
+
+    @property
+    def task_id(self) -> str:
+        """The task's id, the same for all attempts."""
+        return self._ref.task_id
+
+    @property
+    def run_id(self) -> str:
+        """The id of the run that the task belongs to."""
+        return self._ref.run_id
+
+    @property
+    def attempt(self) -> int:
+        """The number of this attempt: from 1, one more with each dispatch."""
+        return self._ref.attempt
+
+    @property
+    def parts(self) -> Sequence[common_pb2.Part]:
+        """The input, whole."""
+        return self._assigned.input
+
+    @property
+    def text(self) -> str:
+        """The text of the input."""
+        return text_of(self._assigned.input)
+
+    @property
+    def context(self) -> list[ContextItem]:
+        """The answers of the roles that this one depends on, in dependency order."""
+        return [
+            ContextItem(item.ref.role, text_of(item.parts), item.ref.version, dict(item.metadata), item)
+            for item in self._assigned.context
+        ]
+
+    @property
+    def awareness(self) -> str:
+        """A text about the other roles, for a coordinator; empty for all other roles."""
+        return self._assigned.awareness
+
+    @property
+    def delegation_targets(self) -> list[DelegationTarget]:
+        """The roles that a coordinator may delegate to, in dependency order; empty for all other roles."""
+        return [DelegationTarget(target.role, target.description) for target in self._assigned.delegation_targets]
+
+    @property
+    def delegation_chain(self) -> tuple[str, ...]:
+        """The roles that wait for this task, outermost first."""
+        return tuple(self._assigned.delegation_chain)
+
+    @property
+    def budget(self) -> common_pb2.Budget | None:
+        """The first slice of the run's budget that the attempt may spend, or None if the run has no budget."""
+        return self._assigned.budget if self._assigned.HasField("budget") else None
+
+    @property
+    def expected_output(self) -> str:
+        """A description of a good answer; may be empty."""
+        return self._assigned.expected_output
+
+    @property
+    def trace(self) -> common_pb2.TraceContext:
+        """The task's place in a trace (W3C Trace Context)."""
+        return self._assigned.trace
+
+    @property
+    def metadata(self) -> Mapping[str, str]:
+        """The metadata that the run was submitted with."""
+        return self._assigned.metadata
+
+    @property
+    def idempotency_key(self) -> str:
+        """The same for all attempts: a key for calls to systems that deduplicate."""
+        return self._assigned.idempotency_key
+
+    @property
+    def conversation_id(self) -> str:
+        """The id of the role's conversation in the session; empty if the task belongs to no session."""
+        return self._assigned.conversation_id
+
+    @property
+    def conversation_version(self) -> int:
+        """The version of `history`: how many turns the conversation has had."""
+        return self._assigned.conversation_version
+
+    @property
+    def history(self) -> list[HistoryMessage]:
+        """The session history of a stateful role, oldest message first; at most the newest 1 MiB."""
+        return [history_from_proto(message) for message in self._assigned.history]
+
+    @property
+    def checkpoint(self) -> bytes:
+        """The newest checkpoint of earlier attempts; empty if there is none."""
+        return self._assigned.resume.checkpoint
+
+    @property
+    def inputs(self) -> Sequence[common_pb2.Part]:
+        """The answers of people to the questions of earlier attempts, in order."""
+        return self._assigned.resume.inputs
+
+    @property
+    def input_text(self) -> str:
+        """The text of `inputs`."""
+        return text_of(self.inputs)
+
+    @property
+    def used(self) -> list[common_pb2.MemoryRef]:
+        """References to the upstream answers in `context`."""
+        return [item.ref for item in self._assigned.context]
+
+    # What the handler does
+
     def save(self, checkpoint: bytes) -> None:
-        """Leaves what a later attempt is to go on from, as its `checkpoint`; the last one counts. Opaque to the
-        mesh. Does nothing where the orchestrator takes none. Raises FrameTooLarge above 1 MiB, or what it takes."""
-        data = checked_checkpoint(checkpoint)
-        self._link.save(session_pb2.AgentFrame(checkpoint=session_pb2.Checkpoint(data=data)))
+        """Saves bytes from which a later attempt can resume, as its `checkpoint`; the newest one counts. Opaque to the
+        mesh. Does nothing if the orchestrator does not support checkpoints. Raises FrameTooLarge above 1 MiB, or above
+        what the orchestrator takes."""
+        self._link.save(session_pb2.Checkpoint(data=checked_checkpoint(checkpoint)))
 
     def remaining(self) -> float | None:
-        """Seconds left for this task; None where there is no end."""
+        """Seconds left for this task, or None if there is no limit."""
         return None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
 
     async def delegate(
@@ -94,60 +210,63 @@ class TaskContext(Assigned):
         budget: common_pb2.Budget | None = None,
         checkpoint: bytes = b"",
     ) -> Delegated:
-        """Has another role, or whoever has a capability, do a part of this task; returns its answer. Several at once
-        run in parallel. Cancelling the call cancels the other's work.
+        """Delegates a part of this task to a role, or to any role with a capability; returns its answer. Concurrent
+        delegations run in parallel. Cancelling the call cancels the delegated work.
 
-        The mesh remembers the answer: a later attempt at this task that delegates the same gets it at once. The same is
-        the same `memo_key` or, where that is empty, the same target and input for the n-th time. `timeout` is in
-        seconds, 60 where None; `budget` is the most that the other may spend; `checkpoint` is what a later attempt
-        finds as `checkpoint`.
+        The mesh remembers the answer: a later attempt at this task that makes the same delegation gets it at once. Two
+        delegations are the same if they have the same `memo_key` or, if that is empty, the same target and input for
+        the n-th time. `timeout` is in seconds, 60 by default; `budget` limits what the delegation may spend;
+        `checkpoint` is saved with it, as by `save`.
 
-        Raises the other role's failure as the error that it was there; UnknownRole, UnknownCapability, DelegationLoop,
-        DelegationTooDeep, DelegationTimeout, TooManyDelegations, BudgetExhausted; FrameTooLarge; Unimplemented where
-        this caller or orchestrator doesn't take delegations.
+        Raises the failure of the other role as the error that was raised there; UnknownRole, UnknownCapability,
+        DelegationLoop, DelegationTooDeep, DelegationTimeout, TooManyDelegations, BudgetExhausted; FrameTooLarge;
+        Unimplemented if the caller of this task does not support delegations.
         """
         if bool(role) == bool(capability):
-            raise InvalidArgument("a delegation names a role or a capability, and not both")
+            raise InvalidArgument("a delegation names either a role or a capability")
         parts = [common_pb2.Part(text=without_surrogates(input))] if isinstance(input, str) else input
-        asked = session_pb2.Delegate(input=parts, memo_key=memo_key, checkpoint=checked_checkpoint(checkpoint))
-        asked.delegation_id = f"d{next(self._delegations)}"
+        delegation = session_pb2.Delegate(input=parts, memo_key=memo_key, checkpoint=checked_checkpoint(checkpoint))
+        delegation.delegation_id = f"d{next(self._delegations)}"
         if role:
-            asked.role = role
+            delegation.role = role
         else:
-            asked.capability = capability
+            delegation.capability = capability
         if timeout is not None:
-            set_seconds(asked.timeout, max(0.0, timeout))
+            set_seconds(delegation.timeout, max(0.0, timeout))
         if budget is not None:
-            asked.budget.CopyFrom(budget)
-        if (call := context.current()).traceparent:  # of the span that this is done in, where there are any
-            asked.trace.traceparent, asked.trace.tracestate = call.traceparent, call.tracestate
+            delegation.budget.CopyFrom(budget)
+        if (call := context.current()).traceparent:  # of the current span, if there is one
+            delegation.trace.traceparent, delegation.trace.tracestate = call.traceparent, call.tracestate
         elif self._assigned.HasField("trace"):
-            asked.trace.CopyFrom(self._assigned.trace)
-        told = await self._link.delegate(asked)
-        result = told.result
+            delegation.trace.CopyFrom(self._assigned.trace)
+        reply = await self._link.delegate(delegation)
+        result = reply.result
         if result.state != common_pb2.TASK_STATE_COMPLETED:
             raise from_failure(result.failure)
-        return Delegated(text_of(result.output), result.output, result.usage, told.memoized, dict(result.metadata))
+        return Delegated(text_of(result.output), result.output, result.usage, reply.memoized, dict(result.metadata))
 
     async def reserve(self, *, tokens: int = 0, cost_micro_usd: int = 0) -> None:
-        """To be called before a model is: makes sure that so much of the run's budget is set aside for this attempt,
-        beside what it has spent. Raises BudgetExhausted where there is not so much left, InvalidArgument for a negative
-        amount. Returns at once where the run has no budget."""
+        """Reserves a part of the run's budget for this attempt, beyond what it has spent; call it before a model call.
+        Returns at once if the run has no budget. Raises BudgetExhausted if less is left, InvalidArgument for a negative
+        amount."""
         for name, amount in (("tokens", tokens), ("cost_micro_usd", cost_micro_usd)):
             if amount < 0:
                 raise InvalidArgument(
                     f"{name} is {amount}, and must not be negative",
                     field_violations=[FieldViolation(name, "must not be negative")],
                 )
-        while (wanted := self._granted.lacks(self.usage, tokens, cost_micro_usd)) is not None:
-            grant = await self._link.reserve(wanted)
+        while (missing := self._budget.missing(self.usage, tokens, cost_micro_usd)) is not None:
+            grant = await self._link.reserve(missing)
             if not grant.HasField("budget"):
-                raise BudgetExhausted("the run's budget has not so much left", metadata={"role": self.role})
-            self._granted.add(grant.budget)
-        self._granted.promise(tokens, cost_micro_usd)
+                raise BudgetExhausted(
+                    f"insufficient budget: {tokens:,} tokens and {cost_micro_usd:,} micro-USD needed",
+                    metadata={"role": self.role},
+                )
+            self._budget.add(grant.budget)
+        self._budget.reserve(tokens, cost_micro_usd)
 
     def write(self, text: str) -> None:
-        """Streams more of the answer's text to whoever watches. It may be dropped under load; the answer is not."""
+        """Streams more of the answer's text to watchers. It may be dropped under load; the answer itself is not."""
         text = without_surrogates(text)
         for start in range(0, len(text), MAX_DELTA_CHARS):
             delta = text[start : start + MAX_DELTA_CHARS]
@@ -158,47 +277,48 @@ class TaskContext(Assigned):
     def record_model_call(
         self, model: str, request: Any, response: Any, *, started: float, seconds: float, usage: common_pb2.Usage
     ) -> None:
-        """Records a call exactly as it was made; `request` and `response` are JSON values, `started` wall seconds.
-        Counts its usage either way; keeps nothing where ARCHON_RECORDS=off."""
+        """Records a model call exactly as it was made, and counts its usage. `request` and `response` are JSON values,
+        `started` is in seconds since the Unix epoch. With ARCHON_RECORDS=off only the usage is counted."""
         self.usage.input_tokens += usage.input_tokens
         self.usage.output_tokens += usage.output_tokens
         self.usage.cost_micro_usd += usage.cost_micro_usd
         self.usage.model_calls += 1
         self.usage.estimated |= usage.estimated
-        self._granted.settle()
-        self.tell_usage()
+        self._budget.settle()
+        self.send_usage()
         if _recording():
             self._records.append(call_record(agent_pb2.RECORD_KIND_MODEL, model, request, response, started, seconds))
             self._records[-1].usage.CopyFrom(usage)
 
     def record_tool_call(self, tool: str, arguments: Any, result: Any, *, started: float, seconds: float) -> None:
-        """Records a call of a tool; `arguments` and `result` are JSON values, `started` wall seconds."""
+        """Records a tool call. `arguments` and `result` are JSON values, `started` is seconds since the Unix epoch."""
         if _recording():
             self._records.append(call_record(agent_pb2.RECORD_KIND_TOOL, tool, arguments, result, started, seconds))
 
     def tell_tool_call(self, call_id: str, tool: str, arguments_json: str) -> None:
-        """Tells whoever watches that a tool is called; may be dropped under load."""
-        called = agent_pb2.ToolEvent(call_id=call_id, tool_name=tool, arguments_json=without_surrogates(arguments_json))
-        self._tell(agent_pb2.Progress(state=common_pb2.TASK_STATE_WORKING, tool_event=called))
+        """Shows watchers that a tool is called; may be dropped under load."""
+        event = agent_pb2.ToolEvent(call_id=call_id, tool_name=tool, arguments_json=without_surrogates(arguments_json))
+        self._show(agent_pb2.Progress(state=common_pb2.TASK_STATE_WORKING, tool_event=event))
 
     def tell_tool_result(self, call_id: str, tool: str, result_json: str, *, failed: bool = False) -> None:
-        """Tells whoever watches what a tool has answered; may be dropped under load."""
+        """Shows watchers the result of a tool call; may be dropped under load."""
         result = without_surrogates(result_json)
-        answered = agent_pb2.ToolEvent(call_id=call_id, tool_name=tool, result_json=result, failed=failed)
-        self._tell(agent_pb2.Progress(state=common_pb2.TASK_STATE_WORKING, tool_event=answered))
+        event = agent_pb2.ToolEvent(call_id=call_id, tool_name=tool, result_json=result, failed=failed)
+        self._show(agent_pb2.Progress(state=common_pb2.TASK_STATE_WORKING, tool_event=event))
 
-    def _tell(self, progress: agent_pb2.Progress) -> None:
-        if progress.ByteSize() <= MAX_TOLD_BYTES:
+    def _show(self, progress: agent_pb2.Progress) -> None:
+        if progress.ByteSize() <= MAX_SHOWN_BYTES:
             self._link.send(session_pb2.AgentFrame(progress=progress))
 
-    def tell_usage(self) -> None:
-        """Says what was spent so far, where that is limited. For the server too: progress is lost without a stream."""
-        if self._granted.limited and self.usage.model_calls:
+    def send_usage(self) -> None:
+        """Sends what was spent so far, if the budget is limited. The server calls it too: progress is lost without a
+        stream."""
+        if self._budget.limited and self.usage.model_calls:
             spent = agent_pb2.Progress(state=common_pb2.TASK_STATE_WORKING, usage=self.usage)
             self._link.send(session_pb2.AgentFrame(progress=spent))
 
     def take_records(self) -> list[agent_pb2.CallRecord]:
-        """What was recorded since the last time. For the server."""
+        """Returns the calls recorded since the last time, and forgets them. The server calls it."""
         records, self._records = self._records, []
         return records
 

@@ -1,4 +1,4 @@
-"""What a handler is given, and what it may answer."""
+"""Values that a handler receives and returns."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MAX_TURN = 512 * 1024
 
 @dataclass(frozen=True, slots=True)
 class ContextItem:
-    """One upstream answer: which role's, its text, its version (0: straight from the run's journal)."""
+    """The answer of an upstream role. `version` is 0 if it comes from the run itself, not from shared memory."""
 
     role: str
     text: str
@@ -25,8 +25,8 @@ class ContextItem:
 
 @dataclass(frozen=True, slots=True)
 class HistoryMessage:
-    """One message of a conversation. `role` is system, user, assistant or tool; `parts` go before `text`. Keys of
-    `metadata` in reverse DNS."""
+    """One message of the session history. `role` is system, user, assistant or tool; `parts` precede `text`. Keys of
+    `metadata` are in reverse DNS."""
 
     role: str
     text: str = ""
@@ -36,10 +36,9 @@ class HistoryMessage:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A handler's answer where a plain string doesn't say enough. `parts` go before `text`.
+    """The answer of a handler, if a plain string is not enough. `parts` precede `text`.
 
-    `new_history` is what the role is to remember of it in the task's session, where it is a stateful one; None: what
-    it was asked and what it answers.
+    `new_history` is what a stateful role adds to its session history; by default the question and the answer.
     """
 
     text: str = ""
@@ -52,11 +51,11 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Return it from a handler to ask a person: the attempt is over, its slot free, and the run's clock stands. The
-    answer comes with the next attempt, on any instance, as `task.inputs`, beside `checkpoint` as `task.checkpoint`.
+    """Return it from a handler to ask a person. The attempt ends and frees its slot, and the run's clock stops. The
+    next attempt, on any instance, receives the answer as `task.inputs` and `checkpoint` as `task.checkpoint`.
 
-    `schema_json` is a JSON Schema (2020-12) that the answer must fit, empty for free text. `input_id` is unique in the
-    task; where it is empty it is made of the attempt. `parts` go before `text`.
+    `schema_json` is a JSON Schema (2020-12) that the answer must match; empty means free text. `input_id` is unique in
+    the task; if empty it is derived from the attempt. `parts` precede `text`.
     """
 
     text: str = ""
@@ -68,7 +67,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class DelegationTarget:
-    """A role that a coordinating task may delegate to."""
+    """A role that a coordinator may delegate to."""
 
     role: str
     description: str
@@ -76,7 +75,7 @@ class DelegationTarget:
 
 @dataclass(frozen=True, slots=True)
 class Delegated:
-    """What another role answered. `memoized`: an earlier attempt at this task had paid for it."""
+    """The answer to a delegation. `memoized`: an earlier attempt at this task had made the same delegation."""
 
     text: str
     parts: Sequence[common_pb2.Part]
@@ -86,13 +85,13 @@ class Delegated:
 
 
 class TaskRejected(FailedPrecondition):
-    """Raise it in a handler: this role refuses the task. That is final."""
+    """Raise it in a handler to reject the task for good: no other instance of the role is tried."""
 
     default_reason = "REJECTED"
 
 
 def checked_checkpoint(data: bytes) -> bytes:
-    """The bytes as they are. Raises FrameTooLarge above 1 MiB."""
+    """Returns the bytes. Raises FrameTooLarge above 1 MiB."""
     if len(data) > MAX_CHECKPOINT:
-        raise FrameTooLarge(f"a checkpoint of {len(data):,} bytes; at most {MAX_CHECKPOINT:,} are kept")
+        raise FrameTooLarge(f"a checkpoint of {len(data):,} bytes is larger than the limit of {MAX_CHECKPOINT:,}")
     return data

@@ -1,4 +1,4 @@
-"""What every call passes through, on both sides: deadline, identity, errors, guard."""
+"""Deadline, identity and errors of every call: interceptors of the client side, the guard of the server side."""
 
 from archon.interceptors.client import client_interceptors, translated
 from archon.interceptors.guard import GuardedServer, raw_messages

@@ -1,4 +1,4 @@
-"""Client side: the time left and the identity travel on, and errors come back as the class that was raised."""
+"""Client side: calls carry the deadline and the identity, and raise the class of error that the server raised."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from archon import context, status
 from archon.interceptors import identity
 
 DEFAULT_TIMEOUT: Final = 30.0
-"""Seconds that a unary call may take where nobody says otherwise."""
+"""Seconds that a unary call may take by default."""
 
 T = TypeVar("T")
 
@@ -25,15 +25,15 @@ def _outgoing(details: Any, default: float | None) -> Any:
         timeout = default
     if left is not None:
         timeout = left if timeout is None else min(timeout, left)
-    given = tuple(details.metadata or ())
-    metadata = grpc.aio.Metadata(*given, *identity.outgoing(), *_trace(given))
+    own = tuple(details.metadata or ())
+    metadata = grpc.aio.Metadata(*own, *identity.outgoing(), *_trace(own))
     return grpc.aio.ClientCallDetails(details.method, timeout, metadata, details.credentials, details.wait_for_ready)
 
 
-def _trace(given: tuple[Any, ...]) -> Iterator[tuple[str, str]]:
-    """W3C Trace Context, unless the caller has named one."""
+def _trace(metadata: tuple[Any, ...]) -> Iterator[tuple[str, str]]:
+    """W3C Trace Context of the call being served, unless the metadata has one."""
     call = context.current()
-    if not call.traceparent or any(key == "traceparent" for key, _ in given):
+    if not call.traceparent or any(key == "traceparent" for key, _ in metadata):
         return
     yield "traceparent", call.traceparent
     if call.tracestate:
@@ -41,8 +41,8 @@ def _trace(given: tuple[Any, ...]) -> Iterator[tuple[str, str]]:
 
 
 class _Translated(grpc.aio.UnaryUnaryCall):  # type: ignore[type-arg]
-    """A call that raises Archon's errors when it is awaited. An interceptor that raised them itself would have them
-    raised once more where gRPC finalises its call."""
+    """A call that raises ArchonErrors when it is awaited. If the interceptor raised them, gRPC would raise them again
+    when it finalises the call."""
 
     def __init__(self, call: Any) -> None:
         self._call = call
@@ -106,12 +106,12 @@ class _StreamStream(grpc.aio.StreamStreamClientInterceptor):
 
 
 def client_interceptors() -> list[grpc.aio.ClientInterceptor]:
-    """The interceptors of every channel of the mesh, outermost first."""
+    """The interceptors of a channel, outermost first."""
     return [_UnaryUnary(), _UnaryStream(), _StreamStream()]
 
 
 async def translated(call: AsyncIterable[T]) -> AsyncIterator[T]:
-    """Iterates over a streaming call; raises Archon's errors, and cancels the call when the caller stops early."""
+    """Iterates over a streaming call. Raises ArchonErrors, and cancels the call if the iteration stops early."""
     try:
         async for message in call:
             yield message

@@ -1,7 +1,7 @@
-"""Who asks. Tenant and identity come from credentials, never from a field of a request.
+"""Tenant and identity of a caller. They come from credentials, never from a field of a request.
 
-Between services of one mesh they are carried on the hop, and believed only from a caller that shows the mesh's own
-secret (`ARCHON_MESH_SECRET`). Without one nobody is believed: tenant `default`, identity `anonymous`.
+Services of one mesh pass them on as metadata. They are accepted only from a caller that presents the secret of the mesh
+(`ARCHON_MESH_SECRET`). Without a secret every caller has the tenant `default` and the identity `anonymous`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def _secret() -> str:
 
 
 def outgoing() -> tuple[tuple[str, str], ...]:
-    """Metadata that carries the identity of the call being served to the next service."""
+    """Metadata that carries tenant and identity of the call being served to the next service."""
     secret = _secret()
     if not secret:
         return ()
@@ -32,11 +32,11 @@ def outgoing() -> tuple[tuple[str, str], ...]:
 
 
 def incoming(metadata: Iterable[tuple[str, str | bytes]]) -> tuple[str, str]:
-    """(tenant, identity) of a call that came in."""
+    """(tenant, identity) of an incoming call."""
     secret = _secret()
     if not secret:
         return context.DEFAULT_TENANT, context.ANONYMOUS
-    shown = {key: value for key, value in metadata if isinstance(value, str)}
-    if not hmac.compare_digest(shown.get(_SECRET_KEY, "").encode(), secret.encode()):
+    fields = {key: value for key, value in metadata if isinstance(value, str)}
+    if not hmac.compare_digest(fields.get(_SECRET_KEY, "").encode(), secret.encode()):
         return context.DEFAULT_TENANT, context.ANONYMOUS
-    return shown.get(_TENANT_KEY, context.DEFAULT_TENANT), shown.get(_IDENTITY_KEY, context.ANONYMOUS)
+    return fields.get(_TENANT_KEY, context.DEFAULT_TENANT), fields.get(_IDENTITY_KEY, context.ANONYMOUS)

@@ -1,4 +1,4 @@
-"""The shared memory graph over the wire, with the method names of the pure one, awaited."""
+"""Client of the shared memory graph: the methods of `archon_mesh.core.SharedMemoryGraph`, awaited."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from archon.memory import convert
 from archon.memory.item import MemoryChange, MemoryItem
 from archon.propagation import PropagationPolicy
 from archon.registry import Edge, RegistryClient
-from archon.registry.retry import passes, pause
+from archon.registry.retry import backoff, is_transient
 from archon.wire import MAX_CHECKED_BYTES
 
 CALL_TIMEOUT: Final = 10.0
-"""Seconds that a call may take where nobody says otherwise."""
+"""Seconds that a call may take by default."""
 
 _FINAL: Final = PropagationPolicy.FINAL_RESPONSE_ONLY
 _Messages = AsyncGenerator[pb.WatchItemsResponse, None]
 
 
 class MemoryGraphClient:
-    """A connection to the memory service at `host:port`, about one scope: a session's id, or a run's.
+    """A connection to the memory service at `host:port` for one scope: the id of a session or of a run.
 
-    Lazy; safe to share among tasks of one loop. Close it, or use it as an async context manager. Calls raise Archon's
-    errors: Unavailable and DeadlineExceeded where the service can't be reached, InvalidArgument with the fields that
-    are wrong. The structure is the registry's: `registry` (host:port) is needed for `add_edge` alone.
+    It connects at the first call and may be shared by tasks of one event loop. Close it, or use it as an async context
+    manager. Calls raise Unavailable and DeadlineExceeded if the service is unreachable, InvalidArgument with the
+    invalid fields. The registry holds the edges: `registry` (host:port) is needed only for `add_edge`.
     """
 
     def __init__(
@@ -69,9 +69,9 @@ class MemoryGraphClient:
         request_id: str = "",
         timeout: float = CALL_TIMEOUT,
     ) -> int:
-        """Replaces what the role published last; metadata is merged into the earlier one's. The version it got, 0 where
-        `content` is blank and nothing was published. `ttl` is in seconds, None for ever. A `request_id` of one's own
-        makes it safe to call again; without one it is safe only within this call.
+        """Replaces the role's item; metadata is merged into that of the earlier item. Returns the new version, or 0 if
+        `content` is blank and nothing was published. `ttl` is in seconds; None means forever. With a `request_id` a
+        repeated call publishes once; without one only the retries within this call do.
 
         Raises MessageTooLarge for more than 1 MiB of text, RequestIdReused, ResourceExhausted.
         """
@@ -87,10 +87,10 @@ class MemoryGraphClient:
         scope: str | None = None,
         timeout: float = CALL_TIMEOUT,
     ) -> list[memory_pb2.Published]:
-        """Publishes answers, all of them or none, into `scope` or the client's own; one answer per item. For publishers
-        that bring run_id, epoch and seq, which make each item idempotent, or a request id.
+        """Publishes items, all or none, into `scope` or the client's own; returns one answer per item. For publishers
+        that make items idempotent by run_id, epoch and seq, or by a request id.
 
-        Raises Aborted with the reason STALE_EPOCH where a later event of the run has been published for the role;
+        Raises Aborted with the reason STALE_EPOCH if a later event of the run has been published for the role;
         MessageTooLarge, RequestIdReused, ResourceExhausted.
         """
         request = pb.PublishItemsRequest(
@@ -101,7 +101,7 @@ class MemoryGraphClient:
         size = request.ByteSize()
         if size > MAX_CHECKED_BYTES:
             raise errors.MessageTooLarge(
-                f"the items make a message of {size:,} bytes, at most {MAX_CHECKED_BYTES:,} are taken",
+                f"the items make a message of {size:,} bytes, more than the limit of {MAX_CHECKED_BYTES:,}",
                 metadata={"size": str(size), "limit": str(MAX_CHECKED_BYTES)},
             )
         return list((await self._stub.PublishItems(request, timeout=timeout)).published)
@@ -110,32 +110,34 @@ class MemoryGraphClient:
         self, node_id: str, *, scope: str | None = None, timeout: float = CALL_TIMEOUT
     ) -> list[MemoryItem]:
         """The items of the role's direct predecessors in `scope` or the client's own, in dependency order, then by
-        name; [] if unknown."""
+        name; [] if the role is unknown."""
         return await self._pull(node_id, False, scope, timeout)
 
     async def pull_for_indirect(
         self, node_id: str, *, scope: str | None = None, timeout: float = CALL_TIMEOUT
     ) -> list[MemoryItem]:
-        """The items of all ancestors in `scope` or the client's own, nearest first; [] if unknown."""
+        """The items of all ancestors in `scope` or the client's own, nearest first; [] if the role is unknown."""
         return await self._pull(node_id, True, scope, timeout)
 
     async def add_edge(
         self, src: str, dst: str, policy: PropagationPolicy = _FINAL, *, timeout: float = CALL_TIMEOUT
     ) -> None:
         """Pins the edge in the registry, for all scopes; the memory service follows within moments. Raises GraphCycle
-        where `src` depends on `dst`, FailedPrecondition where the client was given no registry."""
+        if `src` depends on `dst`, FailedPrecondition if the client has no registry."""
         if self._registry is None:
             if not self._registry_target:
-                raise errors.FailedPrecondition("edges are the registry's: give this client a registry to add one")
+                raise errors.FailedPrecondition(
+                    "the registry holds the edges: pass `registry` to this client to add one"
+                )
             self._registry = RegistryClient(self._registry_target)
         await self._registry.pin_edges([Edge(src, dst, policy)], timeout=timeout)
 
     async def has_node(self, node_id: str) -> bool:
-        """Whether the role stands in the registry's graph or has an item in the scope."""
+        """Whether the role is in the registry's graph or has an item in the scope."""
         return node_id in (await self._graph()).roles
 
     async def get_edges_for_nodes(self, node_ids: Iterable[str]) -> list[tuple[str, str]]:
-        """The edges (src, dst) among the given roles, in dependency order; unknown roles are ignored."""
+        """The edges (src, dst) between the given roles, in dependency order; unknown roles are ignored."""
         wanted = set(node_ids)
         graph = await self._graph()
         rank = {role: at for at, role in enumerate(graph.roles)}
@@ -143,27 +145,27 @@ class MemoryGraphClient:
         return sorted(edges, key=lambda edge: (rank[edge[0]], rank[edge[1]]))
 
     async def get_topological_order(self, node_ids: Iterable[str] | None = None) -> list[str]:
-        """All roles, or those given, each after everything it depends on; unknown roles are left out."""
+        """All roles, or the given ones, each after its dependencies; unknown roles are left out."""
         roles = (await self._graph()).roles
         wanted = set(roles if node_ids is None else node_ids)
         return [role for role in roles if role in wanted]
 
     async def to_dict(self) -> dict[str, Any]:
-        """Structure and live items as plain JSON types, in the shape of the pure graph's; `versions` has those of the
-        live items only."""
+        """The graph and its live items as plain JSON types, in the shape of `SharedMemoryGraph.to_dict`; `versions` has
+        the live items only."""
         return convert.graph_to_dict(await self._graph())
 
     async def clear_published_data(self, *, timeout: float = CALL_TIMEOUT) -> int:
-        """Forgets all items of the scope; versions go on from where they were. How many there were."""
+        """Deletes all items of the scope and returns how many there were; their versions continue."""
         answer = await self._stub.ClearItems(pb.ClearItemsRequest(scope=self._scope), timeout=timeout)
         return answer.cleared
 
     async def watch(self) -> AsyncGenerator[MemoryChange, None]:
-        """Follows what is published in the scope: a snapshot first, which may be empty, then each publish.
+        """Watches the scope: yields a snapshot, which may be empty, then each published item.
 
-        It never ends by itself: after any outage, or where it was too slow, it connects again and begins with a
-        snapshot. A clear and an expiry are not told. Raises InvalidArgument and what else can't pass by itself. Close
-        the iterator (contextlib.aclosing) or leave the loop by cancelling its task.
+        It does not end by itself: after any outage, or if it was too slow, it reconnects and yields a new snapshot.
+        Deletions and expiries are not reported. Raises InvalidArgument and other errors that are not transient. Close
+        the iterator (contextlib.aclosing) or cancel its task.
         """
         attempt = 0
         while True:
@@ -175,10 +177,10 @@ class MemoryGraphClient:
                         attempt = 0
                         yield convert.change_from_proto(message)
             except errors.ArchonError as error:
-                if self._closed or not passes(error):
+                if self._closed or not is_transient(error):
                     raise
                 failure = error
-            await asyncio.sleep(pause(attempt, failure, longest=1.0))
+            await asyncio.sleep(backoff(attempt, failure, longest=1.0))
             attempt += 1
 
     async def _pull(self, node_id: str, all_ancestors: bool, scope: str | None, timeout: float) -> list[MemoryItem]:

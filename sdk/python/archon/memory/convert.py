@@ -1,4 +1,4 @@
-"""Between the plain values and the contract's messages."""
+"""Conversion of items to and from protobuf."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from archon.wire import duration, policy_from_proto, policy_to_proto, to_seconds
 
 
 def text(value: str, field: str) -> str:
-    """The same, where it can be carried. Raises InvalidArgument for what is no text or can't be UTF-8."""
+    """Returns the text. Raises InvalidArgument if it is not a string or not valid UTF-8."""
     try:
         value.encode()
     except (AttributeError, UnicodeEncodeError) as error:
         raise InvalidArgument(
-            f"{field} can't be sent: {error}", field_violations=[FieldViolation(field, "no text")]
+            f"{field} cannot be encoded: {error}", field_violations=[FieldViolation(field, "not a text")]
         ) from None
     return value
 
@@ -26,7 +26,7 @@ def text(value: str, field: str) -> str:
 def publish_item(
     role: str, content: str, metadata: Mapping[str, str] | None, policy: PropagationPolicy | str, ttl: float | None
 ) -> memory_pb2.PublishItem:
-    """Raises InvalidArgument where a value can't be carried at all."""
+    """The message. Raises InvalidArgument if a value cannot be encoded."""
     try:
         return memory_pb2.PublishItem(
             role=role,
@@ -36,11 +36,10 @@ def publish_item(
             ttl=None if ttl is None else duration(ttl),
         )
     except (TypeError, AttributeError, UnicodeEncodeError) as error:
-        raise InvalidArgument(f"what {role} publishes can't be sent: {error}") from None
+        raise InvalidArgument(f"the item of {role} cannot be encoded: {error}") from None
 
 
 def item_from_proto(message: memory_pb2.MemoryItem) -> MemoryItem:
-    """All of it."""
     published = to_seconds(message.publish_time)
     ttl = round(to_seconds(message.expire_time) - published, 6) if message.HasField("expire_time") else None
     return MemoryItem(
@@ -57,12 +56,11 @@ def item_from_proto(message: memory_pb2.MemoryItem) -> MemoryItem:
 
 
 def change_from_proto(message: memory_graph_service_pb2.WatchItemsResponse) -> MemoryChange:
-    """All of it."""
     return MemoryChange(tuple(item_from_proto(item) for item in message.items), message.snapshot)
 
 
 def graph_to_dict(graph: memory_pb2.ScopeGraph) -> dict[str, Any]:
-    """Plain JSON types, in the shape of the pure graph's `to_dict`."""
+    """The graph as plain JSON types, in the shape of `SharedMemoryGraph.to_dict`."""
     items = [item_from_proto(item) for item in graph.items]
     return {
         "nodes": list(graph.roles),
@@ -82,5 +80,5 @@ def graph_to_dict(graph: memory_pb2.ScopeGraph) -> dict[str, Any]:
             }
             for item in items
         ],
-        "versions": {item.source_id: item.version for item in sorted(items, key=lambda one: one.source_id)},
+        "versions": {item.source_id: item.version for item in sorted(items, key=lambda item: item.source_id)},
     }

@@ -1,4 +1,4 @@
-"""What comes back from the shared memory. Plain values, no wire."""
+"""Items of the shared memory. Plain values."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ class MemoryItem:
     """The last answer of one role in a scope.
 
     `timestamp` is in seconds since the Unix epoch; `version` counts from 1 per scope and role and never goes back;
-    `ttl` is in seconds from `timestamp`, None for ever. `run_id` and `seq` name the event that it comes from, empty
-    and 0 where it comes from no run.
+    `ttl` is in seconds from `timestamp`, None means forever. `run_id` and `seq` name the event that published the item;
+    they are empty and 0 if no run did.
     """
 
     source_id: str
@@ -30,7 +30,7 @@ class MemoryItem:
 
 @dataclass(frozen=True, slots=True)
 class MemoryChange:
-    """One message of a watch: items in the order they were published. A snapshot begins what is known anew."""
+    """One message of a watch: items in the order they were published. A snapshot replaces all earlier items."""
 
     items: tuple[MemoryItem, ...]
     snapshot: bool

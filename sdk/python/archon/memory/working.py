@@ -1,5 +1,4 @@
-"""Working memory over the wire: versioned values that the tasks of a run share, with the method names of the local one,
-awaited."""
+"""Client of working memory: versioned values that the tasks of a run share."""
 
 from __future__ import annotations
 
@@ -17,26 +16,26 @@ from archon.channel import Option, connect, service_options
 from archon.memory import values
 from archon.memory.convert import text
 from archon.memory.values import WorkingValue
-from archon.registry.retry import pause
+from archon.registry.retry import backoff
 from archon.wire import to_seconds
 
 T = TypeVar("T")
 
 CALL_TIMEOUT: Final = 10.0
-"""Seconds that a call may take where nobody says otherwise."""
+"""Seconds that a call may take by default."""
 
 _PAGE: Final = 1_000
-_TRIES: Final = 4
+_ATTEMPTS: Final = 4
 _SERVICE: Final = "archon.api.memory.v1.WorkingMemoryService"
 _SERVICE_CONFIG: Final = "grpc.service_config"
 
 
 class WorkingMemoryClient:
-    """A connection to the memory service at `host:port`, about one scope: a run's id.
+    """A connection to the memory service at `host:port` for one scope: the id of a run.
 
-    Lazy; safe to share among tasks of one loop. Close it, or use it as an async context manager. Values are JSON values
-    of at most 1 MiB, keys have 1 to 256 characters. Calls raise Archon's errors: Unavailable and DeadlineExceeded where
-    the service can't be reached, InvalidArgument, ResourceExhausted where a bound is reached.
+    It connects at the first call and may be shared by tasks of one event loop. Close it, or use it as an async context
+    manager. Values are JSON values of at most 1 MiB, keys have 1 to 256 characters. Calls raise Unavailable and
+    DeadlineExceeded if the service is unreachable, InvalidArgument, ResourceExhausted if a limit is reached.
     """
 
     def __init__(self, target: str, scope: str, *, options: Sequence[Option] | None = None) -> None:
@@ -55,18 +54,18 @@ class WorkingMemoryClient:
         await self._channel.close()
 
     def of_scope(self, scope: str) -> WorkingMemoryClient:
-        """Of another scope, over the same connection: either's `close` closes it."""
-        twin = copy.copy(self)
-        twin._scope = text(scope, "scope")
-        return twin
+        """A client for another scope that shares the connection: `close` of either one closes it."""
+        client = copy.copy(self)
+        client._scope = text(scope, "scope")
+        return client
 
     async def get(self, key: str, default: Any = None, *, timeout: float = CALL_TIMEOUT) -> Any:
         """The value, or the default."""
-        found = await self.get_value(key, timeout=timeout)
-        return default if found is None else found.value
+        current = await self.get_value(key, timeout=timeout)
+        return default if current is None else current.value
 
     async def get_value(self, key: str, *, timeout: float = CALL_TIMEOUT) -> WorkingValue | None:
-        """The value with its version; None where nothing stands."""
+        """The value with its version, or None if the key has no value."""
         request = pb.GetValueRequest(scope=self._scope, key=text(key, "key"))
         try:
             answer = await self._stub.GetValue(request, timeout=timeout)
@@ -77,18 +76,18 @@ class WorkingMemoryClient:
     async def set(
         self, key: str, value: Any, expected_version: int | None = None, *, timeout: float = CALL_TIMEOUT
     ) -> int:
-        """Writes it; the version that it has now. `expected_version` writes only where that version stands, 0: only
-        where nothing does.
+        """Writes a value and returns its version. With `expected_version` it writes only if that is the current
+        version; 0 means that the key has no value.
 
-        Raises Aborted / CONFLICT where another version stands. Where Unavailable or DeadlineExceeded is raised it may
-        have been written all the same: read it before an `expected_version` is tried again.
+        Raises Aborted / CONFLICT if the current version is another one. After Unavailable or DeadlineExceeded the value
+        may have been written: read it before you try again with an `expected_version`.
         """
         return await self.set_json(key, values.to_json(value), expected_version, timeout=timeout)
 
     async def set_json(
         self, key: str, value_json: str, expected_version: int | None = None, *, timeout: float = CALL_TIMEOUT
     ) -> int:
-        """As `set`, for a value that is JSON already."""
+        """Like `set`, for a value that is already JSON."""
         request = pb.SetValueRequest(
             scope=self._scope,
             key=text(key, "key"),
@@ -102,14 +101,14 @@ class WorkingMemoryClient:
 
         return await (_repeated(once, timeout) if expected_version is None else once(timeout))
 
-    async def update(self, given: Mapping[str, Any], *, timeout: float = CALL_TIMEOUT) -> None:
-        """Writes several, one by one, each within `timeout`."""
-        for key, value in dict(given).items():
+    async def update(self, values: Mapping[str, Any], *, timeout: float = CALL_TIMEOUT) -> None:
+        """Writes several values one by one, each within `timeout`."""
+        for key, value in dict(values).items():
             await self.set(key, value, timeout=timeout)
 
     async def delete(self, key: str, expected_version: int | None = None, *, timeout: float = CALL_TIMEOUT) -> bool:
-        """Takes it away; its versions go on from where they were. Whether it stood. Raises Aborted / CONFLICT where
-        something stands that isn't of `expected_version`."""
+        """Deletes a value; its versions continue. Returns whether there was one. Raises Aborted / CONFLICT if the
+        current version is not `expected_version`."""
         request = pb.DeleteValueRequest(
             scope=self._scope, key=text(key, "key"), expected_version=_expected(expected_version)
         )
@@ -120,51 +119,51 @@ class WorkingMemoryClient:
         return await (_repeated(once, timeout) if expected_version is None else once(timeout))
 
     async def clear(self) -> None:
-        """Takes away, one by one, all that stands now."""
-        for one in await self.list_values():
-            await self.delete(one.key)
+        """Deletes all current values, one by one."""
+        for value in await self.list_values():
+            await self.delete(value.key)
 
     async def version(self, key: str) -> int:
-        """The version that stands; 0 where nothing does."""
-        found = await self.get_value(key)
-        return 0 if found is None else found.version
+        """The current version, or 0 if the key has no value."""
+        current = await self.get_value(key)
+        return 0 if current is None else current.version
 
     async def to_dict(self) -> dict[str, Any]:
-        """All values, by key. Read page by page: what is written meanwhile may be among them or not."""
-        return {one.key: one.value for one in await self.list_values()}
+        """All values by key. They are read page by page: concurrent writes may be included or not."""
+        return {value.key: value.value for value in await self.list_values()}
 
     async def list_values(self, prefix: str = "", *, timeout: float = CALL_TIMEOUT) -> list[WorkingValue]:
-        """As `to_dict`, with versions, by key; only keys that begin so. `timeout` is of each page."""
-        found: list[WorkingValue] = []
+        """All values with versions, sorted by key, whose keys begin with `prefix`. `timeout` applies to each page."""
+        listed: list[WorkingValue] = []
         token = ""
         while True:
             request = pb.ListValuesRequest(
                 scope=self._scope, page_size=_PAGE, page_token=token, prefix=text(prefix, "prefix")
             )
             page = await self._stub.ListValues(request, timeout=timeout)
-            found += map(_read, page.values)
+            listed += map(_read, page.values)
             token = page.next_page_token
             if not token:
-                return found
+                return listed
 
 
 async def _repeated(once: Callable[[float], Awaitable[T]], timeout: float) -> T:
-    """For what comes to the same when it is done twice."""
+    """Repeats an idempotent call while the service is unavailable."""
     end = time.monotonic() + timeout
-    for attempt in range(_TRIES):
+    for attempt in range(_ATTEMPTS):
         try:
             return await once(max(0.001, end - time.monotonic()))
         except errors.Unavailable as error:
-            wait = pause(attempt, error, longest=1.0)
-            if attempt == _TRIES - 1 or time.monotonic() + wait >= end:
+            wait = backoff(attempt, error, longest=1.0)
+            if attempt == _ATTEMPTS - 1 or time.monotonic() + wait >= end:
                 raise
             await asyncio.sleep(wait)
     raise AssertionError("unreachable")
 
 
 def _options() -> list[Option]:
-    """As for every service, but that gRPC repeats no write: one that was done and whose answer was lost would find its
-    own version in its way."""
+    """The options for services, except that gRPC repeats no write: a repeated write whose first answer was lost would
+    conflict with its own version."""
     reads = [{"service": _SERVICE, "method": name} for name in ("GetValue", "ListValues")]
     options: list[Option] = []
     for name, value in service_options():
@@ -180,8 +179,8 @@ def _options() -> list[Option]:
 def _expected(version: int | None) -> int | None:
     if version is not None and (not isinstance(version, int) or not 0 <= version < 2**63):
         raise errors.InvalidArgument(
-            f"expected_version is {version!r}: a version, or 0 for nothing",
-            field_violations=[errors.FieldViolation("expected_version", "a version, or 0 for nothing")],
+            f"invalid expected_version {version!r}: must be a version, or 0 for no value",
+            field_violations=[errors.FieldViolation("expected_version", "a version, or 0 for no value")],
         )
     return version
 
@@ -190,5 +189,5 @@ def _read(message: memory_pb2.WorkingValue) -> WorkingValue:
     try:
         value = values.from_json(message.value_json)
     except ValueError as error:
-        raise errors.DataLoss(f"the value of {message.key!r} can't be read: {error}") from None
+        raise errors.DataLoss(f"the value of {message.key!r} cannot be read: {error}") from None
     return WorkingValue(message.key, value, message.version, to_seconds(message.update_time))

@@ -1,9 +1,8 @@
-"""The registry from a member's or a client's side: register, find, follow."""
+"""Client of the registry: register, resolve, watch."""
 
 from archon.propagation import PropagationPolicy
 from archon.registry.client import RegistryClient
 from archon.registry.graph import Edge, Graph, RefusedEdge, RegistryChange
-from archon.registry.handle import RegistrationHandle
 from archon.registry.registration import (
     Capability,
     DependsOn,
@@ -11,6 +10,7 @@ from archon.registry.registration import (
     Registration,
     Tool,
 )
+from archon.registry.registration_handle import RegistrationHandle
 
 __all__ = [
     "Capability",

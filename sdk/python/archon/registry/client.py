@@ -1,4 +1,4 @@
-"""The registry over the wire."""
+"""Client of the registry service."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from archon.channel import Option, connect
 from archon.interceptors import translated
 from archon.registry import convert
 from archon.registry.graph import Edge, Graph, RegistryChange
-from archon.registry.handle import CALL_TIMEOUT, CLOSE_TIMEOUT, RegistrationHandle
-from archon.registry.keepalive import Beats
+from archon.registry.keepalive import Keepalive
 from archon.registry.registration import Registration
-from archon.registry.retry import passes, pause
+from archon.registry.registration_handle import CALL_TIMEOUT, CLOSE_TIMEOUT, RegistrationHandle
+from archon.registry.retry import backoff, is_transient
 
 REGISTER_TIMEOUT: Final = 10.0
-"""Seconds that `register` waits for the registry before it leaves the rest to the background."""
+"""Seconds that `register` waits for the registry before it continues in the background."""
 
 _PAGE: Final = 1_000
 _Messages = AsyncGenerator[pb.WatchResponse, None]
@@ -28,15 +28,15 @@ _KINDS: Final = {"instances": pb.WATCH_KIND_INSTANCES, "edges": pb.WATCH_KIND_ED
 
 
 class RegistryClient:
-    """A connection to the registry at `host:port`. Lazy; safe to share among tasks of one loop. Close it, or use it
-    as an async context manager. Calls raise Archon's errors: Unavailable and DeadlineExceeded where the registry or
-    its store can't be reached, InvalidArgument with the fields that are wrong."""
+    """A connection to the registry at `host:port`, which is made at the first call and may be shared by tasks of one
+    event loop. Close it, or use it as an async context manager. Calls raise Unavailable and DeadlineExceeded if the
+    registry or its store is unreachable, InvalidArgument with the invalid fields."""
 
     def __init__(self, target: str, *, options: Sequence[Option] | None = None) -> None:
         self.target = target
         self._channel = connect(target, options)
         self._stub = registry_service_pb2_grpc.RegistryServiceStub(self._channel)
-        self._beats = Beats(self._stub)
+        self._keepalive = Keepalive(self._stub)
         self._closed = False
 
     async def __aenter__(self) -> RegistryClient:
@@ -46,30 +46,30 @@ class RegistryClient:
         await self.close()
 
     async def close(self) -> None:
-        """Deregisters what is registered, within about two seconds, and closes the connection. Idempotent."""
+        """Deregisters all registrations, within about two seconds, and closes the connection. Idempotent."""
         if self._closed:
             return
         self._closed = True
-        await asyncio.gather(*(handle.close() for handle in self._beats.handles()))
-        await self._beats.close()
+        await asyncio.gather(*(handle.close() for handle in self._keepalive.handles()))
+        await self._keepalive.close()
         await self._channel.close()
 
     async def register(self, registration: Registration, *, timeout: float = REGISTER_TIMEOUT) -> RegistrationHandle:
-        """Registers, and keeps the registration alive until the handle is closed: renewed every ttl/3, made again
-        after any outage.
+        """Registers, and keeps the registration alive until the handle is closed: its lease is renewed every ttl/3, and
+        it is registered again after any outage.
 
-        Raises what can't pass by itself: InvalidArgument, AlreadyExists (CONFLICT: the instance_id belongs to another
-        role or to somebody else), PermissionDenied. While the registry can't be reached it waits at most `timeout`
-        seconds and then returns a handle that isn't registered yet and goes on trying (`handle.registered`).
+        Raises errors that are not transient: InvalidArgument, AlreadyExists (CONFLICT: the instance_id belongs to
+        another role or another owner), PermissionDenied. If the registry is unreachable for `timeout` seconds it
+        returns a handle that is not registered yet and continues in the background (`handle.registered`).
         """
         convert.registration_to_proto(registration)
-        handle = RegistrationHandle(registration, self._register, self._deregister, self._beats.wake)
+        handle = RegistrationHandle(registration, self._register, self._deregister, self._keepalive.wake)
         handle.start()
-        self._beats.add(handle)
+        self._keepalive.add(handle)
         try:
             await handle.first_answer(timeout)
         except errors.ArchonError:
-            self._beats.remove(handle)
+            self._keepalive.remove(handle)
             await handle.abandon()
             raise
         except BaseException:
@@ -86,52 +86,53 @@ class RegistryClient:
         tags: Mapping[str, str] | None = None,
         timeout: float = CALL_TIMEOUT,
     ) -> list[Registration]:
-        """The living instances of a role, or of a capability, newest version first. `version` may end in `.*`. Empty
-        where some live but none fits version and tags. Raises UnknownRole or UnknownCapability where none lives."""
+        """The live instances of a role, or with a capability, newest version first. `version` may end in `.*`. Returns
+        an empty list if no live instance matches version and tags. Raises UnknownRole or UnknownCapability if there is
+        no live instance at all."""
         request = pb.ResolveInstancesRequest(version=version, tags=tags)
         if role:
             request.role = role
         else:
             request.capability = capability
         answer = await self._stub.ResolveInstances(request, timeout=timeout)
-        return [convert.registration_from_proto(one) for one in answer.instances]
+        return [convert.registration_from_proto(instance) for instance in answer.instances]
 
     async def list_instances(self, role: str = "", *, timeout: float = CALL_TIMEOUT) -> list[Registration]:
-        """All living instances, by role and instance_id; `timeout` is for each page of 1,000."""
-        found: list[Registration] = []
+        """All live instances, sorted by role and instance_id; `timeout` applies to each page of 1,000."""
+        instances: list[Registration] = []
         token = ""
         while True:
             request = pb.ListInstancesRequest(page_size=_PAGE, page_token=token, role=role)
             answer = await self._stub.ListInstances(request, timeout=timeout)
-            found += [convert.registration_from_proto(one) for one in answer.instances]
+            instances += [convert.registration_from_proto(instance) for instance in answer.instances]
             token = answer.next_page_token
             if not token:
-                return found
+                return instances
 
     async def get_graph(self, *, timeout: float = CALL_TIMEOUT) -> Graph:
-        """The graph of roles as it stands."""
+        """The current graph of roles."""
         answer = await self._stub.GetGraph(pb.GetGraphRequest(), timeout=timeout)
         return convert.graph_from_proto(answer.graph)
 
     async def pin_edges(self, edges: Iterable[Edge | tuple[str, str]], *, timeout: float = CALL_TIMEOUT) -> Graph:
-        """Pins edges that stay whoever lives, all of them or none; takes (upstream, downstream) for an edge too.
-        Returns the graph after it. Raises GraphCycle, whose metadata["cycle"] names the path."""
+        """Pins edges, all or none: they stay whatever instances are live. An edge may be a pair (upstream, downstream).
+        Returns the new graph. Raises GraphCycle, with the path in metadata["cycle"]."""
         request = pb.PinEdgesRequest(edges=convert.edges_to_proto(edges))
         return convert.graph_from_proto((await self._stub.PinEdges(request, timeout=timeout)).graph)
 
     async def unpin_edges(self, edges: Iterable[Edge | tuple[str, str]], *, timeout: float = CALL_TIMEOUT) -> Graph:
-        """Unpins edges; what isn't pinned is no error. Returns the graph after it."""
+        """Unpins edges; edges that are not pinned are ignored. Returns the new graph."""
         request = pb.UnpinEdgesRequest(edges=convert.edges_to_proto(edges))
         return convert.graph_from_proto((await self._stub.UnpinEdges(request, timeout=timeout)).graph)
 
     async def watch(self, kinds: Sequence[str] = (), *, from_revision: int = 0) -> AsyncGenerator[RegistryChange, None]:
-        """Follows `instances`, `edges`, or both (none named): a snapshot first, or the changes since `from_revision`;
-        then every change. It never ends by itself: after any outage it connects again and resumes where it was, with a
-        snapshot where that is too long ago. Raises InvalidArgument and what else can't pass by itself. Close the
-        iterator (contextlib.aclosing) or leave the loop by cancelling its task."""
+        """Watches `instances`, `edges`, or both by default. Yields a snapshot, or the changes since `from_revision`,
+        then every change. It does not end by itself: after any outage it reconnects and resumes, with a snapshot if
+        the last revision was compacted. Raises InvalidArgument and other errors that are not transient. Close the
+        iterator (contextlib.aclosing) or cancel its task."""
         unknown = [kind for kind in kinds if kind not in _KINDS]
         if unknown:
-            raise errors.InvalidArgument(f"{unknown[0]!r} is none of {', '.join(_KINDS)}")
+            raise errors.InvalidArgument(f"unknown kind {unknown[0]!r}; use {' or '.join(_KINDS)}")
         revision, attempt = from_revision, 0
         while True:
             failure: errors.ArchonError | None = None
@@ -142,18 +143,18 @@ class RegistryClient:
                         revision, attempt = message.revision, 0
                         yield convert.change_from_proto(message)
             except errors.ArchonError as error:
-                if self._closed or not passes(error):
+                if self._closed or not is_transient(error):
                     raise
                 failure = error
-            await asyncio.sleep(pause(attempt, failure, longest=1.0))
+            await asyncio.sleep(backoff(attempt, failure, longest=1.0))
             attempt += 1
 
     async def _register(self, request: pb.RegisterInstanceRequest) -> pb.RegisterInstanceResponse:
         return await self._stub.RegisterInstance(request, timeout=CALL_TIMEOUT)
 
     async def _deregister(self, instance_id: str) -> None:
-        for handle in self._beats.handles():
+        for handle in self._keepalive.handles():
             if handle.instance_id == instance_id:
-                self._beats.remove(handle)
+                self._keepalive.remove(handle)
         request = pb.DeregisterInstanceRequest(instance_id=instance_id)
         await self._stub.DeregisterInstance(request, timeout=CLOSE_TIMEOUT)

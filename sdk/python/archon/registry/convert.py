@@ -1,4 +1,4 @@
-"""Between the plain values and the contract's messages."""
+"""Conversion of registrations, edges and graphs to and from protobuf."""
 
 from __future__ import annotations
 
@@ -12,42 +12,41 @@ from archon.registry.registration import Capability, DependsOn, Profile, Registr
 from archon.wire import duration, policy_from_proto, policy_to_proto, to_seconds
 
 
-def registration_to_proto(one: Registration) -> registry_pb2.Registration:
-    """Without what is the registry's to say. Raises InvalidArgument where a value can't be carried at all."""
+def registration_to_proto(registration: Registration) -> registry_pb2.Registration:
+    """The message, without the fields that the registry sets. Raises InvalidArgument if a value cannot be encoded."""
     try:
         message = registry_pb2.Registration(
-            instance_id=one.instance_id,
-            role=one.role,
-            version=one.version,
-            address=one.address,
-            description=one.description,
-            capabilities=[_capability_to_proto(c) for c in one.capabilities],
-            tools=[_tool_to_proto(t) for t in one.tools],
-            depends_on=[registry_pb2.DependsOn(role=d.role, policy=policy_to_proto(d.policy)) for d in one.depends_on],
-            tags=one.tags,
-            max_tasks=one.max_tasks,
-            all_ancestors=one.all_ancestors,
-            coordinator=one.coordinator,
-            stateful=one.stateful,
-            ttl=duration(one.ttl),
+            instance_id=registration.instance_id,
+            role=registration.role,
+            version=registration.version,
+            address=registration.address,
+            description=registration.description,
+            capabilities=[_capability_to_proto(c) for c in registration.capabilities],
+            tools=[_tool_to_proto(t) for t in registration.tools],
+            depends_on=[_depends_on_to_proto(d) for d in registration.depends_on],
+            tags=registration.tags,
+            max_tasks=registration.max_tasks,
+            all_ancestors=registration.all_ancestors,
+            coordinator=registration.coordinator,
+            stateful=registration.stateful,
+            ttl=duration(registration.ttl),
         )
-        if one.profile is not None:
+        if registration.profile is not None:
             message.profile.CopyFrom(
                 capability_pb2.Profile(
-                    instructions=one.profile.instructions,
-                    expected_latency_ms=one.profile.expected_latency_ms,
-                    expected_cost_micro_usd=one.profile.expected_cost_micro_usd,
-                    expected_quality=one.profile.expected_quality,
-                    message_types=one.profile.message_types,
+                    instructions=registration.profile.instructions,
+                    expected_latency_ms=registration.profile.expected_latency_ms,
+                    expected_cost_micro_usd=registration.profile.expected_cost_micro_usd,
+                    expected_quality=registration.profile.expected_quality,
+                    message_types=registration.profile.message_types,
                 )
             )
     except (TypeError, UnicodeEncodeError, AttributeError) as error:
-        raise InvalidArgument(f"the registration of {one.instance_id} can't be sent: {error}") from None
+        raise InvalidArgument(f"the registration of {registration.instance_id} cannot be encoded: {error}") from None
     return message
 
 
 def registration_from_proto(message: registry_pb2.Registration) -> Registration:
-    """All of it."""
     profile = message.profile
     return Registration(
         role=message.role,
@@ -80,15 +79,19 @@ def registration_from_proto(message: registry_pb2.Registration) -> Registration:
     )
 
 
-def _capability_to_proto(one: Capability) -> capability_pb2.Capability:
+def _depends_on_to_proto(dependency: DependsOn) -> registry_pb2.DependsOn:
+    return registry_pb2.DependsOn(role=dependency.role, policy=policy_to_proto(dependency.policy))
+
+
+def _capability_to_proto(capability: Capability) -> capability_pb2.Capability:
     return capability_pb2.Capability(
-        id=one.id,
-        name=one.name,
-        description=one.description,
-        tags=one.tags,
-        examples=one.examples,
-        input_modes=one.input_modes,
-        output_modes=one.output_modes,
+        id=capability.id,
+        name=capability.name,
+        description=capability.description,
+        tags=capability.tags,
+        examples=capability.examples,
+        input_modes=capability.input_modes,
+        output_modes=capability.output_modes,
     )
 
 
@@ -104,18 +107,18 @@ def _capability_from_proto(message: capability_pb2.Capability) -> Capability:
     )
 
 
-def _tool_to_proto(one: Tool) -> capability_pb2.Tool:
+def _tool_to_proto(tool: Tool) -> capability_pb2.Tool:
     return capability_pb2.Tool(
-        name=one.name,
-        title=one.title,
-        description=one.description,
-        input_schema_json=one.input_schema_json,
-        output_schema_json=one.output_schema_json,
+        name=tool.name,
+        title=tool.title,
+        description=tool.description,
+        input_schema_json=tool.input_schema_json,
+        output_schema_json=tool.output_schema_json,
         hints=capability_pb2.ToolHints(
-            read_only=one.read_only,
-            destructive=one.destructive,
-            idempotent=one.idempotent,
-            open_world=one.open_world,
+            read_only=tool.read_only,
+            destructive=tool.destructive,
+            idempotent=tool.idempotent,
+            open_world=tool.open_world,
         ),
     )
 
@@ -136,16 +139,15 @@ def _tool_from_proto(message: capability_pb2.Tool) -> Tool:
 
 
 def edges_to_proto(edges: Iterable[Edge | tuple[str, str]]) -> list[common_pb2.Edge]:
-    """Takes (upstream, downstream) for an edge too. Raises InvalidArgument."""
-    found = [edge if isinstance(edge, Edge) else Edge(*edge) for edge in edges]
+    """Edges, or pairs (upstream, downstream). Raises InvalidArgument for an unknown policy."""
+    values = [edge if isinstance(edge, Edge) else Edge(*edge) for edge in edges]
     return [
         common_pb2.Edge(upstream=edge.upstream, downstream=edge.downstream, policy=policy_to_proto(edge.policy))
-        for edge in found
+        for edge in values
     ]
 
 
 def edge_from_proto(message: common_pb2.Edge) -> Edge:
-    """All of it."""
     return Edge(
         message.upstream,
         message.downstream,
@@ -156,12 +158,10 @@ def edge_from_proto(message: common_pb2.Edge) -> Edge:
 
 
 def refused_from_proto(messages: Iterable[registry_pb2.RefusedEdge]) -> tuple[RefusedEdge, ...]:
-    """All of them."""
     return tuple(RefusedEdge(edge_from_proto(message.edge), message.cycle) for message in messages)
 
 
 def graph_from_proto(message: registry_pb2.Graph) -> Graph:
-    """All of it."""
     return Graph(
         roles=tuple(message.roles),
         edges=tuple(edge_from_proto(edge) for edge in message.edges),
@@ -171,11 +171,10 @@ def graph_from_proto(message: registry_pb2.Graph) -> Graph:
 
 
 def change_from_proto(message: registry_service_pb2.WatchResponse) -> RegistryChange:
-    """All of it."""
     return RegistryChange(
         revision=message.revision,
         snapshot=message.snapshot,
-        instances=tuple(registration_from_proto(one) for one in message.instances),
+        instances=tuple(registration_from_proto(instance) for instance in message.instances),
         removed=tuple(message.removed_instance_ids),
         graph=graph_from_proto(message.graph) if message.HasField("graph") else None,
     )

@@ -1,4 +1,4 @@
-"""The graph of roles and the news of a watch, as the registry tells them. Plain values, no wire."""
+"""The graph of roles, and the changes that a watch yields. Plain values."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from archon.registry.registration import Registration
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """`downstream` gets `upstream`'s final answers. The last two are the registry's to say: whether an operator
-    pinned it, and the instances that declare it."""
+    """An edge: `downstream` receives the final answers of `upstream`. The registry sets `pinned` (by an operator) and
+    `declared_by` (ids of the instances that declare it)."""
 
     upstream: str
     downstream: str
@@ -22,8 +22,8 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class RefusedEdge:
-    """A declared edge that is left out, and the cycle it would close, `a -> b -> a`. An empty cycle: nothing is in
-    its way any more, it comes with the instance's next beat."""
+    """A declared edge that is left out, and the cycle that it would close, `a -> b -> a`. If the cycle is empty nothing
+    prevents the edge any more, and the instance's next renewal adds it."""
 
     edge: Edge
     cycle: str
@@ -31,7 +31,7 @@ class RefusedEdge:
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """Roles in topological order, and the edges among them, at one revision of the registry."""
+    """Roles in topological order, and the edges between them, at one revision of the registry."""
 
     roles: tuple[str, ...] = ()
     edges: tuple[Edge, ...] = ()
@@ -41,9 +41,9 @@ class Graph:
 
 @dataclass(frozen=True, slots=True)
 class RegistryChange:
-    """One message of a watch. A snapshot replaces all that was known: `instances` are all that live. Else `instances`
-    are those new or changed, `removed` the ids of those gone. `graph` is whole, None where it didn't change or isn't
-    followed."""
+    """One message of a watch. In a snapshot `instances` are all live instances; otherwise they are new or changed, and
+    `removed` holds the ids of instances that are gone. `graph` is the whole graph, or None if it did not change or is
+    not watched."""
 
     revision: int
     snapshot: bool

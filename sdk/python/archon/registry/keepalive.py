@@ -1,4 +1,4 @@
-"""Keeps all leases of a client alive on one stream, which is made again after any outage."""
+"""Keeps all leases of a client alive on one stream, which is opened again after any outage."""
 
 from __future__ import annotations
 
@@ -11,66 +11,66 @@ from typing import Any, Final, cast
 from archon import errors
 from archon.api.registry.v1 import registry_service_pb2 as pb
 from archon.interceptors import translated
-from archon.registry.handle import RegistrationHandle
-from archon.registry.retry import pause
+from archon.registry.registration_handle import RegistrationHandle
+from archon.registry.retry import backoff
 from archon.wire import to_seconds
 
-_MOST: Final = 1_000
-"""Leases that one message names."""
+_MAX_LEASES: Final = 1_000
+"""Leases in one message."""
 
 _log = logging.getLogger(__name__)
 
 
-class Beats:
-    """Renews each handle's lease every third of it. What is due at about the same time goes in one message."""
+class Keepalive:
+    """Renews the lease of each handle every third of its duration. Renewals due at the same time share a message."""
 
     def __init__(self, stub: Any) -> None:
         self._stub = stub
         self._handles: dict[RegistrationHandle, float] = {}
-        """Each handle, and when it was last named in a beat."""
-        self._news = asyncio.Event()
-        self._beating: asyncio.Task[None] | None = None
+        """When each handle was last named in a message."""
+        self._changed = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
 
     def add(self, handle: RegistrationHandle) -> None:
-        """From now on renewed, whenever it has a lease."""
+        """Renews the handle whenever it has a lease."""
         self._handles[handle] = 0.0
         self.wake()
-        if self._beating is None:
-            self._beating = asyncio.create_task(self._beat_for_ever(), name="registry: beats")
+        if self._task is None:
+            self._task = asyncio.create_task(self._run(), name="registry-keepalive")
 
     def remove(self, handle: RegistrationHandle) -> None:
-        """Not renewed any more."""
+        """Stops renewing the handle."""
         self._handles.pop(handle, None)
 
     def handles(self) -> list[RegistrationHandle]:
-        """Those that are renewed."""
+        """The handles that are renewed."""
         return list(self._handles)
 
     def wake(self) -> None:
-        """A handle has a new lease."""
-        self._news.set()
+        """Notices that a handle has a new lease."""
+        self._changed.set()
 
     async def close(self) -> None:
-        """Stops beating."""
-        if self._beating is not None:
-            self._beating.cancel()
-            await asyncio.wait([self._beating])
+        """Stops renewing."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
 
-    async def _beat_for_ever(self) -> None:
+    async def _run(self) -> None:
         attempt = 0
         while True:
             began = time.monotonic()
             try:
-                await self._beat_on_one_stream()
+                await self._renew_on_one_stream()
             except (errors.ArchonError, TimeoutError) as error:
-                _log.info("the stream of renewals broke, making another: %s", error or "no answer in time")
+                _log.info("the keepalive stream broke, opening another: %s", error or "no answer in time")
             for handle in self._handles:
                 handle.lapse()
             attempt = 0 if time.monotonic() - began > 5 else attempt + 1
-            await asyncio.sleep(pause(attempt, longest=0.5))
+            await asyncio.sleep(backoff(attempt, longest=0.5))
 
-    async def _beat_on_one_stream(self) -> None:
-        """Ends where the registry ends it; raises where it breaks or no answer comes in time."""
+    async def _renew_on_one_stream(self) -> None:
+        """Returns if the registry ends the stream; raises if it breaks or an answer is late."""
         requests: asyncio.Queue[pb.KeepAliveRequest | None] = asyncio.Queue(1)
         due = await self._due()
         answers = cast(
@@ -78,8 +78,8 @@ class Beats:
         )
         try:
             while True:
-                for start in range(0, len(due), _MOST):
-                    part = due[start : start + _MOST]
+                for start in range(0, len(due), _MAX_LEASES):
+                    part = due[start : start + _MAX_LEASES]
                     sent = time.monotonic()
                     for handle in part:
                         self._handles[handle] = sent
@@ -89,7 +89,7 @@ class Beats:
                     left = {lease.instance_id: to_seconds(lease.ttl) for lease in answer.leases}
                     for handle in part:
                         if handle in self._handles:
-                            handle.beat(sent, left.get(handle.instance_id, 0.0))
+                            handle.renewal(sent, left.get(handle.instance_id, 0.0))
                 due = await self._due()
         except StopAsyncIteration:
             return
@@ -97,24 +97,24 @@ class Beats:
             await answers.aclose()
             while not requests.empty():
                 requests.get_nowait()
-            requests.put_nowait(None)  # gRPC's own task that reads them ends, too
+            requests.put_nowait(None)  # ends the task in which gRPC reads the requests
 
     async def _due(self) -> list[RegistrationHandle]:
-        """Waits until a lease is to be renewed."""
+        """Waits until a lease is due for renewal."""
         while True:
-            self._news.clear()
+            self._changed.clear()
             now = time.monotonic()
             next_time = {
                 handle: max(handle.renewed, named) + handle.ttl / 3
                 for handle, named in self._handles.items()
-                if handle.beats
+                if handle.has_lease
             }
             soon = [handle for handle, at in next_time.items() if at <= now + handle.ttl / 30]
             if soon:
                 return soon
             try:
                 async with asyncio.timeout(min(next_time.values()) - now if next_time else None):
-                    await self._news.wait()
+                    await self._changed.wait()
             except TimeoutError:
                 pass
 

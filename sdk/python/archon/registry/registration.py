@@ -1,4 +1,4 @@
-"""What a process says of itself when it registers. Plain values, no wire."""
+"""The description of itself that a process registers. Plain values."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from archon.propagation import PropagationPolicy
 
 @dataclass(frozen=True, slots=True)
 class Capability:
-    """Something a role can do, with the fields of an A2A skill. Tasks are matched by `id`: lower case, dots, dashes."""
+    """A capability of a role, with the fields of an A2A skill. Tasks are matched by `id`: lower case, dots, dashes."""
 
     id: str
     name: str = ""
@@ -24,7 +24,7 @@ class Capability:
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A tool that the role has, with MCP's fields; the last four are hints, not promises."""
+    """A tool of a role, with the fields of an MCP tool; the last four are hints."""
 
     name: str
     description: str = ""
@@ -39,7 +39,7 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class DependsOn:
-    """The role waits for the answers of `role`."""
+    """A dependency: the role waits for the answers of `role`."""
 
     role: str
     policy: PropagationPolicy = PropagationPolicy.FINAL_RESPONSE_ONLY
@@ -47,8 +47,8 @@ class DependsOn:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """More about a role; 0 where unknown. `expected_quality` is 0 to 1 by its own measure, cost is in millionths of a
-    US dollar, `message_types` maps a type of message to the roles it is exchanged with, comma separated."""
+    """Further facts about a role; 0 means unknown. `expected_quality` is 0 to 1 by the role's own measure, cost is in
+    millionths of a US dollar, `message_types` maps a message type to the roles that exchange it, comma separated."""
 
     instructions: str = ""
     expected_latency_ms: int = 0
@@ -59,13 +59,14 @@ class Profile:
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """One running process that serves a role. `address` is host:port as others dial it; `version` dotted numbers; `ttl`
-    seconds, 1 to 3600 (whole ones: a fraction is rounded up); `instance_id` is made new where it is left empty.
-    With `all_ancestors` its tasks are handed the answers of all ancestors, not only of the roles in `depends_on`. A
-    `coordinator` is told of the other roles and of the edges among them. A `stateful` one is told what it
-    remembers of a session.
+    """A running process that serves a role.
 
-    The last four are the registry's to say and are ignored when registering.
+    `address` is host:port as others dial it; `version` is dotted numbers; `ttl` is in seconds, 1 to 3600 (fractions are
+    rounded up); an empty `instance_id` is replaced by a new one. With `all_ancestors` tasks receive the answers of all
+    ancestors, not only of the roles in `depends_on`. Tasks of a `coordinator` receive descriptions of the other roles
+    and their edges. Tasks of a `stateful` role receive the history of their session.
+
+    The registry sets the last four fields; they are ignored when registering.
     """
 
     role: str

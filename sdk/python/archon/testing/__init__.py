@@ -1,4 +1,4 @@
-"""Doubles for tests of what speaks the contract: a scripted agent, and the other end of an agent's session."""
+"""Test doubles: a scripted agent, and the orchestrator's end of an agent's session."""
 
 from archon.testing.agent import Delayed, FakeAgent, Reply
 from archon.testing.orchestrator import FakeOrchestrator

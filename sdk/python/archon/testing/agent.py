@@ -1,4 +1,4 @@
-"""A scripted agent: a real AgentServer whose answers are known beforehand.
+"""FakeAgent: a real AgentServer that plays a script.
 
 async with FakeAgent("translator", ["Bonjour", Delayed(0.1, "Salut"), InvalidArgument("no text")]) as agent:
     ...  # let something send tasks to agent.address
@@ -21,15 +21,15 @@ from archon.registry import Capability, DependsOn
 
 @dataclass(frozen=True, slots=True)
 class Delayed:
-    """A reply that comes after `seconds`."""
+    """A reply that is sent after `seconds`."""
 
     seconds: float
     reply: Reply = ""
 
 
 Reply = str | Answer | Question | BaseException | Delayed | Callable[[TaskContext], Any]
-"""What a task is answered with: a text, an Answer, a Question to a person, an exception to raise, one of these after a
-delay, or what a function or coroutine function of the task returns."""
+"""The reply to a task: a text, an Answer, a Question to a person, an exception to raise, one of these after a delay, or
+a function or coroutine function of the task that returns one."""
 
 
 class FakeAgent:
@@ -37,7 +37,7 @@ class FakeAgent:
     FailedPrecondition / SCRIPT_EXHAUSTED. Leaving the block with replies unused raises AssertionError that names them.
 
     It listens on a free port of 127.0.0.1 and reads nothing from the environment; with `registry` (host:port) it
-    registers. `tasks` are those it got, in order.
+    registers. `tasks` are the tasks that it received, in order.
     """
 
     def __init__(
@@ -65,22 +65,22 @@ class FakeAgent:
 
     @property
     def role(self) -> str:
-        """As it was given."""
+        """The role that the agent serves."""
         return self.server.role
 
     @property
     def address(self) -> str:
-        """host:port; empty before the block begins."""
+        """host:port; empty outside the block."""
         return self.server.address
 
     @property
     def instance_id(self) -> str:
-        """Whom an Open must name."""
+        """The instance id that an Open must name."""
         return self.server.instance_id
 
     @property
     def unused(self) -> tuple[Reply, ...]:
-        """The replies that no task has had yet."""
+        """The replies that no task has received yet."""
         return tuple(self._replies)
 
     def then(self, *replies: Reply) -> FakeAgent:
@@ -89,18 +89,18 @@ class FakeAgent:
         return self
 
     async def handler(self, task: TaskContext) -> object:
-        """Plays the script, also behind an AgentServer of your own."""
+        """Plays the script; it can be the handler of another AgentServer, too."""
         self.tasks.append(task)
         if not self._replies:
             raise FailedPrecondition(
-                f"the script of {self.role} has no reply left for task {task.task_id}, its number {len(self.tasks)}",
+                f"the script of {self.role} has no reply left for task {task.task_id} (number {len(self.tasks)})",
                 reason="SCRIPT_EXHAUSTED",
                 metadata={"role": self.role, "task_id": task.task_id},
             )
         return await _play(self._replies.popleft(), task)
 
     def check_used_up(self) -> None:
-        """Raises AssertionError where replies are left."""
+        """Raises AssertionError if replies are left."""
         if self._replies:
             left = "; ".join(_shown(reply) for reply in self._replies)
             raise AssertionError(f"{len(self._replies)} replies of {self.role} were never used: {left}")
@@ -124,8 +124,8 @@ async def _play(reply: Reply, task: TaskContext) -> object:
     if isinstance(reply, BaseException):
         raise reply
     if not isinstance(reply, (str, Answer, Question)):
-        made = reply(task)
-        return await made if inspect.isawaitable(made) else made
+        answer = reply(task)
+        return await answer if inspect.isawaitable(answer) else answer
     return reply
 
 

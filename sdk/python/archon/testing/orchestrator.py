@@ -1,4 +1,4 @@
-"""The other end of an agent's session, by hand: frame by frame over a bare stream, to see what any agent does."""
+"""FakeOrchestrator: the orchestrator's end of an agent's session, driven frame by frame."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ METHOD: Final = "/archon.api.agent.v1.AgentService/Session"
 
 
 class FakeOrchestrator:
-    """One stream to the agent at `address`, open while the block lasts. It sends what it is told to and nothing else:
-    no beats, no acks, nothing again.
+    """One stream to the agent at `address`, open during the block. It sends only the frames that the test sends: no
+    heartbeats, no acks, no resends.
 
-    `frames` are all frames that came, in order, at most MAX_FRAMES: then it stops to read. Whatever waits does so for
-    at most `timeout` seconds and then raises AssertionError that says what came instead.
+    `frames` are all received frames, in order; it stops reading after MAX_FRAMES. Methods that wait do so for at most
+    `timeout` seconds and then raise AssertionError with the frames that came instead.
     """
 
     def __init__(self, address: str, *, orchestrator_id: str = "orchestrator-1", timeout: float = 5.0) -> None:
@@ -37,7 +37,7 @@ class FakeOrchestrator:
         self._address = address
         self._taken: set[int] = set()
         self._sent: dict[tuple[str, int], int] = {}
-        self._news = asyncio.Event()
+        self._changed = asyncio.Event()
         self._over = False
         self._error: ArchonError | None = None
 
@@ -56,7 +56,7 @@ class FakeOrchestrator:
         await self.break_off()
 
     async def break_off(self) -> None:
-        """Cancels the stream as a broken connection would. Idempotent."""
+        """Cancels the stream, as a broken connection does. Idempotent."""
         self._call.cancel()
         self._reader.cancel()
         await asyncio.wait([self._reader], timeout=self.timeout)
@@ -67,7 +67,7 @@ class FakeOrchestrator:
     async def open(
         self, instance_id: str = "", *, protocol: int = 1, max_message_bytes: int = 0, park_ttl: float = 0.0
     ) -> session_pb2.Ready:
-        """Sends Open and waits for Ready. Without an instance_id it asks Describe for it first."""
+        """Sends Open and waits for Ready. Gets the instance_id from Describe if none is given."""
         await self.send(
             self.opening(
                 instance_id or await self.instance_id(),
@@ -79,7 +79,7 @@ class FakeOrchestrator:
         return (await self.receive("ready")).ready
 
     async def instance_id(self) -> str:
-        """Who listens there."""
+        """The instance id of the agent at the address."""
         described = await self.stub.Describe(agent_service_pb2.DescribeRequest(), timeout=self.timeout)
         return described.registration.instance_id
 
@@ -87,7 +87,7 @@ class FakeOrchestrator:
         self, instance_id: str, *, protocol: int = 1, max_message_bytes: int = 0, park_ttl: float = 0.0
     ) -> session_pb2.OrchestratorFrame:
         """The Open frame."""
-        said = session_pb2.Open(
+        open_frame = session_pb2.Open(
             orchestrator_id=self.orchestrator_id,
             instance_id=instance_id,
             protocol=protocol,
@@ -95,17 +95,17 @@ class FakeOrchestrator:
             max_message_bytes=max_message_bytes,
         )
         if park_ttl:
-            set_seconds(said.park_ttl, park_ttl)
-        return session_pb2.OrchestratorFrame(open=said)
+            set_seconds(open_frame.park_ttl, park_ttl)
+        return session_pb2.OrchestratorFrame(open=open_frame)
 
     def ref(self, task_id: str, *, run_id: str = "run-1", attempt: int = 1) -> common_pb2.TaskRef:
-        """Names an attempt, under the current `epoch`."""
+        """A reference to an attempt, with the current `epoch`."""
         return common_pb2.TaskRef(task_id=task_id, run_id=run_id, attempt=attempt, epoch=self.epoch)
 
     def stamped(
         self, ref: common_pb2.TaskRef, frame: session_pb2.OrchestratorFrame, *, sequence: int | None = None
     ) -> session_pb2.OrchestratorFrame:
-        """The frame with its task and the next sequence of that attempt, or with the one given."""
+        """The frame with its task and the next sequence of the attempt, or with `sequence`."""
         key = (ref.task_id, ref.attempt)
         if sequence is None:
             sequence = self._sent[key] = self._sent.get(key, 0) + 1
@@ -121,7 +121,7 @@ class FakeOrchestrator:
         context: Sequence[tuple[str, str]] = (),
         remaining: float | None = None,
     ) -> session_pb2.OrchestratorFrame:
-        """An AssignTask with a text, upstream answers as (role, text), and the seconds that are left."""
+        """An AssignTask with a text, upstream answers as (role, text), and the remaining seconds."""
         task = agent_pb2.AssignTask(input=[common_pb2.Part(text=text)])
         for role, answer in context:
             item = task.context.add(parts=[common_pb2.Part(text=answer)])
@@ -139,11 +139,11 @@ class FakeOrchestrator:
         return session_pb2.OrchestratorFrame(task=ref, adopt_task=session_pb2.AdoptTask(last_applied=last_applied))
 
     def acknowledgement(self, ref: common_pb2.TaskRef, sequence: int) -> session_pb2.OrchestratorFrame:
-        """A frame that holds an ack and nothing else."""
+        """A frame with an ack only."""
         return session_pb2.OrchestratorFrame(task=ref, ack=sequence)
 
     async def send(self, *frames: session_pb2.OrchestratorFrame) -> None:
-        """Sends the frames in one message, as they are."""
+        """Sends the frames in one message, unchanged."""
         await self.send_raw(agent_service_pb2.SessionRequest(frames=frames).SerializeToString())
 
     async def send_raw(self, message: bytes) -> None:
@@ -158,19 +158,19 @@ class FakeOrchestrator:
     # From the agent
 
     async def receive(self, arm: str | None, ref: common_pb2.TaskRef | None = None) -> session_pb2.AgentFrame:
-        """The first frame with this arm (None: without any), of this attempt if one is given, that hasn't been received
-        before; frames with other arms stay where they are."""
+        """Waits for a frame with this arm (None for a frame without one), of this attempt if `ref` is given. Each frame
+        is returned once; frames with other arms stay available."""
         try:
             async with asyncio.timeout(self.timeout):
                 while True:
-                    self._news.clear()
+                    self._changed.clear()
                     for index, frame in enumerate(self.frames):
                         if index not in self._taken and frame.WhichOneof("frame") == arm and _about(frame, ref):
                             self._taken.add(index)
                             return frame
                     if self._over:
                         break
-                    await self._news.wait()
+                    await self._changed.wait()
         except TimeoutError:
             pass
         came = [frame.WhichOneof("frame") or "ack" for frame in self.frames]
@@ -178,31 +178,31 @@ class FakeOrchestrator:
         raise AssertionError(f"no frame {arm!r} came; there were {came}{ended}")
 
     async def result(self, ref: common_pb2.TaskRef) -> agent_pb2.TaskResult:
-        """The attempt's result, acked."""
+        """Waits for the result of the attempt, and acks it."""
         frame = await self.receive("result", ref)
         await self.send(self.acknowledgement(frame.task, frame.sequence))
         return frame.result
 
     async def ended(self) -> ArchonError | None:
-        """Waits for the agent to end the stream; None where it did so with OK."""
+        """Waits for the agent to end the stream. Returns the error, or None if it ended with OK."""
         async with asyncio.timeout(self.timeout):
             while not self._over:
-                self._news.clear()
-                await self._news.wait()
+                self._changed.clear()
+                await self._changed.wait()
         return self._error
 
     async def _read(self) -> None:
         try:
             async for message in self._call:
                 self.frames.extend(message.frames)
-                self._news.set()
+                self._changed.set()
                 if len(self.frames) > MAX_FRAMES:
                     break
         except grpc.aio.AioRpcError as error:
             self._error = status.from_rpc_error(error)
         finally:
             self._over = True
-            self._news.set()
+            self._changed.set()
 
 
 def _about(frame: session_pb2.AgentFrame, ref: common_pb2.TaskRef | None) -> bool:

@@ -9,7 +9,7 @@ import pytest
 
 from archon import errors, status
 from archon.agent import AgentServer, Question, TaskContext
-from archon.agent.attempt import HeldTask
+from archon.agent.attempt import Attempt
 from archon.agent.values import MAX_CHECKPOINT
 from archon.api.agent.v1 import agent_pb2, agent_service_pb2
 from archon.api.common.v1 import common_pb2
@@ -53,7 +53,7 @@ async def test_contract_rule_7_a_question_ends_the_attempt_and_the_next_one_has_
     assert (result.state, result.checkpoint, result.usage.output_tokens) == (INPUT_REQUIRED, b"page 7", 1)
     assert (result.input_request.input_id, result.input_request.prompt[0].text) == ("q1", "which colour?")
     assert arms(peer) == ["record", "result"]
-    await until(lambda: not first.tasks.running and len(first.tasks) == 0)  # the slot is free
+    await until(lambda: not first.attempts.running and len(first.attempts) == 0)  # the slot is free
     again = await dial(other)
     frame = again.assignment(again.ref("one", attempt=2), "x")
     frame.assign_task.resume.checkpoint = result.checkpoint
@@ -73,7 +73,7 @@ async def test_a_question_is_kept_until_it_is_acked_like_any_result(serve: Serve
     await again.send(again.adoption(ref, last_applied=1))  # the record
     assert await again.receive("result") == sent
     await again.send(again.acknowledgement(ref, sent.sequence))
-    await until(lambda: len(agent.tasks) == 0)
+    await until(lambda: len(agent.attempts) == 0)
 
 
 async def test_a_question_with_too_large_a_checkpoint_fails_its_task_and_says_why(serve: Serve, dial: Dial) -> None:
@@ -122,7 +122,7 @@ async def test_contract_rule_5_checkpoints_that_are_not_acked_are_sent_again_on_
     await peer.send(peer.acknowledgement(ref, 1))
     second = await peer.receive("checkpoint")
     await peer.break_off()
-    (held,) = agent.tasks
+    (held,) = agent.attempts
     await until(lambda: held.session is None)
     gate.open.set()
     await until(lambda: gate.calls == 2)
@@ -170,8 +170,8 @@ async def test_nothing_is_saved_after_the_result(serve: Serve, dial: Dial) -> No
     background: list[asyncio.Task[None]] = []
     agent = await serve(linger)
 
-    def held() -> HeldTask:
-        (one,) = agent.tasks
+    def held() -> Attempt:
+        (one,) = agent.attempts
         return one
 
     peer = await dial(agent)
@@ -248,7 +248,7 @@ async def test_who_runs_one_task_by_itself_is_asked_and_asks_again_with_the_answ
     request.task.resume.MergeFrom(agent_pb2.Resume(checkpoint=result.checkpoint, inputs=[common_pb2.Part(text="blue")]))
     (response,) = await answers(agent, request)
     assert response.result.output[0].text == "blue on page 7"
-    assert len(agent.tasks) == 0
+    assert len(agent.attempts) == 0
 
 
 async def test_a_checkpoint_that_the_other_side_does_not_take_is_refused_where_it_is_made(
@@ -290,7 +290,7 @@ async def test_of_checkpoints_that_nobody_acks_the_last_one_waits_for_room_and_t
     await gate.reached()
     for number in range(3):
         assert (await peer.receive("checkpoint")).checkpoint.data.strip() == str(number).encode()
-    (held,) = agent.tasks
+    (held,) = agent.attempts
     assert held.channel.pending_bytes < 15_000
     await peer.send(peer.acknowledgement(ref, 2))
     last = await peer.receive("checkpoint")

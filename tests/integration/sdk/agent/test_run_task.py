@@ -44,7 +44,7 @@ async def test_progress_comes_first_and_one_result_last_and_nothing_is_parked(se
     assert progress.progress.text == "thinking "
     assert result.result.state == common_pb2.TASK_STATE_COMPLETED
     assert result.result.output[0].text == "you said hello"
-    assert len(agent.tasks) == 0
+    assert len(agent.attempts) == 0
 
 
 async def test_what_a_handler_raises_is_in_the_result_typed(serve: Serve) -> None:
@@ -86,8 +86,8 @@ async def test_above_the_capacity_it_is_resource_exhausted_with_a_delay_and_a_ca
     first.cancel()
     async with asyncio.timeout(1):
         await stopped.wait()
-        while agent.tasks.running:
-            await agent.tasks.wait_changed()
+        while agent.attempts.running:
+            await agent.attempts.wait_changed()
 
 
 async def test_the_calls_deadline_is_the_tasks(serve: Serve) -> None:

@@ -108,7 +108,7 @@ async def test_a_late_copy_of_an_assignment_whose_result_was_acked_is_not_execut
     await peer.send(frame)
     await peer.receive("result")
     await peer.send(peer.adoption(ref, last_applied=1))
-    await until(lambda: len(agent.tasks) == 0)
+    await until(lambda: len(agent.attempts) == 0)
     other = peer.ref("another")
     await peer.send(frame, peer.assignment(other, "y"))
     await peer.receive("result", other)
@@ -186,7 +186,7 @@ async def test_work_that_nobody_asked_for_since_its_stream_broke_says_so_to_any_
     offered = await peer.receive("result")
     assert offered.result.state == common_pb2.TASK_STATE_CANCELED
     await peer.send(peer.acknowledgement(ref, offered.sequence))
-    await until(lambda: len(agent.tasks) == 0)
+    await until(lambda: len(agent.attempts) == 0)
 
 
 async def test_durability_19_a_result_is_kept_no_longer_than_the_orchestrator_asked(
@@ -198,7 +198,7 @@ async def test_durability_19_a_result_is_kept_no_longer_than_the_orchestrator_as
         await peer.open(agent.instance_id, park_ttl=0.1)
         await peer.assign(peer.ref("one"))
         await peer.receive("result")
-        await until(lambda: len(agent.tasks) == 0)
+        await until(lambda: len(agent.attempts) == 0)
         await peer.send(peer.adoption(peer.ref("one")))
         assert reason(await peer.receive("reject")) == "NOT_HELD"
 
@@ -246,8 +246,8 @@ async def test_what_an_agent_remembers_of_tasks_and_runs_that_are_over_is_bounde
         await peer.assign(ref)
         frame = await peer.receive("result")
         await peer.send(peer.acknowledgement(ref, frame.sequence))
-    await until(lambda: len(agent.tasks) == 0)
-    assert (len(agent.tasks._over), len(agent.tasks._epochs)) == (2, 3)
+    await until(lambda: len(agent.attempts) == 0)
+    assert (len(agent.attempts._over), len(agent.attempts._epochs)) == (2, 3)
 
 
 async def test_a_stream_without_open_does_not_stay(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -170,7 +170,7 @@ async def test_contract_rule_9_tasks_at_the_same_time_never_reserve_more_than_th
             except BudgetExhausted:
                 break
             mine += 97
-            task._granted.settle()  # as a call that took nothing: what is reserved stays
+            task._budget.settle()  # as a call that took nothing: what is reserved stays
         got.append(mine)
         await together.wait()  # nobody has ended while another asks
         return str(mine)

@@ -246,7 +246,7 @@ async def test_lease_without_renewals_expires(
     other = RegistryClient(registry)
     handle = await other.register(make("r", "u", ttl=1.0))
     handle.lost = handle.lapse = lambda: None  # type: ignore[method-assign]
-    await other._beats.close()
+    await other._keepalive.close()
 
     async def expired() -> bool:
         return not await client.list_instances() and not (await client.get_graph()).edges

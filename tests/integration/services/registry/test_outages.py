@@ -51,7 +51,7 @@ async def test_changes_during_an_outage_arrive_as_a_difference(
         async with aclosing(client.watch()) as changes:
             assert (await anext(changes)).snapshot
             expiring.lost = expiring.lapse = lambda: None  # type: ignore[method-assign]
-            await other._beats.close()
+            await other._keepalive.close()
             await in_thread(fresh_etcd.restart)
             async with asyncio.timeout(10):
                 change = await anext(changes)

@@ -61,7 +61,7 @@ def test_what_utf8_has_no_bytes_for_hinders_no_question() -> None:
 def test_a_checkpoint_of_a_mebibyte_is_kept_and_one_above_it_refused() -> None:
     largest = bytes(MAX_CHECKPOINT)
     assert to_result(task_of(), Question("?", checkpoint=largest)).checkpoint == largest
-    with pytest.raises(FrameTooLarge, match="1,048,577 bytes; at most 1,048,576"):
+    with pytest.raises(FrameTooLarge, match="1,048,577 bytes is larger than the limit of 1,048,576"):
         to_result(task_of(), Question("?", checkpoint=largest + b"x"))
 
 
@@ -101,5 +101,5 @@ def test_save_hands_over_the_bytes_as_they_are_up_to_a_mebibyte() -> None:
 
 
 async def test_a_delegation_with_too_large_a_checkpoint_is_refused_as_any_other() -> None:
-    with pytest.raises(FrameTooLarge, match="1,048,577 bytes; at most 1,048,576"):
+    with pytest.raises(FrameTooLarge, match="1,048,577 bytes is larger than the limit of 1,048,576"):
         await task_of().delegate("x", role="cook", checkpoint=bytes(MAX_CHECKPOINT + 1))
