@@ -120,7 +120,7 @@ LIMITS: Final[dict[str, list[Limit]]] = {
             "History that a stateful role receives",
             "{archon_services.orchestrator.journal.session_history:HISTORY_BYTES|bytes}, {archon_services.orchestrator.journal.session_history:HISTORY_TURNS} turns",
             "The newest turns are delivered.",
-            ["test_of_a_long_conversation_the_newest_turns_are_read", "test_of_many_short_turns_so_many_are_told"],
+            ["test_of_a_long_conversation_the_newest_turns_are_read", "test_of_many_short_turns_only_so_many_are_read"],
         ),
         Limit(
             "What one result adds to a conversation",
@@ -405,7 +405,7 @@ LIMITS: Final[dict[str, list[Limit]]] = {
         ),
         Limit(
             "Request ids and fences of the memory service",
-            "{archon_services.memory.domain.publishing:REQUESTS_KEPT|seconds}; {archon_services.memory.domain.publishing:FENCES_KEPT|seconds}",
+            "{archon_services.memory.domain.publishing:REQUEST_RETENTION|seconds}; {archon_services.memory.domain.publishing:FENCE_RETENTION|seconds}",
             "Deleted.",
             ["test_expired_rows_are_deleted_from_every_table"],
         ),

@@ -84,7 +84,7 @@ async def test_an_answer_that_does_not_fit_is_refused_and_the_question_stays(mes
     ):
         with pytest.raises(error):
             await mesh.client.respond(handle.run_id, input_id, answer)
-    with pytest.raises(ArchonError, match="no run has the id"):
+    with pytest.raises(ArchonError, match="there is no run"):
         await mesh.client.respond("nobody's", question.input_id, "left")
     await mesh.client.respond(handle.run_id, question.input_id, '"left"', request_id="q")
     await mesh.client.respond(handle.run_id, question.input_id, '"left"', request_id="q")
