@@ -84,7 +84,7 @@ def gate() -> Gate:
 
 
 async def until(condition: Callable[[], bool], seconds: float = 5.0) -> None:
-    """Waits for something that nobody tells about."""
+    """Polls until the condition holds."""
     async with asyncio.timeout(seconds):
         while not condition():  # noqa: ASYNC110 - there is no event for it
             await asyncio.sleep(0.005)

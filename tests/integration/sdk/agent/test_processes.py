@@ -1,4 +1,4 @@
-"""Roles as processes of their own: told by flags and environment, ended by signals."""
+"""Roles as processes: configured by flags and environment, ended by signals."""
 
 from __future__ import annotations
 

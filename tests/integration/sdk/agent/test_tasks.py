@@ -1,4 +1,4 @@
-"""One task on one session: its answer, its end, and what must not get out."""
+"""One task on one session: its answer, its end, and what must not leak."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A coordinator whose process died goes on where its conversation stood, and pays for nothing twice."""
+"""A coordinator whose process died resumes its conversation and pays for nothing twice."""
 
 from __future__ import annotations
 

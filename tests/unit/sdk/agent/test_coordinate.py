@@ -91,7 +91,7 @@ def call(name: str, number: int = 1, arguments: str = '{"task": "Do it."}') -> T
 
 
 def told(model: ScriptedModel, request: int = -1) -> list[tuple[str | None, str]]:
-    """The tool messages of a request: which call, what was said."""
+    """The tool messages of a request: call id and content."""
     messages = model.requests[request].messages
     return [(message.tool_call_id, message.content) for message in messages if message.role == "tool"]
 

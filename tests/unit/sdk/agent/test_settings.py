@@ -1,4 +1,4 @@
-"""How an agent's process is told where it lives."""
+"""Settings of an agent process."""
 
 from __future__ import annotations
 
