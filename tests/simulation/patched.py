@@ -10,15 +10,13 @@ from types import SimpleNamespace
 from typing import Any
 
 from archon import context, frames
-from archon.agent import attempt as held
-from archon.agent import attempt_table as table
-from archon.agent import server, session, task
+from archon.agent import attempt, attempt_table, server, session, task
 from archon_mesh.core.run import Effect, RunState
 from archon_services.orchestrator import ports
 from archon_services.orchestrator.runs.effects import EffectExecutor
 from archon_services.orchestrator.sessions import session as sessions
 
-_TIMED: tuple[Any, ...] = (context, frames, held, server, session, table, task, ports)
+_TIMED: tuple[Any, ...] = (context, frames, attempt, server, session, attempt_table, task, ports)
 _CHANCY: tuple[Any, ...] = (server, sessions)
 
 

@@ -71,13 +71,14 @@ class RunHandle:
         return self.run
 
     async def cancel(self, reason: str = "") -> run_pb2.Run:
-        """As Client.cancel."""
+        """Requests that the run be cancelled, as Client.cancel does."""
         return await self._client.cancel(self.run_id, reason)
 
 
 class Client:
-    """A connection to an orchestrator at `host:port`. Lazy; close it, or use it as a context manager. Calls raise
-    Archon's errors: the class that the server raised, Unavailable or DeadlineExceeded where it can't be reached."""
+    """A connection to an orchestrator at `host:port`, which is made at the first call. Close it, or use it as an async
+    context manager. Calls raise the class of ArchonError that the server raised, or Unavailable or DeadlineExceeded if
+    it is unreachable."""
 
     def __init__(self, target: str, *, options: Sequence[Option] | None = None) -> None:
         self._channel = connect(target, options)
@@ -90,7 +91,7 @@ class Client:
         await self.close()
 
     async def close(self) -> None:
-        """Idempotent."""
+        """Closes the connection. Idempotent."""
         await self._channel.close()
 
     async def submit(
@@ -108,13 +109,15 @@ class Client:
         wait: float | None = None,
         metadata: Mapping[str, str] | None = None,
     ) -> RunHandle:
-        """Submits a run; it is durable when this returns. `strategy` is `pipeline` or `agent`; where it is empty, one
-        role is asked as an agent, none or several are a pipeline. `budget` is what the run may spend. `versions` wants
-        a version of a role's instances (`1.2` or `1.*`). `timeout` is the run's time in seconds (1 h by default),
-        `wait` how long to hold the answer for its end. `request_id` is made new where it is empty, so that calling
-        this twice makes two runs, while a retry on the wire makes one.
+        """Submits a run, which is durable when this returns.
 
-        Raises MessageTooLarge before anything is sent where the goal is above 4 MiB, EmptyGoal, UnknownRole,
+        `strategy` is `pipeline` or `agent`; by default a single role is run as an agent, none or several as a pipeline.
+        `budget` limits what the run may spend. `versions` requires versions of the roles' instances (`1.2` or `1.*`).
+        `timeout` is the run's time in seconds (1 h by default); `wait` is how many seconds the call waits for the run's
+        end. An empty `request_id` is replaced by a new one: two calls submit two runs, while gRPC's retries of one call
+        submit one.
+
+        Raises MessageTooLarge, before anything is sent, if the goal exceeds 4 MiB; EmptyGoal, UnknownRole,
         UnknownCapability, RequestIdReused, ResourceExhausted.
         """
         request = submit_request(

@@ -77,7 +77,7 @@ async def test_the_client_raises_the_class_that_the_server_raised(served: Any) -
     assert raised.value.metadata == {"cycle": "a -> b -> a"}
 
 
-async def test_a_stream_that_breaks_raises_the_class_too_after_what_it_had(served: Any) -> None:
+async def test_a_broken_stream_raises_the_class_after_its_messages(served: Any) -> None:
     seen = []
     with pytest.raises(errors.ResourceExhausted) as raised:
         async for message in translated(served[1].Watch(pb.WatchRequest())):
@@ -86,7 +86,7 @@ async def test_a_stream_that_breaks_raises_the_class_too_after_what_it_had(serve
     assert raised.value.retry_delay == 1.5
 
 
-async def test_a_cancellation_of_a_handlers_own_does_not_leave_the_caller_hanging(served: Any) -> None:
+async def test_a_cancellation_in_a_handler_does_not_hang_the_caller(served: Any) -> None:
     async with asyncio.timeout(5):
         with pytest.raises(errors.Internal):
             await served[1].ListInstances(pb.ListInstancesRequest())
@@ -108,14 +108,14 @@ async def test_what_is_not_served_is_unimplemented_with_an_error_info(served: An
     assert raised.value.reason == "NOT_SERVED"
 
 
-async def test_a_method_that_nobody_has_is_unimplemented_with_an_error_info(served: Any) -> None:
+async def test_an_unknown_method_is_unimplemented_with_an_error_info(served: Any) -> None:
     with pytest.raises(errors.Unimplemented) as raised:
         await served[2].unary_unary("/archon.api.nobody.v1.NobodyService/Nothing")(b"")
     assert raised.value.reason == "NOT_SERVED"
 
 
 @pytest.mark.parametrize("raw", [b"\xff\xff\xff", b"\x0a\x02\xff\xfe"], ids=["no message", "not UTF-8"])
-async def test_bytes_that_are_no_message_are_a_typed_error_and_the_server_goes_on(served: Any, raw: bytes) -> None:
+async def test_invalid_bytes_are_a_typed_error_and_the_server_goes_on(served: Any, raw: bytes) -> None:
     call = served[2].unary_unary(f"/{NAME}/DeregisterInstance")
     with pytest.raises(errors.MalformedMessage):
         await call(raw)
@@ -130,14 +130,14 @@ async def test_the_deadline_that_is_left_travels_to_the_next_call(served: Any) -
     assert 0 < broken.remaining < 3.5
 
 
-async def test_a_call_without_a_deadline_has_the_default_and_one_that_is_late_raises_deadline_exceeded(
+async def test_a_late_call_raises_deadline_exceeded(
     served: Any,
 ) -> None:
     with pytest.raises(errors.DeadlineExceeded):
         await served[1].RegisterInstance(pb.RegisterInstanceRequest(), timeout=0.2)
 
 
-async def test_health_says_serving_and_a_second_server_on_the_port_is_refused(served: Any) -> None:
+async def test_health_is_serving_and_a_second_server_is_refused(served: Any) -> None:
     stub: Any = health_pb2_grpc.HealthStub(served[2])
     answer = await stub.Check(health_pb2.HealthCheckRequest(service=NAME))
     assert answer.status == health_pb2.HealthCheckResponse.SERVING
@@ -148,7 +148,7 @@ async def test_health_says_serving_and_a_second_server_on_the_port_is_refused(se
     await first.stop(0)
 
 
-async def test_a_server_that_nobody_serves_is_unavailable_within_the_deadline() -> None:
+async def test_an_absent_server_is_unavailable_within_the_deadline() -> None:
     channel = connect("127.0.0.1:1", service_options())
     with pytest.raises((errors.Unavailable, errors.DeadlineExceeded)):
         await registry_service_pb2_grpc.RegistryServiceStub(channel).GetGraph(pb.GetGraphRequest(), timeout=1.0)
@@ -171,7 +171,7 @@ class Flood(Broken):
             self.going -= 1
 
 
-async def test_a_caller_that_leaves_in_the_middle_of_a_stream_ends_it_quietly(
+async def test_a_caller_that_leaves_a_stream_ends_it_quietly(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     flood = Flood()

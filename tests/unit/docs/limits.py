@@ -253,21 +253,21 @@ LIMITS: Final[dict[str, list[Limit]]] = {
             "{archon.agent.attempt_table:MAX_PARKED_BYTES|bytes}; `park_ttl`",
             "The agent grants no credit; the result is dropped.",
             [
-                "test_durability_19_at_the_bound_of_parked_bytes_no_credit_is_given",
-                "test_durability_19_a_result_is_kept_no_longer_than_the_orchestrator_asked",
+                "test_durability_19_full_parking_gives_no_credit",
+                "test_durability_19_a_result_expires_after_its_park_ttl",
             ],
         ),
         Limit(
             "Frames of an attempt that are not acknowledged",
             "{archon.agent.attempt:MAX_UNACKED|bytes}",
             "Checkpoints are held back; of those only the last is kept.",
-            ["test_of_checkpoints_that_nobody_acks_the_last_one_waits_for_room_and_the_others_are_dropped"],
+            ["test_of_unacked_checkpoints_only_the_last_waits_for_room"],
         ),
         Limit(
             "Tasks and runs that an agent remembers after their end",
             "{archon.agent.attempt_table:MAX_OVER}, {archon.agent.attempt_table:MAX_EPOCHS}",
             "The oldest is forgotten.",
-            ["test_what_an_agent_remembers_of_tasks_and_runs_that_are_over_is_bounded"],
+            ["test_the_memory_of_finished_tasks_and_runs_is_bounded"],
         ),
         Limit(
             "Frames queued on a stream",
@@ -275,7 +275,7 @@ LIMITS: Final[dict[str, list[Limit]]] = {
             "{archon.frames:FrameQueue.__init__.__kwdefaults__['max_waiting']} in all",
             "Deltas are dropped; the stream ends, its tasks stay.",
             [
-                "test_contract_rule_10_only_deltas_are_dropped_and_no_more_than_must_be",
+                "test_contract_rule_10_only_deltas_over_the_bound_are_dropped",
                 "test_a_peer_that_never_reads_loses_the_stream",
             ],
         ),
@@ -289,7 +289,7 @@ LIMITS: Final[dict[str, list[Limit]]] = {
             "RunTask calls at an agent",
             "the agent's capacity",
             "`RESOURCE_EXHAUSTED` with a delay",
-            ["test_above_the_capacity_it_is_resource_exhausted_with_a_delay_and_a_caller_that_leaves_frees_its_slot"],
+            ["test_above_capacity_a_call_is_refused_until_a_slot_is_free"],
         ),
     ],
     "Registry": [

@@ -6,7 +6,7 @@ from archon import context
 from archon.interceptors import identity
 
 
-def test_a_call_made_while_serving_gets_what_is_left_and_never_more() -> None:
+def test_a_nested_call_gets_at_most_the_time_left() -> None:
     assert context.timeout(30.0) == 30.0
     with context.deadline(5.0):
         assert 4.5 < context.timeout(30.0) <= 5.0
@@ -16,12 +16,12 @@ def test_a_call_made_while_serving_gets_what_is_left_and_never_more() -> None:
     assert context.timeout(30.0) == 30.0
 
 
-def test_without_credentials_everybody_is_anonymous_in_the_default_tenant(monkeypatch: object) -> None:
+def test_without_credentials_callers_are_anonymous(monkeypatch: object) -> None:
     claimed = (("archon-tenant", "acme"), ("archon-identity", "root"))
     assert identity.incoming(claimed) == ("default", "anonymous")
 
 
-def test_an_identity_on_a_hop_is_believed_only_from_a_service_of_the_mesh(monkeypatch) -> None:  # type: ignore[no-untyped-def]
+def test_an_identity_is_accepted_only_with_the_mesh_secret(monkeypatch) -> None:  # type: ignore[no-untyped-def]
     monkeypatch.setenv("ARCHON_MESH_SECRET", "s3cret")
     claimed = [("archon-tenant", "acme"), ("archon-identity", "alice")]
     assert identity.incoming(claimed) == ("default", "anonymous")

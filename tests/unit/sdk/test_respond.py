@@ -14,7 +14,7 @@ NOWHERE = "127.0.0.1:1"  # what is refused before anything is sent needs nobody 
 
 
 @pytest.mark.parametrize("answer", ["x" * 5_000_000, [common_pb2.Part(raw=bytes(5_000_000))]])
-async def test_an_answer_that_is_too_large_is_refused_before_it_is_sent(
+async def test_a_too_large_answer_is_refused_before_it_is_sent(
     answer: str | Sequence[common_pb2.Part],
 ) -> None:
     async with Client(NOWHERE) as client, client.converse() as stream:
@@ -23,7 +23,7 @@ async def test_an_answer_that_is_too_large_is_refused_before_it_is_sent(
                 await respond("r", "r.1/q1", answer)
 
 
-async def test_an_answer_that_cannot_be_utf_8_is_refused_as_a_goal_is() -> None:
+async def test_an_answer_that_is_not_utf_8_is_refused() -> None:
     async with Client(NOWHERE) as client, client.converse() as stream:
         for respond in (client.respond, stream.respond):
             with pytest.raises(InvalidArgument, match="the answer is not valid UTF-8"):

@@ -36,7 +36,7 @@ FULL = {
 }
 
 
-def test_each_of_the_seventeen_codes_but_ok_has_a_class_and_ok_is_no_error() -> None:
+def test_each_code_but_ok_has_a_class() -> None:
     assert {cls.code for cls in every_class()} == {code.name for code in grpc.StatusCode} - {"OK"}
     assert len(list(grpc.StatusCode)) == 17
     for code in grpc.StatusCode:
@@ -46,23 +46,23 @@ def test_each_of_the_seventeen_codes_but_ok_has_a_class_and_ok_is_no_error() -> 
 
 
 @pytest.mark.parametrize("cls", every_class())
-def test_an_error_comes_back_from_a_status_as_the_class_that_was_raised(cls: type[errors.ArchonError]) -> None:
+def test_an_error_keeps_its_class_through_a_status(cls: type[errors.ArchonError]) -> None:
     error = cls("what went wrong", **FULL)  # type: ignore[arg-type]
     same(status.from_status(status.to_status(error)), error)
 
 
 @pytest.mark.parametrize("cls", every_class())
-def test_an_error_comes_back_from_a_failure_as_the_class_that_was_raised(cls: type[errors.ArchonError]) -> None:
+def test_an_error_keeps_its_class_through_a_failure(cls: type[errors.ArchonError]) -> None:
     error = cls("what went wrong", **FULL)  # type: ignore[arg-type]
     same(status.from_failure(status.to_failure(error)), error)
 
 
 @pytest.mark.parametrize("cls", every_class())
-def test_every_reason_that_a_class_stands_for_is_in_the_contracts_enum(cls: type[errors.ArchonError]) -> None:
+def test_the_reason_of_every_class_is_in_the_contract(cls: type[errors.ArchonError]) -> None:
     assert "ERROR_REASON_" + cls.default_reason in failure_pb2.ErrorReason.keys()  # noqa: SIM118
 
 
-def test_an_unknown_reason_gives_the_class_of_its_code_and_keeps_the_reason() -> None:
+def test_an_unknown_reason_is_kept_and_gives_the_codes_class() -> None:
     error = errors.NotFound("no such thing", reason="SOMETHING_NEW")
     same(status.from_status(status.to_status(error)), error)
     same(status.from_failure(status.to_failure(error)), error)
@@ -84,14 +84,14 @@ def test_details_never_pass_4_kb_whatever_an_error_carries(
     assert status.from_status(packed).reason == "INVALID_ARGUMENT"
 
 
-def test_what_archon_did_not_raise_on_purpose_is_internal_and_its_text_stays_at_home() -> None:
+def test_an_unexpected_exception_is_internal_without_its_text() -> None:
     error = status.as_error(KeyError("the password is hunter2"))
     assert type(error) is errors.Internal
     assert "hunter2" not in str(error)
     assert error.metadata["incident"] in str(error)
 
 
-def test_a_cycle_is_a_class_under_networkx_unfeasible_and_value_error_and_comes_back_as_graph_cycle() -> None:
+def test_a_cycle_is_networkx_unfeasible_and_value_error() -> None:
     import networkx
 
     error = CycleError(["a", "b", "a"])
@@ -113,8 +113,6 @@ def test_a_cycle_is_a_class_under_networkx_unfeasible_and_value_error_and_comes_
         (errors.Unimplemented, NotImplementedError),
     ],
 )
-def test_errors_are_caught_by_the_builtin_that_a_python_author_expects(
-    cls: type[errors.ArchonError], builtin: type[Exception]
-) -> None:
+def test_errors_derive_from_the_expected_builtins(cls: type[errors.ArchonError], builtin: type[Exception]) -> None:
     with pytest.raises(builtin):
         raise cls("no")

@@ -24,7 +24,7 @@ def test_a_strategy_goes_by_its_name(name: str, strategy: run_pb2.Strategy.Value
 
 
 @pytest.mark.parametrize("name", ["fly", "AGENT", "unspecified"])
-def test_a_strategy_that_there_is_not_is_refused_with_those_that_there_are(name: str) -> None:
+def test_an_unknown_strategy_is_refused_with_the_valid_ones(name: str) -> None:
     with pytest.raises(InvalidArgument, match="agent, pipeline, plan"):
         submit_request("x", strategy=name)
 

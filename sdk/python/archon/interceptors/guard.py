@@ -40,7 +40,7 @@ class GuardedServer:
         self._server.add_generic_rpc_handlers(tuple(_GuardedService(handler) for handler in handlers))
 
     def add_registered_method_handlers(self, service_name: str, method_handlers: Any) -> None:
-        """Does nothing, as grpc.aio: the generic handlers serve these methods."""
+        """Does nothing, like grpc.aio's server: the generic handlers serve these methods."""
 
     def refuse_unknown_methods(self) -> None:
         """Answers all methods that have no handler yet with Unimplemented. Call it last."""

@@ -20,7 +20,7 @@ from tests.fixtures.agents import Dial, Gate, Serve
 IN_MEMORY: dict[str, Any] = {"etcd": "memory"}
 
 
-async def test_a_drain_finishes_what_is_under_way_and_takes_nothing_new(serve: Serve, dial: Dial, gate: Gate) -> None:
+async def test_a_drain_finishes_tasks_and_takes_no_new_ones(serve: Serve, dial: Dial, gate: Gate) -> None:
     agent = await serve(gate.handle)
     peer = await dial(agent)
     ref, refused = peer.ref("one"), peer.ref("two")
@@ -57,7 +57,7 @@ async def test_a_drain_waits_for_results_to_be_acked(serve: Serve, dial: Dial) -
     await asyncio.wait_for(stopping, 2.0)
 
 
-async def test_a_handler_that_swallows_cancel_does_not_block_a_drain_for_ever(
+async def test_a_handler_that_ignores_cancel_does_not_block_a_drain(
     dial: Dial, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("archon.agent.attempt_table.STOP_GRACE", 0.1)
@@ -102,7 +102,7 @@ async def test_a_port_that_is_taken_is_said(serve: Serve, gate: Gate) -> None:
         await AgentServer("worker", handler=gate.handle, settings=AgentSettings(port=taken)).start()
 
 
-async def test_an_agent_registers_and_leaves_the_registry_when_it_stops() -> None:
+async def test_an_agent_registers_at_start_and_deregisters_at_stop() -> None:
     async with (
         registry_app(RegistrySettings(**IN_MEMORY)) as registry,
         RegistryClient(registry) as client,
@@ -115,7 +115,7 @@ async def test_an_agent_registers_and_leaves_the_registry_when_it_stops() -> Non
             await client.resolve("translator")
 
 
-async def test_a_registration_that_is_refused_ends_the_start_and_leaves_nothing_behind() -> None:
+async def test_a_refused_registration_fails_the_start_cleanly() -> None:
     async with registry_app(RegistrySettings(**IN_MEMORY)) as registry:
         agent = FakeAgent("No Such Name", registry=registry)
         with pytest.raises(errors.InvalidArgument):

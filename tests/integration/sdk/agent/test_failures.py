@@ -67,7 +67,7 @@ async def test_an_answer_that_is_none_is_a_failure(serve: Serve, dial: Dial, ans
     assert (await peer.result(ref)).state == S.TASK_STATE_FAILED
 
 
-async def test_contract_rule_10_a_result_too_large_fails_its_task_alone(serve: Serve, dial: Dial) -> None:
+async def test_contract_rule_10_a_too_large_result_fails_its_task(serve: Serve, dial: Dial) -> None:
     async def write(task: TaskContext) -> str:
         return "x" * int(task.text)
 

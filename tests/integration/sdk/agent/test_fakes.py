@@ -68,7 +68,7 @@ async def test_replies_that_were_never_used_are_named_at_the_end() -> None:
             pass
 
 
-async def test_a_failure_within_the_block_is_not_hidden_by_unused_replies() -> None:
+async def test_a_failure_in_the_block_is_not_hidden_by_unused_replies() -> None:
     with pytest.raises(KeyError):
         async with FakeAgent("translator", ["salut"]):
             raise KeyError("the test's own")

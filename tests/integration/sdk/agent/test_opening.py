@@ -46,7 +46,7 @@ async def test_open_is_answered_by_ready_with_who_what_and_how_many(agent: Agent
         assert ready.max_message_bytes == 4 * 1024 * 1024
 
 
-async def test_contract_rule_11_ready_returns_the_features_that_both_speak(agent: AgentServer) -> None:
+async def test_contract_rule_11_ready_returns_the_common_features(agent: AgentServer) -> None:
     async with FakeOrchestrator(agent.address) as peer:
         opening = peer.opening(agent.instance_id, protocol=2)
         opening.open.features[:] = ["adopt", "telepathy"]
@@ -55,7 +55,7 @@ async def test_contract_rule_11_ready_returns_the_features_that_both_speak(agent
         assert (list(ready.features), ready.protocol) == (["adopt"], 1)
 
 
-async def test_contract_rule_11_the_smallest_orchestrator_gets_a_result_and_nothing_else(serve: Serve) -> None:
+async def test_contract_rule_11_without_features_only_a_result_goes(serve: Serve) -> None:
     async def busy(task: TaskContext) -> str:
         task.write("a delta")
         task.record_model_call("m", {}, {}, started=0.0, seconds=0.0, usage=common_pb2.Usage())
@@ -82,14 +82,14 @@ async def test_a_frame_before_open_is_refused_and_the_stream_lives(agent: AgentS
         await still_lives(peer)
 
 
-async def test_contract_rule_4_a_second_open_is_a_failure_and_the_stream_lives(agent: AgentServer, dial: Dial) -> None:
+async def test_contract_rule_4_a_second_open_fails_the_stream_lives(agent: AgentServer, dial: Dial) -> None:
     peer = await dial(agent)
     await peer.send(peer.opening(agent.instance_id))
     assert isinstance(error_of(await peer.receive("failure")), errors.SessionAlreadyOpen)
     await still_lives(peer)
 
 
-async def test_contract_rule_4_an_open_that_names_another_instance_ends_the_stream(agent: AgentServer) -> None:
+async def test_contract_rule_4_an_open_for_another_instance_ends_it(agent: AgentServer) -> None:
     async with FakeOrchestrator(agent.address) as peer:
         await peer.send(peer.opening("worker-of-yesterday"))
         error = await peer.ended()
@@ -123,18 +123,14 @@ async def test_an_open_with_a_wrong_field_is_refused_by_its_name(
         await peer.open(agent.instance_id)
 
 
-async def test_contract_rule_4_a_newer_stream_of_the_same_orchestrator_replaces_the_older(
-    agent: AgentServer, dial: Dial
-) -> None:
+async def test_contract_rule_4_a_newer_stream_replaces_the_older(agent: AgentServer, dial: Dial) -> None:
     older = await dial(agent)
     newer = await dial(agent)
     assert isinstance(await older.ended(), errors.SessionReplaced)
     await still_lives(newer)
 
 
-async def test_contract_rule_11_an_unknown_arm_is_answered_and_its_neighbours_are_served(
-    agent: AgentServer, dial: Dial
-) -> None:
+async def test_contract_rule_11_an_unknown_arm_spares_its_neighbours(agent: AgentServer, dial: Dial) -> None:
     peer = await dial(agent)
     first, second = peer.ref("one"), peer.ref("two")
     unknown = b"\x0a\x05\xba\x06\x02hi"  # field 103, which no version knows
@@ -149,9 +145,7 @@ async def test_contract_rule_11_an_unknown_arm_is_answered_and_its_neighbours_ar
     assert (await peer.result(second)).output[0].text == "B"
 
 
-async def test_contract_rule_11_an_unknown_arm_on_a_task_is_answered_even_where_it_carries_an_ack(
-    agent: AgentServer, dial: Dial
-) -> None:
+async def test_contract_rule_11_an_unknown_arm_with_an_ack_is_answered(agent: AgentServer, dial: Dial) -> None:
     peer = await dial(agent)
     frame = session_pb2.OrchestratorFrame(task=peer.ref("one"), ack=1).SerializeToString() + b"\xba\x06\x02hi"
     await peer.send_raw(b"\x0a" + bytes([len(frame)]) + frame)
@@ -180,9 +174,7 @@ async def test_contract_rule_10_invalid_utf8_hurts_its_own_frame_alone(agent: Ag
     assert (await peer.result(refs[2])).output[0].text == "HALLO THREE"
 
 
-async def test_a_message_that_cannot_be_taken_apart_is_refused_and_the_stream_lives(
-    agent: AgentServer, dial: Dial
-) -> None:
+async def test_an_unsplittable_message_is_refused_the_stream_lives(agent: AgentServer, dial: Dial) -> None:
     peer = await dial(agent)
     ref = peer.ref("before")
     whole = agent_service_pb2.SessionRequest(frames=[peer.assignment(ref, "x")]).SerializeToString()

@@ -42,9 +42,7 @@ async def clerk(task: TaskContext) -> str | Question:
     return f"{task.input_text} on {task.checkpoint.decode()}"
 
 
-async def test_contract_rule_7_a_question_ends_the_attempt_and_the_next_one_has_the_answer_on_any_instance(
-    serve: Serve, dial: Dial
-) -> None:
+async def test_contract_rule_7_the_next_attempt_has_the_answer(serve: Serve, dial: Dial) -> None:
     first, other = await serve(clerk, max_tasks=1), await serve(clerk, max_tasks=1)
     peer = await dial(first)
     ref = peer.ref("one")
@@ -76,16 +74,14 @@ async def test_a_question_is_kept_until_it_is_acked_like_any_result(serve: Serve
     await until(lambda: len(agent.attempts) == 0)
 
 
-async def test_a_question_with_too_large_a_checkpoint_fails_its_task_and_says_why(serve: Serve, dial: Dial) -> None:
+async def test_a_question_with_a_too_large_checkpoint_fails_its_task(serve: Serve, dial: Dial) -> None:
     peer = await dial(await serve(lambda task: Question("?", checkpoint=bytes(MAX_CHECKPOINT + 1))))
     await peer.assign(peer.ref("one"), "x")
     result = await peer.result(peer.ref("one"))
     assert isinstance(status.from_failure(result.failure), errors.FrameTooLarge)
 
 
-async def test_checkpoints_are_sequenced_with_the_records_that_they_rest_on_before_them(
-    serve: Serve, dial: Dial
-) -> None:
+async def test_checkpoints_are_sequenced_after_their_records(serve: Serve, dial: Dial) -> None:
     async def walk(task: TaskContext) -> str:
         for step in ("one", "two"):
             record(task)
@@ -102,9 +98,7 @@ async def test_checkpoints_are_sequenced_with_the_records_that_they_rest_on_befo
     assert [frame.sequence for frame in frames] == [1, 2, 3, 4, 5, 6]
 
 
-async def test_contract_rule_5_checkpoints_that_are_not_acked_are_sent_again_on_a_new_stream(
-    serve: Serve, dial: Dial, gate: Gate
-) -> None:
+async def test_contract_rule_5_unacked_checkpoints_are_resent(serve: Serve, dial: Dial, gate: Gate) -> None:
     async def walk(task: TaskContext) -> str:
         task.save(b"one")
         task.save(b"two")
@@ -136,7 +130,7 @@ async def test_contract_rule_5_checkpoints_that_are_not_acked_are_sent_again_on_
     assert (await again.receive("result")).sequence == 4
 
 
-async def test_a_plain_function_saves_from_its_thread_in_order_and_before_its_result(serve: Serve, dial: Dial) -> None:
+async def test_a_plain_function_saves_from_its_thread_in_order(serve: Serve, dial: Dial) -> None:
     threads = set()
 
     def walk(task: TaskContext) -> Question:
@@ -192,7 +186,7 @@ async def opened_without(agent: AgentServer, peer: FakeOrchestrator, feature: st
     await peer.receive("ready")
 
 
-async def test_contract_rule_11_an_orchestrator_that_takes_no_checkpoints_gets_none(serve: Serve) -> None:
+async def test_contract_rule_11_checkpoints_are_sent_only_if_agreed(serve: Serve) -> None:
     async def walk(task: TaskContext) -> Question:
         record(task)
         task.save(b"nobody takes it")
@@ -207,7 +201,7 @@ async def test_contract_rule_11_an_orchestrator_that_takes_no_checkpoints_gets_n
         assert arms(peer) == ["record", "result"]
 
 
-async def test_contract_rule_11_the_smallest_orchestrator_is_asked_and_gets_nothing_else(serve: Serve) -> None:
+async def test_contract_rule_11_without_features_only_a_question_goes(serve: Serve) -> None:
     async def walk(task: TaskContext) -> Question:
         record(task)
         task.save(b"nobody takes it")
@@ -225,7 +219,7 @@ async def test_contract_rule_11_the_smallest_orchestrator_is_asked_and_gets_noth
         assert [frame.WhichOneof("frame") for frame in peer.frames] == ["ready", "result"]
 
 
-async def test_describe_says_that_it_leaves_checkpoints_and_changes_by_no_question(serve: Serve, dial: Dial) -> None:
+async def test_describe_names_checkpoints_and_no_question_changes_it(serve: Serve, dial: Dial) -> None:
     agent = await serve(clerk)
     peer = await dial(agent)
     before = await peer.stub.Describe(agent_service_pb2.DescribeRequest(), timeout=5.0)
@@ -235,7 +229,7 @@ async def test_describe_says_that_it_leaves_checkpoints_and_changes_by_no_questi
     assert await peer.stub.Describe(agent_service_pb2.DescribeRequest(), timeout=5.0) == before
 
 
-async def test_who_runs_one_task_by_itself_is_asked_and_asks_again_with_the_answer(serve: Serve) -> None:
+async def test_a_caller_of_run_task_is_asked_and_answers_in_a_new_call(serve: Serve) -> None:
     async def walk(task: TaskContext) -> str | Question:
         task.save(b"nobody keeps it")
         return await clerk(task)
@@ -251,9 +245,7 @@ async def test_who_runs_one_task_by_itself_is_asked_and_asks_again_with_the_answ
     assert len(agent.attempts) == 0
 
 
-async def test_a_checkpoint_that_the_other_side_does_not_take_is_refused_where_it_is_made(
-    serve: Serve, dial: Dial
-) -> None:
+async def test_a_checkpoint_above_the_peers_limit_is_refused_at_save(serve: Serve, dial: Dial) -> None:
     async def from_the_loop(task: TaskContext) -> str:
         with pytest.raises(errors.FrameTooLarge, match="135,000"):
             task.save(bytes(134_970))
@@ -273,7 +265,7 @@ async def test_a_checkpoint_that_the_other_side_does_not_take_is_refused_where_i
         assert max(frame.ByteSize() for frame in peer.frames) <= 135_000
 
 
-async def test_of_checkpoints_that_nobody_acks_the_last_one_waits_for_room_and_the_others_are_dropped(
+async def test_of_unacked_checkpoints_only_the_last_waits_for_room(
     serve: Serve, dial: Dial, gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("archon.agent.attempt.MAX_UNACKED", 10_000)
@@ -301,7 +293,7 @@ async def test_of_checkpoints_that_nobody_acks_the_last_one_waits_for_room_and_t
 
 
 @pytest.mark.parametrize("then", ["a question", "a delegation", "a new stream"])
-async def test_a_checkpoint_that_waits_for_room_goes_before_what_follows_from_it(
+async def test_a_checkpoint_held_back_precedes_dependent_frames(
     serve: Serve, dial: Dial, gate: Gate, monkeypatch: pytest.MonkeyPatch, then: str
 ) -> None:
     monkeypatch.setattr("archon.agent.attempt.MAX_UNACKED", 1)

@@ -1,4 +1,4 @@
-"""Roles as processes of their own: told by flags and environment, ended by signals."""
+"""Roles as processes: configured by flags and environment, ended by signals."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ async def exit_code(child: asyncio.subprocess.Process, seconds: float = 10.0) ->
         return await child.wait()
 
 
-async def test_a_reference_role_runs_as_its_own_process_and_answers_from_its_context(tmp_path: Path) -> None:
+async def test_a_reference_role_answers_as_its_own_process(tmp_path: Path) -> None:
     arguments = [*DESIGNER, "--max-tasks", "3", "--depends-on", "requirements,critic"]
     async with process(arguments, tmp_path / "ready", ARCHON_MAX_TASKS="9") as (child, address):
         async with FakeOrchestrator(address) as peer:
@@ -95,7 +95,7 @@ async def test_a_reference_role_runs_as_its_own_process_and_answers_from_its_con
         assert await exit_code(child) == 0
 
 
-async def test_sigterm_drains_what_is_under_way_is_finished_and_delivered(tmp_path: Path) -> None:
+async def test_sigterm_finishes_and_delivers_tasks_in_progress(tmp_path: Path) -> None:
     async with OpenAIServer() as model:
         model.script(Answer(events=[chunk({"content": "C1. Late"}), chunk(finish="stop")], delay=0.3))
         arguments = [*DESIGNER, "--model", "openai/some"]
@@ -126,7 +126,7 @@ async def test_a_role_of_ones_own_is_served_by_its_environment(tmp_path: Path) -
         assert await exit_code(child) == 0
 
 
-async def test_a_process_with_a_handler_that_takes_no_cancellation_ends_with_1(tmp_path: Path) -> None:
+async def test_a_handler_that_ignores_cancel_makes_exit_code_1(tmp_path: Path) -> None:
     async with process(["-c", STUBBORN], tmp_path / "ready") as (child, address), FakeOrchestrator(address) as peer:
         await peer.open()
         await peer.assign(peer.ref("one"))

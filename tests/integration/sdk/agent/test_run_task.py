@@ -34,7 +34,7 @@ async def refused(agent: AgentServer, request: agent_service_pb2.RunTaskRequest)
     return status.from_rpc_error(raised.value)
 
 
-async def test_progress_comes_first_and_one_result_last_and_nothing_is_parked(serve: Serve) -> None:
+async def test_progress_precedes_one_result_and_nothing_is_parked(serve: Serve) -> None:
     async def echo(task: TaskContext) -> str:
         task.write("thinking ")
         return f"you said {task.text}"
@@ -63,7 +63,7 @@ async def test_a_task_without_input_is_refused_with_the_field(serve: Serve) -> N
     assert error.field_violations[0].field == "task.input"
 
 
-async def test_above_the_capacity_it_is_resource_exhausted_with_a_delay_and_a_caller_that_leaves_frees_its_slot(
+async def test_above_capacity_a_call_is_refused_until_a_slot_is_free(
     serve: Serve,
 ) -> None:
     begun, stopped = asyncio.Event(), asyncio.Event()

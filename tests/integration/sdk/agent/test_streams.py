@@ -29,9 +29,7 @@ def reason(frame: session_pb2.AgentFrame) -> str:
     return status.from_failure(frame.reject.failure).reason
 
 
-async def test_contract_rule_4_a_result_is_parked_while_there_is_no_stream_and_delivered_on_adoption(
-    serve: Serve, dial: Dial, gate: Gate
-) -> None:
+async def test_contract_rule_4_a_result_is_parked_until_adoption(serve: Serve, dial: Dial, gate: Gate) -> None:
     agent = await serve(gate.handle)
     ref = common_pb2.TaskRef(task_id="one", run_id="run-1", attempt=1, epoch=1)
     await begun_and_broken(agent, dial, gate, ref)
@@ -42,9 +40,7 @@ async def test_contract_rule_4_a_result_is_parked_while_there_is_no_stream_and_d
     assert gate.calls == 1
 
 
-async def test_contract_rule_5_adoption_while_working_is_answered_by_adopted_and_then_the_result(
-    serve: Serve, dial: Dial, gate: Gate
-) -> None:
+async def test_contract_rule_5_adoption_while_working_gives_adopted(serve: Serve, dial: Dial, gate: Gate) -> None:
     agent = await serve(gate.handle)
     ref = common_pb2.TaskRef(task_id="one", run_id="run-1", attempt=1, epoch=1)
     await begun_and_broken(agent, dial, gate, ref)
@@ -69,7 +65,7 @@ async def test_a_new_owner_that_counts_its_frames_from_1_can_cancel(serve: Serve
     assert (await peer.result(ref)).state == common_pb2.TASK_STATE_CANCELED
 
 
-async def test_contract_rule_5_adoption_of_a_task_that_is_not_held_is_rejected(serve: Serve, dial: Dial) -> None:
+async def test_contract_rule_5_adoption_of_an_unknown_task_is_rejected(serve: Serve, dial: Dial) -> None:
     peer = await dial(await serve(echo))
     held = peer.ref("one", attempt=2)
     await peer.assign(held)
@@ -80,9 +76,7 @@ async def test_contract_rule_5_adoption_of_a_task_that_is_not_held_is_rejected(s
         assert (reason(rejected), rejected.task) == ("NOT_HELD", unknown)
 
 
-async def test_a_task_sent_again_after_a_lost_ack_runs_once_and_gives_one_sequence(
-    serve: Serve, dial: Dial, gate: Gate
-) -> None:
+async def test_a_task_resent_after_a_lost_ack_runs_once(serve: Serve, dial: Dial, gate: Gate) -> None:
     peer = await dial(await serve(gate.handle))
     ref = peer.ref("one")
     frame = peer.assignment(ref, "x")
@@ -97,9 +91,7 @@ async def test_a_task_sent_again_after_a_lost_ack_runs_once_and_gives_one_sequen
     assert gate.calls == 1
 
 
-async def test_a_late_copy_of_an_assignment_whose_result_was_acked_is_not_executed_again(
-    serve: Serve, dial: Dial, gate: Gate
-) -> None:
+async def test_a_late_copy_of_an_acked_assignment_is_not_executed(serve: Serve, dial: Dial, gate: Gate) -> None:
     agent = await serve(gate.handle)
     peer = await dial(agent)
     ref = peer.ref("one")
@@ -146,7 +138,7 @@ async def test_a_gap_that_the_orchestrator_names_is_mended(serve: Serve, dial: D
     assert (await peer.receive("result")).sequence == first.sequence
 
 
-async def test_durability_19_a_result_that_nobody_asks_for_is_offered_to_any_orchestrator(
+async def test_durability_19_a_parked_result_is_offered_to_any_stream(
     serve: Serve, dial: Dial, gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("archon.agent.server.SWEEP_INTERVAL", 0.05)
@@ -161,7 +153,7 @@ async def test_durability_19_a_result_that_nobody_asks_for_is_offered_to_any_orc
     assert reason(await peer.receive("reject")) == "NOT_HELD"
 
 
-async def test_durability_19_a_result_that_its_orchestrator_doesnt_ack_is_offered_to_the_others(
+async def test_durability_19_an_unacked_result_is_offered_to_others(
     serve: Serve, dial: Dial, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("archon.agent.server.SWEEP_INTERVAL", 0.05)
@@ -172,7 +164,7 @@ async def test_durability_19_a_result_that_its_orchestrator_doesnt_ack_is_offere
     assert (await other.receive("result")).task == ref
 
 
-async def test_work_that_nobody_asked_for_since_its_stream_broke_says_so_to_any_orchestrator_and_ends_when_told(
+async def test_an_attempt_without_a_stream_reports_and_is_cancellable(
     serve: Serve, dial: Dial, gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("archon.agent.server.SWEEP_INTERVAL", 0.05)
@@ -189,7 +181,7 @@ async def test_work_that_nobody_asked_for_since_its_stream_broke_says_so_to_any_
     await until(lambda: len(agent.attempts) == 0)
 
 
-async def test_durability_19_a_result_is_kept_no_longer_than_the_orchestrator_asked(
+async def test_durability_19_a_result_expires_after_its_park_ttl(
     serve: Serve, dial: Dial, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("archon.agent.server.SWEEP_INTERVAL", 0.05)
@@ -203,7 +195,7 @@ async def test_durability_19_a_result_is_kept_no_longer_than_the_orchestrator_as
         assert reason(await peer.receive("reject")) == "NOT_HELD"
 
 
-async def test_contract_rule_2_the_capacity_is_split_over_the_open_sessions(serve: Serve, dial: Dial) -> None:
+async def test_contract_rule_2_capacity_is_split_over_open_sessions(serve: Serve, dial: Dial) -> None:
     agent = await serve(echo, max_tasks=5)
     first = await dial(agent, "orchestrator-1")
     assert first.frames[0].ready.max_tasks == 5
@@ -221,7 +213,7 @@ async def test_durability_26_each_session_gets_at_least_one(serve: Serve, dial: 
         assert peer.frames[0].ready.max_tasks == 1
 
 
-async def test_durability_19_at_the_bound_of_parked_bytes_no_credit_is_given(
+async def test_durability_19_full_parking_gives_no_credit(
     serve: Serve, dial: Dial, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("archon.agent.attempt_table.MAX_PARKED_BYTES", 10_000)
@@ -234,7 +226,7 @@ async def test_durability_19_at_the_bound_of_parked_bytes_no_credit_is_given(
     assert (await peer.receive("credit")).credit.max_tasks == 8
 
 
-async def test_what_an_agent_remembers_of_tasks_and_runs_that_are_over_is_bounded(
+async def test_the_memory_of_finished_tasks_and_runs_is_bounded(
     serve: Serve, dial: Dial, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("archon.agent.attempt_table.MAX_OVER", 2)
@@ -258,9 +250,7 @@ async def test_a_stream_without_open_does_not_stay(serve: Serve, monkeypatch: py
         assert isinstance(await peer.ended(), errors.Unavailable)
 
 
-async def test_an_orchestrator_that_does_not_read_loses_the_stream_with_a_delay_and_no_task(
-    serve: Serve, dial: Dial, gate: Gate
-) -> None:
+async def test_an_orchestrator_that_does_not_read_loses_its_stream(serve: Serve, dial: Dial, gate: Gate) -> None:
     agent = await serve(gate.handle)
     ref = common_pb2.TaskRef(task_id="one", run_id="run-1", attempt=1, epoch=1)
     peer = await dial(agent)

@@ -1,4 +1,4 @@
-"""One task on one session: its answer, its end, and what must not get out."""
+"""One task on one session: its answer, its end, and what must not leak."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def is_forgotten(peer: FakeOrchestrator, ref: common_pb2.TaskRef) -> bool:
     return failure_of(agent_pb2.TaskResult(failure=rejected.reject.failure)).reason == "NOT_HELD"
 
 
-async def test_a_task_is_answered_by_one_result_that_is_forgotten_once_acked(serve: Serve, dial: Dial) -> None:
+async def test_a_task_gives_one_result_that_is_dropped_once_acked(serve: Serve, dial: Dial) -> None:
     async def greet(task: TaskContext) -> str:
         return f"hello {task.text}"
 
@@ -59,7 +59,7 @@ async def test_deltas_come_before_the_result_and_say_where_they_belong(serve: Se
     assert max(len(delta.text) for delta in deltas) <= 16 * 1024
 
 
-async def test_contract_rule_3_a_heartbeat_is_echoed_while_a_handler_runs(serve: Serve, dial: Dial, gate: Gate) -> None:
+async def test_contract_rule_3_a_heartbeat_is_echoed_during_a_handler(serve: Serve, dial: Dial, gate: Gate) -> None:
     peer = await dial(await serve(gate.handle))
     await peer.assign(peer.ref("one"))
     await gate.reached()
@@ -122,7 +122,7 @@ async def test_a_cancelled_handler_may_answer_what_it_has(serve: Serve, dial: Di
     assert (result.state, result.output[0].text) == (S.TASK_STATE_COMPLETED, "half of it")
 
 
-async def test_a_handler_that_swallows_cancel_loses_its_task_and_its_slot(
+async def test_a_handler_that_ignores_cancel_loses_its_task_and_slot(
     serve: Serve, dial: Dial, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("archon.agent.attempt.CANCEL_GRACE", 0.05)
@@ -158,7 +158,7 @@ async def test_contract_rule_1_a_task_whose_time_is_over_fails(serve: Serve, dia
     assert isinstance(failure_of(result), errors.DeadlineExceeded)
 
 
-async def test_the_time_left_is_passed_on_to_calls_that_the_handler_makes(serve: Serve, dial: Dial) -> None:
+async def test_the_deadline_of_a_task_limits_the_handlers_calls(serve: Serve, dial: Dial) -> None:
     async def left(task: TaskContext) -> str:
         return f"{context.timeout(100.0):.0f}"
 
@@ -168,9 +168,7 @@ async def test_the_time_left_is_passed_on_to_calls_that_the_handler_makes(serve:
     assert (await peer.result(ref)).output[0].text == "50"
 
 
-async def test_contract_rule_12_calls_are_recorded_before_the_result_and_kept_until_acked(
-    serve: Serve, dial: Dial
-) -> None:
+async def test_contract_rule_12_records_precede_the_result_until_acked(serve: Serve, dial: Dial) -> None:
     async def call(task: TaskContext) -> Answer:
         used = common_pb2.Usage(input_tokens=3, output_tokens=2)
         for size in (1, 150_000):
@@ -239,9 +237,7 @@ async def test_durability_12_a_stale_epoch_is_refused(serve: Serve, dial: Dial, 
     assert gate.calls == 1
 
 
-async def test_contract_rule_5_a_gap_in_a_sequence_is_named_and_mended_by_sending_again(
-    serve: Serve, dial: Dial, gate: Gate
-) -> None:
+async def test_contract_rule_5_a_sequence_gap_is_mended_by_resending(serve: Serve, dial: Dial, gate: Gate) -> None:
     peer = await dial(await serve(gate.handle))
     ref = peer.ref("one")
     late = peer.assignment(ref)

@@ -1,4 +1,4 @@
-"""A coordinator whose process died goes on where its conversation stood, and pays for nothing twice."""
+"""A coordinator whose process died resumes its conversation and pays for nothing twice."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def resumed(checkpoint: bytes) -> Task:
     return Task(resume=agent_pb2.Resume(checkpoint=checkpoint))
 
 
-async def test_a_later_attempt_asks_for_the_same_again_and_goes_on_with_the_next_reply() -> None:
+async def test_a_later_attempt_repeats_its_calls_and_continues() -> None:
     first = Task({"cook": "Soup.", "fire-brigade": Unavailable("lost")})
     whole = ScriptedModel(
         says("The cook.", call("cook", 1)),

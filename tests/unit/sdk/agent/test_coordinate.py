@@ -91,7 +91,7 @@ def call(name: str, number: int = 1, arguments: str = '{"task": "Do it."}') -> T
 
 
 def told(model: ScriptedModel, request: int = -1) -> list[tuple[str | None, str]]:
-    """The tool messages of a request: which call, what was said."""
+    """The tool messages of a request: call id and content."""
     messages = model.requests[request].messages
     return [(message.tool_call_id, message.content) for message in messages if message.role == "tool"]
 
@@ -107,7 +107,7 @@ async def test_other_roles_are_tools_with_their_names_and_descriptions() -> None
     assert (schema["type"], schema["required"], list(schema["properties"])) == ("object", ["task"], ["task"])
 
 
-async def test_its_prompt_comes_first_then_the_awareness_message_then_the_query() -> None:
+async def test_the_prompt_precedes_awareness_and_query() -> None:
     model = ScriptedModel(says("Done."))
     await role_handler(LEAD, model)(Task())
     assert model.requests[0].messages == (
@@ -117,7 +117,7 @@ async def test_its_prompt_comes_first_then_the_awareness_message_then_the_query(
     )
 
 
-async def test_calls_are_delegated_and_their_answers_read_until_a_reply_has_none() -> None:
+async def test_calls_are_delegated_until_a_reply_has_none() -> None:
     first = says("I ask the cook.", call("cook", 1, '{"task": "Cook soup."}'))
     model = ScriptedModel(first, says("", call("fire-brigade", 2)), says("Lunch is ready."))
     task = Task()
@@ -133,13 +133,13 @@ async def test_calls_are_delegated_and_their_answers_read_until_a_reply_has_none
     assert task.written == "I ask the cook.\n\nLunch is ready."
 
 
-async def test_usage_adds_up_over_turns_and_leaves_out_what_others_spent() -> None:
+async def test_usage_adds_up_over_turns_without_that_of_others() -> None:
     answer = await role_handler(LEAD, ScriptedModel(says("", call("cook")), says("Done.")))(Task())
     assert answer.usage is not None
     assert (answer.usage.input_tokens, answer.usage.output_tokens, answer.usage.model_calls) == (200, 20, 2)
 
 
-async def test_contract_rule_12_tools_calls_and_what_they_came_to_are_recorded_as_they_were_sent() -> None:
+async def test_contract_rule_12_calls_are_recorded_as_they_were_sent() -> None:
     task = Task()
     await role_handler(LEAD, ScriptedModel(says("", call("cook")), says("Done.")))(task)
     first, second = task.take_records()
@@ -156,7 +156,7 @@ async def test_contract_rule_12_tools_calls_and_what_they_came_to_are_recorded_a
     assert "tool_calls" not in json.loads(second.response_json)
 
 
-async def test_calls_of_one_turn_run_at_the_same_time_and_are_answered_in_their_order() -> None:
+async def test_calls_of_one_turn_run_concurrently_and_keep_order() -> None:
     begun = asyncio.Event()
 
     async def waits() -> str:
@@ -173,7 +173,7 @@ async def test_calls_of_one_turn_run_at_the_same_time_and_are_answered_in_their_
     assert told(model) == [("call-1", "Soup."), ("call-2", "Out.")]
 
 
-async def test_a_delegation_that_fails_is_told_to_the_model_and_leaves_its_siblings_alone() -> None:
+async def test_a_failed_delegation_reaches_the_model_not_its_siblings() -> None:
     async def later() -> str:
         await asyncio.sleep(0)
         return "Soup."
@@ -189,7 +189,7 @@ async def test_a_delegation_that_fails_is_told_to_the_model_and_leaves_its_sibli
 
 
 @pytest.mark.parametrize("error", [OperationCancelled("stopped"), BudgetExhausted("spent")])
-async def test_cancellation_and_an_empty_budget_end_the_task_and_cancel_the_siblings(error: Exception) -> None:
+async def test_cancellation_and_an_empty_budget_end_task_and_siblings(error: Exception) -> None:
     model = ScriptedModel(says("", call("cook", 1), call("fire-brigade", 2)))
     task = Task({"cook": asyncio.Event().wait, "fire-brigade": error})
     with pytest.raises(type(error)) as caught:
@@ -268,7 +268,7 @@ async def test_a_model_that_never_stops_calling_fails_the_task() -> None:
     assert len(model.requests) == MAX_TURNS == len(task.delegations) + 1
 
 
-async def test_budget_is_reserved_before_each_call_and_an_empty_one_ends_the_task() -> None:
+async def test_budget_is_reserved_before_each_model_call() -> None:
     task = Task()
     task.allowance = OUTPUT_TOKENS + 400
     model = ScriptedModel(says("", call("cook")), says("Never said."))
@@ -279,7 +279,7 @@ async def test_budget_is_reserved_before_each_call_and_an_empty_one_ends_the_tas
     assert OUTPUT_TOKENS < task.reserved[0] < task.allowance < task.reserved[1]
 
 
-async def test_a_role_that_does_not_coordinate_reserves_too_and_sees_no_tools() -> None:
+async def test_a_plain_role_reserves_budget_and_sees_no_tools() -> None:
     poet, task, model = Role("poet", "You rhyme.", max_tokens=7), Task(), ScriptedModel(says("Roses"))
     await role_handler(poet, model)(task)
     assert task.reserved == [-(-len("You rhyme.") // 4) + -(-len("Make lunch.") // 4) + 7]

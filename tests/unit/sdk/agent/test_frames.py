@@ -68,7 +68,7 @@ STEPS = st.lists(st.sampled_from(["send", "lose", "arrive", "ack", "lose ack", "
 
 
 @given(STEPS)
-def test_contract_rule_5_frames_survive_any_interleaving_of_loss_and_resend(steps: list[str]) -> None:
+def test_contract_rule_5_frames_survive_loss_and_resend(steps: list[str]) -> None:
     sender: Channel[session_pb2.AgentFrame] = Channel(REF)
     receiver = Receiver()
     wire: list[session_pb2.AgentFrame] = []
@@ -107,7 +107,7 @@ def test_contract_rule_5_frames_survive_any_interleaving_of_loss_and_resend(step
     assert (sender.unacked(), sender.pending_bytes) == ([], 0)
 
 
-def test_durability_18_what_is_taken_is_acked_only_once_it_is_durable() -> None:
+def test_durability_18_a_frame_is_acked_once_it_is_durable() -> None:
     channel: Channel[session_pb2.OrchestratorFrame] = Channel(REF, ack_at_once=False)
     assert channel.take(1) is Verdict.APPLY
     assert down(channel.stamp(session_pb2.OrchestratorFrame()))[0].ack == 0
@@ -127,7 +127,7 @@ def test_a_channel_has_its_own_copy_of_the_reference() -> None:
     assert up(channel.unacked()[0])[0].task.epoch == 2  # sent again under the new owner
 
 
-def test_contract_rule_5_a_new_owners_frames_come_after_those_that_its_predecessor_got_through() -> None:
+def test_contract_rule_5_a_new_owners_frames_follow_the_applied() -> None:
     channel: Channel[session_pb2.OrchestratorFrame] = Channel(REF)
     for _ in range(2):
         channel.stamp(session_pb2.OrchestratorFrame())
@@ -153,7 +153,7 @@ async def test_contract_rule_10_batches_keep_order_and_the_soft_target(sizes: li
     assert seen == [str(number) for number in range(len(sizes))]
 
 
-async def test_contract_rule_10_only_deltas_are_dropped_and_no_more_than_must_be() -> None:
+async def test_contract_rule_10_only_deltas_over_the_bound_are_dropped() -> None:
     queue = FrameQueue(max_droppable=2)
     assert [queue.put(delta(), droppable=True) for _ in range(3)] == [True, True, False]
     assert queue.put(record(1))
@@ -168,7 +168,7 @@ async def test_a_peer_that_never_reads_loses_the_stream() -> None:
     assert await queue.batch() == b""
 
 
-async def test_a_lone_frame_leaves_at_once_and_closing_wakes_the_writer() -> None:
+async def test_a_lone_frame_leaves_at_once_and_close_wakes_the_writer() -> None:
     queue = FrameQueue()
     waiting = asyncio.create_task(queue.batch())
     await asyncio.sleep(0)
@@ -186,7 +186,7 @@ def of_task(number: int, size: int = 0) -> session_pb2.AgentFrame:
     return frame
 
 
-async def test_on_a_stream_that_is_busy_with_several_tasks_frames_go_together() -> None:
+async def test_frames_of_several_tasks_share_a_message() -> None:
     queue = FrameQueue()
     queue.put(of_task(1))
     queue.put(of_task(2))
@@ -198,7 +198,7 @@ async def test_on_a_stream_that_is_busy_with_several_tasks_frames_go_together() 
     assert [frame.record.target for frame in up(await held)] == ["3", "4"]
 
 
-async def test_frames_of_one_task_and_what_is_too_much_for_one_message_are_not_held() -> None:
+async def test_frames_of_one_task_and_full_messages_are_not_held() -> None:
     queue = FrameQueue()
     for number in (1, 1):
         queue.put(of_task(number))
@@ -222,7 +222,7 @@ def test_a_frame_above_the_peers_limit_is_refused_by_size() -> None:
 
 
 @given(st.integers(1, 2**53), st.integers(0, 2**53), st.integers(0, 2**53), st.text(max_size=200))
-def test_a_stamped_frame_is_the_bytes_that_protobuf_makes(epoch: int, sent: int, applied: int, text: str) -> None:
+def test_a_stamped_frame_equals_protobufs_bytes(epoch: int, sent: int, applied: int, text: str) -> None:
     ref = common_pb2.TaskRef(task_id="t" * 32, run_id="r", attempt=3, epoch=epoch)
     channel: Channel[session_pb2.AgentFrame] = Channel(ref)
     channel.continue_after(sent)
@@ -236,14 +236,14 @@ def test_a_stamped_frame_is_the_bytes_that_protobuf_makes(epoch: int, sent: int,
 
 
 @pytest.mark.parametrize("arm", [field.name for field in session_pb2.OrchestratorFrame.DESCRIPTOR.oneofs[0].fields])
-def test_the_content_of_each_arm_is_the_bytes_that_protobuf_makes(arm: str) -> None:
+def test_the_content_of_each_arm_equals_protobufs_bytes(arm: str) -> None:
     frame = session_pb2.OrchestratorFrame()
     getattr(frame, arm).SetInParent()
     assert orchestrator_content(arm, getattr(frame, arm)) == frame.SerializeToString()
 
 
 @given(st.lists(st.integers(0, 300), max_size=6), st.binary(max_size=20))
-def test_split_gives_the_frames_of_a_message_whatever_stands_between(sizes: list[int], unknown: bytes) -> None:
+def test_split_yields_frames_and_skips_unknown_fields(sizes: list[int], unknown: bytes) -> None:
     frames = [record(number, size) for number, size in enumerate(sizes)]
     message = b"\x78\x01" + b"\x7d\x00\x00\x00\x00"  # fields 15, a varint and a fixed32: from a newer version
     for frame in frames:
@@ -253,7 +253,7 @@ def test_split_gives_the_frames_of_a_message_whatever_stands_between(sizes: list
 
 
 @given(st.binary(max_size=60))
-def test_split_and_task_of_end_in_frames_or_a_decode_error_for_any_bytes(data: bytes) -> None:
+def test_split_ends_in_frames_or_a_decode_error_for_any_bytes(data: bytes) -> None:
     try:
         list(split(data))
     except DecodeError:
@@ -276,7 +276,7 @@ def test_the_task_of_a_broken_frame_is_found_where_it_can_be() -> None:
     assert task_of(b"\xff") is None
 
 
-async def test_durability_11_the_lease_is_asked_for_after_a_batch_has_waited_for_company() -> None:
+async def test_durability_11_the_lease_is_checked_when_a_batch_leaves() -> None:
     leased = True
     queue = FrameQueue(may_send=lambda: leased)
     for task_id in ("one", "two"):

@@ -28,7 +28,7 @@ def spend(task: TaskContext, tokens: int) -> None:
     task.record_model_call("m", {}, {}, started=0.0, seconds=0.0, usage=usage)
 
 
-def test_contract_rule_7_a_question_is_a_result_with_its_prompt_schema_checkpoint_and_usage() -> None:
+def test_contract_rule_7_a_question_is_a_complete_result() -> None:
     task = task_of()
     spend(task, 7)
     plan = common_pb2.Part(url="https://example.org/plan", media_type="text/html")
@@ -58,7 +58,7 @@ def test_what_utf8_has_no_bytes_for_hinders_no_question() -> None:
     assert to_result(task_of(), Question("is it \ud800?")).input_request.prompt[0].text == "is it ??"
 
 
-def test_a_checkpoint_of_a_mebibyte_is_kept_and_one_above_it_refused() -> None:
+def test_a_checkpoint_above_a_mebibyte_is_refused() -> None:
     largest = bytes(MAX_CHECKPOINT)
     assert to_result(task_of(), Question("?", checkpoint=largest)).checkpoint == largest
     with pytest.raises(FrameTooLarge, match="1,048,577 bytes is larger than the limit of 1,048,576"):
@@ -77,7 +77,7 @@ def test_an_answer_and_no_answer_are_as_they_were() -> None:
     assert to_result(task_of(), Answer("text", publish=False)).no_publish
 
 
-def test_a_task_sees_what_people_answered_and_where_the_last_attempt_was() -> None:
+def test_a_task_sees_peoples_answers_and_the_checkpoint() -> None:
     answers = [common_pb2.Part(text="blue"), common_pb2.Part(data_json="7"), common_pb2.Part(text="round")]
     task = task_of(2, checkpoint=b"page 7", inputs=answers)
     assert list(task.inputs) == answers
@@ -100,6 +100,6 @@ def test_save_hands_over_the_bytes_as_they_are_up_to_a_mebibyte() -> None:
     assert len(sent) == 3
 
 
-async def test_a_delegation_with_too_large_a_checkpoint_is_refused_as_any_other() -> None:
+async def test_a_delegation_with_a_too_large_checkpoint_is_refused() -> None:
     with pytest.raises(FrameTooLarge, match="1,048,577 bytes is larger than the limit of 1,048,576"):
         await task_of().delegate("x", role="cook", checkpoint=bytes(MAX_CHECKPOINT + 1))

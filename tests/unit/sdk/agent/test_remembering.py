@@ -55,7 +55,7 @@ def test_an_answer_may_say_what_is_to_be_remembered_also_nothing() -> None:
 
 
 @pytest.mark.parametrize("task", [task_of(session=""), task_of(stateful=False)])
-def test_without_a_session_or_a_stateful_role_an_answer_adds_nothing(task: TaskContext) -> None:
+def test_an_answer_adds_history_only_in_a_stateful_session(task: TaskContext) -> None:
     result = to_result(task, Answer("Noon.", new_history=[HistoryMessage("user", "x")]))
     assert not result.new_history and not result.conversation_version
 
@@ -76,7 +76,7 @@ def test_a_turn_of_ones_own_that_is_too_long_is_a_typed_error() -> None:
         to_result(task_of(), Answer("", new_history=[HistoryMessage("user", "x" * 600_000)]))
 
 
-async def test_an_agent_goes_on_from_its_history_and_adds_its_turn_calls_included() -> None:
+async def test_an_agent_continues_its_history_and_adds_its_turn() -> None:
     def clock() -> str:
         """Says what time it is."""
         return "noon"
@@ -100,7 +100,7 @@ async def test_an_agent_goes_on_from_its_history_and_adds_its_turn_calls_include
     assert [one.content for one in agent.history] == [], "the agent itself remembers nothing: the mesh does"
 
 
-async def test_tasks_of_two_sessions_at_once_have_nothing_of_each_other() -> None:
+async def test_concurrent_tasks_of_two_sessions_share_nothing() -> None:
     agent = Agent("clerk", model=ScriptedModel(says("A."), says("B.")))
     handler = agent_handler(agent, memory="")
     answers = await asyncio.gather(*(handler(task_of(text)) for text in ("a?", "b?")))
@@ -113,14 +113,14 @@ async def test_without_a_session_an_agent_begins_anew_and_adds_nothing() -> None
     assert answer.new_history is None
 
 
-def test_a_turn_with_too_much_from_tools_is_remembered_as_its_question_and_answer() -> None:
+def test_a_too_large_turn_is_kept_as_question_and_answer() -> None:
     keeper = TurnRecorder()
     keeper.appended("k", "r", [ChatMessage("user", "q"), ChatMessage("tool", "x" * MAX_TURN_CHARS, tool_call_id="c")])
     assert keeper.new_messages() is None
     assert TurnRecorder().new_messages() is None
 
 
-def test_a_run_that_is_taken_back_leaves_nothing_and_what_is_compacted_stays_remembered() -> None:
+def test_a_rolled_back_run_leaves_no_history() -> None:
     keeper = TurnRecorder()
     history = load_history(task_of(), keeper, "clerk")
     history.update_context("one")

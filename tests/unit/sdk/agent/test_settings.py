@@ -1,4 +1,4 @@
-"""How an agent's process is told where it lives."""
+"""Settings of an agent process."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from archon_services.agents.settings import AgentServiceSettings
 from archon_services.common.settings import load
 
 
-def test_nothing_said_is_a_free_port_on_this_machine_and_no_registry() -> None:
+def test_the_default_is_a_free_local_port_and_no_registry() -> None:
     assert AgentSettings.from_environment({}) == AgentSettings()
 
 
@@ -61,7 +61,7 @@ def test_a_wrong_value_names_its_variable(name: str, value: str) -> None:
         AgentSettings.from_environment({name: value})
 
 
-def test_what_kubernetes_injects_for_a_service_named_archon_is_not_our_port() -> None:
+def test_a_port_variable_set_by_kubernetes_is_ignored() -> None:
     assert AgentSettings.from_environment({"ARCHON_PORT": "tcp://10.0.0.1:7001"}).port == 0
 
 
@@ -78,9 +78,7 @@ def test_the_address_is_announced_whole(tmp_path: Path) -> None:
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("ready", "127.0.0.1:7201")]
 
 
-def test_a_service_takes_flags_before_environment_before_its_section_of_the_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_flags_precede_environment_and_environment_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("ARCHON_CONFIG", "ARCHON_MODEL", "ARCHON_MAX_TASKS", "ARCHON_DEPENDS_ON", "ARCHON_TTL"):
         monkeypatch.delenv(name, raising=False)
     config = tmp_path / "archon.yaml"
