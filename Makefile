@@ -6,11 +6,11 @@ BIN := $(VENV)/bin
 RUN := $(BIN)/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo up down test test-unit test-integration test-e2e simulate failures chaos bench bench-postgres bench-agents soak tools interop test-interop check format lint types floors drift buf \
+.PHONY: help demo up down test test-unit test-integration test-e2e simulate failures chaos bench bench-postgres bench-agents soak tools interop test-interop check format lint types floors words drift buf \
         buf-baseline gates protos hooks clean
 
 help: ## this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  \033[1m%-18s\033[0m %s\n", $$1, $$2}'
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  \033[1m%-18s\033[0m %s\n", $$1, $$2}'
 
 # Setting up ----------------------------------------------------------------------------------------------------
 
@@ -101,7 +101,7 @@ test-interop: tools ## members and clients in Go, TypeScript and Java, and the R
 
 # What must hold ------------------------------------------------------------------------------------------------
 
-check: format lint types floors drift buf ## everything below that isn't a test
+check: format lint types floors words drift buf ## everything below that is not a test
 
 format: $(VENV)/.dev ## formatted as ruff does it
 	@$(BIN)/ruff format --check --quiet . || { echo "hint: $(BIN)/ruff format ."; exit 1; }
@@ -112,8 +112,11 @@ lint: $(VENV)/.dev ## ruff's rules
 types: $(VENV)/.dev ## mypy, strict
 	@$(BIN)/mypy --no-error-summary
 
-floors: $(VENV)/.dev ## imports only go up the floors
+floors: $(VENV)/.dev ## imports go down the layers, without circles
 	@$(BIN)/lint-imports --no-cache > .floors.log 2>&1 || { cat .floors.log; rm -f .floors.log; exit 1; }; rm -f .floors.log
+
+words: $(VENV)/.dev ## names and prose use the words of docs/glossary.md
+	@$(RUN) .ci/glossary.py
 
 drift: $(VENV)/.dev ## the committed stubs are what the contract gives
 	@$(RUN) protos/generate.py --check

@@ -74,6 +74,11 @@ def replace(old: str, new: str) -> Callable[[str], str]:
 
 CONTEXT = "sdk/python/archon/context.py"
 CORE = "mesh/archon_mesh/core/messages.py"
+HUB = "services/archon_services/orchestrator/watch/hub.py"
+ROW = "services/archon_services/orchestrator/journal/rows.py"
+BRANCHES = "\n\ndef branches(number: int) -> int:\n" + "".join(
+    f"    if number == {i}:\n        number += {i}\n" for i in range(16)
+)
 RUN_PROTO = "protos/archon/api/orchestrator/v1/run.proto"
 FIELD = "int32 fresh = 9;"
 
@@ -89,6 +94,15 @@ CHECKS = [
         [
             Break("the core imports gRPC", CORE, append("\nimport grpc  # noqa\n")),
             Break("the SDK imports a service", CONTEXT, append("\nimport archon_services.common.process  # noqa\n")),
+            Break("a watch imports the API", HUB, append("\nimport archon_services.orchestrator.api  # noqa\n")),
+            Break(
+                "a circle, for a type alone",
+                ROW,
+                append(
+                    "\nfrom typing import TYPE_CHECKING  # noqa\n\nif TYPE_CHECKING:\n"
+                    "    from archon_services.orchestrator.journal.port import Journal  # noqa\n"
+                ),
+            ),
         ],
     ),
     Check(
@@ -96,7 +110,22 @@ CHECKS = [
         ["ruff", "format", "--check", "."],
         [Break("a badly formatted line", CONTEXT, append("\nx = {  'a':1 }\n"))],
     ),
-    Check("ruff check", ["ruff", "check", "."], [Break("an unused import", CONTEXT, append("\nimport os\n"))]),
+    Check(
+        "ruff check",
+        ["ruff", "check", "."],
+        [
+            Break("an unused import", CONTEXT, append("\nimport os\n")),
+            Break("a function with 17 branches", CONTEXT, append(f"{BRANCHES}    return number\n")),
+        ],
+    ),
+    Check(
+        "glossary",
+        ["python", ".ci/glossary.py"],
+        [
+            Break("a phrase that newcomers do not know", CORE, append("\n# The role is told what it needs.\n")),
+            Break("a class by a name that was given up", CONTEXT, append("\n\nclass HeldTask:\n    pass\n")),
+        ],
+    ),
     Check(
         "stub drift",
         ["python", "protos/generate.py", "--check"],

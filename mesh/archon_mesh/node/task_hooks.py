@@ -75,7 +75,7 @@ class TaskMiddleware(Middleware):
     ) -> None:
         """`model` is the name that calls are recorded under.
 
-        `resume_from` are the messages of an earlier attempt. If `coordinates` is set, the model is told the
+        `resume_from` are the messages of an earlier attempt. If `coordinates` is set, the model receives the
         dependencies among the roles that it can delegate to.
         """
         self.attempt = TaskAttempt(task)

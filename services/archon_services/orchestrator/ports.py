@@ -64,7 +64,7 @@ class Delivery:
     """Whether the input waits for the run's next step instead of causing one."""
 
     posted: int = 0
-    """The row of a command that another replica posted, 0 if it is none."""
+    """The row of a command that another replica posted, 0 if no command was posted."""
 
 
 class Inbox(Protocol):
@@ -122,5 +122,5 @@ class Transport(Protocol):
 
     def release_run(self, run_id: str, *, over: bool = False) -> None:
         """Forgets the attempts of a run that another replica has taken over, without a word to their instances. `over`:
-        the run has ended, and attempts that are still worked on are told to stop."""
+        the run has ended, and attempts that are still being executed get a cancel."""
         ...

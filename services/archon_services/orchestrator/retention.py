@@ -8,7 +8,7 @@ from typing import Final
 
 from archon.errors import ResourceExhausted, Unavailable
 from archon_services.common.background import BackgroundLoop
-from archon_services.orchestrator.api.render import run_to_proto
+from archon_services.orchestrator.convert.run_view import run_to_proto
 from archon_services.orchestrator.journal import Journal
 from archon_services.orchestrator.ports import Clock
 from archon_services.orchestrator.runs.load import load_run

@@ -139,7 +139,7 @@ LIMITS: Final[dict[str, list[Limit]]] = {
         ),
         Limit(
             "A run in a response",
-            "{archon_services.orchestrator.api.render:MAX_RUN_BYTES|bytes}",
+            "{archon_services.orchestrator.convert.run_view:MAX_RUN_BYTES|bytes}",
             "`MESSAGE_TOO_LARGE`; its watch returns each result in an event of its own.",
             ["test_results_that_are_large_together_come_in_several_messages"],
         ),

@@ -48,7 +48,7 @@ class PendingCalls:
 
     async def delegate(self, delegation: session_pb2.Delegate) -> session_pb2.DelegateResult:
         """Sends a delegation and waits for its result. Raises FrameTooLarge, Unimplemented, DeadlineExceeded at the end
-        of the task's time. If the call is cancelled the orchestrator is told that the delegation is not needed."""
+        of the task's time. If the call is cancelled, the orchestrator learns that the delegation is not needed."""
         content = agent_content("delegate", delegation)
         self._check(content, "delegate")
         self._caller.flush()

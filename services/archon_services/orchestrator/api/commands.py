@@ -14,11 +14,11 @@ from archon.api.orchestrator.v1 import run_pb2
 from archon.errors import ArchonError, DataLoss, OutOfRange, RunExpired, Unavailable, UnknownRun
 from archon_mesh.core.run.types import Submission
 from archon_services.orchestrator.api.control import RunControl
-from archon_services.orchestrator.api.render import row_to_proto, run_to_proto
 from archon_services.orchestrator.api.validation import check_submit, payload_hash, time_of, wants_agent
 from archon_services.orchestrator.convert import events_of, from_journal
 from archon_services.orchestrator.convert.budget import budget_from_proto
 from archon_services.orchestrator.convert.run import session_context_from_proto
+from archon_services.orchestrator.convert.run_view import row_to_proto, run_to_proto
 from archon_services.orchestrator.journal import Journal, NewRun, RunRow
 from archon_services.orchestrator.journal.memory.journal import same_request
 from archon_services.orchestrator.roles.registry_watch import RegistryWatch

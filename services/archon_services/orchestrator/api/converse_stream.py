@@ -2,7 +2,7 @@
 that concerns one run is answered in place.
 
 Bounds: the number of runs that are followed; the number of commands that are being executed or whose reply waits to be
-sent. Events wait in each run's tail, which is bounded. So a caller that doesn't read holds up nobody but itself.
+sent. Events wait in each run's tail, which is bounded. So a caller that does not read delays only itself.
 
 A run that was just submitted is followed through its tail alone: no task, no read of the journal. If the tail falls
 behind, or another replica takes over the run, the run is followed like any other watch.
@@ -21,7 +21,7 @@ from archon import status
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.errors import ArchonError, InvalidArgument, ResourceExhausted, Unavailable
 from archon_services.orchestrator.api.commands import Commands
-from archon_services.orchestrator.api.render import bounded
+from archon_services.orchestrator.convert.run_view import bounded
 from archon_services.orchestrator.journal.framing import as_field, frame
 from archon_services.orchestrator.watch.hub import Tail, WatchHub
 

@@ -13,8 +13,8 @@ from archon.wire import to_seconds
 from archon_services.common.paging import make_token, page_size, read_token
 from archon_services.orchestrator.api.commands import Commands
 from archon_services.orchestrator.api.converse_stream import ConverseStream
-from archon_services.orchestrator.api.render import bounded, row_to_proto
 from archon_services.orchestrator.convert import from_journal
+from archon_services.orchestrator.convert.run_view import bounded, row_to_proto
 from archon_services.orchestrator.journal import Journal
 from archon_services.orchestrator.watch.forward import RELAYED
 from archon_services.orchestrator.watch.hub import WatchHub

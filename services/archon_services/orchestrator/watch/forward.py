@@ -15,7 +15,7 @@ from archon.channel import connect
 from archon.errors import ArchonError
 from archon.interceptors import translated
 from archon_services.orchestrator.journal import Journal
-from archon_services.orchestrator.runs.manager import Runs
+from archon_services.orchestrator.watch.hub import WatchHub
 
 _log = logging.getLogger(__name__)
 
@@ -32,10 +32,19 @@ class Addresses(Protocol):
     def address_of(self, owner: str) -> str: ...
 
 
+class LocalRuns(Protocol):
+    """Knows which runs this replica owns."""
+
+    @property
+    def watchers(self) -> WatchHub: ...
+
+    def holds(self, run_id: str) -> bool: ...
+
+
 class WatchForwarder:
     """One forwarded watch for each run that is watched here and owned by another replica."""
 
-    def __init__(self, journal: Journal, runs: Runs, owners: Addresses) -> None:
+    def __init__(self, journal: Journal, runs: LocalRuns, owners: Addresses) -> None:
         self._journal = journal
         self._runs = runs
         self._owners = owners

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from archon_mesh.core.run import events as ev
-from archon_mesh.core.run.fold import attempts, budget, creation, delegation, ending, human_input
+from archon_mesh.core.run.fold import attempts, budget, creation, delegation, human_input, termination
 from archon_mesh.core.run.state import RunState
 
 
@@ -32,20 +32,20 @@ _FOLD: dict[type, Callable[[RunState, Any, float], None]] = {
     ev.Delegated: delegation.delegated,
     ev.DelegationCancelled: delegation.delegation_cancelled,
     ev.BudgetReserved: budget.budget_reserved,
-    ev.ResultReceived: ending.result_received,
+    ev.ResultReceived: termination.result_received,
     ev.InputRequested: human_input.input_requested,
     ev.InputGiven: human_input.input_given,
     ev.CheckpointTaken: attempts.checkpoint_taken,
     ev.Paused: human_input.paused,
     ev.Resumed: human_input.resumed,
-    ev.Discarded: ending.discarded,
+    ev.Discarded: termination.discarded,
     ev.Lost: attempts.lost,
     ev.Rejected: attempts.rejected,
     ev.Retried: attempts.retried,
-    ev.TaskStopping: ending.task_stopping,
-    ev.TaskEnded: ending.task_ended,
-    ev.CancelRequested: ending.cancel_requested,
+    ev.TaskStopping: termination.task_stopping,
+    ev.TaskEnded: termination.task_ended,
+    ev.CancelRequested: termination.cancel_requested,
     ev.Published: creation.published,
     ev.Recorded: creation.recorded,
-    ev.RunEnded: ending.run_ended,
+    ev.RunEnded: termination.run_ended,
 }
