@@ -66,7 +66,7 @@ simulate: $(VENV)/.dev ## engine and driver under faults in virtual time: make s
 	@$(RUN) -m tests.simulation.run --seeds $(SEEDS)
 
 ROUNDS ?= 5
-bench: $(VENV)/.dev ## the pipeline against a floor in the same run, as ratios; and the cost of one append, by part
+bench: $(VENV)/.dev ## the pipeline against a floor in the same run, as ratios, and CPU per run of each process
 	@$(RUN) -m tests.bench.pipeline --rounds $(ROUNDS)
 
 bench-postgres: $(VENV)/.dev ## the pipeline with two orchestrators on PostgreSQL, against one on SQLite

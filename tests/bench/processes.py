@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -14,11 +15,28 @@ ROLES = [("first", []), ("second", ["first"]), ("third", ["first", "second"])]
 STARTED_WITHIN = 30.0
 
 
+@dataclass(frozen=True)
+class Checkout:
+    """A state of the code: its folder and the Python that runs it."""
+
+    root: Path = ROOT
+    python: str = sys.executable
+
+    @staticmethod
+    def at(folder: Path) -> Checkout:
+        """Returns another checkout, which has its own `.venv`."""
+        return Checkout(folder.resolve(), str(folder.resolve() / ".venv" / "bin" / "python"))
+
+
 class Processes:
     """Children that end with the block."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, checkout: Checkout | None = None) -> None:
         self._home = home
+        self._checkout = checkout or Checkout()
+        self.pids: dict[str, int] = {}
+        """Process ids, by the address that each process serves on."""
+
         self._stack = ExitStack()
         self._number = 0
 
@@ -37,7 +55,10 @@ class Processes:
         told = {"BENCH_READY": str(ready), "ARCHON_READY_FILE": str(ready), "ARCHON_HOME": str(self._home)}
         inherited = {key: value for key, value in os.environ.items() if not key.startswith("ARCHON_")}
         process = subprocess.Popen(
-            [sys.executable, "-m", *command], cwd=ROOT, env={**inherited, **told, **environment}, stderr=log
+            [self._checkout.python, "-m", *command],
+            cwd=self._checkout.root,
+            env={**inherited, **told, **environment},
+            stderr=log,
         )
         self._stack.callback(_end, process)
         deadline = time.monotonic() + STARTED_WITHIN
@@ -45,19 +66,26 @@ class Processes:
             if process.poll() is not None or time.monotonic() > deadline:
                 sys.exit(f"{' '.join(command)} didn't start: {Path(log.name).read_text()[-1000:]}")
             time.sleep(0.01)
-        return ready.read_text()
+        address = ready.read_text()
+        self.pids[address] = process.pid
+        return address
 
-    def floor(self) -> str:
-        """The address of the orchestrator that is written by hand."""
+    def floor(self) -> tuple[str, list[str]]:
+        """Returns the addresses of the orchestrator that is written by hand, and of its agents."""
         agents = [self.start("tests.bench.peers", "floor-agent") for _ in ROLES]
-        return self.start("tests.bench.peers", "floor-orchestrator", *agents)
+        return self.start("tests.bench.peers", "floor-orchestrator", *agents), agents
 
     def mesh(self) -> str:
-        """A registry and three agents in a row; the registry's address."""
+        """Starts a registry and three agents in a row. Returns the registry's address."""
+        return self.members()[0]
+
+    def members(self) -> tuple[str, list[str]]:
+        """Starts a registry and three agents in a row. Returns the addresses of the registry and of the agents."""
         registry = self.start("archon_services.registry", ARCHON_ETCD="memory")
-        for role, depends_on in ROLES:
+        return registry, [
             self.start("tests.bench.peers", "agent", role, *depends_on, ARCHON_REGISTRY=registry)
-        return registry
+            for role, depends_on in ROLES
+        ]
 
     def orchestrator(self, registry: str, journal: str) -> str:
         """One whose journal is `memory`, `normal`, `full`, or at the address of a database."""
