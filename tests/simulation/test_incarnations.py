@@ -29,9 +29,9 @@ class Store(MemoryJournal):
         self._reach()
         return await super().beat(owner, address)
 
-    async def living(self) -> list[OwnerRow]:
+    async def live_owners(self) -> list[OwnerRow]:
         self._reach()
-        return await super().living()
+        return await super().live_owners()
 
     def _reach(self) -> None:
         if self.gone:
@@ -105,7 +105,7 @@ def test_durability_9_whoever_beats_no_more_is_buried_and_its_runs_are_taken_ove
         assert await all_held(second, 30, TAKEN_OVER_WITHIN) > LEASE - 1.1
         assert set(second.held.values()) == {2}
         assert second.first["r7"] == [b"cancel"], "what waits for a run comes before all else"
-        assert [row.owner for row in await store.living()] == [second.owner]
+        assert [row.owner for row in await store.live_owners()] == [second.owner]
         await second.ownership.stop()
 
     run_virtual(course())
@@ -166,9 +166,9 @@ def test_durability_9_an_observer_that_was_away_itself_starts_its_counts_again()
         await asyncio.sleep(LEASE - 0.8)
         cast(VirtualLoop, asyncio.get_running_loop()).now += 20.0  # frozen, and thawed
         await asyncio.sleep(1.0)
-        assert seen in {row.owner for row in await store.living()}
+        assert seen in {row.owner for row in await store.live_owners()}
         await asyncio.sleep(2 * LEASE)
-        assert seen not in {row.owner for row in await store.living()}
+        assert seen not in {row.owner for row in await store.live_owners()}
         await second.ownership.stop()
 
     run_virtual(course())
@@ -181,12 +181,12 @@ def test_durability_8_whoever_finds_itself_buried_lets_go_of_everything_and_begi
         before = zombie.owner
         await submit(store, before, "r")
         zombie.held["r"] = 1
-        row = next(row for row in await store.living() if row.owner == before)
+        row = next(row for row in await store.live_owners() if row.owner == before)
         assert await store.expire(before, row.beat)
         await asyncio.sleep(2.5)
         assert zombie.let_go_times == 1
         assert zombie.owner != before
-        assert {row.owner for row in await store.living()} == {zombie.owner, other.owner}
+        assert {row.owner for row in await store.live_owners()} == {zombie.owner, other.owner}
         assert ("r" in zombie.held) != ("r" in other.held), "one of them has it now"
         for replica in (zombie, other):
             await replica.ownership.stop()
@@ -206,7 +206,7 @@ def test_durability_8_what_is_taken_on_in_an_old_name_is_let_go_with_all_the_res
             await enter(owner)
 
         store.enter = slow  # type: ignore[method-assign]
-        row = next(row for row in await store.living() if row.owner == before)
+        row = next(row for row in await store.live_owners() if row.owner == before)
         assert await store.expire(before, row.beat)
         await asyncio.sleep(3.0)
         assert replica.owner != before
@@ -245,7 +245,7 @@ def test_durability_10_whoever_is_buried_and_does_not_know_yet_claims_nothing() 
         await submit(store, before, "r")
         replica.held["r"] = 1
         await asyncio.sleep(1.2)
-        row = next(row for row in await store.living() if row.owner == before)
+        row = next(row for row in await store.live_owners() if row.owner == before)
         assert await store.expire(before, row.beat)
         await asyncio.sleep(0.6)
         assert replica.owner == before, "its next beat is still to come"

@@ -29,7 +29,7 @@ MAX_BATCH: Final = 512
 
 
 class Busy(Exception):
-    """Other work is under way or queued: `now` can't run at once."""
+    """Other work is under way or queued: `now` cannot run at once."""
 
 
 class SqliteWriter:

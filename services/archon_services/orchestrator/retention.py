@@ -40,7 +40,7 @@ class Retention:
         await self._loop.close()
 
     async def sweep(self) -> tuple[int, int]:
-        """Compacts and deletes all runs that are due; returns how many of each. Skips runs that can't be loaded."""
+        """Compacts and deletes all runs that are due; returns how many of each. Skips runs that cannot be loaded."""
         now, compacted = self._clock.now(), 0
         unreadable: set[str] = set()
         while True:
@@ -54,7 +54,7 @@ class Retention:
                 except (Unavailable, ResourceExhausted):
                     raise  # the journal's error, not the run's
                 except Exception as error:  # noqa: BLE001 - an error in one run concerns no other
-                    _log.error("run %s can't be loaded and is not compacted: %s", run_id, error)
+                    _log.error("run %s cannot be loaded and is not compacted: %s", run_id, error)
                     unreadable.add(run_id)
                     continue
                 await self._journal.compact(run_id, summary.SerializeToString())

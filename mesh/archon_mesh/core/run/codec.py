@@ -80,7 +80,7 @@ def decode_inputs(data: bytes) -> tuple[list[inp.Input], float]:
     """What `encode_inputs` was given, without payloads."""
     version, now, packed = json.loads(data)
     if version != VERSION:
-        raise ValueError(f"inputs of version {version} can't be read")
+        raise ValueError(f"inputs of version {version} cannot be read")
     return [_unpack(one) for one in packed], now
 
 

@@ -170,7 +170,7 @@ class Commands:
             return await self._quarantined(row)
 
     async def _quarantined(self, row: RunRow) -> run_pb2.Run:
-        """Returns what is known of a run whose events can't be folded."""
+        """Returns what is known of a run whose events cannot be folded."""
         run = row_to_proto(row)
         for step in await self._journal.steps(row.run_id, row.last_seq - 1):
             run.failure.CopyFrom(events_of(step.data, row.run_id)[-1].run_state.failure)

@@ -20,7 +20,7 @@ def from_journal(kind: type[M], data: bytes, run_id: str) -> M:
     try:
         return kind.FromString(data)
     except DecodeError as error:
-        raise DataLoss(f"the journal of run {run_id} can't be decoded", metadata={"run_id": run_id}) from error
+        raise DataLoss(f"the journal of run {run_id} cannot be decoded", metadata={"run_id": run_id}) from error
 
 
 def events_of(data: bytes, run_id: str) -> Sequence[run_pb2.RunEvent]:

@@ -1,4 +1,4 @@
-"""The one place that knows the stores by name. What a store needs is imported only where it is chosen."""
+"""Chooses the journal that a setting names, and imports what that journal needs."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from archon_services.postgres.dsn import is_dsn
 
 
 def open_journal(journal: str, sync: Literal["full", "normal"] = "full") -> Journal:
-    """The journal that a setting names, not opened yet: `memory`, `postgresql://...`, else a file. `sync` is SQLite's;
-    PostgreSQL commits as under `full`. Raises InvalidArgument where an address can't be read."""
+    """Returns the journal that a setting names, not opened yet: `memory`, `postgresql://...`, else a file. `sync` applies
+    to SQLite; PostgreSQL always commits as under `full`. Raises InvalidArgument if an address cannot be parsed."""
     if journal == "memory":
         return MemoryJournal()
     if is_dsn(journal):

@@ -56,7 +56,7 @@ class Owners(Protocol):
         """Increments the heartbeat counter. Returns False if the incarnation has expired, which is final."""
         ...
 
-    async def living(self) -> list[OwnerRow]:
+    async def live_owners(self) -> list[OwnerRow]:
         """Returns the incarnations that have neither expired nor left."""
         ...
 

@@ -16,7 +16,7 @@ from archon_services.orchestrator.journal.session_history import Conversation
 
 
 class Journal(Owners, Protocol):
-    """Methods raise ResourceExhausted if the disk is full (nothing was stored) and Unavailable if the store can't be
+    """Methods raise ResourceExhausted if the disk is full (nothing was stored) and Unavailable if the store cannot be
     reached."""
 
     durability: str

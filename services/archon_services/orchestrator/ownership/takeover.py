@@ -83,7 +83,7 @@ class Takeover:
         self.patient_until = self._monotonic() + 2 * self._limits.lease
 
     async def _scan(self) -> None:
-        rows = await self._journal.living()
+        rows = await self._journal.live_owners()
         if self._runs.owner not in {row.owner for row in rows}:
             return  # expired itself, as the next heartbeat will find: it must not claim again what it still holds
         self._peers = {row.owner: row for row in rows if row.owner != self._runs.owner}

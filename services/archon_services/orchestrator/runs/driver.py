@@ -1,7 +1,7 @@
 """The driver of one run: decides its inputs, and finishes each step once it is durable.
 
 At most one step of a run is being stored; inputs that arrive in the meantime are decided together next. A step that
-can't be stored leaves nothing behind: the state is loaded again from the journal, and its inputs are decided anew.
+cannot be stored leaves nothing behind: the state is loaded again from the journal, and its inputs are decided anew.
 """
 
 from __future__ import annotations

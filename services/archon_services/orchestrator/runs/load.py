@@ -12,7 +12,7 @@ from archon_services.orchestrator.journal import Journal
 
 
 async def load_run(journal: Journal, run_id: str) -> RunState:
-    """Returns the state of a run, empty if the journal has no such run. Raises DataLoss if its events can't be read."""
+    """Returns the state of a run, empty if the journal has no such run. Raises DataLoss if its events cannot be read."""
     return fold_journal(await _events(journal, run_id), run_id)
 
 
@@ -33,7 +33,7 @@ async def _events(journal: Journal, run_id: str) -> list[run_pb2.RunEvent]:
 
 
 def fold_journal(events: Iterable[run_pb2.RunEvent], run_id: str = "") -> RunState:
-    """Returns the state after these events, from the first one on. Raises DataLoss if one is missing, can't be read or
+    """Returns the state after these events, from the first one on. Raises DataLoss if one is missing, cannot be read or
     contradicts those before it."""
     run = RunState()
     for event in events:

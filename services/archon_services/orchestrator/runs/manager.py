@@ -111,7 +111,7 @@ class Runs:
         try:
             state = await load_run(self._journal, run_id)
         except DataLoss as error:
-            _log.error("run %s can't be loaded: %s", run_id, error)
+            _log.error("run %s cannot be loaded: %s", run_id, error)
             return
         # Another replica has claimed it since, or the owner in whose name it was claimed has expired: any replica may.
         if state.epoch > row.epoch or row.owner != self.owner or self._closing:

@@ -82,7 +82,7 @@ class SessionHistory:
         """Attempts whose turn came second."""
 
     def waits(self, run: RunState, place: Place) -> bool:
-        """Returns whether the task can't be dispatched yet: it is not its turn, or its conversation is not read."""
+        """Returns whether the task cannot be dispatched yet: it is not its turn, or its conversation is not read."""
         assert run.submission is not None
         session = run.submission.session_id
         if not session:

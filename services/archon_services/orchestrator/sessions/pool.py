@@ -65,7 +65,8 @@ class SessionPool:
                 self._add(instance)
             else:
                 session.registered = True
-                self._roles.replace(session, instance)
+                if self._roles.replace(session, instance):
+                    session.changed()
         for instance_id, session in list(self._sessions.items()):
             if instance_id not in registered:
                 if session.registered:

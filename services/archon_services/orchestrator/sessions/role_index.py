@@ -50,12 +50,14 @@ class RoleIndex:
             if not roles:
                 del self._offering[capability_id]
 
-    def replace(self, session: Session, instance: Registration) -> None:
-        """Gives the session a new registration of its instance."""
-        if instance is not session.instance and instance != session.instance:
-            self.remove(session)
-            session.instance = instance
-            self.add(session)
+    def replace(self, session: Session, instance: Registration) -> bool:
+        """Gives the session a new registration of its instance. Returns whether it differs from the last one."""
+        if instance == session.instance:
+            return False
+        self.remove(session)
+        session.instance = instance
+        self.add(session)
+        return True
 
     def clear(self) -> None:
         self._roles.clear()

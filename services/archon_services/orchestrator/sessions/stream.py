@@ -1,7 +1,8 @@
-"""One stream to one instance: dials, opens, beats, and hands frames on until it breaks or falls silent.
+"""One stream to one instance: connects, sends Open and heartbeats, and passes frames on until the stream breaks or the
+instance falls silent.
 
-A silent peer is found by the session's own heartbeat. An observer whose own timer slipped starts its counts again: it
-was the one that was away.
+Heartbeats in both directions detect a silent instance. If this process itself was suspended, its timer is late, and it
+counts the silence from then on.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ SLIP: Final = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Seconds."""
+    """Time limits of sessions, in seconds."""
 
     heartbeat_interval: float = 0.5
     silence_limit: float = 2.0
@@ -43,15 +44,15 @@ class Limits:
     open_timeout: float = 1.0
     park_ttl: float = 25 * 3600.0
     missed: float = 15.0
-    """An instance that is no longer registered keeps its session so long, also where it has no work."""
+    """How long an instance that is no longer registered keeps its session, even without tasks."""
 
 
 class Silent(DeadlineExceeded):
-    """Nothing was heard for longer than the silence limit."""
+    """The instance sent no message for longer than the silence limit."""
 
 
 class Stream:
-    """Lives from `serve` until that returns. `on_ready` and `on_frame` must not wait."""
+    """Is used for one call of `serve`. `on_ready` and `on_frame` must not block."""
 
     def __init__(
         self,
@@ -75,8 +76,8 @@ class Stream:
         self._ended: ArchonError | None = None
 
     async def serve(self, address: str, *, fresh: bool) -> None:
-        """Until the stream ends. Raises Silent after silence, and otherwise what ended it: Unavailable where the peer
-        can't be reached, WrongInstance where another one answers, OK's absence of an error as Unavailable too."""
+        """Runs until the stream ends and raises the reason: Silent after silence, Unavailable if the instance cannot be
+        reached or ended the stream without an error, WrongInstance if another instance answers."""
         loop = asyncio.get_running_loop()
         self._heard = loop.time()
         async with grpc.aio.insecure_channel(address, options=agent_options(fresh=fresh)) as channel:
@@ -109,18 +110,18 @@ class Stream:
 
     def _open(self) -> session_pb2.OrchestratorFrame:
         limits = self._limits
-        said = session_pb2.Open(
+        request = session_pb2.Open(
             orchestrator_id=self._orchestrator_id,
             instance_id=self._instance_id,
             protocol=PROTOCOL,
             features=FEATURES,
             max_message_bytes=MAX_CHECKED_BYTES,
         )
-        set_seconds(said.heartbeat_interval, limits.heartbeat_interval)
-        set_seconds(said.silence_limit, limits.silence_limit)
-        set_seconds(said.resume_window, limits.resume_window)
-        set_seconds(said.park_ttl, limits.park_ttl)
-        return session_pb2.OrchestratorFrame(open=said)
+        set_seconds(request.heartbeat_interval, limits.heartbeat_interval)
+        set_seconds(request.silence_limit, limits.silence_limit)
+        set_seconds(request.resume_window, limits.resume_window)
+        set_seconds(request.park_ttl, limits.park_ttl)
+        return session_pb2.OrchestratorFrame(open=request)
 
     async def _requests(self) -> AsyncIterator[bytes]:
         opening = encode(self._open())
@@ -136,11 +137,11 @@ class Stream:
             await asyncio.sleep(self._limits.heartbeat_interval)
             now = loop.time()
             if now - last > self._limits.heartbeat_interval + SLIP:
-                self._heard = started = now  # it was we who were away
+                self._heard = started = now  # this process was suspended
             last = now
             if not self._ready:
                 if now - started > self._limits.open_timeout:
-                    self._ended = Unavailable(f"{self._instance_id} didn't answer Open")
+                    self._ended = Unavailable(f"{self._instance_id} did not answer Open")
                     call.cancel()
                 continue
             if now - self._heard > self._limits.silence_limit:
@@ -159,17 +160,17 @@ class Stream:
             self._broken_message(message)
 
     def _broken_message(self, message: bytes) -> None:
-        """Something in it can't be decoded: frame by frame, so that its neighbours are served."""
+        """Decodes a message frame by frame, because one of its frames cannot be decoded: the others still count."""
         try:
-            raws = list(split(message))
+            raw_frames = list(split(message))
         except DecodeError:
-            self._refuse(None, MalformedMessage("the message can't be taken apart into frames"))
+            self._refuse(None, MalformedMessage("the message cannot be split into frames"))
             return
-        for raw in raws:
+        for raw in raw_frames:
             try:
                 frame = session_pb2.AgentFrame.FromString(raw)
             except DecodeError:
-                self._refuse(raw, MalformedMessage("a frame is no frame of the contract, or not UTF-8"))
+                self._refuse(raw, MalformedMessage("invalid frame: not an AgentFrame, or text that is not UTF-8"))
                 continue
             self._frame(frame)
 

@@ -20,7 +20,7 @@ from archon_services.orchestrator.watch.hub import WatchHub
 _log = logging.getLogger(__name__)
 
 POLL_INTERVAL: Final = 0.25
-"""Seconds between two reads of the journal while the owner can't be watched."""
+"""Seconds between two reads of the journal while the owner cannot be watched."""
 
 RELAYED: Final = ("archon-relayed", "1")
 """Metadata of a forwarded watch: a replica that is not the owner either does not forward it again."""
@@ -85,7 +85,7 @@ class WatchForwarder:
                 if not self._runs.holds(run_id):
                     await self._from_owner(run_id)
             except ArchonError as error:
-                _log.debug("the owner of run %s can't be watched: %s", run_id, error)
+                _log.debug("the owner of run %s cannot be watched: %s", run_id, error)
             if not self._runs.holds(run_id):
                 self._runs.watchers.refresh(run_id)
             await asyncio.sleep(POLL_INTERVAL)

@@ -46,9 +46,10 @@ def _of_child(run: RunState, task: Task) -> tuple[ContextRef, ...]:
         for role in reversed(order):
             if role in upstream:
                 upstream |= {edge.upstream for edge in run.submission.edges if edge.downstream == role}
-    newest = {
-        other.role: other.result_seq
-        for other in sorted(run.tasks.values(), key=lambda other: other.result_seq)
-        if other.role in upstream and other.state is TaskState.COMPLETED
-    }
+    if not upstream:
+        return ()
+    newest: dict[str, int] = {}
+    for other in run.tasks.values():
+        if other.role in upstream and other.state is TaskState.COMPLETED:
+            newest[other.role] = max(newest.get(other.role, 0), other.result_seq)
     return tuple(ContextRef(role, newest[role]) for role in order if role in newest)

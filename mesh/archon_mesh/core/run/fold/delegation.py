@@ -10,7 +10,7 @@ from archon_mesh.core.run.types import quantize
 
 def delegated(run: RunState, event: ev.Delegated, time: float) -> None:
     task = run.tasks[event.task_id]
-    memoized = event.child in task.children.values()
+    memoized = bool(event.child) and task.children.get(event.memo_key) == event.child
     task.delegations[event.delegation_id] = Delegation(event.child, event.memo_key, memoized, event.failure)
     task.applied = max(task.applied, event.sequence)
     if event.checkpointed:

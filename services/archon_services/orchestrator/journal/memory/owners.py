@@ -43,7 +43,7 @@ class MemoryOwners:
         self._living[owner] = replace(row, address=address, beat=row.beat + 1)
         return True
 
-    async def living(self) -> list[OwnerRow]:
+    async def live_owners(self) -> list[OwnerRow]:
         return list(self._living.values())
 
     async def expire(self, owner: str, beat: int) -> bool:

@@ -42,7 +42,7 @@ class PostgresJournal(PostgresOwners):
     pool, one connection listens: eight connections at most. Every call ends within about 20 seconds, and every error is
     an ArchonError.
 
-    Raises InvalidArgument if the address can't be parsed.
+    Raises InvalidArgument if the address cannot be parsed.
     """
 
     durability: str = "full"
@@ -60,7 +60,7 @@ class PostgresJournal(PostgresOwners):
 
     async def open(self) -> None:
         """Migrates the schema to its newest revision, which several replicas may do at once. Raises FailedPrecondition
-        if a newer version of Archon wrote it or the database refuses access, Unavailable if it can't be reached."""
+        if a newer version of Archon wrote it or the database refuses access, Unavailable if it cannot be reached."""
         await migrate(self._dsn, SCHEMA, APPLICATION)
         await self._connections.open()
         await self._beats.open()

@@ -78,7 +78,7 @@ class PostgresOwners:
     async def beat(self, owner: str, address: str) -> bool:
         return bool(await self._beats.fetch(BEAT, owner, address))
 
-    async def living(self) -> list[OwnerRow]:
+    async def live_owners(self) -> list[OwnerRow]:
         return [OwnerRow(*row) for row in await self._connections.fetch(LIVING)]
 
     async def expire(self, owner: str, beat: int) -> bool:

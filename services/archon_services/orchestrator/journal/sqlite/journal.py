@@ -28,7 +28,7 @@ from archon_services.orchestrator.journal.sqlite.schema import RUN_COLUMNS, TABL
 CHECKPOINT_BYTES: Final = 8 * 1024 * 1024
 
 UNSTORABLE: Final = (OverflowError, ValueError)
-"""What sqlite3 raises for a value that it can't store: an integer of more than 64 bits, text that is no Unicode."""
+"""What sqlite3 raises for a value that it cannot store: an integer of more than 64 bits, text that is no Unicode."""
 
 _CONVERSATION: Final = f"""
 SELECT version, data FROM (
@@ -94,7 +94,7 @@ class SqliteJournal(SqliteOwners):
             db = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False, timeout=5)
             db.execute("PRAGMA journal_mode = WAL")
         except sqlite3.DatabaseError as error:
-            raise DataLoss(f"the journal {self._path} can't be read: {error}") from error
+            raise DataLoss(f"the journal {self._path} cannot be read: {error}") from error
         db.execute(f"PRAGMA synchronous = {self.durability.upper()}")
         db.execute("PRAGMA wal_autocheckpoint = 0")  # a thread of its own does them
         db.execute("PRAGMA temp_store = MEMORY")
@@ -130,21 +130,21 @@ class SqliteJournal(SqliteOwners):
             db.close()
 
     async def _write(self, work: Any, *, full: bool = False) -> Any:
-        assert self._writer is not None, "the journal isn't open"
+        assert self._writer is not None, "the journal is not open"
         return await self._writer.do(work, full=full)
 
     async def _read(self, sql: str, parameters: Sequence[object] = ()) -> list[Any]:
         """Returns all rows at once: no cursor stays open during a network write."""
 
         def fetch() -> list[Any]:
-            assert self._reader is not None, "the journal isn't open"
+            assert self._reader is not None, "the journal is not open"
             with self._reading:
                 return self._reader.execute(sql, parameters).fetchall()
 
         return await asyncio.to_thread(fetch)
 
     def commit(self, steps: Sequence[Step]) -> list[StepResult] | asyncio.Future[list[StepResult]]:
-        assert self._writer is not None, "the journal isn't open"
+        assert self._writer is not None, "the journal is not open"
         if self.inline:
             try:
                 return self._commit_now(self._writer, steps)
@@ -301,4 +301,4 @@ class SqliteJournal(SqliteOwners):
 
 def _refusal(error: Exception) -> ArchonError:
     """Returns the error of a step that the store refused."""
-    return error if isinstance(error, ArchonError) else InvalidArgument(f"the journal can't store this: {error}")
+    return error if isinstance(error, ArchonError) else InvalidArgument(f"the journal cannot store this: {error}")

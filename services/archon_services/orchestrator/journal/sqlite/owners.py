@@ -49,7 +49,7 @@ class SqliteOwners:
         changed: int = await self._write(lambda db: db.execute(sql, (address, owner)).rowcount)
         return bool(changed)
 
-    async def living(self) -> list[OwnerRow]:
+    async def live_owners(self) -> list[OwnerRow]:
         return [OwnerRow(*row) for row in await self._read("SELECT owner, address, revision, beat FROM owners")]
 
     async def expire(self, owner: str, beat: int) -> bool:

@@ -15,14 +15,14 @@ def owner_row(owner: str, revision: int = 1) -> OwnerRow:
 
 async def test_durability_8_an_expired_incarnation_never_comes_back(journal: Journal) -> None:
     await journal.enter(owner_row("owner"))
-    assert await journal.living() == [OwnerRow("owner", "owner:7100", 1, 0)]
+    assert await journal.live_owners() == [OwnerRow("owner", "owner:7100", 1, 0)]
     assert await journal.beat("owner", "moved:1")
-    assert await journal.living() == [OwnerRow("owner", "moved:1", 1, 1)]
+    assert await journal.live_owners() == [OwnerRow("owner", "moved:1", 1, 1)]
     assert not await journal.expire("owner", 0), "it has beaten since"
     assert await journal.expire("owner", 1)
     assert await journal.expire("owner", 1), "a second observer finds it expired"
     assert not await journal.beat("owner", "moved:1")
-    assert await journal.living() == []
+    assert await journal.live_owners() == []
 
 
 async def test_durability_9_a_run_is_claimed_only_without_live_owner(journal: Journal) -> None:
@@ -137,7 +137,7 @@ async def test_entering_an_unshared_store_expires_all_others() -> None:
     journal = MemoryJournal()
     await journal.enter(owner_row("a"))
     await journal.enter(owner_row("b"))
-    assert [row.owner for row in await journal.living()] == ["b"]
+    assert [row.owner for row in await journal.live_owners()] == ["b"]
 
 
 async def test_durability_23_a_store_tells_its_time(journal: Journal) -> None:

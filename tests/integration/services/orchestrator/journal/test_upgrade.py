@@ -212,7 +212,7 @@ async def test_upgraded_runs_load_and_rows_stay_as_they_were(earlier: Earlier, u
 
 
 async def take(journal: Journal, owner: str) -> list[Any]:
-    for row in await journal.living():
+    for row in await journal.live_owners():
         await journal.expire(row.owner, row.beat)
     await journal.enter(OwnerRow(owner, "host:1", 1, 0))
     return await journal.claim_some(owner, 100, 1)

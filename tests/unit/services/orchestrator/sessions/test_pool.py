@@ -64,6 +64,17 @@ async def test_a_new_registration_of_an_instance_counts_at_once(pool: SessionPoo
     assert pool.reserve(Requirement("a", version="2.*")) == "a1"
 
 
+async def test_a_new_version_wakes_a_task_that_waits_for_it(pool: SessionPool) -> None:
+    pool.update([Registration("a", "1.0", instance_id="a1")])
+    connect(pool, "a1")
+    woken: list[str] = []
+    pool.when_free(Requirement("a", version="2.*"), lambda: woken.append("a"))
+    pool.update([Registration("a", "1.0", instance_id="a1")])
+    assert woken == []
+    pool.update([Registration("a", "2.0", instance_id="a1")])
+    assert woken == ["a"]
+
+
 async def test_a_closed_pool_places_nothing(pool: SessionPool) -> None:
     pool.update([Registration("a", instance_id="a1")])
     connect(pool, "a1")
