@@ -12,8 +12,9 @@ from archon_services.postgres.dsn import is_dsn
 
 
 def open_journal(journal: str, sync: Literal["full", "normal"] = "full") -> Journal:
-    """Returns the journal that a setting names, not opened yet: `memory`, `postgresql://...`, else a file. `sync` applies
-    to SQLite; PostgreSQL always commits as under `full`. Raises InvalidArgument if an address cannot be parsed."""
+    """Returns the journal that a setting names, not opened yet: `memory`, `postgresql://...`, else a file. `sync`
+    applies to SQLite; PostgreSQL always commits as under `full`. Raises InvalidArgument if an address cannot be
+    parsed."""
     if journal == "memory":
         return MemoryJournal()
     if is_dsn(journal):

@@ -12,7 +12,8 @@ from archon_services.orchestrator.journal import Journal
 
 
 async def load_run(journal: Journal, run_id: str) -> RunState:
-    """Returns the state of a run, empty if the journal has no such run. Raises DataLoss if its events cannot be read."""
+    """Returns the state of a run, empty if the journal has no such run. Raises DataLoss if its events cannot be
+    read."""
     return fold_journal(await _events(journal, run_id), run_id)
 
 
