@@ -10,6 +10,7 @@ from pathlib import Path
 import asyncpg
 
 from archon.api.orchestrator.v1 import run_pb2
+from archon_services.orchestrator.journal.framing import events_in
 from tests.simulation.check import Execution
 
 
@@ -58,13 +59,13 @@ class Archive:
         self._connection = connection
 
     async def open_runs(self) -> int:
-        """How many haven't ended."""
+        """Returns the number of runs that have not ended."""
         return int(await self._connection.fetchval("SELECT count(*) FROM archon_journal.runs WHERE ended_at = 0"))
 
     async def run_ids(self) -> list[str]:
-        """Of all runs, and of those that only events tell of."""
+        """Returns the ids of all runs, and of those that only steps name."""
         rows = await self._connection.fetch(
-            "SELECT run_id FROM archon_journal.runs UNION SELECT run_id FROM archon_journal.events ORDER BY run_id"
+            "SELECT run_id FROM archon_journal.runs UNION SELECT run_id FROM archon_journal.steps ORDER BY run_id"
         )
         return [row[0] for row in rows]
 
@@ -80,17 +81,16 @@ class Archive:
             "SELECT ended_at, epoch FROM archon_journal.runs WHERE run_id = $1", run_id
         )
         requests = await fetch("SELECT request_id FROM archon_journal.requests WHERE run_id = $1", run_id)
-        events = await fetch("SELECT data FROM archon_journal.events WHERE run_id = $1 ORDER BY seq", run_id)
-        inputs = await fetch(
-            "SELECT last_seq, data FROM archon_journal.inputs WHERE run_id = $1 ORDER BY last_seq", run_id
+        steps = await fetch(
+            "SELECT base, data, inputs FROM archon_journal.steps WHERE run_id = $1 ORDER BY base", run_id
         )
         return Stored(
             run_id,
             tuple(one[0] for one in requests),
             bool(row and row[0]),
             row[1] if row else 0,
-            [run_pb2.RunEvent.FromString(one[0]) for one in events],
-            [(one[0], one[1]) for one in inputs],
+            [run_pb2.RunEvent.FromString(event) for step in steps for event in events_in(step["data"])],
+            [(step["base"], step["inputs"]) for step in steps if step["inputs"]],
         )
 
 

@@ -102,7 +102,7 @@ async def test_what_it_writes_is_seen_while_it_works(client: Client, designer: G
 async def test_contract_rule_5_a_restarted_orchestrator_adopts_a_task(
     mesh: LocalMesh, client: Client, designer: GoAgent
 ) -> None:
-    handle = await submit(client, delay=3.0)
+    handle = await submit(client, delay=6.0)
     (begun,) = await designer.saying("begin", within=10.0)
     killed = mesh.kill("orchestrator")
     mesh.wait("orchestrator", not_pid=killed)
