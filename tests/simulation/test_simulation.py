@@ -85,6 +85,11 @@ def test_seeds_of_faults_of_every_kind_hold_every_line_of_the_validator() -> Non
     assert kinds >= 3 * passed, "kinds of fault"
 
 
+def test_a_turn_between_a_backoffs_end_and_its_timer_places_the_task() -> None:
+    """In this seed another input arrives within the millisecond in which the backoff ends and its timer has not fired."""
+    run_seed(1828)
+
+
 def test_a_seed_replays_exactly_in_this_process_and_in_another() -> None:
     code = "import logging; logging.disable(50); from tests.simulation.course import run_seed; print(run_seed(7))"
     elsewhere = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)

@@ -304,8 +304,10 @@ class RunDriver:
 
     def _decide_inputs(self, decision: _Decision) -> None:
         inputs = [self._history.marked(delivery.given) for delivery in decision.batch]
-        if self._timer.at and decision.now >= self._timer.at and not (inputs and isinstance(inputs[-1], inp.Tick)):
-            inputs.append(inp.Tick())
+        if self._timer.at and decision.now >= self._timer.at:
+            self._candidates = None  # the backoff of a task may be over, and this turn may set the timer anew
+            if not (inputs and isinstance(inputs[-1], inp.Tick)):
+                inputs.append(inp.Tick())
         for number, given in enumerate(inputs):
             decision.inputs.append(given)
             for event in self._apply(decide(self.state, given, decision.now), decision):
