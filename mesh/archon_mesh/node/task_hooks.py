@@ -16,6 +16,7 @@ from archon import context, status
 from archon.agent import ContextItem, TaskContext
 from archon.api.common.v1 import common_pb2
 from archon.errors import FailedPrecondition
+from archon.wire import to_seconds
 from archon_mesh.agent.hooks.context import HookContext, ModelParams
 from archon_mesh.agent.hooks.limits import OUTPUT_TOKENS
 from archon_mesh.agent.hooks.middleware import Middleware, ModelCall
@@ -173,7 +174,7 @@ def to_memory_item(item: ContextItem) -> MemoryItem:
     return MemoryItem(
         source_id=item.role,
         content=item.text,
-        timestamp=item.proto.publish_time.ToNanoseconds() / 1e9,
+        timestamp=to_seconds(item.proto.publish_time),
         version=max(1, item.version),  # 0: straight from the run's journal, which has one answer per role
         metadata=item.metadata,
     )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from archon.wire import to_seconds
 from archon_services.cli.options import JsonOption, OrchestratorOption, RunArgument
 from archon_services.cli.target.mesh import connecting, find_orchestrator
 from archon_services.cli.target.run import find_run_id
@@ -52,7 +53,7 @@ def _as_json(record: RunRecord) -> dict[str, Any]:
         "role": record.role,
         "ordinal": record.ordinal,
         "model": record.target,
-        "seconds": record.duration.ToNanoseconds() / 1e9,
+        "seconds": to_seconds(record.duration),
         "input_tokens": record.usage.input_tokens,
         "output_tokens": record.usage.output_tokens,
         "estimated": record.usage.estimated,

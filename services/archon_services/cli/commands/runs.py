@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from archon.wire import to_seconds
 from archon_services.cli.options import JsonOption, OrchestratorOption
 from archon_services.cli.target.mesh import connecting, find_orchestrator
 
@@ -47,8 +48,8 @@ def _row(run: Run) -> tuple[str, ...]:
     from archon_services.cli.render.output import duration, local_time
     from archon_services.cli.render.run_view import state_name
 
-    began = run.create_time.ToNanoseconds() / 1e9
-    ended = run.end_time.ToNanoseconds() / 1e9 if run.HasField("end_time") else time.time()
+    began = to_seconds(run.create_time)
+    ended = to_seconds(run.end_time) if run.HasField("end_time") else time.time()
     return (
         run.run_id,
         state_name(run.state),

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from archon.api.orchestrator.v1.run_pb2 import RunRecord
+from archon.wire import to_seconds
 from archon_services.cli.render.output import duration
 from archon_services.cli.render.run_summary import token_count
 
@@ -23,7 +24,7 @@ def record_lines(record: RunRecord) -> Iterator[Line]:
     usage = record.usage
     head = (
         f"{record.role}, attempt {record.task.attempt}: model {record.target}, "
-        f"{duration(record.duration.ToNanoseconds() / 1e9)}, "
+        f"{duration(to_seconds(record.duration))}, "
         f"{token_count(usage.input_tokens, usage)} tokens in, {token_count(usage.output_tokens, usage)} out"
     )
     yield f"=== {head} ===", "bold cyan"

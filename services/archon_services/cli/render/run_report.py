@@ -7,6 +7,7 @@ from typing import Final
 
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
+from archon.wire import to_seconds
 from archon_services.cli.render.output import duration, local_time
 from archon_services.cli.render.questions import PendingQuestion, pending_question
 from archon_services.cli.render.run_summary import token_count
@@ -29,9 +30,9 @@ def run_report(run: run_pb2.Run, now: float, view: RunView | None = None, flag: 
     """
     view = view or RunView()
     yield f"run {run.run_id}  {state_name(run.state)}", state_name(run.state)
-    began = run.create_time.ToNanoseconds() / 1e9
+    began = to_seconds(run.create_time)
     if run.HasField("end_time"):
-        age = f"ended after {duration(max(0.0, run.end_time.ToNanoseconds() / 1e9 - began))}"
+        age = f"ended after {duration(max(0.0, to_seconds(run.end_time) - began))}"
     else:
         age = f"{duration(max(0.0, now - began))} ago"
     facts = [
@@ -126,8 +127,8 @@ def _task_pieces(run: run_pb2.Run, task: run_pb2.Task, now: float, view: RunView
     if task.attempt:
         yield f"attempt {task.attempt}"
     if task.HasField("start_time") and not needs_input:
-        end = task.end_time.ToNanoseconds() / 1e9 if task.HasField("end_time") else now
-        yield duration(max(0.0, end - task.start_time.ToNanoseconds() / 1e9))
+        end = to_seconds(task.end_time) if task.HasField("end_time") else now
+        yield duration(max(0.0, end - to_seconds(task.start_time)))
     yield from _result_pieces(run, task, view)
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from typing_extensions import override
 
 from archon.api.orchestrator.v1 import run_pb2
+from archon.wire import to_seconds
 from archon_services.cli.render.output import console, duration, print_stderr, strip_controls, style_of
 from archon_services.cli.render.questions import pending_question
 from archon_services.cli.render.run_text import (
@@ -113,7 +114,7 @@ class LineScreen(_NotesScreen):
         if event.seq < self._since:
             return
         view = self._view
-        seconds = f"{max(0.0, event.time.ToNanoseconds() / 1e9 - view.began):7.2f} s"
+        seconds = f"{max(0.0, to_seconds(event.time) - view.began):7.2f} s"
         task = view.tasks.get(event.task.task_id)
         if text := run_event_text(view, event):
             print_stderr(f"{seconds}  run {view.run_id} {strip_controls(text)}")

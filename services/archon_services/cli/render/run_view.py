@@ -7,6 +7,7 @@ from typing import Final
 
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
+from archon.wire import to_seconds
 from archon_services.cli.render.output import duration
 from archon_services.cli.render.questions import PendingQuestion, parts_text, pending_question, truncate
 
@@ -97,7 +98,7 @@ class RunView:
     def apply(self, event: run_pb2.RunEvent) -> None:
         """Folds one event into the state."""
         kind = event.WhichOneof("event") or ""
-        now = event.time.ToNanoseconds() / 1e9
+        now = to_seconds(event.time)
         self.run_id = event.run_id or self.run_id
         task = self._task(event, kind)
         self._apply_to_run(event, kind, now)
@@ -284,5 +285,5 @@ def _attempt_failure(event: run_pb2.RunEvent, kind: str) -> str:
             return f"{event.lost.instance_id} lost: {event.lost.failure.message}"
         case "rejected":
             return f"rejected by {event.rejected.instance_id}: {event.rejected.failure.message}"
-    delay = max(0.0, event.retry.not_before.ToNanoseconds() / 1e9 - event.time.ToNanoseconds() / 1e9)
+    delay = max(0.0, to_seconds(event.retry.not_before) - to_seconds(event.time))
     return f"failed, retry in {duration(delay)}: {event.retry.failure.message}"

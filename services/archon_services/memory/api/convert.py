@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from google.protobuf.duration_pb2 import Duration
-from google.protobuf.timestamp_pb2 import Timestamp
 
 from archon.api.common.v1 import common_pb2
 from archon.api.memory.v1 import memory_graph_service_pb2 as pb
 from archon.api.memory.v1 import memory_pb2
-from archon.wire import MAX_CHECKED_BYTES, policy_from_proto, policy_to_proto
+from archon.wire import MAX_CHECKED_BYTES, policy_from_proto, policy_to_proto, timestamp
 from archon_mesh.core.memory_item import PropagationPolicy
 from archon_services.memory.domain.items import NewItem, Published, StoredItem
 from archon_services.memory.domain.scope import Scope
@@ -98,10 +97,3 @@ def scope_graph(name: str, scope: Scope) -> memory_pb2.ScopeGraph:
         items=[stored_item(name, stored) for stored in scope.items()],
         registry_revision=role_graph.revision,
     )
-
-
-def timestamp(seconds_since_epoch: float) -> Timestamp:
-    """Converts seconds since the Unix epoch."""
-    message = Timestamp()
-    message.FromMicroseconds(round(seconds_since_epoch * 1e6))
-    return message

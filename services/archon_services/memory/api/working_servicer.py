@@ -8,8 +8,8 @@ from archon import context
 from archon.api.memory.v1 import memory_pb2
 from archon.api.memory.v1 import working_memory_service_pb2 as pb
 from archon.errors import NotFound
+from archon.wire import timestamp
 from archon_services.common.paging import invalid_token, make_token, page_size, read_token
-from archon_services.memory.api import convert
 from archon_services.memory.api import working_validation as validation
 from archon_services.memory.domain.working import Value
 from archon_services.memory.store.port import WorkingStore
@@ -68,5 +68,5 @@ def _message(value: Value) -> memory_pb2.WorkingValue:
         key=value.key,
         value_json=value.value_json,
         version=value.version,
-        update_time=convert.timestamp(value.updated_at),
+        update_time=timestamp(value.updated_at),
     )
