@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from archon.api.agent.v1 import agent_pb2
@@ -75,11 +75,6 @@ def _publications(run: RunState, events: Sequence[ev.Event], base: int) -> tuple
         and isinstance(event.payload, agent_pb2.TaskResult)
         and any(part.text.strip() for part in event.payload.output)
     )
-
-
-def text_of(parts: Iterable[common_pb2.Part]) -> str:
-    """Returns the text parts of an answer, joined by empty lines."""
-    return "\n\n".join(part.text for part in parts if part.WhichOneof("content") == "text")
 
 
 def _records(
