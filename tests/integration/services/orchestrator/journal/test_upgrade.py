@@ -12,6 +12,7 @@ import asyncpg
 import pytest
 
 from archon.errors import ArchonError
+from archon.wire import text_of
 from archon_mesh.core.run import RunState, apply, decide
 from archon_mesh.core.run import inputs as inp
 from archon_services.orchestrator.convert import events_of
@@ -21,7 +22,7 @@ from archon_services.orchestrator.journal.postgres import PostgresJournal
 from archon_services.orchestrator.journal.postgres.schema import SCHEMA
 from archon_services.orchestrator.journal.sqlite import SqliteJournal, schema
 from archon_services.orchestrator.runs.load import load_run
-from archon_services.orchestrator.runs.step import build_step, text_of
+from archon_services.orchestrator.runs.step import build_step
 from archon_services.postgres.dsn import parse_dsn
 from archon_services.postgres.migrations import migrate
 from tests.fixtures.journal import creation, new_run, store, stored_events
