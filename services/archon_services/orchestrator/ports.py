@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
 
 from archon.api.agent.v1 import agent_pb2, session_pb2
 from archon.api.common.v1 import common_pb2
 from archon_mesh.core.run.inputs import Input
 from archon_mesh.core.run.types import Requirement, quantize
+from archon_mesh.core.value import value
 
 
 class Clock(Protocol):
@@ -53,7 +54,7 @@ class Receipt(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Delivery:
     """An input on its way to a run."""
 
@@ -75,7 +76,7 @@ class Inbox(Protocol):
     def progress(self, ref: common_pb2.TaskRef, progress: agent_pb2.Progress) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AttemptStatus:
     """An attempt as the journal has it: seconds `remaining`, the last frame of the agent that is `applied`, and the
     delegations that have no answer yet."""

@@ -9,18 +9,18 @@ for every step.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run.state import RunState
 from archon_mesh.core.run.task import Task
 from archon_mesh.core.run.types import Requirement, Submission, TaskState
+from archon_mesh.core.value import value
 
 CANCEL_GRACE = 5.0
 """Seconds that attempts have to end after a run was cancelled; then the run ends without them."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Place:
     """Find an instance for a ready task, not before `not_before` (wall seconds)."""
 
@@ -30,7 +30,7 @@ class Place:
     not_before: float
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Assign:
     """Send the attempt to its instance."""
 
@@ -40,7 +40,7 @@ class Assign:
     instance_id: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Adopt:
     """Ask the instance whether it still holds an attempt that was dispatched under an earlier epoch."""
 
@@ -50,7 +50,7 @@ class Adopt:
     instance_id: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class CancelAttempt:
     """Tell the instance to stop the attempt."""
 
@@ -60,7 +60,7 @@ class CancelAttempt:
     instance_id: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Answer:
     """Send the attempt the result of its delegation."""
 
@@ -71,7 +71,7 @@ class Answer:
     delegation_id: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Grant:
     """Send the attempt the budget that it requested."""
 
@@ -82,7 +82,7 @@ class Grant:
     request_id: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Timer:
     """Wake the run at `at` (wall seconds)."""
 

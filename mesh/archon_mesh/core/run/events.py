@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from archon_mesh.core.run.types import (
     NO_LIMIT,
@@ -15,9 +15,10 @@ from archon_mesh.core.run.types import (
     Submission,
     TaskState,
 )
+from archon_mesh.core.value import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Submitted:
     """The run was created. The first event of every run."""
 
@@ -26,7 +27,7 @@ class Submitted:
     epoch: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Claimed:
     """A new epoch began: with another owner, or with the same one after a restart."""
 
@@ -34,7 +35,7 @@ class Claimed:
     epoch: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TaskCreated:
     """A task of one role was created: by the run, or by the delegation of the task `parent`."""
 
@@ -43,7 +44,7 @@ class TaskCreated:
     parent: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Dispatched:
     """A task was assigned to an instance. The attempt number fences off earlier dispatches.
 
@@ -61,7 +62,7 @@ class Dispatched:
     conversation_version: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Delegated:
     """A task delegated to the task `child`, which is new or was memoized under `memo_key`; `child` is empty if the
     delegation was refused with `failure`.
@@ -85,7 +86,7 @@ class Delegated:
     failure: Failure | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class DelegationCancelled:
     """The task no longer needs the answer to this delegation."""
 
@@ -95,7 +96,7 @@ class DelegationCancelled:
     sequence: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class BudgetReserved:
     """An attempt's request for more budget was decided; `reserved` is None if too little is left."""
 
@@ -106,7 +107,7 @@ class BudgetReserved:
     reserved: Amount | None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ResultReceived:
     """The current attempt ended its task with a final state. `stores_turn` is true if its turn of the role's
     conversation is stored in the same append."""
@@ -122,7 +123,7 @@ class ResultReceived:
     stores_turn: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class InputRequested:
     """The attempt ended with a question to a person; the run's clock is stopped until the answer.
 
@@ -138,7 +139,7 @@ class InputRequested:
     checkpointed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class InputGiven:
     """A person answered, and the task can be dispatched again. `digest` identifies the answer."""
 
@@ -150,7 +151,7 @@ class InputGiven:
     payload: Payload = field(compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class CheckpointTaken:
     """An attempt stored a checkpoint for the next attempt. `sequence` is the sequence number of its frame."""
 
@@ -160,21 +161,21 @@ class CheckpointTaken:
     payload: Payload = field(compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Paused:
     """No more tasks are dispatched and the run's clock is stopped; live attempts continue."""
 
     identity: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Resumed:
     """The pause ended."""
 
     identity: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Discarded:
     """A result was discarded: its attempt is superseded, or it came too late."""
 
@@ -183,7 +184,7 @@ class Discarded:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Lost:
     """The attempt was lost with its instance."""
 
@@ -193,7 +194,7 @@ class Lost:
     failure: Failure
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Rejected:
     """The instance rejected the attempt. The task is not dispatched again before `not_before` (wall seconds)."""
 
@@ -204,7 +205,7 @@ class Rejected:
     not_before: float
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Retried:
     """The attempt failed and is retried. The task is not dispatched again before `not_before` (wall seconds)."""
 
@@ -217,7 +218,7 @@ class Retried:
     payload: Payload = field(default=None, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TaskStopping:
     """A live attempt was ordered to stop: its answer is no longer needed, or its time is over."""
 
@@ -227,7 +228,7 @@ class TaskStopping:
     failure: Failure
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TaskEnded:
     """A task ended without a result: it was cancelled, or it failed for good."""
 
@@ -238,7 +239,7 @@ class TaskEnded:
     failure: Failure | None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class CancelRequested:
     """The run is to end, for `cause`: on request, because it timed out, or because a limit was exceeded."""
 
@@ -247,7 +248,7 @@ class CancelRequested:
     cause: str = "CANCELLED"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Published:
     """The shared memory stored an answer under `version`."""
 
@@ -257,7 +258,7 @@ class Published:
     version: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Recorded:
     """`count` records of an attempt's model and tool calls were stored in the same append."""
 
@@ -266,7 +267,7 @@ class Recorded:
     count: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RunEnded:
     """The run ended. The last event of every run; `answer_seqs` are the events with its final answers."""
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from archon_mesh.core.run.types import NO_LIMIT, NOTHING, Amount, Budget, Failure, Payload, Submission, TaskState
+from archon_mesh.core.value import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Submit:
     """Create the run; `owner` drives it under `epoch`."""
 
@@ -16,7 +17,7 @@ class Submit:
     epoch: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Claim:
     """Continue the run under a new epoch; `owner` has claimed it."""
 
@@ -24,7 +25,7 @@ class Claim:
     epoch: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SlotFound:
     """A slot of an instance is reserved for a task. `conversation_version` is the version of the role's conversation in
     the session, None if the role is stateless."""
@@ -34,7 +35,7 @@ class SlotFound:
     conversation_version: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ResultIn:
     """An agent sent the result of an attempt. `records` is the number of call records that came with it."""
 
@@ -59,7 +60,7 @@ class ResultIn:
     """True if the journal refused the turn: another one was stored first."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class CheckpointIn:
     """An attempt sent a checkpoint for the next attempt. `sequence` is the frame's sequence number in the attempt."""
 
@@ -70,7 +71,7 @@ class CheckpointIn:
     payload: Payload = field(default=None, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class DelegateIn:
     """An attempt delegates to `role`, or to a role that offers `capability`.
 
@@ -96,7 +97,7 @@ class DelegateIn:
     others: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class CancelDelegationIn:
     """An attempt no longer needs the answer to a delegation."""
 
@@ -106,7 +107,7 @@ class CancelDelegationIn:
     sequence: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class BudgetRequestIn:
     """An attempt asks to reserve more of the budget."""
 
@@ -117,7 +118,7 @@ class BudgetRequestIn:
     wanted: Amount
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class UsageIn:
     """An attempt reports what it has spent so far."""
 
@@ -126,7 +127,7 @@ class UsageIn:
     spent: Amount
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RejectIn:
     """An instance rejected an attempt. `delay` is the pause in seconds that it asks for before the next one."""
 
@@ -136,7 +137,7 @@ class RejectIn:
     delay: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class LostIn:
     """The instance of an attempt is gone, or no longer holds the attempt."""
 
@@ -145,7 +146,7 @@ class LostIn:
     failure: Failure
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class WorkingIn:
     """An instance reports a running attempt that this process did not assign.
 
@@ -156,7 +157,7 @@ class WorkingIn:
     attempt: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RecordsIn:
     """An attempt sent call records ahead of its result."""
 
@@ -165,7 +166,7 @@ class RecordsIn:
     count: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class PublishedIn:
     """The shared memory has stored an answer of this run."""
 
@@ -174,7 +175,7 @@ class PublishedIn:
     version: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Cancel:
     """Cancel the run."""
 
@@ -182,7 +183,7 @@ class Cancel:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Respond:
     """Answer a question to a person. `digest` identifies the answer, `payload` carries it."""
 
@@ -193,21 +194,21 @@ class Respond:
     payload: Payload = field(default=None, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Pause:
     """Pause the run: dispatch no more tasks."""
 
     identity: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Resume:
     """Resume a paused run."""
 
     identity: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Tick:
     """Check deadlines: time has passed."""
 

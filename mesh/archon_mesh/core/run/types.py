@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import IntEnum
+
+from archon_mesh.core.value import value
 
 Payload = object
 """Content that the core passes through without reading it; only the adapters at the edge know its type."""
@@ -39,7 +41,7 @@ _FINAL = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Failure:
     """Why something failed: the name of a gRPC status code, a machine-readable reason, a message for people.
 
@@ -53,7 +55,7 @@ class Failure:
     retry_delay: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Edge:
     """`downstream` receives the final answers of `upstream`. `policy` is the number of a PropagationPolicy."""
 
@@ -62,7 +64,7 @@ class Edge:
     policy: int = 1
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Requirement:
     """Which instances can take a task: those of the role with the capability (empty: any) and the version (empty: any;
     a version that ends in `.*` matches by prefix)."""
@@ -72,7 +74,7 @@ class Requirement:
     version: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ContextRef:
     """One upstream answer that a dispatch passes on: the event `seq` of this run; or, if `seq` is 0, the version in the
     shared memory's `scope` that was recorded when the run was submitted."""
@@ -83,7 +85,7 @@ class ContextRef:
     scope: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SessionContextRef:
     """An answer from the session's scope that is older than the run; `readers` are the roles that receive it."""
 
@@ -92,7 +94,7 @@ class SessionContextRef:
     readers: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Target:
     """A role that tasks can be delegated to. A coordinator receives the list of the other targets."""
 
@@ -101,7 +103,7 @@ class Target:
     coordinator: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Amount:
     """An amount of budget: tokens, and cost in millionths of a US dollar."""
 
@@ -115,7 +117,7 @@ class Amount:
         return Amount(self.tokens - other.tokens, self.cost - other.cost)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Budget:
     """The limits of tokens, cost and delegation depth. 0 means no limit (for depth: the default)."""
 
@@ -131,7 +133,7 @@ CONVERSATION_MOVED = "CONVERSATION_MOVED"
 """The failure reason of an attempt whose turn of a conversation conflicts with one that was stored first."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Submission:
     """A run as it was submitted, with the edges of the graph at that time. `timeout` is in seconds."""
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 
 from archon.errors import ArchonError
+from archon_mesh.core.value import value
 from archon_services.orchestrator.journal.session_history import Turn
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Publication:
     """An answer to publish in the shared memory. Its text is the text of the result event `seq`."""
 
@@ -19,7 +19,7 @@ class Publication:
     seq: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RecordRow:
     """One recorded model or tool call, as the bytes of a RunRecord."""
 
@@ -27,7 +27,7 @@ class RecordRow:
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class NewRun:
     """A run to create. `request_id` is unique per tenant; empty if the caller gave none."""
 
@@ -41,7 +41,7 @@ class NewRun:
     """Form of its events: only a replica that can fold this revision may take the run over."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Step:
     """What one decision of a run stores, in one transaction.
 
@@ -84,7 +84,7 @@ class Outcome(Enum):
     CONFLICT = "conflict"  # another turn of a conversation was stored first; nothing was written
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SameRequest:
     """A run was not created, since the same request created `run_id` before."""
 
@@ -95,7 +95,7 @@ StepResult = Outcome | SameRequest | ArchonError
 """An ArchonError if it is not known whether the step was stored (Unavailable), or if the store refused it."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class StoredStep:
     """A step as it is read back. `data` as in Step."""
 
@@ -104,7 +104,7 @@ class StoredStep:
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RunRow:
     """The row of a run. Times are in wall seconds; `ended_at` is 0 before the end. If `compacted`, its steps are
     gone."""
@@ -125,7 +125,7 @@ class RunRow:
     """Number of claims since the last event was stored."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class OutboxRow:
     """A publication that is not confirmed. `content` is set only in rows of earlier versions, which stored the text;
     else `data` is that of the step that holds the result, empty if the step is gone."""

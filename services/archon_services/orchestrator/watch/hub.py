@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.api.orchestrator.v1 import run_pb2
 from archon.errors import ResourceExhausted, Unavailable
 from archon_mesh.core.run import events as ev
+from archon_mesh.core.value import value
 from archon_services.orchestrator.convert import events_of
 from archon_services.orchestrator.journal import Journal, Step
 from archon_services.orchestrator.journal.framing import frame
@@ -39,7 +39,7 @@ Attempt = tuple[str, int]
 """Task id and attempt."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Batch:
     """Some events of a run, framed as a WatchRunResponse. `first` and `last` are the numbers of its durable events;
     both are 0 for a passing event."""
