@@ -101,7 +101,7 @@ def _agents_deaf_to_cancels(patch: pytest.MonkeyPatch) -> None:
 
 
 def _context_left_out(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(assignment, "context_items", lambda run, submission, task: ())
+    patch.setattr(assignment, "write_context", lambda run, submission, task, assigned: None)
 
 
 def _seen_events_read_again(patch: pytest.MonkeyPatch) -> None:

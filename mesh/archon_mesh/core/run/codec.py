@@ -6,8 +6,9 @@ Payloads are left out: the event that an input caused has them, and no decision 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields
+from operator import attrgetter
 from typing import Any
 
 from archon_mesh.core.run import inputs as inp
@@ -63,17 +64,32 @@ _TYPES: dict[str, type] = {
 _OPAQUE = frozenset({"payload", "goal"})
 _NAMES = {cls: [field.name for field in fields(cls) if field.name not in _OPAQUE] for cls in _TYPES.values()}
 _LEFT_OUT = {cls: {f.name: None for f in fields(cls) if f.name in _OPAQUE} for cls in _TYPES.values()}
-_PLAIN = frozenset({"str", "int", "float", "bool", "TaskState", "int | None", "float | None"})
-_NESTED = {
-    cls: [names.index(field.name) for field in fields(cls) if field.name in names and field.type not in _PLAIN]
-    for cls, names in _NAMES.items()
-}
-_encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
+_TAG_OF = {cls: _TAGS.get(cls, cls.__name__) for cls in _NAMES}
+
+
+def _getter(names: list[str]) -> Callable[[Any], Sequence[Any]]:
+    """A function that returns these fields of an object, in order."""
+    if len(names) > 1:
+        return attrgetter(*names)
+    return lambda value: [getattr(value, name) for name in names]
+
+
+_VALUES = {cls: _getter(names) for cls, names in _NAMES.items()}
+
+
+def _pack(value: Any) -> dict[str, Sequence[Any]]:
+    """An object is {its class: [its fields, in order]}; a tuple is a list; an enum its number, as JSON writes it
+    anyway."""
+    cls = type(value)
+    return {_TAG_OF[cls]: _VALUES[cls](value)}
+
+
+_encode = json.JSONEncoder(separators=(",", ":"), check_circular=False, default=_pack).encode
 
 
 def encode_inputs(given: Sequence[inp.Input], now: float) -> bytes:
     """The inputs of one append and the time they were decided at."""
-    return _encode([VERSION, now, [_pack(one) for one in given]]).encode()
+    return _encode([VERSION, now, given]).encode()
 
 
 def decode_inputs(data: bytes) -> tuple[list[inp.Input], float]:
@@ -82,21 +98,6 @@ def decode_inputs(data: bytes) -> tuple[list[inp.Input], float]:
     if version != VERSION:
         raise ValueError(f"inputs of version {version} cannot be read")
     return [_unpack(one) for one in packed], now
-
-
-def _pack(value: Any) -> Any:
-    """An object is {its class: [its fields, in order]}; a tuple is a list; an enum its number, as JSON writes it
-    anyway."""
-    cls = type(value)
-    nested = _NESTED.get(cls)
-    if nested is None:
-        return [_pack(one) for one in value] if cls is tuple else value
-    packed = [getattr(value, name) for name in _NAMES[cls]]
-    for index in nested:
-        held = packed[index]
-        if held is not None and held != ():
-            packed[index] = _pack(held)
-    return {_TAGS.get(cls, cls.__name__): packed}
 
 
 def _unpack(value: Any) -> Any:

@@ -8,7 +8,8 @@ for every step.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run.state import RunState
@@ -168,7 +169,7 @@ def is_local(run: RunState, events: Sequence[ev.Event]) -> bool:
     for event in events:
         if type(event) not in _LOCAL:
             return False
-        if isinstance(event, ev.ResultReceived) and not isinstance(events[-1], ev.RunEnded):
+        if type(event) is ev.ResultReceived and type(events[-1]) is not ev.RunEnded:
             task = run.tasks[event.task_id]
             if task.stopping or (not task.parent and (event.state is not TaskState.COMPLETED or _is_last(run, task))):
                 return False  # the run begins to end, and other attempts have to stop
@@ -186,25 +187,29 @@ def effects_of(run: RunState, events: Sequence[ev.Event]) -> list[Effect]:
         return []
     effects: list[Effect] = []
     for event in events:
-        match event:
-            case ev.Dispatched():
-                if run.current(event.task_id, event.attempt) is not None:
-                    effects.append(Assign(event.task_id, event.attempt, run.epoch, event.instance_id))
-            case ev.ResultReceived():
-                if parent := run.tasks[event.task_id].parent:
-                    _answers(run, run.tasks[parent], event.task_id, effects)
-            case ev.Delegated():
-                _delegated(run, event, effects)
-            case ev.BudgetReserved():
-                task = run.current(event.task_id, event.attempt)
-                if task is not None and not task.stopping:
-                    key = task.task_id, task.attempt, run.epoch, task.instance_id
-                    effects.append(Grant(*key, event.request_id))
-            case ev.Submitted():
-                effects.append(Timer(run.deadline))
-            case _:
-                pass
+        if (add := _EFFECTS.get(type(event))) is not None:
+            add(run, event, effects)
     return list(dict.fromkeys(effects)) if len(effects) > 1 else effects
+
+
+def _submitted(run: RunState, event: ev.Submitted, effects: list[Effect]) -> None:
+    effects.append(Timer(run.deadline))
+
+
+def _dispatched(run: RunState, event: ev.Dispatched, effects: list[Effect]) -> None:
+    if run.current(event.task_id, event.attempt) is not None:
+        effects.append(Assign(event.task_id, event.attempt, run.epoch, event.instance_id))
+
+
+def _result_received(run: RunState, event: ev.ResultReceived, effects: list[Effect]) -> None:
+    if parent := run.tasks[event.task_id].parent:
+        _answers(run, run.tasks[parent], event.task_id, effects)
+
+
+def _budget_reserved(run: RunState, event: ev.BudgetReserved, effects: list[Effect]) -> None:
+    task = run.current(event.task_id, event.attempt)
+    if task is not None and not task.stopping:
+        effects.append(Grant(task.task_id, task.attempt, run.epoch, task.instance_id, event.request_id))
 
 
 def _answers(run: RunState, parent: Task, child: str, effects: list[Effect]) -> None:
@@ -226,3 +231,13 @@ def _delegated(run: RunState, event: ev.Delegated, effects: list[Effect]) -> Non
     if answered and task is not None and not task.stopping and not task.delegations[event.delegation_id].cancelled:
         key = task.task_id, task.attempt, run.epoch, task.instance_id
         effects.append(Answer(*key, event.delegation_id))
+
+
+_EFFECTS: dict[type, Callable[[RunState, Any, list[Effect]], None]] = {
+    ev.Submitted: _submitted,
+    ev.Dispatched: _dispatched,
+    ev.ResultReceived: _result_received,
+    ev.Delegated: _delegated,
+    ev.BudgetReserved: _budget_reserved,
+}
+"""The local events that have effects."""

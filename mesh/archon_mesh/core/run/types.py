@@ -125,6 +125,11 @@ class Budget:
     cost: int = 0
     depth: int = 0
 
+    @property
+    def limited(self) -> bool:
+        """True if it limits anything."""
+        return bool(self.tokens or self.cost or self.depth)
+
 
 NOTHING = Amount()
 NO_LIMIT = Budget()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import fields
 from typing import Any, Final
 
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -32,11 +33,14 @@ def event_to_proto(event: ev.Event, *, run_id: str, seq: int, time: Timestamp, e
 def write_event(out: run_pb2.RunEvent, event: ev.Event, *, run_id: str, seq: int, time: Timestamp, epoch: int) -> None:
     """Writes an event into an empty RunEvent."""
     out.run_id, out.seq = run_id, seq
-    out.time.seconds, out.time.nanos = time.seconds, time.nanos
-    if task_id := getattr(event, "task_id", ""):
+    out.time.CopyFrom(time)
+    kind = type(event)
+    if kind in _OF_TASKS:
         ref = out.task
-        ref.task_id, ref.run_id, ref.attempt, ref.epoch = task_id, run_id, getattr(event, "attempt", 0), epoch
-    _WRITE[type(event)](out, event)
+        ref.task_id, ref.run_id, ref.epoch = event.task_id, run_id, epoch  # type: ignore[union-attr]
+        if kind in _OF_ATTEMPTS:
+            ref.attempt = event.attempt  # type: ignore[union-attr]
+    _WRITE[kind](out, event)
 
 
 def event_time(event: run_pb2.RunEvent) -> float:
@@ -93,3 +97,6 @@ _WRITE: Final[dict[type, Callable[[run_pb2.RunEvent, Any], None]]] = {
     ev.Paused: human_input.write_paused,
     ev.Resumed: human_input.write_resumed,
 }
+
+_OF_TASKS: Final = frozenset(kind for kind in _WRITE if any(field.name == "task_id" for field in fields(kind)))
+_OF_ATTEMPTS: Final = frozenset(kind for kind in _WRITE if any(field.name == "attempt" for field in fields(kind)))

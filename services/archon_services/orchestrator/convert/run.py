@@ -8,7 +8,7 @@ from typing import Final
 from archon.api.orchestrator.v1 import run_pb2
 from archon.wire import set_seconds, to_seconds
 from archon_mesh.core.run import events as ev
-from archon_mesh.core.run.types import NO_LIMIT, Edge, Requirement, SessionContextRef, Submission, Target
+from archon_mesh.core.run.types import Edge, Requirement, SessionContextRef, Submission, Target
 from archon_services.orchestrator.convert.budget import budget_from_proto
 from archon_services.orchestrator.convert.failures import (
     failure_to_proto,
@@ -61,19 +61,17 @@ def write_submitted(out: run_pb2.RunEvent, event: ev.Submitted) -> None:
     target = out.submitted
     target.request_id, target.session_id, target.tenant = source.request_id, source.session_id, source.tenant
     target.strategy, target.owner, target.epoch = STRATEGIES[source.strategy], event.owner, event.epoch
-    if target.roles or target.edges:
-        del target.roles[:], target.edges[:]
+    if target.roles:  # the goal of a run that was read back holds all of them
+        del target.roles[:], target.edges[:], target.wants[:], target.all_ancestors[:], target.targets[:]
     target.roles.extend(source.roles)
     for edge in source.edges:
         target.edges.add(upstream=edge.upstream, downstream=edge.downstream, policy=edge.policy)
-    del target.wants[:]
     for requirement in source.requirements:
         target.wants.add(role=requirement.role, capability=requirement.capability, version=requirement.version)
-    target.all_ancestors[:] = source.all_ancestors
-    del target.targets[:]
+    target.all_ancestors.extend(source.all_ancestors)
     for delegate in source.targets:
         target.targets.add(role=delegate.role, description=delegate.description, coordinator=delegate.coordinator)
-    if source.budget != NO_LIMIT:
+    if source.budget.limited:
         budget = target.budget
         budget.max_tokens, budget.max_cost_micro_usd = source.budget.tokens, source.budget.cost
         budget.max_depth = source.budget.depth

@@ -29,19 +29,22 @@ _COUNTS: Final = ("input_tokens", "output_tokens", "model_calls", "tool_calls", 
 
 def run_to_proto(run: RunState) -> run_pb2.Run:
     """Renders a run with its tasks and answers."""
+    out = run_pb2.Run()
+    write_run(run, out)
+    return out
+
+
+def write_run(run: RunState, out: run_pb2.Run) -> None:
+    """Writes a run with its tasks and answers into an empty message."""
     submission = run.submission
     assert submission is not None
-    out = run_pb2.Run(
-        run_id=submission.run_id,
-        tenant=submission.tenant,
-        session_id=submission.session_id,
-        strategy=STRATEGIES[submission.strategy],
-        state=state_to_proto(run.state),
-        last_seq=run.last_seq,
-    )
+    out.run_id, out.tenant, out.session_id = submission.run_id, submission.tenant, submission.session_id
+    out.strategy, out.state = STRATEGIES[submission.strategy], state_to_proto(run.state)
+    out.last_seq, out.paused = run.last_seq, run.paused
     if isinstance(submission.goal, run_pb2.Submitted):
         out.goal.MergeFrom(submission.goal.goal)
-        out.metadata.update(submission.goal.metadata)
+        if submission.goal.metadata:
+            out.metadata.update(submission.goal.metadata)
     for edge in submission.edges:
         out.edges.add(upstream=edge.upstream, downstream=edge.downstream, policy=edge.policy)
     set_seconds(out.create_time, run.create_time)
@@ -49,48 +52,44 @@ def run_to_proto(run: RunState) -> run_pb2.Run:
         set_seconds(out.end_time, run.end_time)
         if run.failure is not None:
             out.failure.CopyFrom(failure_to_proto(run.failure))
-    out.paused = run.paused
     for task in run.tasks.values():
-        out.tasks.append(_task(run, task))
-        question = task.questions[-1] if task.question and not run.ended else None
-        if isinstance(question, agent_pb2.TaskResult):
-            request = question.input_request
-            out.questions.add(
-                input_id=task.question,
-                task_id=task.task_id,
-                role=task.role,
-                prompt=request.prompt,
-                schema_json=request.schema_json,
-            )
+        _write_task(run, task, out.tasks.add())
+        if task.question and not run.ended:
+            _write_question(task, out)
         if isinstance(task.payload, agent_pb2.TaskResult):
-            _add(out.usage, task.payload.usage)
+            _add(out.usage, task.payload)
             if task.result_seq in run.answer_seqs:
-                out.answers.add(role=task.role, parts=task.payload.output)
-    return out
+                out.answers.add(role=task.role).parts.MergeFrom(task.payload.output)
 
 
-def _task(run: RunState, task: Task) -> run_pb2.Task:
-    out = run_pb2.Task(
-        task_id=task.task_id,
-        role=task.role,
-        state=state_to_proto(task.state),
-        attempt=task.attempt,
-        instance_id=task.instance_id,
-        result_seq=task.result_seq,
-        memory_version=task.memory_version,
-        waiting_for=_waiting_for(run, task),
-    )
+def _write_question(task: Task, out: run_pb2.Run) -> None:
+    question = task.questions[-1]
+    if isinstance(question, agent_pb2.TaskResult):
+        request = question.input_request
+        out.questions.add(
+            input_id=task.question,
+            task_id=task.task_id,
+            role=task.role,
+            prompt=request.prompt,
+            schema_json=request.schema_json,
+        )
+
+
+def _write_task(run: RunState, task: Task, out: run_pb2.Task) -> None:
+    out.task_id, out.role, out.state = task.task_id, task.role, state_to_proto(task.state)
+    out.attempt, out.instance_id, out.parent_task_id = task.attempt, task.instance_id, task.parent
+    out.result_seq, out.memory_version = task.result_seq, task.memory_version
+    if waiting_for := _waiting_for(run, task):
+        out.waiting_for = waiting_for
     if task.start_time:
         set_seconds(out.start_time, task.start_time)
     if task.end_time:
         set_seconds(out.end_time, task.end_time)
-    out.parent_task_id = task.parent
     for result in (*task.questions, *task.failures, task.payload):
         if isinstance(result, agent_pb2.TaskResult):
-            _add(out.usage, result.usage)
+            _add(out.usage, result)
     if task.failure is not None:
         out.failure.CopyFrom(failure_to_proto(task.failure))
-    return out
 
 
 def _waiting_for(run: RunState, task: Task) -> str:
@@ -114,8 +113,11 @@ def _waiting_for(run: RunState, task: Task) -> str:
     return f"an instance of {task.role}{version}{capability} with room"
 
 
-def _add(total: common_pb2.Usage, usage: common_pb2.Usage) -> None:
+def _add(total: common_pb2.Usage, result: agent_pb2.TaskResult) -> None:
     """Adds counts, which agents report themselves; the sum stays within what a field holds."""
+    if not result.HasField("usage"):
+        return
+    usage = result.usage
     for name in _COUNTS:
         if count := getattr(usage, name):
             setattr(total, name, min(MAX_COUNT, getattr(total, name) + max(0, count)))

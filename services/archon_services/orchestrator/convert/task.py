@@ -30,7 +30,7 @@ def state_from_proto(number: int) -> TaskState:
 
 def state_to_proto(state: TaskState) -> common_pb2.TaskState.ValueType:
     """Converts a state."""
-    return cast(common_pb2.TaskState.ValueType, int(state))
+    return cast(common_pb2.TaskState.ValueType, state)
 
 
 def read_task_state(event: run_pb2.RunEvent) -> ev.Event:
@@ -45,8 +45,10 @@ def read_task_state(event: run_pb2.RunEvent) -> ev.Event:
 
 
 def write_task_created(out: run_pb2.RunEvent, event: ev.TaskCreated) -> None:
-    out.task_state.role, out.task_state.state = event.role, common_pb2.TASK_STATE_SUBMITTED
-    out.task_state.parent_task_id = event.parent
+    target = out.task_state
+    target.role, target.state = event.role, common_pb2.TASK_STATE_SUBMITTED
+    if event.parent:
+        target.parent_task_id = event.parent
 
 
 def write_task_stopping(out: run_pb2.RunEvent, event: ev.TaskStopping) -> None:
@@ -76,17 +78,19 @@ def read_dispatched(event: run_pb2.RunEvent) -> ev.Event:
 
 
 def write_dispatched(out: run_pb2.RunEvent, event: ev.Dispatched) -> None:
-    out.task.epoch = event.epoch
-    out.dispatched.role, out.dispatched.instance_id = event.role, event.instance_id
+    target = out.dispatched
+    target.role, target.instance_id = event.role, event.instance_id
+    if event.epoch != out.task.epoch:
+        out.task.epoch = event.epoch
     for ref in event.context:
         if ref.seq:
-            out.dispatched.given.add(run_id=out.run_id, role=ref.role, seq=ref.seq)
+            target.given.add(run_id=out.run_id, role=ref.role, seq=ref.seq)
         else:
-            out.dispatched.given.add(scope=ref.scope, role=ref.role, version=ref.version)
+            target.given.add(scope=ref.scope, role=ref.role, version=ref.version)
     if event.reserved is not None:
-        amount_to_proto(event.reserved, out.dispatched.budget)
+        amount_to_proto(event.reserved, target.budget)
     if event.conversation_version is not None:
-        out.dispatched.conversation_version = event.conversation_version
+        target.conversation_version = event.conversation_version
 
 
 def read_result(event: run_pb2.RunEvent) -> ev.Event:
@@ -110,11 +114,13 @@ def read_result(event: run_pb2.RunEvent) -> ev.Event:
 def write_result(out: run_pb2.RunEvent, event: ev.ResultReceived) -> None:
     target = out.result
     target.role, target.state, target.no_publish = event.role, state_to_proto(event.state), not event.publish
-    target.remembered = event.stores_turn
+    if event.stores_turn:
+        target.remembered = True
     source = event.payload
     if isinstance(source, agent_pb2.TaskResult):
         target.output.MergeFrom(source.output)
-        target.used.MergeFrom(source.used)
+        if source.used:
+            target.used.MergeFrom(source.used)
         if source.HasField("usage"):
             target.usage.CopyFrom(source.usage)
         if source.metadata:

@@ -12,7 +12,7 @@ from archon_mesh.core.run import RunState, Task
 from archon_mesh.core.run.decide.budget import limits
 from archon_services.orchestrator.convert.budget import amount_to_proto
 from archon_services.orchestrator.convert.task import state_to_proto
-from archon_services.orchestrator.dispatch.context import context_items
+from archon_services.orchestrator.dispatch.context import write_context
 from archon_services.orchestrator.dispatch.replies import remaining, result_of
 
 MAX_RESUME_BYTES = 1024 * 1024
@@ -27,7 +27,7 @@ def assign_task(run: RunState, task: Task, now: float, history: Sequence[bytes] 
     assigned = agent_pb2.AssignTask(idempotency_key=task.task_id)
     if isinstance(submitted, run_pb2.Submitted):
         _set_input(task, submitted, assigned)
-    if any(limits(run, task)):
+    if (task.parent or run.submission.budget.limited) and any(limits(run, task)):
         amount_to_proto(task.reserved, assigned.budget)
     if run.submission.session_id:
         assigned.conversation_id = f"{run.submission.session_id}/{task.role}"
@@ -37,7 +37,7 @@ def assign_task(run: RunState, task: Task, now: float, history: Sequence[bytes] 
             assigned.MergeFromString(turn)
     set_seconds(assigned.remaining, remaining(run, task, now))
     if task.context:
-        assigned.context.extend(context_items(run, run.submission, task))
+        write_context(run, run.submission, task, assigned)
     if task.parent:
         assigned.delegation_chain.extend(ancestor.role for ancestor in run.lineage(task)[:-1])
     if run.submission.targets:

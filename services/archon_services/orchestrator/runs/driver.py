@@ -75,6 +75,12 @@ class Drive:
     observer: Observer
     turns: TurnQueue
     publishes: bool = True
+    _prefix: str = field(default_factory=lambda: secrets.token_hex(8))
+    _batches: count[int] = field(default_factory=lambda: count(1))
+
+    def batch_id(self) -> str:
+        """Returns the id of a step, which no other step of any process has."""
+        return f"{self._prefix}{next(self._batches)}"
 
 
 @dataclass(slots=True)
@@ -108,8 +114,6 @@ class RunDriver:
     """
 
     __slots__ = (
-        "_batch_prefix",
-        "_batches",
         "_candidates",
         "_clock",
         "_created",
@@ -183,8 +187,6 @@ class RunDriver:
 
         self._waiters: list[asyncio.Future[None]] = []
         self._task: asyncio.Task[None] | None = None
-        self._batch_prefix = secrets.token_hex(8)
-        self._batches = count(1)
         self._inbox: deque[Delivery] = deque(first)
         self._posted = {delivery.posted for delivery in self._inbox if delivery.posted}
         """Commands that have arrived already: they are delivered again until a step executes them."""
@@ -289,7 +291,7 @@ class RunDriver:
             run_id=self.run_id,
             epoch=self.epoch,
             base=base,
-            batch_id=f"{self._batch_prefix}{next(self._batches)}",
+            batch_id=self._drive.batch_id(),
             now=decision.now,
             events=decision.events,
             inputs=decision.inputs,
@@ -303,7 +305,9 @@ class RunDriver:
         return decision.step
 
     def _decide_inputs(self, decision: _Decision) -> None:
-        inputs = [self._history.marked(delivery.given) for delivery in decision.batch]
+        inputs = [delivery.given for delivery in decision.batch]
+        if self._history.outdated:
+            inputs = [self._history.marked(given) for given in inputs]
         if self._timer.at and decision.now >= self._timer.at:
             self._candidates = None  # the backoff of a task may be over, and this turn may set the timer anew
             if not (inputs and isinstance(inputs[-1], inp.Tick)):
@@ -311,7 +315,7 @@ class RunDriver:
         for number, given in enumerate(inputs):
             decision.inputs.append(given)
             for event in self._apply(decide(self.state, given, decision.now), decision):
-                if isinstance(event, ev.Discarded):
+                if type(event) is ev.Discarded:
                     decision.discarded[number] = event.reason
             if isinstance(given, _REQUESTS) and self._is_over(given.task_id, given.attempt):
                 decision.discarded[number] = "ABORTED"  # there will be no reply: the sender is to stop
@@ -326,17 +330,12 @@ class RunDriver:
         for event in events:
             apply(run, event, decision.now)
             if self._candidates is not None:
-                self._note_candidates(event)
+                if type(event) is ev.TaskCreated:
+                    self._candidates[event.task_id] = None
+                elif type(event) is ev.ResultReceived:
+                    self._candidates |= dict.fromkeys(self._successors.get(event.task_id, ()))
         decision.events += events
         return events
-
-    def _note_candidates(self, event: ev.Event) -> None:
-        """Remembers which tasks may have become ready through a local event."""
-        assert self._candidates is not None
-        if isinstance(event, ev.TaskCreated):
-            self._candidates[event.task_id] = None
-        elif isinstance(event, ev.ResultReceived):
-            self._candidates |= dict.fromkeys(self._successors.get(event.task_id, ()))
 
     def _place(self, decision: _Decision) -> None:
         """Finds instances for the tasks that are ready, within the same step: one step holds a result and the
@@ -377,7 +376,7 @@ class RunDriver:
         decision.placed[key] = instance_id
         given = inp.SlotFound(place.task_id, instance_id, self._history.version(place))
         events = self._apply(decide(self.state, given, decision.now), decision)
-        if not any(type(event) is ev.Dispatched for event in events):
+        if not events or type(events[0]) is not ev.Dispatched:
             self._drive.transport.release(decision.placed.pop(key))
         if events:
             decision.inputs.append(given)

@@ -134,9 +134,14 @@ class SessionHistory:
         entry = self._entries.get(task_id) if self._entries else None
         return entry.conversation.turns if entry is not None and entry.conversation is not None else ()
 
+    @property
+    def outdated(self) -> bool:
+        """Whether a turn of this run came second."""
+        return bool(self._behind)
+
     def marked(self, given: inp.Input) -> inp.Input:
         """Marks a result whose turn came second as outdated."""
-        if self._behind and isinstance(given, inp.ResultIn) and (given.task_id, given.attempt) in self._behind:
+        if isinstance(given, inp.ResultIn) and (given.task_id, given.attempt) in self._behind:
             return replace(given, version_conflict=True)
         return given
 

@@ -43,7 +43,8 @@ def build_step(
     add = response.events.add
     for seq, event in enumerate(events, base + 1):
         write_event(add(), event, run_id=run_id, seq=seq, time=at, epoch=epoch)
-    state = int(run.state)
+    state = run.state.value
+    results = [event for event in events if type(event) is ev.ResultReceived]
     return Step(
         run_id,
         epoch,
@@ -58,9 +59,9 @@ def build_step(
         state != state_before,
         new,
         _records(run_id, batch, run, events),
-        _publications(run, events, base) if publishes else (),
-        tuple(delivery.posted for delivery in batch if delivery.posted),
-        _turns(run, events),
+        _publications(run, events, base) if publishes and results else (),
+        tuple([delivery.posted for delivery in batch if delivery.posted]),
+        _turns(run, results) if results else (),
     )
 
 
@@ -82,7 +83,7 @@ def _records(
 ) -> tuple[RecordRow, ...]:
     """The recorded calls that came with these deliveries and that an event counts. After a takeover an agent sends its
     records again; they are counted once."""
-    if not any(delivery.records for delivery in batch):
+    if not [delivery for delivery in batch if delivery.records]:
         return ()
     counted = Counter((event.task_id, event.attempt, event.count) for event in events if type(event) is ev.Recorded)
     rows = []
@@ -115,9 +116,9 @@ def _record(ref: common_pb2.TaskRef, role: str, record: agent_pb2.CallRecord) ->
     )
 
 
-def _turns(run: RunState, events: Sequence[ev.Event]) -> tuple[Turn, ...]:
+def _turns(run: RunState, results: Sequence[ev.ResultReceived]) -> tuple[Turn, ...]:
     """The turns that these results add to conversations."""
-    return tuple(turn_of(run, event) for event in events if isinstance(event, ev.ResultReceived) and event.stores_turn)
+    return tuple(turn_of(run, result) for result in results if result.stores_turn)
 
 
 def turn_of(run: RunState, result: ev.ResultReceived) -> Turn:

@@ -8,7 +8,7 @@ from archon_mesh.core.run import events as ev
 from archon_mesh.core.run.decide.termination import stop, then_end
 from archon_mesh.core.run.state import RunState
 from archon_mesh.core.run.task import Task
-from archon_mesh.core.run.types import NO_LIMIT, NOTHING, Amount, Budget, Failure, TaskState
+from archon_mesh.core.run.types import NOTHING, Amount, Budget, Failure, TaskState
 
 SLICES = 8
 """An attempt starts with 1/SLICES of its budget, but at most half of what is left, so that any number of attempts can
@@ -21,7 +21,7 @@ MAX_DEPTH = 8
 def limits(run: RunState, task: Task) -> tuple[bool, bool]:
     """Whether the task's tokens are limited, and whether its cost is."""
     assert run.submission is not None
-    if not task.parent and run.submission.budget == NO_LIMIT:
+    if not task.parent and not run.submission.budget.limited:
         return False, False
     budgets = _budgets(run, task)
     return any(budget.tokens for budget in budgets), any(budget.cost for budget in budgets)
@@ -99,7 +99,7 @@ def _overspent(run: RunState, task: Task, spent: Amount) -> bool:
 def _overspent_task(run: RunState, task: Task, spent: Amount) -> Task | None:
     """The outermost delegated task that exceeds its own budget if the task's attempt has spent this amount."""
     for ancestor in run.lineage(task):
-        if ancestor.budget == NO_LIMIT:
+        if not ancestor.budget.limited:
             continue
         family = [ancestor, *run.descendants(ancestor)]
         reserved = [member.reserved for member in family if member is not task]

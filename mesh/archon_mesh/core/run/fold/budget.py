@@ -5,7 +5,7 @@ from __future__ import annotations
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run.state import RunState
 from archon_mesh.core.run.task import Task
-from archon_mesh.core.run.types import NO_LIMIT, NOTHING, Amount
+from archon_mesh.core.run.types import NOTHING, Amount
 
 
 def budget_reserved(run: RunState, event: ev.BudgetReserved, time: float) -> None:
@@ -19,6 +19,8 @@ def budget_reserved(run: RunState, event: ev.BudgetReserved, time: float) -> Non
 def settle(run: RunState, task: Task, spent: Amount) -> None:
     """Replaces the reservation of the current attempt by what it spent. Does nothing if no budget limits the task."""
     assert run.submission is not None
-    if run.submission.budget == NO_LIMIT and all(ancestor.budget == NO_LIMIT for ancestor in run.lineage(task)):
+    if not run.submission.budget.limited and not (
+        task.parent and any(ancestor.budget.limited for ancestor in run.lineage(task))
+    ):
         return
     task.reserved, task.spent, run.spent = NOTHING, task.spent + spent, run.spent + spent

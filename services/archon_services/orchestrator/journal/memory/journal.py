@@ -73,7 +73,7 @@ class MemoryJournal(MemoryOwners):
             return Outcome.DEPOSED
         if row.last_seq != step.base or row.ended_at:
             return Outcome.DONE if self._stored[step.run_id].batch_id == step.batch_id else Outcome.STALE
-        if any(self._version(turn) >= turn.version for turn in step.turns):
+        if step.turns and any(self._version(turn) >= turn.version for turn in step.turns):
             return Outcome.CONFLICT
         self._store(step, row)
         return Outcome.DONE
@@ -108,8 +108,20 @@ class MemoryJournal(MemoryOwners):
         return Outcome.DONE
 
     def _store(self, step: Step, row: RunRow) -> None:
-        self._rows[step.run_id] = replace(
-            row, last_seq=step.last_seq, state=step.state, ended_at=step.time if step.ended else 0.0
+        self._rows[step.run_id] = RunRow(  # not `replace`, which takes five times as long
+            row.run_id,
+            row.tenant,
+            row.session_id,
+            row.owner,
+            row.epoch,
+            step.last_seq,
+            step.state,
+            row.created_at,
+            step.time if step.ended else 0.0,
+            row.compacted,
+            row.summary,
+            row.revision,
+            row.stalled,
         )
         if step.ended:
             self._open.pop(step.run_id, None)
