@@ -95,6 +95,7 @@ class Channel(Generic[F]):
         """With `ack_at_once` a frame counts as applied when it is taken; otherwise when `apply` is called."""
         self.ref = common_pb2.TaskRef()
         self.ref.CopyFrom(ref)
+        self._task_id = ref.task_id
         self.received = 0
         self.applied = 0
         self.ack_owed = False
@@ -151,8 +152,10 @@ class Channel(Generic[F]):
 
     def apply(self, sequence: int) -> None:
         """Marks all frames up to `sequence` as durable: they may be acked."""
-        self.applied = max(self.applied, sequence)
-        self.received = max(self.received, sequence)
+        if sequence > self.applied:
+            self.applied = sequence
+        if sequence > self.received:
+            self.received = sequence
 
     def acked(self, sequence: int) -> None:
         """Forgets the frames up to `sequence`: the peer has applied them."""
@@ -180,13 +183,13 @@ class Channel(Generic[F]):
             stamp += b"\x10" + _encode_varint(sequence)
         if self.applied:
             stamp += b"\x18" + _encode_varint(self.applied)
-        return OutgoingFrame(self.ref.task_id, b"\x0a" + _encode_varint(len(stamp) + len(data)) + stamp, data)
+        return OutgoingFrame(self._task_id, b"\x0a" + _encode_varint(len(stamp) + len(data)) + stamp, data)
 
     def _task_bytes(self) -> bytes:
         """The field `task` (1); of the reference only the epoch changes."""
-        if self.ref.epoch != self._ref_epoch:
+        if (epoch := self.ref.epoch) != self._ref_epoch:
             ref = self.ref.SerializeToString()
-            self._ref_epoch = self.ref.epoch
+            self._ref_epoch = epoch
             self._ref_bytes = b"\x0a" + _encode_varint(len(ref)) + ref
         return self._ref_bytes
 

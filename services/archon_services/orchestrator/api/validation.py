@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import orchestrator_service_pb2, run_pb2
@@ -38,7 +38,7 @@ def check_submit(request: orchestrator_service_pb2.SubmitRunRequest) -> None:
             metadata={"size": str(size), "limit": str(MAX_CHECKED_BYTES)},
             field_violations=[FieldViolation("goal", "too large")],
         )
-    if not any(has_content(part) for part in request.goal):
+    if not any(map(has_content, request.goal)):
         raise EmptyGoal(
             "the goal is empty",
             field_violations=[FieldViolation("goal", "at least one part must not be empty")],
@@ -58,19 +58,25 @@ def has_content(part: common_pb2.Part) -> bool:
 
 
 def _violations(request: orchestrator_service_pb2.SubmitRunRequest) -> Iterator[FieldViolation]:
-    for name in ("request_id", "session_id"):
-        if len(getattr(request, name)) > MAX_ID:
+    for name, text in (("request_id", request.request_id), ("session_id", request.session_id)):
+        if len(text) > MAX_ID:
             yield FieldViolation(name, f"longer than {MAX_ID} characters")
-    yield from _role_violations(request)
-    yield from _budget_violations(request.budget)
+    if request.roles or request.capabilities or request.versions:
+        yield from _role_violations(request)
+    if request.HasField("budget"):
+        yield from _budget_violations(request.budget)
     if request.HasField("timeout") and not 0 < to_seconds(request.timeout) <= MAX_TIMEOUT:
         yield FieldViolation("timeout", f"must be above 0 and at most {MAX_TIMEOUT:g} s")
     if request.HasField("wait") and not 0 <= to_seconds(request.wait) <= MAX_WAIT:
         yield FieldViolation("wait", f"must be 0 to {MAX_WAIT:g} s")
-    too_long = any(len(key) + len(value) > MAX_METADATA_LENGTH for key, value in request.metadata.items())
-    if len(request.metadata) > MAX_METADATA or too_long:
+    if request.metadata and _too_much(request.metadata):
         limits = f"at most {MAX_METADATA} keys, each with its value at most {MAX_METADATA_LENGTH:,} characters"
         yield FieldViolation("metadata", limits)
+
+
+def _too_much(metadata: Mapping[str, str]) -> bool:
+    too_long = any(len(key) + len(value) > MAX_METADATA_LENGTH for key, value in metadata.items())
+    return too_long or len(metadata) > MAX_METADATA
 
 
 def _role_violations(request: orchestrator_service_pb2.SubmitRunRequest) -> Iterator[FieldViolation]:

@@ -21,6 +21,10 @@ class AttemptChannel:
 
     def __init__(self, ref: common_pb2.TaskRef, role: str) -> None:
         self.channel: Channel[session_pb2.OrchestratorFrame] = Channel(ref, ack_at_once=False)
+        self.ref = self.channel.ref
+        """Of the reference only the epoch changes."""
+        self.key: Key = key_of(ref)
+        self.run_id = ref.run_id
         self.role = role
         self.records: list[agent_pb2.CallRecord] = []
         self.concluded = False
@@ -33,10 +37,6 @@ class AttemptChannel:
         """True for an attempt of an earlier owner, until its agent reports how many frames it has applied."""
         self.offered = False
         """True for a parked result that the agent offers unasked; if it is not accepted, it is offered again."""
-
-    @property
-    def ref(self) -> common_pb2.TaskRef:
-        return self.channel.ref
 
     @classmethod
     def of_offer(cls, frame: session_pb2.AgentFrame, role: str) -> AttemptChannel:
@@ -52,14 +52,16 @@ class AttemptChannel:
 
 
 class FrameReceipt:
-    """Acks a frame of an attempt once the append that it caused is durable, then calls `done`."""
+    """Acks a frame of an attempt once the append that it caused is durable, then calls `done` with the attempt."""
+
+    __slots__ = ("_attempt", "_done", "_send", "_sequence")
 
     def __init__(
         self,
         attempt: AttemptChannel,
         sequence: int,
         send: Callable[[OutgoingFrame], None],
-        done: Callable[[], None] = lambda: None,
+        done: Callable[[AttemptChannel], None] = lambda attempt: None,
     ) -> None:
         self._attempt = attempt
         self._sequence = sequence
@@ -80,10 +82,12 @@ class FrameReceipt:
 
     def _ack(self, content: bytes, epoch: int) -> None:
         # An offered result carries the epoch of its dispatch, which may be lower than the owner's.
-        self._attempt.ref.epoch = max(self._attempt.ref.epoch, epoch)
-        self._attempt.channel.apply(self._sequence)
-        self._send(self._attempt.channel.stamp(content, sequenced=False))
-        self._done()
+        attempt = self._attempt
+        if epoch > attempt.ref.epoch:
+            attempt.ref.epoch = epoch
+        attempt.channel.apply(self._sequence)
+        self._send(attempt.channel.stamp(content, sequenced=False))
+        self._done(attempt)
 
 
 class StopReceipt:

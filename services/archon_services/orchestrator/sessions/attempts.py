@@ -262,9 +262,9 @@ class Attempts:
 
     def _result(self, attempt: AttemptChannel, frame: session_pb2.AgentFrame) -> None:
         self._conclude(attempt)
-        result = result_input(attempt.ref, frame.result, len(attempt.records))
-        receipt = FrameReceipt(attempt, frame.sequence, self._send, lambda: self._remove(attempt))
-        self._inbox.deliver(attempt.ref.run_id, Delivery(result, receipt, tuple(attempt.records)))
+        result = result_input(attempt.key, frame.result, len(attempt.records))
+        receipt = FrameReceipt(attempt, frame.sequence, self._send, self._remove)
+        self._inbox.deliver(attempt.run_id, Delivery(result, receipt, tuple(attempt.records)))
 
     def _deliver(
         self,
@@ -274,7 +274,7 @@ class Attempts:
         records: tuple[agent_pb2.CallRecord, ...] = (),
     ) -> None:
         receipt = FrameReceipt(attempt, frame.sequence, self._send)
-        self._inbox.deliver(attempt.ref.run_id, Delivery(new_input, receipt, records))
+        self._inbox.deliver(attempt.run_id, Delivery(new_input, receipt, records))
 
     def _adopted(self, attempt: AttemptChannel, last_applied: int) -> None:
         """Continues an adopted attempt: sends again what the agent has not applied."""
@@ -310,7 +310,7 @@ class Attempts:
         elif not attempt.concluded:
             self._remove(attempt)
             rejected = inp.RejectIn(attempt.ref.task_id, attempt.ref.attempt, failure)
-            self._inbox.deliver(attempt.ref.run_id, Delivery(rejected))
+            self._inbox.deliver(attempt.run_id, Delivery(rejected))
 
     def _conclude(self, attempt: AttemptChannel) -> None:
         if not attempt.concluded:
@@ -319,28 +319,29 @@ class Attempts:
 
     def _add(self, attempt: AttemptChannel) -> AttemptChannel:
         """Adds an attempt, in place of one with the same key."""
-        key, run_id = key_of(attempt.ref), attempt.ref.run_id
-        if (replaced := self._attempts.get(key)) is not None and replaced.ref.run_id != run_id:
+        key, run_id = attempt.key, attempt.run_id
+        if (replaced := self._attempts.get(key)) is not None and replaced.run_id != run_id:
             self._remove_from_run(replaced)
         self._attempts[key] = attempt
-        if run_id not in self._by_run:
-            self._by_run[run_id] = {}
+        if (held := self._by_run.get(run_id)) is None:
+            self._by_run[run_id] = {key: attempt}
             self._run_held(run_id, True)
-        self._by_run[run_id][key] = attempt
+        else:
+            held[key] = attempt
         return attempt
 
     def _remove(self, attempt: AttemptChannel) -> None:
         self._conclude(attempt)
-        if self._attempts.get(key_of(attempt.ref)) is attempt:
-            del self._attempts[key_of(attempt.ref)]
+        if self._attempts.get(attempt.key) is attempt:
+            del self._attempts[attempt.key]
             self._remove_from_run(attempt)
 
     def _remove_from_run(self, attempt: AttemptChannel) -> None:
-        run_id = attempt.ref.run_id
-        del self._by_run[run_id][key_of(attempt.ref)]
-        if not self._by_run[run_id]:
-            del self._by_run[run_id]
-            self._run_held(run_id, False)
+        held = self._by_run[attempt.run_id]
+        del held[attempt.key]
+        if not held:
+            del self._by_run[attempt.run_id]
+            self._run_held(attempt.run_id, False)
 
     def _lose(self, attempt: AttemptChannel, error: ArchonError) -> None:
         ref = attempt.ref

@@ -8,14 +8,14 @@ from typing import Final
 
 from archon.agent.values import MAX_TURN
 from archon.api.agent.v1 import agent_pb2, session_pb2
-from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.wire import to_seconds
 from archon_mesh.core.run import inputs as inp
-from archon_mesh.core.run.types import Amount, quantize
+from archon_mesh.core.run.types import NOTHING, Amount, quantize
 from archon_services.orchestrator.convert.budget import amount_from_usage, budget_from_proto
 from archon_services.orchestrator.convert.failures import failure_from_proto
 from archon_services.orchestrator.convert.task import state_from_proto
+from archon_services.orchestrator.sessions.attempt_channel import Key
 
 DELEGATION_TIMEOUT: Final = 60.0
 """The default timeout of a delegation, in seconds."""
@@ -27,21 +27,21 @@ Resolve = Callable[[str, str], tuple[str, ...]]
 """From a role and a capability, one of them empty, to the matching roles that have an instance."""
 
 
-def result_input(ref: common_pb2.TaskRef, result: agent_pb2.TaskResult, records: int) -> inp.ResultIn:
+def result_input(attempt: Key, result: agent_pb2.TaskResult, records: int) -> inp.ResultIn:
+    history = result.new_history
     return inp.ResultIn(
-        ref.task_id,
-        ref.attempt,
+        *attempt,
         state_from_proto(result.state),
         result,
         failure_from_proto(result.failure) if result.HasField("failure") else None,
         not result.no_publish,
         records,
-        amount_from_usage(result.usage),
+        amount_from_usage(result.usage) if result.HasField("usage") else NOTHING,
         result.input_request.input_id[:MAX_KEY],
         bool(result.checkpoint),
-        bool(result.new_history),
+        bool(history),
         result.conversation_version,
-        turn_too_large=sum(message.ByteSize() for message in result.new_history) > MAX_TURN,
+        bool(history) and sum(message.ByteSize() for message in history) > MAX_TURN,
     )
 
 

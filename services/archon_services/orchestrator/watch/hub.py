@@ -129,7 +129,8 @@ class Tail:
         """Durable events are shown: a passing event of an attempt that they end comes too late from here on."""
         self.cursor = batch.last
         for task_id, attempt in batch.ends:  # an earlier attempt's result may be discarded after a later one's end
-            self._ended[task_id] = max(attempt, self._ended.get(task_id, 0))
+            if attempt > self._ended.get(task_id, 0):
+                self._ended[task_id] = attempt
 
     def _late(self, attempt: Attempt, known: int) -> bool:
         """Whether the attempt has ended; or may have, since the source knew less than the watcher saw before its
@@ -165,9 +166,9 @@ class WatchHub:
         tails = self._tails.get(step.run_id)
         if tails is None:
             return
-        ends = tuple((event.task_id, event.attempt) for event in events if isinstance(event, _END_EVENTS))
+        ends = tuple([(event.task_id, event.attempt) for event in events if isinstance(event, _END_EVENTS)])
         batch = Batch(step.data, step.base + 1, step.last_seq, ends, step.ended)
-        for part in parted(batch):
+        for part in parted(batch) if len(step.data) > BATCH_BYTES else (batch,):
             for tail in tuple(tails):
                 tail.put(part)
 
