@@ -163,7 +163,10 @@ class Submission:
 
     def requirement(self, role: str) -> Requirement:
         """Which instances can take the role's task."""
-        return next((entry for entry in self.requirements if entry.role == role), Requirement(role))
+        for entry in self.requirements:
+            if entry.role == role:
+                return entry
+        return Requirement(role)
 
     @property
     def scope(self) -> str:

@@ -117,12 +117,11 @@ def _add(total: common_pb2.Usage, result: agent_pb2.TaskResult) -> None:
     """Adds counts, which agents report themselves; the sum stays within what a field holds."""
     if not result.HasField("usage"):
         return
-    usage = result.usage
-    for name in _COUNTS:
-        if count := getattr(usage, name):
-            setattr(total, name, min(MAX_COUNT, getattr(total, name) + max(0, count)))
-    if usage.estimated:
-        total.estimated = True
+    for field, count in result.usage.ListFields():
+        if field.name in _COUNTS:
+            setattr(total, field.name, min(MAX_COUNT, getattr(total, field.name) + max(0, count)))
+        elif field.name == "estimated":
+            total.estimated = True
 
 
 def row_to_proto(row: RunRow) -> run_pb2.Run:

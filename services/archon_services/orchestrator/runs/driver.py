@@ -452,15 +452,15 @@ class RunDriver:
             self._finish()
 
     def _execute(self, decision: _Decision) -> None:
-        run, effects = self.state, effects_of(self.state, decision.events) if decision.before is None else None
-        if effects is not None:
-            for effect in effects:
-                if isinstance(effect, Timer):
-                    self._timer.advance(effect.at)
-            self._effects.execute(effects, run, self._clock.now())
+        run = self.state
+        if decision.before is None:
+            if effects := effects_of(run, decision.events):
+                for effect in effects:
+                    if isinstance(effect, Timer):
+                        self._timer.advance(effect.at)
+                self._effects.execute(effects, run, self._clock.now())
         else:
             after = open_effects(run)
-            assert decision.before is not None
             opened = (after - decision.before) | (after & set(decision.early))
             self._effects.execute(opened, run, self._clock.now())
             self._timer.set(after, decision.now)

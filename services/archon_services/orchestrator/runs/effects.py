@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import Final
 
 from archon.api.common.v1 import common_pb2
 from archon_mesh.core.run import Adopt, Answer, Assign, CancelAttempt, Effect, Grant, RunState
 from archon_services.orchestrator.dispatch.assign_task import assign_task
 from archon_services.orchestrator.dispatch.replies import attempt_status, budget_grant, delegate_result
 from archon_services.orchestrator.ports import Transport
+
+AttemptEffect = Assign | Adopt | CancelAttempt | Answer | Grant
+_OF_ATTEMPTS: Final = (Assign, Adopt, CancelAttempt, Answer, Grant)
 
 
 class EffectExecutor:
@@ -41,25 +45,25 @@ class EffectExecutor:
                 case Grant():
                     grant = budget_grant(run.tasks[effect.task_id], effect.request_id)
                     transport.tell(effect.instance_id, self._ref(effect), grant)
-                case _:
-                    pass
 
-    def _ref(self, effect: Assign | Adopt | CancelAttempt | Answer | Grant) -> common_pb2.TaskRef:
+    def _ref(self, effect: AttemptEffect) -> common_pb2.TaskRef:
         return common_pb2.TaskRef(
             task_id=effect.task_id, run_id=self._run_id, attempt=effect.attempt, epoch=effect.epoch
         )
 
 
-def in_order(effects: Iterable[Effect]) -> list[Effect]:
-    """Sorts effects by task and attempt: sets have no order, and the simulation must repeat exactly. Frames about an
-    attempt come after its assignment or adoption."""
-    unordered = list(effects)
-    return sorted(unordered, key=_order) if len(unordered) > 1 else unordered
+def in_order(effects: Iterable[Effect]) -> list[AttemptEffect]:
+    """Returns the effects on attempts, sorted by task and attempt: sets have no order, and the simulation must repeat
+    exactly. Frames about an attempt come after its assignment or adoption."""
+    of_attempts = [effect for effect in effects if isinstance(effect, _OF_ATTEMPTS)]
+    if len(of_attempts) > 1:
+        of_attempts.sort(key=_order)
+    return of_attempts
 
 
-def _order(effect: Effect) -> tuple[str, int, str]:
+def _order(effect: AttemptEffect) -> tuple[str, int, str]:
     reply = getattr(effect, "delegation_id", "") or getattr(effect, "request_id", "")
-    return getattr(effect, "task_id", ""), getattr(effect, "attempt", 0), reply
+    return effect.task_id, effect.attempt, reply
 
 
 def _cancel_reason(effect: CancelAttempt, run: RunState) -> str:

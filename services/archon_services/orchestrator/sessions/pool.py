@@ -139,11 +139,14 @@ class SessionPool:
         if not held:
             self._drop_holder(session, run_id)
         elif self._sessions.get(session.instance_id) is session:
-            self._holders.setdefault(run_id, {})[session.instance_id] = session
+            if (holders := self._holders.get(run_id)) is None:
+                self._holders[run_id] = {session.instance_id: session}
+            else:
+                holders[session.instance_id] = session
 
     def _drop_holder(self, session: Session, run_id: str) -> None:
-        holders = self._holders.get(run_id, {})
-        if holders.get(session.instance_id) is session:
+        holders = self._holders.get(run_id)
+        if holders is not None and holders.get(session.instance_id) is session:
             del holders[session.instance_id]
             if not holders:
                 del self._holders[run_id]
@@ -166,7 +169,7 @@ class SessionPool:
         free = [session for session in self._roles.fitting(want) if session.room > 0]
         if not free:
             return None
-        best = min(free, key=lambda session: (not session.registered, session.load, session.instance_id))
+        best = free[0] if len(free) == 1 else min(free, key=_preference)
         best.reserved += 1
         return best.instance_id
 
@@ -244,3 +247,7 @@ class SessionPool:
             "UNAVAILABLE", "INSTANCE_LOST", f"instance {instance_id} is gone", (("instance_id", instance_id),)
         )
         self._inbox.deliver(ref.run_id, Delivery(inp.LostIn(ref.task_id, ref.attempt, failure)))
+
+
+def _preference(session: Session) -> tuple[bool, float, str]:
+    return not session.registered, session.load, session.instance_id

@@ -30,7 +30,7 @@ class WaitingList:
 
     def requirements(self, role: str) -> list[Requirement]:
         """The requirements on this role that callbacks wait for."""
-        return list(self._roles.get(role, ()))
+        return list(self._roles[role]) if role in self._roles else []
 
     def wake(self, requirement: Requirement, slots: int) -> None:
         """Calls and removes up to `slots` callbacks, those that were added first."""

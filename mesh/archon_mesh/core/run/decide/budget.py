@@ -46,6 +46,9 @@ def _sum(amounts: Iterable[Amount]) -> Amount:
 
 def first_slice(run: RunState, task: Task) -> Amount | Failure | None:
     """What an attempt reserves when it starts; None if no budget applies, a Failure if nothing is left."""
+    assert run.submission is not None
+    if not task.parent and not run.submission.budget.limited:
+        return None
     tokens, cost = limits(run, task)
     if not tokens and not cost:
         return None

@@ -3,6 +3,8 @@ earlier runs from its submission."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from archon_mesh.core.run.state import RunState
 from archon_mesh.core.run.task import Task
 from archon_mesh.core.run.types import ContextRef, TaskState
@@ -29,12 +31,14 @@ def context_of(run: RunState, task: Task) -> tuple[ContextRef, ...]:
 
 def _of_predecessors(run: RunState, task: Task) -> tuple[ContextRef, ...]:
     assert run.submission is not None
-    wanted = set(task.predecessors)
-    if task.role in run.submission.all_ancestors:
-        for name in reversed(run.tasks):  # tasks are in topological order
+    names: Sequence[str] = task.predecessors
+    if names and task.role in run.submission.all_ancestors:
+        wanted = set(names)
+        for name in reversed(run.tasks):  # tasks are in topological order, as the predecessors of each are
             if name in wanted:
                 wanted |= set(run.tasks[name].predecessors)
-    return tuple(ContextRef(run.tasks[name].role, run.tasks[name].result_seq) for name in run.tasks if name in wanted)
+        names = [name for name in run.tasks if name in wanted]
+    return tuple([ContextRef(run.tasks[name].role, run.tasks[name].result_seq) for name in names])
 
 
 def _of_child(run: RunState, task: Task) -> tuple[ContextRef, ...]:

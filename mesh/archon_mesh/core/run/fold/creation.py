@@ -22,7 +22,8 @@ def task_created(run: RunState, event: ev.TaskCreated, time: float) -> None:
     if event.parent:
         return  # the Delegated event before has created it
     upstream = [edge.upstream for edge in run.submission.edges if edge.downstream == event.role]
-    predecessors = tuple(run.by_role[role] for role in run.submission.roles if role in upstream)
+    by_role = run.by_role
+    predecessors = tuple([by_role[role] for role in run.submission.roles if role in upstream]) if upstream else ()
     run.tasks[event.task_id] = Task(event.task_id, event.role, predecessors)
     run.by_role[event.role] = event.task_id
 
