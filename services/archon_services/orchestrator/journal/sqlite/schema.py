@@ -1,7 +1,8 @@
 """Tables of the SQLite journal, and upgrades from earlier versions of the file.
 
 A run's row holds `last_seq` as of its last change of state; the last step knows better. Steps are keyed by (run, base):
-the insert of a step is its own fence.
+the insert of a step is its own fence. They lie in the order of their arrival, so that the steps of one commit share
+pages, whichever runs they belong to.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Final
 
 from archon_services.orchestrator.journal.framing import frame
 
-VERSION: Final = 4
+VERSION: Final = 5
 
 TABLES: Final = """
 CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -39,7 +40,7 @@ CREATE INDEX IF NOT EXISTS runs_ended ON runs (ended_at) WHERE ended_at > 0;
 CREATE TABLE IF NOT EXISTS steps (
   run_id TEXT NOT NULL, base INTEGER NOT NULL, last_seq INTEGER NOT NULL, batch_id TEXT NOT NULL,
   data BLOB NOT NULL, inputs BLOB NOT NULL, PRIMARY KEY (run_id, base)
-) WITHOUT ROWID;
+);
 CREATE TABLE IF NOT EXISTS records (
   ordinal INTEGER PRIMARY KEY, run_id TEXT NOT NULL, role TEXT NOT NULL, data BLOB NOT NULL
 );
@@ -137,4 +138,23 @@ def _gather_steps(db: sqlite3.Connection) -> None:
     db.execute("DROP TABLE inputs")
 
 
-_UPGRADES: Final[dict[int, Callable[[sqlite3.Connection], None]]] = {1: _add_ownership, 2: _add_turns, 3: _gather_steps}
+def _order_steps(db: sqlite3.Connection) -> None:
+    """Version 4: steps in the order of their runs (WITHOUT ROWID)."""
+    (definition,) = db.execute("SELECT sql FROM sqlite_master WHERE name = 'steps'").fetchone()
+    if "WITHOUT ROWID" not in definition:
+        return  # the upgrade from version 3 has just created the table
+    db.execute("ALTER TABLE steps RENAME TO steps_4")
+    db.execute(
+        "CREATE TABLE steps (run_id TEXT NOT NULL, base INTEGER NOT NULL, last_seq INTEGER NOT NULL, "
+        "batch_id TEXT NOT NULL, data BLOB NOT NULL, inputs BLOB NOT NULL, PRIMARY KEY (run_id, base))"
+    )
+    db.execute("INSERT INTO steps SELECT run_id, base, last_seq, batch_id, data, inputs FROM steps_4")
+    db.execute("DROP TABLE steps_4")
+
+
+_UPGRADES: Final[dict[int, Callable[[sqlite3.Connection], None]]] = {
+    1: _add_ownership,
+    2: _add_turns,
+    3: _gather_steps,
+    4: _order_steps,
+}

@@ -369,3 +369,27 @@ async def test_the_last_batch_of_an_upgraded_run_is_known(earlier: Earlier, upgr
     assert events_in(last.data)[-1] == bytes([len(SIZES)]) * SIZES[-1]
     batches = await earlier.read(f"SELECT batch_id FROM {earlier.table('steps')} WHERE run_id = 'large' ORDER BY base")
     assert batches == [("",), ("",), ("",), ("last",)]
+
+
+async def test_durability_7_a_file_of_version_4_is_upgraded(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    db = sqlite3.connect(path)
+    db.executescript((HERE / "sqlite_v4.sql").read_text())
+    before = db.execute("SELECT run_id, base, last_seq, batch_id, data, inputs FROM steps ORDER BY base").fetchall()
+    db.close()
+    run_id = before[0][0]
+    journal = SqliteJournal(path)
+    for _ in range(2):
+        await journal.open()
+        steps = await journal.steps(run_id)
+        assert [(step.base, step.last_seq, step.data) for step in steps] == [(row[1], row[2], row[4]) for row in before]
+        assert await journal.inputs(run_id) == [(row[1], row[5]) for row in before]
+        run = await load_run(journal, run_id)
+        assert run.ended
+        assert run.last_seq == before[-1][2]
+        await journal.close()
+    db = sqlite3.connect(path)
+    assert db.execute("SELECT value FROM meta").fetchone() == (str(schema.VERSION),)
+    assert db.execute("SELECT name FROM sqlite_master WHERE name LIKE 'steps%'").fetchall() == [("steps",)]
+    assert db.execute("SELECT run_id, base, last_seq, batch_id, data, inputs FROM steps").fetchall() == before
+    db.close()
