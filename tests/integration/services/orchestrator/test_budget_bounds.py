@@ -14,7 +14,7 @@ from archon.api.agent.v1 import agent_pb2, session_pb2
 from archon.api.common.v1 import common_pb2, failure_pb2
 from archon.client import answer_text
 from archon.errors import ArchonError, BudgetExhausted, DelegationTimeout, DelegationTooDeep, InvalidArgument
-from tests.fixtures.bare_agent import BareAgent, Frame, Said
+from tests.fixtures.bare_agent import BareAgent, Frame, Replies
 from tests.fixtures.mesh import Mesh
 from tests.integration.services.orchestrator.test_budget import (
     CANCELED,
@@ -255,7 +255,7 @@ async def test_contract_rule_9_usage_below_nothing_earns_nobody_anything(mesh: M
     """A member over bare stubs whose count has gone wrong."""
     usage = common_pb2.Usage(input_tokens=-5_000, cost_micro_usd=-5_000)
 
-    def say(frame: Frame) -> Said:
+    def say(frame: Frame) -> Replies:
         if frame.WhichOneof("frame") != "assign_task":
             return []
         result = completed(frame)
@@ -278,7 +278,7 @@ async def test_contract_rule_9_usage_below_nothing_earns_nobody_anything(mesh: M
 async def test_usage_beyond_all_counting_is_told_as_the_most_there_is(mesh: Mesh, troupe: Troupe) -> None:
     huge = 2**63 - 1
 
-    def say(frame: Frame) -> Said:
+    def say(frame: Frame) -> Replies:
         if frame.WhichOneof("frame") != "assign_task":
             return []
         result = completed(frame)

@@ -12,7 +12,7 @@ from archon.agent import AgentServer, TaskContext
 from archon.api.agent.v1 import agent_pb2, session_pb2
 from archon.api.common.v1 import common_pb2, failure_pb2
 from archon.client import answer_text
-from tests.fixtures.bare_agent import BareAgent, Frame, Said
+from tests.fixtures.bare_agent import BareAgent, Frame, Replies
 from tests.fixtures.mesh import Mesh
 from tests.fixtures.waiting import eventually
 from tests.integration.services.orchestrator.test_strangers import completed, run_role
@@ -28,11 +28,11 @@ def delegate(frame: Frame, name: str = "d1", text: str = "x", **more: Any) -> Ag
     return AgentFrame(task=frame.task, delegate=asked)
 
 
-def lead(*asked: Callable[[Frame], AgentFrame], answers: int = 1) -> Callable[[Frame], Said]:
+def lead(*asked: Callable[[Frame], AgentFrame], answers: int = 1) -> Callable[[Frame], Replies]:
     """Says these frames, and its result after so many answers: their states or reasons."""
     said: dict[str, list[str]] = {}
 
-    def say(frame: Frame) -> Said:
+    def say(frame: Frame) -> Replies:
         heard = said.setdefault(frame.task.task_id, [])
         match frame.WhichOneof("frame"):
             case "assign_task":
@@ -115,7 +115,7 @@ async def test_cancelling_what_was_never_delegated_changes_nothing(mesh: Mesh) -
 
 
 async def test_a_delegation_by_an_attempt_that_is_over_is_answered_by_a_cancel(mesh: Mesh) -> None:
-    def say(frame: Frame) -> Said:
+    def say(frame: Frame) -> Replies:
         match frame.WhichOneof("frame"):
             case "assign_task" if frame.task.attempt == 1:
                 failure = failure_pb2.Failure(reason=failure_pb2.ERROR_REASON_NOT_HELD, message="gone")
@@ -142,7 +142,7 @@ async def test_contract_rule_8_a_second_attempt_is_told_of_all_delegations_and_g
     assigned: list[agent_pb2.AssignTask] = []
     results: list[session_pb2.DelegateResult] = []
 
-    def say(frame: Frame) -> Said:
+    def say(frame: Frame) -> Replies:
         match frame.WhichOneof("frame"):
             case "assign_task":
                 assigned.append(frame.assign_task)

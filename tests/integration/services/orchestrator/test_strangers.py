@@ -10,7 +10,7 @@ import pytest
 from archon.api.agent.v1 import agent_pb2, session_pb2
 from archon.api.common.v1 import common_pb2, failure_pb2
 from archon.client import answer_text
-from tests.fixtures.bare_agent import BareAgent, Frame, Said
+from tests.fixtures.bare_agent import BareAgent, Frame, Replies
 from tests.fixtures.mesh import Mesh
 from tests.fixtures.waiting import eventually
 
@@ -23,10 +23,10 @@ def completed(frame: Frame, text: str = "done", *, sequence: int = 0) -> AgentFr
     return AgentFrame(task=frame.task, sequence=sequence, result=result)
 
 
-def on_assign(*frames: AgentFrame | bytes, sequence: int = 0) -> Callable[[Frame], Said]:
+def on_assign(*frames: AgentFrame | bytes, sequence: int = 0) -> Callable[[Frame], Replies]:
     """Says these frames, with the task filled in, and then the result."""
 
-    def say(frame: Frame) -> Said:
+    def say(frame: Frame) -> Replies:
         if frame.WhichOneof("frame") != "assign_task":
             return []
         out: list[AgentFrame | bytes] = []
@@ -105,7 +105,7 @@ async def test_contract_rule_11_an_unknown_frame_is_answered_and_the_session_liv
 
 
 async def test_contract_rule_5_a_gap_in_a_tasks_sequence_names_the_one_expected_and_is_mended(mesh: Mesh) -> None:
-    def say(frame: Frame) -> Said:
+    def say(frame: Frame) -> Replies:
         match frame.WhichOneof("frame"):
             case "assign_task":
                 return [completed(frame, "too early", sequence=2)]
@@ -126,7 +126,7 @@ async def test_a_frame_before_ready_is_refused_and_ready_still_opens(mesh: Mesh)
 
 
 async def test_a_result_that_is_sent_twice_counts_once_and_is_acked_twice(mesh: Mesh) -> None:
-    def say(frame: Frame) -> Said:
+    def say(frame: Frame) -> Replies:
         if frame.WhichOneof("frame") == "assign_task":
             return [completed(frame, "once", sequence=1), completed(frame, "once", sequence=1)]
         return []
@@ -141,7 +141,7 @@ async def test_a_result_that_is_sent_twice_counts_once_and_is_acked_twice(mesh: 
 
 
 async def test_a_result_for_a_task_that_nobody_gave_is_discarded(mesh: Mesh) -> None:
-    def say(frame: Frame) -> Said:
+    def say(frame: Frame) -> Replies:
         if frame.WhichOneof("frame") != "assign_task":
             return []
         stranger = Frame(task=common_pb2.TaskRef(task_id="x.1", run_id="x", attempt=1, epoch=1))
@@ -158,7 +158,7 @@ async def test_a_result_for_a_task_that_nobody_gave_is_discarded(mesh: Mesh) -> 
 
 async def test_a_task_that_is_too_large_for_a_members_frames_fails_alone_and_typed(mesh: Mesh) -> None:
     class Narrow(BareAgent):
-        def _answer(self, frame: Frame) -> Said:
+        def _answer(self, frame: Frame) -> Replies:
             said = super()._answer(frame)
             for one in said:
                 if isinstance(one, AgentFrame) and one.HasField("ready"):
