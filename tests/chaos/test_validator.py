@@ -227,7 +227,9 @@ async def test_a_correct_archive_passes_and_returns_its_runs() -> None:
 async def test_an_acknowledged_run_missing_from_the_journal_is_found() -> None:
     case = correct_case()
     findings, _ = await validate(FakeArchive(case, run_ids=[]), [case.course], Ledger())
-    assert [(finding.run_id, finding.what) for finding in findings] == [("r", "V1: acknowledged, and not in the journal")]
+    assert [(finding.run_id, finding.what) for finding in findings] == [
+        ("r", "V1: acknowledged, and not in the journal")
+    ]
 
 
 async def test_work_at_a_run_missing_from_the_journal_is_found() -> None:

@@ -56,11 +56,19 @@ def validate_run(
     must("V1", stored.ended, "its last event ends the run, its row does not")
     must("V1", len(stored.request_ids) == 1, f"it is remembered for {stored.request_ids}")
     request_id = stored.events[0].submitted.request_id
-    must("V1", stored.request_ids == (request_id,), f"it was asked for as {request_id}, remembered as {stored.request_ids}")
+    must(
+        "V1",
+        stored.request_ids == (request_id,),
+        f"it was asked for as {request_id}, remembered as {stored.request_ids}",
+    )
     must("V2", run.epoch <= stored.epoch, f"an event of epoch {run.epoch}, the last claim was {stored.epoch}")
     dispatched = {(event.task.task_id, event.task.attempt) for event in stored.events if event.HasField("dispatched")}
     for execution in begun:
-        must("V5", (execution.task_id, execution.attempt) in dispatched, f"{execution} was worked at, and never dispatched")
+        must(
+            "V5",
+            (execution.task_id, execution.attempt) in dispatched,
+            f"{execution} was worked at, and never dispatched",
+        )
     for course in watched:
         _seen(course, stored.events)
     return run

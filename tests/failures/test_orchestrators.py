@@ -40,7 +40,9 @@ async def test_orchestrator_killed_between_result_and_append(
     arena, store = own_store_arena
     async with arena.row("orchestrator: kill -9 between result and append", 7) as strike:
         store.freeze()  # results arrive but cannot be appended
-        await asyncio.sleep(0.3)  # after a stall of 0.5 s or more replicas wait longer, because the store may have caused it
+        await asyncio.sleep(
+            0.3
+        )  # after a stall of 0.5 s or more replicas wait longer, because the store may have caused it
         strike.begins()
         kill(arena.orchestrator)
         store.thaw()
