@@ -1,4 +1,4 @@
-"""Questions that are first_question again, answers that are too large, and the waiting reason of a paused run."""
+"""Questions that are asked again, answers that are too large, and the waiting reason of a paused run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from archon.errors import MessageTooLarge
 from archon.status import from_rpc_error
 from tests.fixtures.mesh import Mesh
 from tests.fixtures.waiting import eventually
-from tests.integration.services.orchestrator.test_people import first_question, clerk
+from tests.integration.services.orchestrator.test_people import clerk, first_question
 from tests.integration.services.orchestrator.troupe import Troupe
 
 
