@@ -446,8 +446,8 @@ def _sized(number: float, *units: str) -> str:
 
 def row(limit: Limit) -> str:
     """Renders one row of a table."""
-    value = REFERENCE.sub(lambda found: shown(value_of(found[1], found[2]), found[3]), limit.value)
-    constants = dict.fromkeys(f"`{found[1]}:{found[2]}`" for found in REFERENCE.finditer(limit.value))
+    value = REFERENCE.sub(lambda match: shown(value_of(match[1], match[2]), match[3]), limit.value)
+    constants = dict.fromkeys(f"`{match[1]}:{match[2]}`" for match in REFERENCE.finditer(limit.value))
     tests = ", ".join(f"`{name}`" for name in limit.tests)
     return f"| {limit.what} | {value} | {limit.above} | {', '.join(constants)} | {tests} |"
 

@@ -170,7 +170,7 @@ frames = st.sampled_from(
         "Users should see {} at once!",
         "Acme wants the {} report, e.g. as PDF.",
         "it needs to run {} on Python 3.11.",
-        "Nobody may not use {} (see above. Or below.).",
+        "A guest may not use {} (see above. Or below.).",
     ]
 )
 fillers = st.sampled_from(["Acme was founded in 1999.", "It is blue.", "Is it so?", "Mustard is fine."])
