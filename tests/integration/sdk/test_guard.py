@@ -115,7 +115,7 @@ async def test_an_unknown_method_is_unimplemented_with_an_error_info(served: Any
 
 
 @pytest.mark.parametrize("raw", [b"\xff\xff\xff", b"\x0a\x02\xff\xfe"], ids=["no message", "not UTF-8"])
-async def test_invalid_bytes_are_a_typed_error_and_the_server_goes_on(served: Any, raw: bytes) -> None:
+async def test_invalid_bytes_are_a_typed_error_and_the_server_lives(served: Any, raw: bytes) -> None:
     call = served[2].unary_unary(f"/{NAME}/DeregisterInstance")
     with pytest.raises(errors.MalformedMessage):
         await call(raw)

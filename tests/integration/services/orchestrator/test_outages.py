@@ -174,7 +174,7 @@ async def test_a_watch_over_a_restart_gives_every_event_once(own_mesh: Mesh) -> 
     assert seqs[-1] == (await mesh.client.get(handle.run_id)).last_seq
 
 
-async def test_durability_27_the_registry_may_be_gone_while_runs_go_on(own_mesh: Mesh) -> None:
+async def test_durability_27_runs_continue_without_the_registry(own_mesh: Mesh) -> None:
     mesh = own_mesh
     await three(mesh, delay=0.3)
     await mesh.client.submit("warm", wait=10)
@@ -187,7 +187,7 @@ async def test_durability_27_the_registry_may_be_gone_while_runs_go_on(own_mesh:
         await mesh.seen(agent.address, within=15.0)
 
 
-async def test_durability_27_etcd_may_be_restarted_while_runs_go_on(tmp_path: Path) -> None:
+async def test_durability_27_runs_continue_while_etcd_restarts(tmp_path: Path) -> None:
     async with AsyncExitStack() as stack:
         etcd = EtcdProcess()
         stack.push_async_callback(asyncio.to_thread, etcd.close)

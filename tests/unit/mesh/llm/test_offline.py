@@ -87,7 +87,7 @@ def test_implementation_without_requirements_follows_the_design() -> None:
     ast.parse(code_of(answer))
 
 
-def test_implementation_without_either_uses_the_task_and_says_so() -> None:
+def test_implementation_without_either_uses_the_task() -> None:
     answer = run_chain(GOAL, [])["implementer"]
     assert "no requirements" in answer
     assert all(demand in answer for demand in DEMANDS)

@@ -45,7 +45,7 @@ def test_contract_rule_9_an_attempt_starts_with_a_slice() -> None:
     assert dispatched.reserved is None, "how deep it may nest is no amount"
 
 
-def test_contract_rule_9_a_request_reserves_what_is_left() -> None:
+def test_contract_rule_9_a_request_reserves_the_rest() -> None:
     run = Lead(budget=Budget(800))
     run.place(1)
     assert run.request(1, 600, "b1") == Amount(600)
@@ -108,7 +108,7 @@ def test_contract_rule_9_concurrent_starts_stay_within_budget() -> None:
     assert all(task.live and task.reserved.tokens for task in run.state.tasks.values())
 
 
-def test_contract_rule_9_where_nothing_is_left_nothing_begins() -> None:
+def test_contract_rule_9_a_task_without_budget_fails_the_run() -> None:
     run = Lead(("a", "b"), budget=Budget(100))
     run.place(1)
     run.result(1, spent=Amount(100))

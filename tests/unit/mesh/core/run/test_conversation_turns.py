@@ -80,7 +80,7 @@ def test_the_second_turn_of_a_role_in_one_run_conflicts() -> None:
     assert isinstance(second, ev.Retried)
 
 
-def test_whoever_was_told_nothing_is_remembered_nothing_of() -> None:
+def test_an_attempt_without_a_history_stores_no_turn() -> None:
     run = Lead()
     run.place(1)
     result, *_ = run.feed(turn(run))

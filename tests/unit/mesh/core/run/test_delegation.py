@@ -205,7 +205,7 @@ def test_durability_22_children_survive_a_loss_of_their_parent() -> None:
     assert {task.state for task in run.state.tasks.values() if task.parent} == {TaskState.CANCELED}
 
 
-def test_a_run_does_not_wait_for_ever_for_what_does_not_stop() -> None:
+def test_a_run_waits_for_stopping_tasks_for_a_limited_time() -> None:
     run = Lead()
     run.place(1)
     run.delegate()

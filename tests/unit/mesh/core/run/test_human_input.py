@@ -79,7 +79,7 @@ def test_contract_rule_7_a_question_stops_run_and_task_clocks() -> None:
     assert isinstance(stopping, ev.TaskStopping)
 
 
-def test_what_an_attempt_spent_before_it_asked_is_settled() -> None:
+def test_the_usage_of_an_attempt_that_asks_is_settled() -> None:
     run = Lead(budget=Budget(800))
     run.place(1)
     ask(run, spent=Amount(30))
@@ -88,7 +88,7 @@ def test_what_an_attempt_spent_before_it_asked_is_settled() -> None:
 
 
 @pytest.mark.parametrize("end", ["cancel", "parent"])
-def test_a_question_ends_with_whoever_wanted_its_answer(end: str) -> None:
+def test_a_question_ends_with_its_run_or_its_parent(end: str) -> None:
     run = Lead()
     run.place(1)
     run.delegate()

@@ -85,7 +85,7 @@ def test_a_delegated_task_is_retried_unseen_by_its_parent() -> None:
     assert run.state.tasks["r.2"].state is TaskState.COMPLETED
 
 
-def test_what_a_failed_attempt_spent_is_settled() -> None:
+def test_the_usage_of_a_failed_attempt_is_settled() -> None:
     run = Lead(budget=Budget(800))
     run.place(1)
     fail(run, LATER, spent=30)
