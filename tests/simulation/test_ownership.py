@@ -165,7 +165,7 @@ def test_a_result_before_its_claim_is_not_acked_or_discarded() -> None:
     run_virtual(course())
 
 
-def test_durability_14_a_run_that_is_taken_up_again_and_again_in_vain_is_quarantined_and_its_agents_keep_their_results(
+def test_durability_14_a_run_claimed_in_vain_is_quarantined(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def course() -> None:
@@ -198,7 +198,7 @@ def test_durability_14_a_run_that_is_taken_up_again_and_again_in_vain_is_quarant
     run_virtual(course())
 
 
-def test_what_callers_ask_of_one_run_at_once_is_bounded_and_what_agents_say_is_never_dropped() -> None:
+def test_commands_of_a_run_are_bounded_and_frames_are_not() -> None:
     async def course() -> None:
         world = await calm_world()
         await submit(world, submission("r", ("absent",)))

@@ -49,7 +49,7 @@ async def bounded_mesh(etcd: EtcdProcess, tmp_path: Path, request: pytest.Fixtur
 
 
 @pytest.mark.parametrize("bounded_mesh", [{"ARCHON_MAX_RUNS": "2"}], indirect=True)
-async def test_above_the_bound_of_runs_a_submit_is_refused_with_a_delay_and_taken_on_later(bounded_mesh: Mesh) -> None:
+async def test_a_submit_above_max_runs_is_refused_with_a_delay(bounded_mesh: Mesh) -> None:
     mesh = bounded_mesh
     release = asyncio.Event()
 
@@ -71,7 +71,7 @@ async def test_above_the_bound_of_runs_a_submit_is_refused_with_a_delay_and_take
 
 
 @pytest.mark.parametrize("bounded_mesh", [{"ARCHON_COMPACT_AFTER": "1", "ARCHON_DELETE_AFTER": "5"}], indirect=True)
-async def test_durability_7_a_run_that_has_ended_is_compacted_then_its_watch_has_expired_then_it_is_gone(
+async def test_durability_7_an_ended_run_is_compacted_and_then_deleted(
     bounded_mesh: Mesh,
 ) -> None:
     mesh = bounded_mesh
@@ -101,7 +101,7 @@ async def test_durability_7_a_run_that_has_ended_is_compacted_then_its_watch_has
 
 
 @pytest.mark.parametrize("bounded_mesh", [{"ARCHON_DELETE_AFTER": "2"}], indirect=True)
-async def test_what_is_published_in_no_session_is_forgotten_with_its_run_and_a_sessions_stays(
+async def test_items_without_a_session_are_deleted_with_their_run(
     bounded_mesh: Mesh,
 ) -> None:
     mesh = bounded_mesh
@@ -125,7 +125,7 @@ async def test_what_is_published_in_no_session_is_forgotten_with_its_run_and_a_s
     assert await texts("s") == ["one()"]
 
 
-async def test_a_watcher_that_never_reads_loses_deltas_and_no_durable_event_and_holds_little(own_mesh: Mesh) -> None:
+async def test_a_watcher_that_never_reads_loses_deltas_only(own_mesh: Mesh) -> None:
     mesh = own_mesh
 
     async def chatty(task: TaskContext) -> str:
@@ -155,7 +155,7 @@ async def test_a_watcher_that_never_reads_loses_deltas_and_no_durable_event_and_
     assert grown < 40, f"{grown:.0f} MB, of deltas of 96 MB"
 
 
-async def test_results_that_are_large_together_come_in_several_messages(mesh: Mesh) -> None:
+async def test_large_results_are_sent_in_several_messages(mesh: Mesh) -> None:
     roles = [f"large-{number}" for number in range(20)]
     async with AsyncExitStack() as stack:
         for role in roles:
@@ -176,7 +176,7 @@ async def test_results_that_are_large_together_come_in_several_messages(mesh: Me
             await conversation.done()
 
 
-async def test_above_the_bound_of_watchers_a_watch_is_refused_with_a_delay(
+async def test_a_watch_above_max_watchers_is_refused_with_a_delay(
     here: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("archon_services.orchestrator.watch.hub.MAX_WATCHERS", 2)
@@ -205,7 +205,7 @@ async def test_above_the_bound_of_watchers_a_watch_is_refused_with_a_delay(
         await handle.cancel()
 
 
-async def test_above_the_bound_of_runs_on_one_stream_a_submit_is_refused_in_place_with_a_delay(
+async def test_a_submit_above_the_runs_of_a_stream_is_refused(
     here: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("archon_services.orchestrator.api.converse_stream.MAX_RUNS", 3)

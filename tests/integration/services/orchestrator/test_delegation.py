@@ -131,7 +131,7 @@ async def test_contract_rule_8_a_loop_is_refused_with_its_chain(mesh: Mesh, trou
     ]
 
 
-async def test_contract_rule_8_delegations_nest_as_deep_as_the_budget_says(mesh: Mesh, troupe: Troupe) -> None:
+async def test_contract_rule_8_the_budget_limits_the_depth(mesh: Mesh, troupe: Troupe) -> None:
     errors: list[ArchonError] = []
 
     async def last(task: TaskContext) -> str:

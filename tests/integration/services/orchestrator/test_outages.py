@@ -100,7 +100,7 @@ async def test_a_run_without_an_instance_waits_until_one_starts(own_mesh: Mesh) 
     assert (await handle.result(timeout=10)).state == common_pb2.TASK_STATE_COMPLETED
 
 
-async def test_durability_20_a_task_that_takes_its_process_with_it_three_times_is_poisoned(own_mesh: Mesh) -> None:
+async def test_durability_20_a_task_is_poisoned_after_three_losses(own_mesh: Mesh) -> None:
     mesh = own_mesh
     handle = None
     for attempt in (1, 2, 3):

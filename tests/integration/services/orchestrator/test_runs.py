@@ -84,7 +84,7 @@ async def test_contract_rule_6_answers_are_published_to_the_session(
             await eventually(published)
 
 
-async def test_runs_are_listed_newest_first_in_pages_bound_to_their_filter(mesh: Mesh) -> None:
+async def test_runs_are_listed_newest_first_in_pages(mesh: Mesh) -> None:
     session = uuid.uuid4().hex
     made = [(await mesh.client.submit("x", session_id=session, wait=10)).run_id for _ in range(3)]
     assert [run.run_id for run in await mesh.client.list_runs(session_id=session)] == made[::-1]
@@ -180,7 +180,7 @@ async def test_a_role_that_starts_later_is_used_by_the_next_run(mesh: Mesh) -> N
         assert answer_text((await mesh.client.submit("x", roles=["late"], wait=10)).run) == "here I am"
 
 
-async def test_contract_rule_2_an_instance_never_gets_more_than_it_takes_and_the_rest_waits_visibly(mesh: Mesh) -> None:
+async def test_contract_rule_2_tasks_above_the_credit_wait_visibly(mesh: Mesh) -> None:
     running, most = 0, 0
     release = asyncio.Event()
 

@@ -39,7 +39,7 @@ class RecordingInbox:
         """Ignores progress."""
 
 
-async def test_dead_sessions_leave_nothing_behind_and_one_with_work_stays_until_it_is_done() -> None:
+async def test_a_dead_session_ends_when_it_has_no_work() -> None:
     release = asyncio.Event()
 
     async def wait(task: TaskContext) -> str:
@@ -91,7 +91,7 @@ async def test_dead_sessions_leave_nothing_behind_and_one_with_work_stays_until_
     assert len(asyncio.all_tasks()) <= before + 1
 
 
-async def test_what_is_remembered_of_attempts_that_were_lost_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_remembered_lost_attempts_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("archon_services.orchestrator.sessions.attempts.MAX_STALE", 2)
     inbox = RecordingInbox()
     slots = CreditWindow(lambda: None, lambda: 0)

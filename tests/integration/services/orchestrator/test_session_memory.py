@@ -100,7 +100,7 @@ async def test_a_delegated_role_receives_recalled_upstream_items(
     assert answer_text(handle.run) == "designer(old needs)"
 
 
-async def test_a_session_that_remembers_too_much_for_one_run_is_a_typed_error_at_submit(
+async def test_a_submit_to_a_session_with_too_many_items_is_refused(
     mesh: Mesh, troupe: Troupe, memory: MemoryGraphClient, session: str
 ) -> None:
     async def handler(task: TaskContext) -> str:

@@ -95,7 +95,7 @@ def test_a_failure_adds_nothing() -> None:
     assert isinstance(result, ev.ResultReceived) and not result.stores_turn
 
 
-def test_a_task_that_always_comes_second_ends_with_a_reason() -> None:
+def test_a_task_whose_turn_is_always_second_fails_with_a_reason() -> None:
     run = Lead()
     for number in range(RECOVERY[Kind.CONFLICT].tries):
         assert run.state.state is not TaskState.FAILED

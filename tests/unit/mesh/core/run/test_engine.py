@@ -140,7 +140,7 @@ def test_durability_10_each_owner_stops_abandoned_attempts() -> None:
     }
 
 
-def test_rejects_are_no_losses_but_do_not_go_on_for_ever() -> None:
+def test_rejects_are_not_losses_and_are_limited() -> None:
     run = Run("a", ())
     for attempt in range(1, RECOVERY[Kind.REFUSED].tries + 1):
         assert run.state.state is TaskState.WORKING

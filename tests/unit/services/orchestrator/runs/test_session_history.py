@@ -122,7 +122,7 @@ async def test_history_for_the_next_attempt_is_kept_until_its_dispatch() -> None
     history.cancel()
 
 
-async def test_nobody_waits_for_ever_for_anothers_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_task_waits_for_another_turn_for_a_limited_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session_history, "PATIENCE", 0.02)
     turns, woken = TurnQueue(), asyncio.Event()
     turns.take(KEY, "another", lambda: None)

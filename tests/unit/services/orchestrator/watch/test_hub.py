@@ -117,7 +117,7 @@ async def test_a_slow_watcher_loses_deltas_but_no_durable_event() -> None:
     assert seqs == list(range(1, run.seq + 1))
 
 
-async def test_what_waits_for_a_watcher_is_bounded_in_bytes_too_and_so_is_a_batch() -> None:
+async def test_queue_and_batches_of_a_watcher_are_bounded_in_bytes() -> None:
     run = Journaled()
     await run.happen(1)
     text, took = "x" * 64_000, 0
