@@ -64,7 +64,7 @@ def test_an_error_is_typed_by_its_details(report: dict[str, Any]) -> None:
     error = report["unknown_role"]
     assert (error["code"], error["reason"], error["domain"]) == ("NOT_FOUND", "UNKNOWN_ROLE", "archon.dev")
     assert error["known"], "the reason is a value of the enum"
-    assert "nobody-serves-this" in error["message"]
+    assert "absent" in error["message"]
     assert report["empty_goal"]["reason"] == "EMPTY_GOAL"
 
 
