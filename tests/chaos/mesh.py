@@ -1,4 +1,4 @@
-"""The mesh of chaos: a valve stands before every listener, and every connection between processes passes through one."""
+"""The mesh of chaos: a valve stands before every listener, so that every connection passes through a valve."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ REGISTERED_WITHIN: Final = 30.0
 
 
 class ChaosMesh:
-    """Two orchestrators on PostgreSQL, two registries on three members of etcd, the memory service, and two agents of each
-    role. All files are below `home`; each process logs to a folder of its name."""
+    """Two orchestrators on PostgreSQL, two registries on three members of etcd, the memory service, and two agents of
+    each role. All files are below `home`; each process logs to a folder of its name."""
 
     def __init__(self, home: Path) -> None:
         self.home = home

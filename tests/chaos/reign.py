@@ -99,7 +99,7 @@ class Reign:
         healed = time.monotonic()
 
         def on() -> bool:
-            return sum(course.asked > healed and course.ended > 0 for course in load.courses[-100:]) >= FRESH
+            return sum(course.began > healed and course.ended > 0 for course in load.courses[-100:]) >= FRESH
 
         await self._until(on, f"{FRESH} new runs after {', '.join(map(str, blows))}")
         self.outcome.healed.append(time.monotonic() - healed)

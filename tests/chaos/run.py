@@ -1,4 +1,5 @@
-"""`make chaos ROUNDS=200` kills, freezes, restarts and cuts off real processes at random; described in docs/testing/chaos.md."""
+"""`make chaos ROUNDS=200` kills, freezes, restarts and cuts off real processes at random; described in
+docs/testing/chaos.md."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def validate_run(
     must(
         "V1",
         stored.request_ids == (request_id,),
-        f"it was asked for as {request_id}, remembered as {stored.request_ids}",
+        f"it was submitted as {request_id}, its rows have {stored.request_ids}",
     )
     must("V2", run.epoch <= stored.epoch, f"an event of epoch {run.epoch}, the last claim was {stored.epoch}")
     dispatched = {(event.task.task_id, event.task.attempt) for event in stored.events if event.HasField("dispatched")}
@@ -67,7 +67,7 @@ def validate_run(
         must(
             "V5",
             (execution.task_id, execution.attempt) in dispatched,
-            f"{execution} was worked at, and never dispatched",
+            f"{execution} was never dispatched",
         )
     for course in watched:
         _seen(course, stored.events)

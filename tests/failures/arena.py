@@ -118,7 +118,7 @@ class Arena(Mesh):
             began = strike.healed or time.monotonic()
 
             async def through() -> bool:
-                new = [course for course in load.courses if course.asked > began]
+                new = [course for course in load.courses if course.began > began]
                 return all(course.ended for course in affected) and sum(bool(course.ended) for course in new) >= 8
 
             await eventually(through, HEALED_WITHIN)
@@ -130,8 +130,8 @@ class Arena(Mesh):
 
 
 class Strike:
-    """The times of a fault in monotonic seconds: when it began, and when it was healed (0 if it is not healed). After the
-    row, `lost` is the number of attempts that were journaled as lost."""
+    """The times of a fault in monotonic seconds: when it began, and when it was healed (0 if it is not healed). After
+    the row, `lost` is the number of attempts that were journaled as lost."""
 
     load: Load
 

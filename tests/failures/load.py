@@ -31,12 +31,12 @@ class Order:
 
 @dataclass
 class Course:
-    """A run as its caller saw it. Times are in monotonic seconds: `asked` is the first attempt to submit it, `ended` the
-    moment at which the watcher received its end."""
+    """A run as its caller saw it. Times are in monotonic seconds: `began` is the first attempt to submit it, `ended`
+    the moment at which the watcher received its end."""
 
     run_id: str
     request_id: str
-    asked: float
+    began: float
     submitted: float
     ended: float = 0.0
     state: int = 0
@@ -45,11 +45,11 @@ class Course:
 
     @property
     def took(self) -> float:
-        """Seconds from the first attempt to submit it to its last event, by that event's own time, because a watcher may
-        receive it late. If that time is impossible, because the owner's clock jumped, the watcher's time counts."""
-        until_received = self.ended - self.asked
+        """Seconds from the first attempt to submit it to its last event, by that event's own time, because a watcher
+        may receive it late. If that time is impossible, because the owner's clock jumped, the watcher's time counts."""
+        until_received = self.ended - self.began
         wall_to_monotonic = time.time() - time.monotonic()
-        own = self.events[-1].time.ToNanoseconds() / 1e9 - wall_to_monotonic - self.asked
+        own = self.events[-1].time.ToNanoseconds() / 1e9 - wall_to_monotonic - self.began
         return own if 0.0 < own < until_received else until_received
 
 
@@ -116,7 +116,7 @@ class Load:
 
     async def _submit(self, order: Order, request_id: str) -> Course:
         """Submits to any replica and retries on another; the request id makes it one run."""
-        asked, client = time.monotonic(), random.choice(self._clients)
+        began, client = time.monotonic(), random.choice(self._clients)
         while True:
             try:
                 handle = await client.submit("x", roles=order.roles, request_id=request_id, timeout=120.0)
@@ -129,7 +129,7 @@ class Load:
                 await asyncio.sleep(0.2)
                 client = self._other(client)
             else:
-                return Course(handle.run_id, request_id, asked, time.monotonic())
+                return Course(handle.run_id, request_id, began, time.monotonic())
 
     async def _watch(self, course: Course) -> None:
         """Watches the run on any replica, and resumes on another if the stream breaks."""

@@ -1,4 +1,4 @@
-"""The failure table: each fault, the outcome of the runs, and the longest run. Tests append rows; `main` writes the page."""
+"""The failure table: each fault, the outcome of the runs, and the longest run. Tests add rows; `main` writes the page."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Builds the members and clients in other languages from their sources in this folder and from the contract. The output is
-in .tools/interop/NAME. A build whose sources have the same hash is kept, or comes from the cache.
-`python -m tests.interop.builds` builds those whose programs are installed."""
+"""Builds the members and clients in other languages from their sources in this folder and from the contract. The output
+is in .tools/interop/NAME. A build whose sources have the same hash is kept, or comes from the cache. `python -m
+tests.interop.builds` builds those whose programs are installed."""
 
 from __future__ import annotations
 
@@ -30,8 +30,9 @@ LEFT_BY_HAND: Final = ("node_modules", "dist", "stubs", "target")
 
 @dataclass(frozen=True, slots=True)
 class Build:
-    """A build. `make` is called with a folder that has a copy of the sources, and must create `result` there. `needs` are the
-    programs that it calls, `name` is its name in ARCHON_REQUIRE, and `folder` its folder here and in .tools/interop."""
+    """A build. `make` is called with a folder that has a copy of the sources, and must create `result` there. `needs`
+    are the programs that it calls, `name` is its name in ARCHON_REQUIRE, and `folder` its folder here and in
+    .tools/interop."""
 
     name: str
     folder: str
@@ -77,8 +78,8 @@ class Build:
         cache.store(key, self.target)
 
     def require(self) -> Path:
-        """Returns the path of the result. Builds it only if ARCHON_REQUIRE names it, because that takes time and network;
-        otherwise skips the test if it is not built."""
+        """Returns the path of the result. Builds it only if ARCHON_REQUIRE names it, because that takes time and
+        network; otherwise skips the test if it is not built."""
         if is_required(self.name):
             for program in self.needs:
                 if find(program) is None:
@@ -150,7 +151,8 @@ JAVA: Final = Build("java", "java", ("mvn", "java"), "target/classes/dev/archon/
 
 
 def main() -> int:
-    """Builds all. Returns 1 if a build fails, or if programs of a build that ARCHON_REQUIRE names are missing; else 0."""
+    """Builds all. Returns 1 if a build fails, or if programs of a build that ARCHON_REQUIRE names are missing; else
+    0."""
     code = 0
     for build in (GO, TYPESCRIPT, JAVA):
         absent = [program for program in build.needs if find(program) is None]

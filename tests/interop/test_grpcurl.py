@@ -60,7 +60,8 @@ def grpcurl(program: Path, usual: dict[str, str], *words: str) -> Answered:
 
 @pytest.fixture(scope="module")
 def answers(program: Path, usual: dict[str, str]) -> dict[str, dict[str, Any]]:
-    """The response of each recipe by method. Calls them in the order of the text; a recipe that fails, fails the tests."""
+    """The response of each recipe by method. Calls them in the order of the text; a recipe that fails, fails the
+    tests."""
     return {words[-1]: grpcurl(program, usual, *words[1:]).json for words in recipes()}
 
 

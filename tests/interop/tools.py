@@ -1,5 +1,5 @@
-"""`python -m tests.interop.tools` builds the Go tools of the tests into .tools/bin. A tool that is there in the right version
-is kept; another comes from the cache, or is built and stored in the cache."""
+"""`python -m tests.interop.tools` builds the Go tools of the tests into .tools/bin. A tool that is there in the right
+version is kept; another comes from the cache, or is built and stored in the cache."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ PACKAGES: Final = {
     "etcd-3.6": "go.etcd.io/etcd/server/v3@v3.6.16",
     "etcdctl-3.6": "go.etcd.io/etcd/etcdctl/v3@v3.6.16",
 }
-"""The Go package of each program. The name of etcd has its version, because the program of the Python wheel is called etcd
-too."""
+"""The Go package of each program. The name of etcd has its version, because the program of the Python wheel is called
+etcd too."""
 
 
 def go() -> Path:

@@ -1,5 +1,5 @@
-"""Agents of the simulated mesh. Sessions, attempt tables and task contexts are the SDK's code; only the work is simulated.
-Agents freeze, die, and are replaced by new instances."""
+"""Agents of the simulated mesh. Sessions, attempt tables and task contexts are the SDK's code; only the work is
+simulated. Agents freeze, die, and are replaced by new instances."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Checks every stored step and every event shown to a watcher as it happens, by the numbers of the validator's lines."""
+"""Checks every stored step and every event shown to a watcher as it happens, by the numbers of the validator's
+lines."""
 
 from __future__ import annotations
 
@@ -69,7 +70,8 @@ class Book:
 
 
 class Check:
-    """Keeps the first violation. It is not raised at once: within a driver it would be treated as the driver's failure."""
+    """Keeps the first violation. It is not raised at once: within a driver it would be treated as the driver's
+    failure."""
 
     def __init__(self, loop: VirtualLoop) -> None:
         self.loop = loop

@@ -10,7 +10,7 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def _tidy() -> Iterator[None]:
-    """Collects garbage after each test. The remains of an abandoned course log tracebacks when they are collected; while
-    Python 3.11 parses source text that becomes a SystemError."""
+    """Collects garbage after each test. The remains of an abandoned course log tracebacks when they are collected;
+    while Python 3.11 parses source text that becomes a SystemError."""
     yield
     gc.collect()

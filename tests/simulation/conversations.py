@@ -1,4 +1,5 @@
-"""Line 17 of docs/durability.md: each turn of a conversation is stored once, by an attempt that received all earlier turns."""
+"""Line 17 of docs/durability.md: each turn of a conversation is stored once, by an attempt that received all earlier
+turns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The course of one seed: a mesh of one to three replicas, some runs, faults for a while, then calm until all runs end."""
+"""The course of one seed: a mesh of one to three replicas, some runs, faults for a while, then calm until all runs
+end."""
 
 from __future__ import annotations
 
@@ -34,8 +35,8 @@ class Outcome:
 
 
 def run_seed(seed: int, *, stateful: bool = False) -> Outcome:
-    """Plays a seed. `stateful`: all roles are stateful, and runs share a few sessions. Raises Violation, or the error of a
-    component that failed."""
+    """Plays a seed. `stateful`: all roles are stateful, and runs share a few sessions. Raises Violation, or the error
+    of a component that failed."""
     return cast(Outcome, run_virtual(_course(seed, stateful)))
 
 

@@ -97,7 +97,8 @@ class Leaving:
 
 
 def _recorded(book: Book, context: ContextRef) -> str:
-    """Returns the text that the journal has for a context reference: an answer of the run, or an item of its session."""
+    """Returns the text that the journal has for a context reference: an answer of the run, or an item of its
+    session."""
     if context.seq:
         return book.protos[context.seq - 1].result.output[0].text
     known = book.protos[0].submitted.session_context

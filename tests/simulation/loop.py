@@ -164,8 +164,8 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 
 def run_virtual(main: Coroutine[Any, Any, Any]) -> Any:
-    """Runs `main` in virtual time and returns its result. No garbage is collected meanwhile: generators that the collector
-    closes would make a course depend on earlier courses."""
+    """Runs `main` in virtual time and returns its result. No garbage is collected meanwhile: generators that the
+    collector closes would make a course depend on earlier courses."""
     gc.collect(1)
     gc.disable()
     loop = VirtualLoop()

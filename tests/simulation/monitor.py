@@ -1,5 +1,5 @@
-"""Checks the mesh periodically: live states equal the durable ones (V6), every run has an owner (V7), and no agent works on
-canceled tasks (V10)."""
+"""Checks the mesh periodically: live states equal the durable ones (V6), every run has an owner (V7), and no agent
+works on canceled tasks (V10)."""
 
 from __future__ import annotations
 
@@ -87,8 +87,8 @@ class Monitor:
                 )
 
     def _reachable_since(self, run_id: str, book: Book, instance_id: str) -> float | None:
-        """Returns the time since which the run's owner could have stopped the agent's work. None if they have no working
-        stream, the owner may not send, or it does not know yet that the end is durable."""
+        """Returns the time since which the run's owner could have stopped the agent's work. None if they have no
+        working stream, the owner may not send, or it does not know yet that the end is durable."""
         world = self._world
         holder = self._holder(run_id, book)
         key = run_id, instance_id

@@ -28,7 +28,8 @@ Pair = tuple[str, str]
 
 
 class Network:
-    """All streams. `cut_down` and `cut_up`: the time since which no message passes from a replica to an agent, and back."""
+    """All streams. `cut_down` and `cut_up`: the time since which no message passes from a replica to an agent, and
+    back."""
 
     def __init__(self, dice: Dice, loop: VirtualLoop, leaving: Leaving) -> None:
         self.dice = dice
@@ -111,8 +112,8 @@ class SimStream(Stream):
             wire.broken(self._ended)
 
     def beat(self, since: float) -> None:
-        """Applies the silence limit, counted from `since` at the earliest, and sends a heartbeat if it would carry a frame
-        or an acknowledgement."""
+        """Applies the silence limit, counted from `since` at the earliest, and sends a heartbeat if it would carry a
+        frame or an acknowledgement."""
         wire = self.wire
         if wire is None or wire.ended.done():
             return
@@ -175,7 +176,8 @@ class Wire:
 
     @property
     def quiet_since(self) -> float:
-        """The time at which the last message arrives: on a new stream a stop waits for the replies to earlier messages."""
+        """The time at which the last message arrives: on a new stream a stop waits for the replies to earlier
+        messages."""
         return max(self._last_down, self._last_up)
 
     def to_agent(self, message: bytes) -> None:

@@ -24,8 +24,8 @@ _CHANCY: tuple[Any, ...] = (server, sessions)
 def machine(
     dice: random.Random, stream: Any, wall: Callable[[], float], executed: Callable[..., None]
 ) -> Iterator[None]:
-    """Within the block the code of agents and sessions uses virtual time, sessions create their streams with `stream`, and
-    `executed` is called with the effects of a run that are executed."""
+    """Within the block the code of agents and sessions uses virtual time, sessions create their streams with `stream`,
+    and `executed` is called with the effects of a run that are executed."""
     execute = EffectExecutor.execute
 
     def observed(self: EffectExecutor, effects: Iterable[Effect], run: RunState, now: float) -> None:

@@ -1,5 +1,5 @@
-"""An orchestrator process of the simulated mesh: runs, ownership, sessions, commands, watches, and its connection to the
-journal. All of it is the real code, wired as the app wires it."""
+"""An orchestrator process of the simulated mesh: runs, ownership, sessions, commands, watches, and its connection to
+the journal. All of it is the real code, wired as the app wires it."""
 
 from __future__ import annotations
 
@@ -126,8 +126,8 @@ class Replica:
     def watch(
         self, run_id: str, after: int, deliver: Callable[[Batch | None], object], *, relayed: bool = False
     ) -> Callable[[], object]:
-        """Watches a run: calls `deliver` with each batch after a short delay, and with None at the end. Returns a function
-        that ends the watch."""
+        """Watches a run: calls `deliver` with each batch after a short delay, and with None at the end. Returns a
+        function that ends the watch."""
         loop, dice = self.world.loop, self.world.dice
 
         async def pump() -> None:

@@ -1,5 +1,5 @@
-"""`python -m tests.simulation.run --seeds 100000` plays many seeds on all cores, counts the faults, and stops at the first
-failure."""
+"""`python -m tests.simulation.run --seeds 100000` plays many seeds on all cores, counts the faults, and stops at the
+first failure."""
 
 from __future__ import annotations
 

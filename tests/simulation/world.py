@@ -155,7 +155,8 @@ class World:
         await self.start_replica(slot)
 
     async def freeze_replica(self, slot: int) -> None:
-        """Halts and continues a replica, at times for longer than its lease: it may still believe that it owns its runs."""
+        """Halts and continues a replica, at times for longer than its lease: it may still believe that it owns its
+        runs."""
         self.troubled_at = self.loop.now
         replica = self.replicas[slot]
         replica.process.halt()

@@ -22,8 +22,8 @@ SESSION = "session"
 
 
 class Crew:
-    """Agents of the SDK in the test's process, which the outage does not hit. A goal with a gate waits in its first role
-    until the gate is opened."""
+    """Agents of the SDK in the test's process, which the outage does not hit. A goal with a gate waits in its first
+    role until the gate is opened."""
 
     def __init__(self, registry: str) -> None:
         self.agents: dict[str, AgentServer] = {}

@@ -1,4 +1,4 @@
-"""The budget of a run on a real mesh (rule C9): reserved before it is spent, settled afterwards, shared by all tasks."""
+"""The budget of a run on a real mesh (rule C9): reserved before it is spent, settled later, shared by all tasks."""
 
 from __future__ import annotations
 

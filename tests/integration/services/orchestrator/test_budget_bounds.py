@@ -1,5 +1,5 @@
-"""Limits of a run's budget on a real mesh (rule C9): time, depth, single delegations, lost attempts, restarts, and invalid
-values."""
+"""Limits of a run's budget on a real mesh (rule C9): time, depth, single delegations, lost attempts, restarts, and
+invalid values."""
 
 from __future__ import annotations
 

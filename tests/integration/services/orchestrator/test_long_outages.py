@@ -121,7 +121,8 @@ async def registered(mesh: Mesh, crew: Crew) -> bool:
 
 
 async def fed(memory: MemoryGraphClient, pulse: Pulse) -> None:
-    """Waits until the memory service has every answer of the outage: one version for each run, the last answer newest."""
+    """Waits until the memory service has every answer of the outage: one version for each run, the last answer
+    newest."""
 
     async def look() -> bool:
         try:

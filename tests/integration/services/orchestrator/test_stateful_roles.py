@@ -1,5 +1,5 @@
-"""Stateful roles on real processes: every attempt receives the session's turns once and in order, even if turns race, an
-orchestrator dies, or a result is too large to store. Line 17 of docs/durability.md."""
+"""Stateful roles on real processes: every attempt receives the session's turns once and in order, even if turns race,
+an orchestrator dies, or a result is too large to store. Line 17 of docs/durability.md."""
 
 from __future__ import annotations
 

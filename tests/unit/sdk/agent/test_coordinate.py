@@ -35,7 +35,8 @@ AWARENESS = awareness_message([("cook", "fire-brigade")], ["cook", "fire-brigade
 
 
 class Task(TaskContext):
-    """A task whose delegations are answered by `plays`, which maps a role to a text, an error, or a coroutine function."""
+    """A task whose delegations are answered by `plays`, which maps a role to a text, an error, or a coroutine
+    function."""
 
     def __init__(self, plays: dict[str, Any] | None = None, **fields: Any) -> None:
         plays = {"cook": "Soup.", "fire-brigade": "Out."} if plays is None else plays

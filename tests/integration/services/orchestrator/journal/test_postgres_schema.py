@@ -29,7 +29,7 @@ from tests.fixtures.postgres import PostgresServer
 
 REVISIONS = [revision.revision for revision in ScriptDirectory.from_config(alembic_config(SCHEMA)).walk_revisions()]
 DATA = Path(__file__).parent / "revisions"
-"""A folder with a file NNNN.sql for each revision: the rows of a journal of that revision, with the same runs in each."""
+"""A folder with a file NNNN.sql for each revision: the rows of a journal of that revision, with the same runs."""
 
 
 @pytest.fixture

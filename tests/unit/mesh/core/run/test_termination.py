@@ -13,8 +13,8 @@ CANCEL = ev.CancelRequested("me", "enough")
 
 
 def family() -> Lead:
-    """Returns a run where r.1 (live) has delegated to r.2 (live), r.3 (not dispatched) and r.4 (completed), and r.2 to r.5
-    (live)."""
+    """Returns a run where r.1 (live) has delegated to r.2 (live), r.3 (not dispatched) and r.4 (completed), and r.2 to
+    r.5 (live)."""
     run = Lead()
     run.place(1)
     for role in ("a", "b", "c"):
