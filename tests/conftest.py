@@ -1,4 +1,4 @@
-"""The environment of every test session, the fixtures that all tests share, and how tests are spread over workers."""
+"""The environment of every test session, the fixtures that all tests share, and the distribution over workers."""
 
 from __future__ import annotations
 
@@ -26,5 +26,5 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduler:
-    """Spreads tests over workers."""
+    """Creates the scheduler that distributes tests over workers."""
     return Scheduler(config, log)

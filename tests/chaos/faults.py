@@ -1,4 +1,4 @@
-"""The faults, how they are dealt, and how they are carried out."""
+"""The faults of chaos: how each round picks them, and how they are applied and healed."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ HOW: Final = ("kill", "freeze", "restart", *WAYS)
 QUORUM: Final = "two of three killed"
 
 LASTS: Final = (0.2, 0.8, 2.3, 3.2, 4.5)
-"""Seconds. Some below, some above what the mesh takes to notice: 2 s for a session, 3 s for a lease, 4 s for a
-connection between services."""
+"""Durations of faults in seconds, below and above the limits at which the mesh notices them: 2 s for a session, 3 s for
+a lease, 4 s for a connection between services."""
 
 ALONE: Final = 0.08
-"""Of the rounds, those with one fault; the others have two that overlap."""
+"""Share of the rounds with a single fault; the others have two faults that overlap."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What happens to what kind of target."""
+    """A kind of fault on a kind of target."""
 
     how: str
     kind: str
@@ -34,7 +34,7 @@ class Fault:
         return f"{self.kind}: {self.how}"
 
     def fits(self, target: Target) -> bool:
-        """Whether it can hit this one."""
+        """Returns whether the fault can hit this target."""
         return target.kind == self.kind
 
 
@@ -43,7 +43,7 @@ ALL: Final = (*(Fault(how, kind) for kind in KINDS for how in HOW), Fault(QUORUM
 
 @dataclass(frozen=True, slots=True)
 class Blow:
-    """A fault as it is struck: at these targets, so many seconds after the round began, for so long."""
+    """A fault on these targets: it begins `after` seconds into the round and lasts `lasts` seconds."""
 
     fault: Fault
     targets: tuple[Target, ...]
@@ -56,7 +56,7 @@ class Blow:
 
 
 class Dealer:
-    """Deals each fault once, in an order of chance, before any comes again."""
+    """Deals the faults in random order, each of them once before any is repeated."""
 
     def __init__(self, dice: random.Random, targets: Sequence[Target]) -> None:
         self._dice = dice
@@ -64,13 +64,13 @@ class Dealer:
         self._deck: list[Fault] = []
 
     def round(self) -> list[Blow]:
-        """One blow, or two that overlap, never on the same target; of etcd two members are only away where that is
-        the fault."""
+        """Returns one blow, or two that overlap and have no target in common. Two members of etcd are down together
+        only if that is the fault."""
         first = self._blow(self._targets, 0.0)
         if self._dice.random() < ALONE:
             return [first]
         struck = {target.kind for target in first.targets} & {"etcd member"}
-        free = [one for one in self._targets if one not in first.targets and one.kind not in struck]
+        free = [target for target in self._targets if target not in first.targets and target.kind not in struck]
         return [first, self._blow(free, self._dice.uniform(0.0, first.lasts))]
 
     def _blow(self, free: Sequence[Target], after: float) -> Blow:
@@ -80,7 +80,7 @@ class Dealer:
         return Blow(fault, tuple(targets), after, self._dice.choice(LASTS))
 
     def _draw(self, free: Sequence[Target]) -> Fault:
-        """The next one that fits; what doesn't comes in a later round."""
+        """Takes the next fault that fits a free target; a fault that does not fit stays for a later round."""
         while True:
             for fault in self._deck:
                 if any(fault.fits(target) for target in free):
@@ -92,7 +92,7 @@ class Dealer:
 
 
 async def strike(blow: Blow, dice: random.Random) -> None:
-    """Until it is healed. Whoever is away is started again; starting takes as long as it takes."""
+    """Applies the fault and returns when it is healed, which includes the restart of processes that it ended."""
     await asyncio.sleep(blow.after)
     if blow.fault.how in WAYS:
         await _cut_off(blow, dice)
@@ -118,7 +118,7 @@ async def strike(blow: Blow, dice: random.Random) -> None:
 
 
 async def _cut_off(blow: Blow, dice: random.Random) -> None:
-    """Where several ways lead to a target, one of them or all."""
+    """Shuts one of the valves before each target, or all of them."""
     for target in blow.targets:
         valves = dice.choice([target.valves, *([valve] for valve in target.valves)])
         for valve in valves:

@@ -1,4 +1,4 @@
-"""What is left afterwards: the journal as PostgreSQL holds it, and the agents' ledger."""
+"""The records that are validated after chaos: the journal in PostgreSQL, and the agents' ledger."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Stored:
 
     run_id: str
     request_ids: tuple[str, ...]
-    """Of the rows that remember one; it should be one."""
+    """The request ids of the rows that refer to this run. A correct journal has exactly one."""
 
     ended: bool
     epoch: int
@@ -30,14 +30,14 @@ class Stored:
 
 @dataclass
 class Ledger:
-    """Executions of the agents by run: those that began, and those that were finished."""
+    """Executions of the agents by run: all that began, and those that finished."""
 
     begun: dict[str, list[Execution]] = field(default_factory=dict)
     finished: dict[str, list[Execution]] = field(default_factory=dict)
 
     @staticmethod
     def of(lines: Iterable[str]) -> Ledger:
-        """Of lines `begin ROLE TASK ATTEMPT PID`, `end ...`."""
+        """Parses lines `begin ROLE TASK ATTEMPT PID` and `end ...`."""
         ledger = Ledger()
         for line in lines:
             verb, _, task_id, attempt, pid = line.split()
@@ -48,12 +48,12 @@ class Ledger:
 
     @staticmethod
     def read(path: Path) -> Ledger:
-        """The file that all agents wrote to."""
+        """Parses the file that all agents wrote to."""
         return Ledger.of(path.read_text().splitlines())
 
 
 class Archive:
-    """The journal, read past the orchestrators. Made by `archive`."""
+    """Reads the journal from the database, without an orchestrator. Created by `archive`."""
 
     def __init__(self, connection: asyncpg.Connection) -> None:
         self._connection = connection
@@ -63,19 +63,19 @@ class Archive:
         return int(await self._connection.fetchval("SELECT count(*) FROM archon_journal.runs WHERE ended_at = 0"))
 
     async def run_ids(self) -> list[str]:
-        """Returns the ids of all runs, and of those that only steps name."""
+        """Returns the ids of all runs, including runs that have steps but no row."""
         rows = await self._connection.fetch(
             "SELECT run_id FROM archon_journal.runs UNION SELECT run_id FROM archon_journal.steps ORDER BY run_id"
         )
         return [row[0] for row in rows]
 
     async def requests(self) -> dict[str, str]:
-        """Request id to run."""
+        """Returns the run id of each request id."""
         rows = await self._connection.fetch("SELECT request_id, run_id FROM archon_journal.requests")
         return {row[0]: row[1] for row in rows}
 
     async def run(self, run_id: str) -> Stored:
-        """One run."""
+        """Reads one run."""
         fetch = self._connection.fetch
         row = await self._connection.fetchrow(
             "SELECT ended_at, epoch FROM archon_journal.runs WHERE run_id = $1", run_id
@@ -86,7 +86,7 @@ class Archive:
         )
         return Stored(
             run_id,
-            tuple(one[0] for one in requests),
+            tuple(request[0] for request in requests),
             bool(row and row[0]),
             row[1] if row else 0,
             [run_pb2.RunEvent.FromString(event) for step in steps for event in events_in(step["data"])],
@@ -96,7 +96,7 @@ class Archive:
 
 @asynccontextmanager
 async def archive(dsn: str) -> AsyncIterator[Archive]:
-    """A connection of its own."""
+    """Opens an archive on a new connection."""
     connection = await asyncpg.connect(dsn, timeout=10, command_timeout=60)
     try:
         yield Archive(connection)

@@ -1,4 +1,4 @@
-"""The load under which chaos reigns: pipelines, delegations, and runs that are called off."""
+"""The load during chaos: pipelines, delegations, and runs that are canceled."""
 
 from __future__ import annotations
 
@@ -16,12 +16,11 @@ CANCELLED_WITHIN: Final = 1.0
 
 
 class MixedLoad(Load):
-    """See Load."""
+    """Submits a random mix of pipelines and delegating runs, and cancels some of them."""
 
     def __init__(self, clients: Sequence[Client], *, in_flight: int) -> None:
         super().__init__(clients, list(PIPELINE), in_flight=in_flight)
 
     def order(self) -> Order:
-        """By chance."""
         cancelled_after = random.uniform(0.0, CANCELLED_WITHIN) if random.random() < CANCELLED else None
         return Order((LEADER,) if random.random() < DELEGATED else tuple(PIPELINE), cancelled_after)

@@ -1,4 +1,4 @@
-"""The mesh that chaos is let loose on: every listener stands behind a valve, whoever is dialled is dialled through it."""
+"""The mesh of chaos: a valve stands before every listener, so that every connection passes through a valve."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from tests.fixtures.waiting import eventually
 
 PIPELINE: Final = {"reader": (), "thinker": ("reader",), "writer": ("reader", "thinker")}
 LEADER: Final = "leader"
-"""It delegates to the first two of the pipeline."""
+"""The role that delegates to the first two roles of the pipeline."""
 
 REPLICAS: Final = 2
 WORK: Final = 0.25
 """Seconds that an agent works at a task."""
 
 LEASE: Final = 3
-"""Seconds that an agent's registration outlives its last beat."""
+"""TTL of an agent's registration in seconds."""
 
 REGISTERED_WITHIN: Final = 30.0
 
 
 class ChaosMesh:
-    """Two orchestrators on PostgreSQL, two registries on three members of etcd, the memory service, and two agents of each
-    role. Everything lies in `home`, each process's log in a folder of its name."""
+    """Two orchestrators on PostgreSQL, two registries on three members of etcd, the memory service, and two agents of
+    each role. All files are below `home`; each process logs to a folder of its name."""
 
     def __init__(self, home: Path) -> None:
         self.home = home
@@ -48,7 +48,7 @@ class ChaosMesh:
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[ChaosMesh]:
-        """As long as the block lasts; then, or where not all of it starts, every process is ended by its id."""
+        """Runs the mesh during the block. Afterwards, or if a process fails to start, ends every process by its id."""
         try:
             await self._begin()
             yield self
@@ -57,19 +57,19 @@ class ChaosMesh:
 
     @property
     def dsn(self) -> str:
-        """The journal, past all valves."""
+        """The address of the journal's database, without a valve."""
         return self.postgres.dsn(self.database)
 
     def died(self) -> list[str]:
-        """Who ended by himself."""
+        """Returns the names of processes that ended although no fault had ended them."""
         return [target.name for target in self.targets if target.died]
 
     async def _begin(self) -> None:
         await asyncio.gather(asyncio.to_thread(self.postgres.start), asyncio.to_thread(self.cluster.start))
         self.database = await asyncio.to_thread(self.postgres.create_database)
         registries = [await self._registry(number, await self._etcd()) for number in range(1, 3)]
-        await asyncio.gather(*(one.start() for one in registries))
-        at = "ipv4:" + ",".join(f"127.0.0.1:{one.valves[0].port}" for one in registries)
+        await asyncio.gather(*(registry.start() for registry in registries))
+        at = "ipv4:" + ",".join(f"127.0.0.1:{registry.valves[0].port}" for registry in registries)
         memory = await self._service("memory", "memory", "archon_services.memory", ARCHON_REGISTRY=at)
         ways = [await self._valve(self.postgres.port) for _ in range(2)]
         self.targets.append(PostgresTarget(self.postgres, ways))
@@ -86,19 +86,19 @@ class ChaosMesh:
             for number, way in enumerate(ways, 1)
         ]
         agents = [await self._agent(role, number, at) for role in (*PIPELINE, LEADER) for number in range(1, 3)]
-        await asyncio.gather(*(one.start() for one in (memory, *orchestrators, *agents)))
-        self.clients = [Client(f"127.0.0.1:{one.valves[0].port}") for one in orchestrators]
+        await asyncio.gather(*(target.start() for target in (memory, *orchestrators, *agents)))
+        self.clients = [Client(f"127.0.0.1:{orchestrator.valves[0].port}") for orchestrator in orchestrators]
         await self._all_registered(at)
 
     async def _etcd(self) -> str:
-        """The addresses of the members' valves, made the first time."""
-        members = [one for one in self.targets if isinstance(one, EtcdTarget)]
+        """Returns the addresses of the members' valves, which the first call creates."""
+        members = [target for target in self.targets if isinstance(target, EtcdTarget)]
         if not members:
             for member in self.cluster.members:
                 valve = await self._valve(int(member.address.rpartition(":")[2]))
                 members.append(EtcdTarget(member, valve))
             self.targets += members
-        return ",".join(f"127.0.0.1:{one.valves[0].port}" for one in members)
+        return ",".join(f"127.0.0.1:{member.valves[0].port}" for member in members)
 
     async def _registry(self, number: int, etcd: str) -> ServiceTarget:
         return await self._service("registry", f"registry {number}", "archon_services.registry", ARCHON_ETCD=etcd)
@@ -146,7 +146,7 @@ class ChaosMesh:
             await eventually(look, REGISTERED_WITHIN)
 
     async def _end(self) -> None:
-        """Not as an operator would: whoever interrupts chaos wants all of it gone."""
+        """Kills every process without a drain: a caller that interrupts chaos needs no process left behind."""
         await asyncio.gather(*(end(target) for target in self.targets))
         await asyncio.gather(*(client.close() for client in self.clients), return_exceptions=True)
         await self._stack.aclose()

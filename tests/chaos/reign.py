@@ -1,4 +1,5 @@
-"""Round after round: faults are struck under load and healed, and the mesh goes on; in the end all of it is looked at."""
+"""The rounds of chaos: each applies faults under load, heals them, and waits until the mesh completes new runs. Finally
+the journal is validated."""
 
 from __future__ import annotations
 
@@ -20,33 +21,33 @@ from tests.chaos.validator import Finding, validate
 from tests.failures.load import Course, Load
 
 IN_FLIGHT: Final = 8
-"""Runs acknowledged and not ended, at least, when a round begins."""
+"""The minimum number of runs in progress when a round begins."""
 
 CALLERS: Final = 14
-"""Each has a run in flight, or is submitting one."""
+"""The number of concurrent callers; each submits a run, watches it to its end, and submits the next."""
 
 FRESH: Final = 3
-"""Runs that were asked for after all is healed, and have ended: the mesh goes on."""
+"""The number of runs submitted after the last heal that must end before the next round."""
 
 ON_WITHIN: Final = 60.0
 ENDED_WITHIN: Final = 90.0
 EVERY: Final = 10
-"""Rounds between two lines about them."""
+"""Rounds between two lines of progress."""
 
 
 @dataclass
 class Outcome:
-    """What came of it."""
+    """The counts, runs and findings of a series of rounds."""
 
     rounds: int = 0
     seconds: float = 0.0
     struck: Counter[Fault] = field(default_factory=Counter)
     overlapping: int = 0
     in_flight: list[int] = field(default_factory=list)
-    """At the moments when rounds began."""
+    """The number of runs in progress at the start of each round."""
 
     healed: list[float] = field(default_factory=list)
-    """Seconds from the last heal of a round until the mesh went on."""
+    """Seconds from the last heal of each round until the mesh had completed new runs."""
 
     courses: list[Course] = field(default_factory=list)
     runs: list[RunState] = field(default_factory=list)
@@ -55,11 +56,11 @@ class Outcome:
 
 
 class Stuck(Exception):
-    """The mesh doesn't go on, or somebody died by himself."""
+    """The mesh completes no new runs, or a process ended that no fault had ended."""
 
 
 class Reign:
-    """Chaos over a mesh that is up. `tell` gets lines for people."""
+    """Applies chaos to a mesh that is up. `tell` receives lines of progress for people."""
 
     def __init__(self, mesh: ChaosMesh, seed: int, tell: Callable[[str], None]) -> None:
         self.outcome = Outcome()
@@ -68,7 +69,7 @@ class Reign:
         self._tell = tell
 
     async def last(self, rounds: int) -> Outcome:
-        """So many rounds, or until the mesh doesn't go on; then what holds of all that it left behind."""
+        """Runs `rounds` rounds, fewer if the mesh stops completing runs, and validates the journal afterwards."""
         began, outcome = time.monotonic(), self.outcome
         dealer = Dealer(self._dice, self._mesh.targets)
         async with MixedLoad(self._mesh.clients, in_flight=CALLERS) as load:
@@ -84,7 +85,7 @@ class Reign:
                 self._tell(f"stuck: {stuck}")
         outcome.seconds = time.monotonic() - began
         outcome.findings += [Finding("", wrong) for wrong in load.wrong]
-        outcome.findings += [Finding(one.run_id, "V1: its watcher never saw its end") for one in load.open]
+        outcome.findings += [Finding(course.run_id, "V1: its watcher never saw its end") for course in load.open]
         await self._look_through(self._mesh.ledger)
         return outcome
 
@@ -98,17 +99,17 @@ class Reign:
         healed = time.monotonic()
 
         def on() -> bool:
-            return sum(course.asked > healed and course.ended > 0 for course in load.courses[-100:]) >= FRESH
+            return sum(course.began > healed and course.ended > 0 for course in load.courses[-100:]) >= FRESH
 
         await self._until(on, f"{FRESH} new runs after {', '.join(map(str, blows))}")
         self.outcome.healed.append(time.monotonic() - healed)
         if died := self._mesh.died():
-            raise Stuck(f"ended though nobody had ended them: {', '.join(died)}")
+            raise Stuck(f"ended without a fault that ends them: {', '.join(died)}")
 
     async def _until(self, holds: Callable[[], bool], what: str) -> None:
         try:
             async with asyncio.timeout(ON_WITHIN):
-                while not holds():  # noqa: ASYNC110 - what is looked at are other processes
+                while not holds():  # noqa: ASYNC110 - the state is another process's
                     await asyncio.sleep(0.05)
         except TimeoutError:
             raise Stuck(f"no {what} within {ON_WITHIN:g} s") from None
@@ -118,8 +119,8 @@ class Reign:
             end = time.monotonic() + ENDED_WITHIN
             while await stored.open_runs() and time.monotonic() < end:  # noqa: ASYNC110 - other processes end them
                 await asyncio.sleep(0.2)
-            found, self.outcome.runs = await validate(stored, self.outcome.courses, Ledger.read(ledger))
-        self.outcome.findings += found
+            findings, self.outcome.runs = await validate(stored, self.outcome.courses, Ledger.read(ledger))
+        self.outcome.findings += findings
 
     def _progress(self, rounds: int, seconds: float) -> None:
         outcome = self.outcome

@@ -1,4 +1,4 @@
-"""What came of chaos, for people: a table of the faults, the runs by their fate, and what doesn't hold."""
+"""The report of chaos for people: a table of the faults, the runs by their outcome, and the findings."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from tests.chaos.mesh import ChaosMesh
 from tests.chaos.reign import Outcome
 
 SHOWN: Final = 20
-"""Findings that are named one by one."""
+"""The maximum number of findings that the report lists."""
 
 
 def summary(outcome: Outcome, seed: int) -> str:
-    """Several lines."""
+    """Formats the report as several lines."""
     fates = Counter(run.state.name.lower() for run in outcome.runs)
     reasons = Counter(run.failure.reason for run in outcome.runs if run.failure is not None)
     taken_over = sum(run.epoch > 1 for run in outcome.runs)
@@ -41,7 +41,7 @@ def summary(outcome: Outcome, seed: int) -> str:
         f"submits tried again: {_counts(outcome.refused) or 'none'}",
         f"violations: {len(outcome.findings)}",
     ]
-    lines += [f"  {one.run_id} {one.what[:500]}" for one in outcome.findings[:SHOWN]]
+    lines += [f"  {finding.run_id} {finding.what[:500]}" for finding in outcome.findings[:SHOWN]]
     return "\n".join(lines)
 
 
@@ -62,9 +62,9 @@ async def keep(outcome: Outcome, mesh: ChaosMesh) -> Path:
     folder.mkdir(exist_ok=True)
     ledger = mesh.ledger.read_text().splitlines()
     async with archive(mesh.dsn) as stored:
-        for run_id in {one.run_id for one in outcome.findings if one.run_id}:
+        for run_id in {finding.run_id for finding in outcome.findings if finding.run_id}:
             run = await stored.run(run_id)
-            parts = [one.what for one in outcome.findings if one.run_id == run_id]
+            parts = [finding.what for finding in outcome.findings if finding.run_id == run_id]
             parts += ["", f"== journal: epoch {run.epoch}, ended {run.ended}, requests {run.request_ids}"]
             parts += [text_format.MessageToString(event, as_one_line=True) for event in run.events]
             parts += ["", "== ledger", *(line for line in ledger if run_id in line)]

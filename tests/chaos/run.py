@@ -1,4 +1,5 @@
-"""`make chaos ROUNDS=200`: real processes under load, killed, frozen, restarted and cut off by chance; described in docs/testing/chaos.md."""
+"""`make chaos ROUNDS=200` kills, freezes, restarts and cuts off real processes at random; described in
+docs/testing/chaos.md."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ from tests.fixtures.require import find
 
 
 async def chaos(rounds: int, seed: int, home: Path, tell: Callable[[str], None]) -> Outcome:
-    """A mesh of its own in `home`, and so many rounds; where something doesn't hold, `home` has what to look at."""
+    """Runs the rounds on a new mesh in `home`. If there are findings, their journals are left in `home`."""
     async with ChaosMesh(home).open() as mesh:
         tell(f"the mesh is up: {len(mesh.targets)} processes, logs in {home}")
         outcome = await Reign(mesh, seed, tell).last(rounds)
@@ -31,10 +32,10 @@ async def chaos(rounds: int, seed: int, home: Path, tell: Callable[[str], None])
 
 
 def main() -> int:
-    """0 where every line of the validator holds, 1 where not, 130 where it was interrupted."""
+    """Returns 0 if there are no findings, 1 if there are, and 130 if it was interrupted."""
     parser = argparse.ArgumentParser(prog="tests.chaos.run", description=__doc__)
     parser.add_argument("--rounds", type=int, default=200)
-    parser.add_argument("--seed", type=int, default=None, help="of the faults; by chance where it isn't given")
+    parser.add_argument("--seed", type=int, default=None, help="seed of the faults; random unless given")
     options = parser.parse_args()
     if find("etcd-3.6") is None:
         print("error: etcd-3.6 is neither in .tools/bin nor on PATH: `make tools`", file=sys.stderr)
@@ -48,7 +49,7 @@ def main() -> int:
         assert task is not None
 
         def interrupt() -> None:
-            if not task.cancelling():  # a second one must not keep the first from ending every process
+            if not task.cancelling():  # a second signal must not stop the first from ending every process
                 task.cancel()
 
         for number in (signal.SIGINT, signal.SIGTERM):

@@ -1,4 +1,4 @@
-"""What a fault can hit: a process, and the valves before its listener."""
+"""Targets of faults: a process, and the valves before its listener."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BACK_WITHIN: Final = 60.0
 
 
 class Target(ABC):
-    """`kind` is what it is counted as, `down` whether a fault has taken it away."""
+    """A process that faults can hit. Reports count it under `kind`; `down` is true while a fault has ended it."""
 
     def __init__(self, kind: str, name: str, valves: Sequence[Valve]) -> None:
         self.kind = kind
@@ -30,7 +30,7 @@ class Target(ABC):
 
     @abstractmethod
     async def stop(self) -> None:
-        """As its operator would end it."""
+        """Ends the process gracefully, as an operator does."""
 
     @abstractmethod
     async def kill(self) -> None: ...
@@ -47,12 +47,13 @@ class Target(ABC):
 
     @property
     def died(self) -> bool:
-        """Whether it ended though nobody had ended it."""
+        """Whether the process ended although no fault had ended it."""
         return not self.down and not self.running
 
 
 class ServiceTarget(Target):
-    """A process of ours. What doesn't start, since the database is away, is started again, as its supervisor would."""
+    """A process of Archon. If it exits while it starts, because the database is down, it is started again, as by a
+    supervisor."""
 
     def __init__(self, kind: str, name: str, process: ServiceProcess, valve: Valve) -> None:
         super().__init__(kind, name, [valve])
@@ -64,7 +65,7 @@ class ServiceTarget(Target):
                 try:
                     address = await self.process.start()
                     break
-                except AssertionError:  # it ended: what it needs to start isn't there
+                except AssertionError:  # it exited: a service that it needs is down
                     await asyncio.sleep(0.2)
                 except BaseException:
                     await self.process.kill()
@@ -90,7 +91,7 @@ class ServiceTarget(Target):
 
 
 class PostgresTarget(Target):
-    """The database; each orchestrator has a valve of its own before it."""
+    """The database, with a valve for each orchestrator."""
 
     def __init__(self, server: PostgresServer, valves: Sequence[Valve]) -> None:
         super().__init__("PostgreSQL", "PostgreSQL", valves)
@@ -117,14 +118,12 @@ class PostgresTarget(Target):
 
 
 class EtcdTarget(Target):
-    """A member of etcd."""
-
     def __init__(self, member: EtcdMember, valve: Valve) -> None:
         super().__init__("etcd member", f"etcd {member.name}", [valve])
         self.member = member
 
     async def start(self) -> None:
-        """Waits for nothing: where others are down too it answers only with them."""
+        """Starts the member without waiting: while other members are down it cannot answer."""
         self.member.launch()
 
     async def stop(self) -> None:
@@ -145,7 +144,7 @@ class EtcdTarget(Target):
 
 
 async def end(target: Target) -> None:
-    """However it stands."""
+    """Kills the process in whatever state it is, frozen or stopped too."""
     try:
         target.thaw()
         await target.kill()

@@ -1,4 +1,4 @@
-"""The short form of chaos; `make chaos` has the long one."""
+"""Chaos with few rounds and a fixed seed; `make chaos` runs more."""
 
 from __future__ import annotations
 

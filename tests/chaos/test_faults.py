@@ -1,4 +1,4 @@
-"""How faults are dealt and struck, over targets that only take notes."""
+"""Dealing and applying faults, on targets that only record the calls."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ REPLICAS = {"memory": 1, "PostgreSQL": 1, "etcd member": 3}
 
 
 class Noted(Target):
-    """Keeps what was done to it."""
+    """Records its calls."""
 
     def __init__(self, kind: str, number: int) -> None:
         super().__init__(kind, f"{kind} {number}", [Valve(), Valve()])
@@ -51,7 +51,7 @@ def targets() -> list[Noted]:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_in_200_rounds_each_fault_is_struck_at_least_ten_times(targets: list[Noted], seed: int) -> None:
+def test_200_rounds_strike_each_fault_at_least_ten_times(targets: list[Noted], seed: int) -> None:
     dealer = Dealer(random.Random(seed), targets)
     struck = Counter(blow.fault for _ in range(200) for blow in dealer.round())
     assert set(struck) == set(ALL)
@@ -72,9 +72,9 @@ def test_faults_of_a_round_hit_neither_one_target_nor_a_quorum(targets: list[Not
     assert overlapping > 1_500
 
 
-def test_a_seed_deals_the_same_again(targets: list[Noted]) -> None:
-    one, other = (Dealer(random.Random(3), targets) for _ in range(2))
-    assert [one.round() for _ in range(50)] == [other.round() for _ in range(50)]
+def test_a_seed_deals_the_same_faults_again(targets: list[Noted]) -> None:
+    first, second = (Dealer(random.Random(3), targets) for _ in range(2))
+    assert [first.round() for _ in range(50)] == [second.round() for _ in range(50)]
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_a_seed_deals_the_same_again(targets: list[Noted]) -> None:
         *((way, []) for way in WAYS),
     ],
 )
-async def test_what_is_struck_is_healed(how: str, notes: list[str]) -> None:
+async def test_a_fault_is_healed(how: str, notes: list[str]) -> None:
     target = Noted("agent", 1)
     await strike(Blow(Fault(how, "agent"), (target,), 0.0, 0.0), random.Random(1))
     assert how in HOW
@@ -95,7 +95,7 @@ async def test_what_is_struck_is_healed(how: str, notes: list[str]) -> None:
     assert all(valve.is_open for valve in target.valves)
 
 
-async def test_whoever_ends_by_himself_has_died() -> None:
+async def test_a_process_that_ends_without_a_fault_has_died() -> None:
     target = Noted("agent", 1)
     await target.kill()
     assert target.died

@@ -1,4 +1,4 @@
-"""The validator of chaos over a journal that is as it should be, and over ones that were doctored: each line bites."""
+"""The validator of chaos on a correct journal, and on journals with a planted error: each check finds its error."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ FIRST, SECOND = "r.1", "r.2"
 
 
 class Case:
-    """What is left of one run, and what its watcher and the agents have of it. Doctor it, then `check` it."""
+    """The journal of one run, the events that its watcher saw, and the agents' ledger. Change it, then call `check`."""
 
     def __init__(self, *inputs: inp.Input) -> None:
         state, events, stored = RunState(), [], []
         graph = (Edge("a", "b"),)
         submit = inp.Submit(Submission("r", "default", "q", "", "pipeline", ("a", "b"), graph, 60.0, None), "one", 1)
-        for given in (submit, *inputs):
-            stored.append((state.last_seq, encode_inputs([given], T0)))
-            for event in decide(state, given, T0):
+        for run_input in (submit, *inputs):
+            stored.append((state.last_seq, encode_inputs([run_input], T0)))
+            for event in decide(state, run_input, T0):
                 apply(state, event, T0)
                 proto = event_to_proto(event, run_id="r", seq=state.last_seq, time=timestamp(T0), epoch=state.epoch)
                 events.append(proto)
@@ -47,111 +47,112 @@ class Case:
         validate_run(self.stored, [self.course], ledger.begun.get("r", []), ledger.finished.get("r", []))
 
     def event(self, arm: str, number: int = 0) -> run_pb2.RunEvent:
-        """Of the events of this kind, one."""
+        """Returns the event of this kind with this index."""
         return [event for event in self.stored.events if event.WhichOneof("event") == arm][number]
 
     def cut(self, arm: str, number: int = 0) -> None:
-        """Takes an event out, numbers the rest again, for the watcher too: nothing but its absence is wrong."""
+        """Removes an event and renumbers the others, for the watcher too, so that its absence is the only error."""
         self.stored.events.remove(self.event(arm, number))
         for seq, event in enumerate(self.stored.events, 1):
             event.seq = seq
         self.course.events = copy.deepcopy(self.stored.events)
 
 
-def done(task_id: str, attempt: int) -> inp.ResultIn:
+def completed(task_id: str, attempt: int) -> inp.ResultIn:
     return inp.ResultIn(task_id, attempt, TaskState.COMPLETED, "answer")
 
 
-def case() -> Case:
-    """The first attempt at the first task is lost, another orchestrator goes on with the run, and all ends well."""
+def correct_case() -> Case:
+    """A correct case: the first attempt at the first task is lost, another orchestrator takes over, and the run
+    completes."""
     return Case(
         inp.SlotFound(FIRST, "i1"),
         inp.LostIn(FIRST, 1, GONE),
         inp.SlotFound(FIRST, "i2"),
         inp.Claim("two", 2),
-        done(FIRST, 2),
+        completed(FIRST, 2),
         inp.SlotFound(SECOND, "i3"),
-        done(SECOND, 1),
+        completed(SECOND, 1),
     )
 
 
-def test_what_is_as_it_should_be_passes() -> None:
-    case().check()
+def test_a_correct_journal_passes() -> None:
+    correct_case().check()
 
 
-def test_work_whose_loss_is_journaled_may_be_done_again() -> None:
-    one = case()
-    one.ledger.append("end a r.1 1 7")
-    one.check()
+def test_work_may_be_repeated_if_its_loss_is_journaled() -> None:
+    case = correct_case()
+    case.ledger.append("end a r.1 1 7")
+    case.check()
 
 
-def _swap_epochs(one: Case) -> None:
-    one.event("dispatched", 2).task.epoch = 1
+def _swap_epochs(case: Case) -> None:
+    case.event("dispatched", 2).task.epoch = 1
 
 
-def _dispatched_beside(one: Case) -> None:
-    one.cut("lost")
+def _dispatched_beside(case: Case) -> None:
+    case.cut("lost")
 
 
-def _result_of_another_attempt(one: Case) -> None:
-    one.event("result").task.attempt = 1
+def _result_of_another_attempt(case: Case) -> None:
+    case.event("result").task.attempt = 1
 
 
-def _gap(one: Case) -> None:
-    one.stored.events.remove(one.event("lost"))
+def _gap(case: Case) -> None:
+    case.stored.events.remove(case.event("lost"))
 
 
-def _twice(one: Case) -> None:
-    one.stored.events.insert(3, copy.deepcopy(one.stored.events[3]))
+def _twice(case: Case) -> None:
+    case.stored.events.insert(3, copy.deepcopy(case.stored.events[3]))
 
 
-def _never_ends(one: Case) -> None:
-    one.stored.events.pop()
-    one.course.events.pop()
+def _never_ends(case: Case) -> None:
+    case.stored.events.pop()
+    case.course.events.pop()
 
 
-def _another_decision(one: Case) -> None:
-    one.event("dispatched", 2).dispatched.instance_id = "i9"
+def _another_decision(case: Case) -> None:
+    case.event("dispatched", 2).dispatched.instance_id = "i9"
 
 
-def _row_says_open(one: Case) -> None:
-    one.stored.ended = False
+def _row_says_open(case: Case) -> None:
+    case.stored.ended = False
 
 
-def _two_requests(one: Case) -> None:
-    one.stored.request_ids = ("q", "p")
+def _two_requests(case: Case) -> None:
+    case.stored.request_ids = ("q", "p")
 
 
-def _claimed_once_only(one: Case) -> None:
-    one.stored.epoch = 1
+def _claimed_once_only(case: Case) -> None:
+    case.stored.epoch = 1
 
 
-def _worked_twice(one: Case) -> None:
-    one.ledger.append("end b r.2 1 9")
+def _worked_twice(case: Case) -> None:
+    case.ledger.append("end b r.2 1 9")
 
 
-def _redone_without_loss(one: Case) -> None:
-    one.ledger += ["begin b r.2 2 9", "end b r.2 2 9"]
+def _redone_without_loss(case: Case) -> None:
+    case.ledger += ["begin b r.2 2 9", "end b r.2 2 9"]
 
 
-def _never_dispatched(one: Case) -> None:
-    one.ledger.append("begin b r.2 2 9")
+def _never_dispatched(case: Case) -> None:
+    case.ledger.append("begin b r.2 2 9")
 
 
-def _seen_twice(one: Case) -> None:
-    one.course.events.insert(2, one.course.events[1])
+def _seen_twice(case: Case) -> None:
+    case.course.events.insert(2, case.course.events[1])
 
 
-def _seen_out_of_order(one: Case) -> None:
-    one.course.events[1], one.course.events[2] = one.course.events[2], one.course.events[1]
+def _seen_out_of_order(case: Case) -> None:
+    case.course.events[1], case.course.events[2] = case.course.events[2], case.course.events[1]
 
 
-def _seen_in_part(one: Case) -> None:
-    one.course.events.pop()
+def _seen_in_part(case: Case) -> None:
+    case.course.events.pop()
 
 
-def _seen_and_not_durable(one: Case) -> None:
-    one.course.events[3].task.attempt += 1
+def _seen_and_not_durable(case: Case) -> None:
+    case.course.events[3].task.attempt += 1
 
 
 @pytest.mark.parametrize(
@@ -176,33 +177,33 @@ def _seen_and_not_durable(one: Case) -> None:
         (_seen_and_not_durable, "V12"),
     ],
 )
-def test_each_line_bites(doctor: Callable[[Case], None], line: str) -> None:
-    one = case()
-    doctor(one)
+def test_each_planted_error_is_found_by_its_check(doctor: Callable[[Case], None], line: str) -> None:
+    case = correct_case()
+    doctor(case)
     with pytest.raises(Violation, match=rf"^({line})\b"):
-        one.check()
+        case.check()
 
 
 def test_a_dispatch_after_a_cancel_is_found() -> None:
-    one = Case(
-        inp.SlotFound(FIRST, "i1"), inp.Cancel("somebody", ""), inp.ResultIn(FIRST, 1, TaskState.CANCELED, "stopped")
+    case = Case(
+        inp.SlotFound(FIRST, "i1"), inp.Cancel("caller", ""), inp.ResultIn(FIRST, 1, TaskState.CANCELED, "stopped")
     )
-    one.ledger = ["begin a r.1 1 7"]
-    one.check()
-    late = copy.deepcopy(one.event("dispatched"))
+    case.ledger = ["begin a r.1 1 7"]
+    case.check()
+    late = copy.deepcopy(case.event("dispatched"))
     late.task.task_id = SECOND
-    one.stored.events.insert(-1, late)
-    for seq, event in enumerate(one.stored.events, 1):
+    case.stored.events.insert(-1, late)
+    for seq, event in enumerate(case.stored.events, 1):
         event.seq = seq
     with pytest.raises(Violation, match=r"^V10"):
-        one.check()
+        case.check()
 
 
 class FakeArchive(Archive):
-    """A journal with one run, or without it."""
+    """A journal that holds the run of a case, or no run."""
 
-    def __init__(self, one: Case, *, run_ids: list[str] | None = None, requests: dict[str, str] | None = None) -> None:
-        self._case = one
+    def __init__(self, case: Case, *, run_ids: list[str] | None = None, requests: dict[str, str] | None = None) -> None:
+        self._case = case
         self._run_ids = ["r"] if run_ids is None else run_ids
         self._requests = {"q": "r"} if requests is None else requests
 
@@ -216,35 +217,37 @@ class FakeArchive(Archive):
         return self._case.stored
 
 
-async def test_all_of_it_together_passes_and_counts() -> None:
-    one = case()
-    findings, runs = await validate(FakeArchive(one), [one.course], Ledger.of(one.ledger))
+async def test_a_correct_archive_passes_and_returns_its_runs() -> None:
+    case = correct_case()
+    findings, runs = await validate(FakeArchive(case), [case.course], Ledger.of(case.ledger))
     assert not findings
     assert [run.state for run in runs] == [TaskState.COMPLETED]
 
 
-async def test_an_acknowledged_run_that_is_not_in_the_journal_is_found() -> None:
-    one = case()
-    findings, _ = await validate(FakeArchive(one, run_ids=[]), [one.course], Ledger())
-    assert [(one.run_id, one.what) for one in findings] == [("r", "V1: acknowledged, and not in the journal")]
+async def test_an_acknowledged_run_missing_from_the_journal_is_found() -> None:
+    case = correct_case()
+    findings, _ = await validate(FakeArchive(case, run_ids=[]), [case.course], Ledger())
+    assert [(finding.run_id, finding.what) for finding in findings] == [
+        ("r", "V1: acknowledged, and not in the journal")
+    ]
 
 
-async def test_work_at_a_run_that_is_not_in_the_journal_is_found() -> None:
-    one = case()
-    findings, _ = await validate(FakeArchive(one, run_ids=[], requests={}), [], Ledger.of(one.ledger))
-    assert ["V5" in one.what for one in findings] == [True]
+async def test_work_at_a_run_missing_from_the_journal_is_found() -> None:
+    case = correct_case()
+    findings, _ = await validate(FakeArchive(case, run_ids=[], requests={}), [], Ledger.of(case.ledger))
+    assert ["V5" in finding.what for finding in findings] == [True]
 
 
 async def test_a_request_that_made_two_runs_is_found() -> None:
-    one = case()
-    findings, _ = await validate(FakeArchive(one, requests={"q": "another"}), [one.course], Ledger.of(one.ledger))
-    assert [one.what for one in findings] == ["V1: the request q made another"]
+    case = correct_case()
+    findings, _ = await validate(FakeArchive(case, requests={"q": "another"}), [case.course], Ledger.of(case.ledger))
+    assert [finding.what for finding in findings] == ["V1: the request q made another"]
 
 
 async def test_a_violation_names_its_run(tmp_path: Path) -> None:
-    one = case()
-    _gap(one)
-    (tmp_path / "ledger.txt").write_text("\n".join(one.ledger) + "\n")
-    findings, runs = await validate(FakeArchive(one), [one.course], Ledger.read(tmp_path / "ledger.txt"))
-    assert [one.run_id for one in findings] == ["r"]
+    case = correct_case()
+    _gap(case)
+    (tmp_path / "ledger.txt").write_text("\n".join(case.ledger) + "\n")
+    findings, runs = await validate(FakeArchive(case), [case.course], Ledger.read(tmp_path / "ledger.txt"))
+    assert [finding.run_id for finding in findings] == ["r"]
     assert not runs

@@ -1,4 +1,4 @@
-"""What must hold of every run once chaos is over, by the numbers of docs/durability.md ("What a validator checks")."""
+"""Checks of every run after chaos, by the numbers of docs/durability.md ("Validator")."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from tests.simulation.validator import Violation, must, validate_journal
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A line that doesn't hold, and of which run."""
+    """A violated check, and the run that violates it."""
 
     run_id: str
     what: str
 
 
 async def validate(archive: Archive, courses: Sequence[Course], ledger: Ledger) -> tuple[list[Finding], list[RunState]]:
-    """What doesn't hold, and the state of every run of the journal that holds."""
+    """Returns the findings, and the state of each run of the journal that has none."""
     watched: dict[str, list[Course]] = {}
     for course in courses:
         watched.setdefault(course.run_id, []).append(course)
@@ -51,16 +51,24 @@ async def validate(archive: Archive, courses: Sequence[Course], ledger: Ledger) 
 def validate_run(
     stored: Stored, watched: Iterable[Course], begun: Iterable[Execution], finished: Iterable[Execution]
 ) -> RunState:
-    """One run: its journal by itself, against what its watchers saw, and against what agents did. Raises Violation."""
+    """Checks the journal of one run, alone and against its watchers and the agents' ledger. Raises Violation."""
     run = validate_journal(stored.events, stored.inputs, finished)
-    must("V1", stored.ended, "its last event says that it has ended, its row doesn't")
+    must("V1", stored.ended, "its last event ends the run, its row does not")
     must("V1", len(stored.request_ids) == 1, f"it is remembered for {stored.request_ids}")
-    asked = stored.events[0].submitted.request_id
-    must("V1", stored.request_ids == (asked,), f"it was asked for as {asked}, remembered as {stored.request_ids}")
+    request_id = stored.events[0].submitted.request_id
+    must(
+        "V1",
+        stored.request_ids == (request_id,),
+        f"it was submitted as {request_id}, its rows have {stored.request_ids}",
+    )
     must("V2", run.epoch <= stored.epoch, f"an event of epoch {run.epoch}, the last claim was {stored.epoch}")
     dispatched = {(event.task.task_id, event.task.attempt) for event in stored.events if event.HasField("dispatched")}
-    for one in begun:
-        must("V5", (one.task_id, one.attempt) in dispatched, f"{one} was worked at, and never dispatched")
+    for execution in begun:
+        must(
+            "V5",
+            (execution.task_id, execution.attempt) in dispatched,
+            f"{execution} was never dispatched",
+        )
     for course in watched:
         _seen(course, stored.events)
     return run
@@ -70,6 +78,6 @@ def _seen(course: Course, events: Sequence[run_pb2.RunEvent]) -> None:
     seqs = [event.seq for event in course.events]
     must("V12", seqs == list(range(1, len(seqs) + 1)), f"a watcher saw {seqs}")
     must("V12", len(seqs) == len(events), f"a watcher saw {len(seqs)} of {len(events)} events")
-    for seen, stored in zip(course.events, events, strict=True):
-        if seen != stored:  # to word each event takes longer than all the rest
-            must("V12", False, f"a watcher saw as {seen.seq} what isn't durable: {seen}")
+    for received, stored in zip(course.events, events, strict=True):
+        if received != stored:  # formatting each event would take longer than all other checks
+            must("V12", False, f"a watcher saw event {received.seq}, which is not durable: {received}")

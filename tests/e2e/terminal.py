@@ -118,7 +118,7 @@ class Running:
         self._process.communicate(timeout=PATIENCE)
 
     def until(self, text: str, times: int = 1) -> None:
-        """Reads the output until it contains `text` so many times."""
+        """Reads the output until it contains `text` `times` times."""
         assert self._process.stdout is not None
         while self.text.count(text) < times:
             line = self._process.stdout.readline()

@@ -145,7 +145,7 @@ def test_runs_are_listed_newest_first_and_by_session(terminal: Terminal) -> None
 @pytest.mark.parametrize(
     ("arguments", "code", "text"),
     [
-        (["run", "x", "--role", "nobody"], 4, "'nobody'"),
+        (["run", "x", "--role", "absent"], 4, "'absent'"),
         (["run", "x", "--orchestrator", "127.0.0.1:1"], 3, "cannot reach the"),
         (["run", "x", "--orchestrator", "nowhere"], 2, "host:port"),
         (["agents", "--registry", "127.0.0.1:1"], 3, "cannot reach the"),

@@ -172,15 +172,15 @@ async def test_same_file_runs_alone_as_sub_agent_and_in_the_mesh(served: Mesh, f
 
 
 async def test_failure_in_the_mesh_is_reported_as_a_local_one(mesh: Mesh) -> None:
-    ask = says("", ToolCall("1", "nobody", '{"task": "go"}'))
+    ask = says("", ToolCall("1", "absent", '{"task": "go"}'))
     for callee, code in (
-        (RemoteAgent("nobody", orchestrator=mesh.orchestrator.address), "NOT_FOUND (UNKNOWN_ROLE)"),
-        (RemoteAgent("nobody", orchestrator="127.0.0.1:1"), "UNAVAILABLE"),
+        (RemoteAgent("absent", orchestrator=mesh.orchestrator.address), "NOT_FOUND (UNKNOWN_ROLE)"),
+        (RemoteAgent("absent", orchestrator="127.0.0.1:1"), "UNAVAILABLE"),
     ):
         events: list[AgentEvent] = []
         lead = Agent("lead", model=ScriptedModel(ask, says("done")), sub_agents=[callee])
         assert await lead.run_async("?", event_handlers=[events.append]) == "done"
         (result,) = [message.content for message in lead.history if message.role == "tool"]
         assert result.startswith(f"Error {code}")
-        assert kinds(events, "nobody") == ["RUN_STARTED", "RUN_ERROR"]
+        assert kinds(events, "absent") == ["RUN_STARTED", "RUN_ERROR"]
         await callee.close()

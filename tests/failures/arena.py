@@ -31,7 +31,7 @@ HEALED_WITHIN = 30.0
 
 
 class Arena(Mesh):
-    """`first` and `second` are the orchestrators."""
+    """The processes of the failure table. `client` calls the first orchestrator, `other` the second."""
 
     def __init__(self, home: Path, etcd: str, dsn: str) -> None:
         super().__init__(home, etcd)
@@ -41,11 +41,11 @@ class Arena(Mesh):
         self.by_role: dict[str, list[ServiceProcess]] = defaultdict(list)
         self._stack = AsyncExitStack()
         self.valves: list[Valve] = []
-        """Before each agent, where there are any."""
+        """One valve before each agent; empty if the arena has none."""
 
     @asynccontextmanager
     async def open(self, *, valves: bool = False, jumping: bool = False) -> AsyncIterator[Arena]:
-        """As long as the block lasts, also where not all of it starts."""
+        """Runs the arena during the block, and ends every process even if one fails to start."""
         try:
             await self._begin(valves=valves, jumping=jumping)
             yield self
@@ -53,12 +53,12 @@ class Arena(Mesh):
             await self._end()
 
     async def _begin(self, *, valves: bool, jumping: bool) -> None:
-        """Everything but the load. `valves`: a proxy stands before each agent; `jumping`: the first orchestrator's clock
-        can be made to jump."""
+        """Starts the processes. `valves`: a valve stands before each agent. `jumping`: signals make the first
+        orchestrator's clock jump."""
         if jumping:
             self.orchestrator_module = "tests.fixtures.jumping_orchestrator"
         await self.start(ARCHON_JOURNAL=self.dsn)
-        self.second = ServiceProcess("archon_services.orchestrator", self.home, **self.told())
+        self.second = ServiceProcess("archon_services.orchestrator", self.home, **self.orchestrator_environment())
         self.other = Client(await self.second.start())
         for role, upstream in ROLES.items():
             for _ in range(2):
@@ -72,8 +72,8 @@ class Arena(Mesh):
         self.valves.append(valve)
         return {"ARCHON_PORT": str(valve.server_port), "ARCHON_ADVERTISE": f"127.0.0.1:{valve.port}"}
 
-    def told(self) -> dict[str, str]:
-        """What an orchestrator is told."""
+    def orchestrator_environment(self) -> dict[str, str]:
+        """Returns the settings of both orchestrators."""
         return {
             "ARCHON_REGISTRY": self.registry.address,
             "ARCHON_MEMORY": self.memory.address,
@@ -82,11 +82,11 @@ class Arena(Mesh):
 
     @property
     def clients(self) -> list[Client]:
-        """One of each orchestrator."""
+        """The clients of both orchestrators."""
         return [self.client, self.other]
 
     async def _end(self) -> None:
-        """All of it, frozen or not, and what has started of it."""
+        """Ends every process that was started, frozen or not."""
         processes = [self.registry, *self.agents]
         processes += [getattr(self, name) for name in ("memory", "orchestrator", "second") if hasattr(self, name)]
         async with AsyncExitStack() as stack:
@@ -100,14 +100,15 @@ class Arena(Mesh):
 
     @asynccontextmanager
     async def row(self, name: str, order: float, *, all_complete: bool = True) -> AsyncIterator[Strike]:
-        """Load, the fault that the block strikes, load again; then what must hold, and the row."""
+        """Runs load before, during and after the fault of the block; then checks the runs and writes the row."""
         strike = Strike()
         async with Load(self.clients, list(ROLES)) as load:
             await asyncio.sleep(WARM)
             strike.load = load
 
             async def both_own_some() -> bool:
-                """Runs go in waves: a fault between two of them would find nothing under way, and show nothing."""
+                """Returns whether both orchestrators own runs that have just begun: a fault between two waves of runs
+                would hit no work."""
                 fresh = [c for c in load.open if c.events and time.monotonic() - c.submitted < WORK]
                 return len({course.events[0].submitted.owner for course in fresh}) == 2
 
@@ -117,7 +118,7 @@ class Arena(Mesh):
             began = strike.healed or time.monotonic()
 
             async def through() -> bool:
-                new = [course for course in load.courses if course.asked > began]
+                new = [course for course in load.courses if course.began > began]
                 return all(course.ended for course in affected) and sum(bool(course.ended) for course in new) >= 8
 
             await eventually(through, HEALED_WITHIN)
@@ -129,8 +130,8 @@ class Arena(Mesh):
 
 
 class Strike:
-    """When the fault began, and when it was over (0: it has no end of its own), in monotonic seconds; after the row,
-    `lost` is how many attempts were journaled as lost."""
+    """The times of a fault in monotonic seconds: when it began, and when it was healed (0 if it is not healed). After
+    the row, `lost` is the number of attempts that were journaled as lost."""
 
     load: Load
 
@@ -140,19 +141,19 @@ class Strike:
         self.lost = 0
 
     def begins(self) -> None:
-        """Now."""
+        """Records that the fault begins now."""
         self.at = time.monotonic()
 
     def ends(self) -> None:
-        """Now."""
+        """Records that the fault is healed now."""
         self.healed = time.monotonic()
 
 
 def check(load: Load, arena: Arena, *, all_complete: bool) -> int:
-    """What must hold whatever failed; how many attempts were journaled as lost."""
+    """Asserts what must hold after every fault; returns the number of attempts that were journaled as lost."""
     assert not load.wrong, load.wrong
     never = [course.run_id for course in load.courses if not course.ended]
-    assert not never, f"acknowledged, and never ended: {never}"
+    assert not never, f"acknowledged runs that never ended: {never}"
     if all_complete:
         bad = [(c.run_id, c.failure) for c in load.courses if c.state != common_pb2.TASK_STATE_COMPLETED]
         assert not bad, bad
@@ -171,12 +172,12 @@ def check(load: Load, arena: Arena, *, all_complete: bool) -> int:
         if verb == "end" and task_id.rpartition(".")[0] in mine:
             finished[task_id].append(int(attempt))
     for task_id, attempts in finished.items():
-        assert len(set(attempts)) == len(attempts), f"{task_id}: one attempt was worked at twice: {attempts}"
-        again = [one for one in sorted(attempts)[:-1] if (task_id, one) not in lost]
-        assert not again, f"{task_id} was done again after attempts {again}, which weren't lost"
+        assert len(set(attempts)) == len(attempts), f"{task_id}: an attempt was executed twice: {attempts}"
+        again = [attempt for attempt in sorted(attempts)[:-1] if (task_id, attempt) not in lost]
+        assert not again, f"{task_id} was executed again after attempts {again}, which were not lost"
     return len(lost)
 
 
 def kill(process: ServiceProcess) -> None:
-    """kill -9, without waiting."""
+    """Sends SIGKILL and does not wait."""
     process.send(signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""Fixtures of the failure table: an arena, and what a row may harm of it."""
+"""Fixtures of the failure table: arenas, and the servers and disks that a row may harm."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.fixtures.small_disk import SmallDisk
 
 @pytest.fixture
 async def arena(etcd: EtcdProcess, postgres_dsn: str, tmp_path: Path) -> AsyncIterator[Arena]:
-    """On the PostgreSQL that all tests share."""
+    """An arena on the PostgreSQL that all tests share."""
     async with Arena(tmp_path, etcd.address, postgres_dsn).open() as arena:
         yield arena
 
@@ -25,7 +25,7 @@ async def arena(etcd: EtcdProcess, postgres_dsn: str, tmp_path: Path) -> AsyncIt
 async def own_store_arena(
     etcd: EtcdProcess, fresh_postgres: PostgresServer, tmp_path: Path
 ) -> AsyncIterator[tuple[Arena, PostgresServer]]:
-    """On a PostgreSQL that the test may kill and freeze."""
+    """An arena on a PostgreSQL that the test may kill and freeze."""
     async with Arena(tmp_path, etcd.address, fresh_postgres.dsn(fresh_postgres.create_database())).open() as arena:
         try:
             yield arena, fresh_postgres
@@ -35,7 +35,7 @@ async def own_store_arena(
 
 @pytest.fixture
 async def valved_arena(etcd: EtcdProcess, postgres_dsn: str, tmp_path: Path) -> AsyncIterator[Arena]:
-    """With a valve before each agent."""
+    """An arena with a valve before each agent."""
     async with Arena(tmp_path, etcd.address, postgres_dsn).open(valves=True) as arena:
         try:
             yield arena
@@ -46,14 +46,14 @@ async def valved_arena(etcd: EtcdProcess, postgres_dsn: str, tmp_path: Path) -> 
 
 @pytest.fixture
 async def jumping_arena(etcd: EtcdProcess, postgres_dsn: str, tmp_path: Path) -> AsyncIterator[Arena]:
-    """With a first orchestrator whose clock jumps on signals."""
+    """An arena whose first orchestrator's clock jumps on signals."""
     async with Arena(tmp_path, etcd.address, postgres_dsn).open(jumping=True) as arena:
         yield arena
 
 
 @pytest.fixture
 async def clustered_arena(postgres_dsn: str, tmp_path: Path) -> AsyncIterator[tuple[Arena, EtcdCluster]]:
-    """With its registry on an etcd of three members, which the test may kill and freeze."""
+    """An arena with its registry on an etcd of three members, which the test may kill and freeze."""
     with EtcdCluster() as cluster:
         async with Arena(tmp_path, cluster.address, postgres_dsn).open() as arena:
             yield arena, cluster
@@ -61,7 +61,7 @@ async def clustered_arena(postgres_dsn: str, tmp_path: Path) -> AsyncIterator[tu
 
 @pytest.fixture
 async def small_disk_arena(etcd: EtcdProcess, small_disk: SmallDisk, tmp_path: Path) -> AsyncIterator[Arena]:
-    """With its journal on a disk of its own that the test may fill."""
+    """An arena with its journal on a separate disk that the test may fill."""
     with PostgresServer() as server:
         async with Arena(tmp_path, etcd.address, small_disk.database(server)).open() as arena:
             try:

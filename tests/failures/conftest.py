@@ -29,7 +29,7 @@ __all__ = [
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselects rows that are not marked as short, unless the whole table is asked for."""
+    """Deselects rows that are not marked as short, unless ARCHON_FAILURES=all."""
     here = Path(__file__).parent
     long = [item for item in items if here in item.path.parents and not item.get_closest_marker("short")]
     if long and os.environ.get("ARCHON_FAILURES") != "all":

@@ -23,7 +23,7 @@ STATES: dict[int, str] = {
 
 @dataclass(frozen=True)
 class Order:
-    """What is asked for: roles, and after how many seconds it is called off again (None: never)."""
+    """A run to submit: its roles, and the seconds until it is canceled, or None if it is not."""
 
     roles: tuple[str, ...]
     cancelled_after: float | None = None
@@ -31,12 +31,12 @@ class Order:
 
 @dataclass
 class Course:
-    """One run as its caller saw it. Times are monotonic seconds; `asked` is when it was tried to be submitted first,
-    `ended` when its watcher saw the end."""
+    """A run as its caller saw it. Times are in monotonic seconds: `began` is the first attempt to submit it, `ended`
+    the moment at which the watcher received its end."""
 
     run_id: str
     request_id: str
-    asked: float
+    began: float
     submitted: float
     ended: float = 0.0
     state: int = 0
@@ -45,16 +45,16 @@ class Course:
 
     @property
     def took(self) -> float:
-        """Seconds from the first try to submit it to its last event, by that event's own time: a watcher may hear of it
-        late. Where that time can't be true, since its owner's clock had jumped, when the watcher heard of it counts."""
-        heard = self.ended - self.asked
+        """Seconds from the first attempt to submit it to its last event, by that event's own time, because a watcher
+        may receive it late. If that time is impossible, because the owner's clock jumped, the watcher's time counts."""
+        until_received = self.ended - self.began
         wall_to_monotonic = time.time() - time.monotonic()
-        own = self.events[-1].time.ToNanoseconds() / 1e9 - wall_to_monotonic - self.asked
-        return own if 0.0 < own < heard else heard
+        own = self.events[-1].time.ToNanoseconds() / 1e9 - wall_to_monotonic - self.began
+        return own if 0.0 < own < until_received else until_received
 
 
 class Load:
-    """Use it as an async context manager: leaving it lets the last runs end."""
+    """Submits runs and watches them. Use it as an async context manager: on exit it waits for the last runs to end."""
 
     def __init__(self, clients: Sequence[Client], roles: Sequence[str], *, in_flight: int = IN_FLIGHT) -> None:
         self._clients = clients
@@ -66,10 +66,10 @@ class Load:
         self._cancelling: set[asyncio.Task[None]] = set()
         self.courses: list[Course] = []
         self.wrong: list[str] = []
-        """What a caller must never see."""
+        """Behaviour that a caller must never see."""
 
         self.refused: Counter[str] = Counter()
-        """Submits that were answered with an error, by its class; each was tried again."""
+        """Number of submits that were answered with an error, by its class; each was retried."""
 
     async def __aenter__(self) -> Load:
         self._workers = [asyncio.create_task(self._work(), name="load") for _ in range(self._in_flight)]
@@ -86,11 +86,11 @@ class Load:
 
     @property
     def open(self) -> list[Course]:
-        """Those that haven't ended."""
+        """The runs that have not ended."""
         return [course for course in self.courses if not course.ended]
 
     def order(self) -> Order:
-        """What the next run is."""
+        """Returns the next run to submit."""
         return Order(tuple(self._roles))
 
     async def _work(self) -> None:
@@ -105,7 +105,7 @@ class Load:
             await self._watch(course)
 
     async def _cancel(self, course: Course, after: float) -> None:
-        """Until it is acknowledged."""
+        """Cancels the run after `after` seconds; retries until a replica acknowledges."""
         await asyncio.sleep(after)
         while not course.ended:
             try:
@@ -115,8 +115,8 @@ class Load:
                 await asyncio.sleep(0.2)
 
     async def _submit(self, order: Order, request_id: str) -> Course:
-        """Until it is acknowledged, by whoever is there: the request id makes one run of it."""
-        asked, client = time.monotonic(), random.choice(self._clients)
+        """Submits to any replica and retries on another; the request id makes it one run."""
+        began, client = time.monotonic(), random.choice(self._clients)
         while True:
             try:
                 handle = await client.submit("x", roles=order.roles, request_id=request_id, timeout=120.0)
@@ -129,18 +129,18 @@ class Load:
                 await asyncio.sleep(0.2)
                 client = self._other(client)
             else:
-                return Course(handle.run_id, request_id, asked, time.monotonic())
+                return Course(handle.run_id, request_id, began, time.monotonic())
 
     async def _watch(self, course: Course) -> None:
-        """From any replica, resumed on another one where it breaks."""
-        seen, client = 0, random.choice(self._clients)
+        """Watches the run on any replica, and resumes on another if the stream breaks."""
+        last_seq, client = 0, random.choice(self._clients)
         while True:
             try:
                 async with asyncio.timeout(8.0):
-                    async for event in client.watch(course.run_id, seen, durable_only=True, patience=0.0):
-                        if event.seq != seen + 1:
-                            self.wrong.append(f"{course.run_id}: event {event.seq} after {seen}")
-                        seen = event.seq
+                    async for event in client.watch(course.run_id, last_seq, durable_only=True, patience=0.0):
+                        if event.seq != last_seq + 1:
+                            self.wrong.append(f"{course.run_id}: event {event.seq} after {last_seq}")
+                        last_seq = event.seq
                         course.events.append(event)
                         if event.HasField("run_state"):
                             course.ended, course.state = time.monotonic(), event.run_state.state
@@ -151,11 +151,11 @@ class Load:
                 client = self._other(client)
 
     def _other(self, client: Client) -> Client:
-        """Whoever got no answer asks elsewhere: how long it takes must not be decided by asking the dead one again."""
-        return random.choice([one for one in self._clients if one is not client])
+        """Returns a client of another replica, so that retries on a dead replica do not add to the measured time."""
+        return random.choice([candidate for candidate in self._clients if candidate is not client])
 
     def fate(self) -> str:
-        """How many ended how."""
+        """Returns the number of runs per final state."""
         ends: dict[str, int] = {}
         for course in self.courses:
             name = STATES[course.state] if course.ended else "never ended"

@@ -1,4 +1,4 @@
-"""The failure table: what was done, what became of the runs, how long it took. Rows are kept as the tests give them."""
+"""The failure table: each fault, the outcome of the runs, and the longest run. Tests add rows; `main` writes the page."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ executed again without a journaled loss.
 
 @dataclass(frozen=True)
 class Row:
-    """`longest`: what the longest run took that ended after the fault had begun, `healthy`: what half of those before
-    took at most (0 where there were none), both in seconds; `fate` of the runs, for people; `lost` attempts that were
-    journaled as lost."""
+    """One row. `longest`: the longest duration of a run that ended after the fault had begun. `healthy`: the median
+    duration before the fault, 0 if no run had ended. Both in seconds. `fate`: the number of runs per final state, for
+    people. `lost`: the number of attempts that were journaled as lost."""
 
     name: str
     order: float
@@ -45,7 +45,7 @@ class Row:
 
 
 def keep(row: Row) -> None:
-    """Prints it, and appends it to the file that ARCHON_FAILURES_ROWS names."""
+    """Prints the row and appends it to the file that ARCHON_FAILURES_ROWS names."""
     print(f"\n{row.name}: {row.fate}; the longest took {row.longest:.1f} s; {row.lost} attempts again")
     if path := os.environ.get("ARCHON_FAILURES_ROWS"):
         with Path(path).open("a") as file:

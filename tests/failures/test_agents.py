@@ -26,7 +26,7 @@ async def test_agent_killed(arena: Arena) -> None:
         await eventually(at_work)
         strike.begins()
         kill(victim)
-    assert strike.lost, "it was killed at work, and nothing was lost"
+    assert strike.lost, "the agent was killed at work, and no attempt was journaled as lost"
 
 
 async def test_agent_frozen(arena: Arena) -> None:

@@ -1,4 +1,4 @@
-"""Rows 19, 20, 22 and 23: what callers and agents do to the mesh, and a rolling restart of everything."""
+"""Rows 19, 20, 22 and 23: oversized results, slow watchers, unknown roles, and a rolling restart of everything."""
 
 from __future__ import annotations
 
@@ -56,6 +56,6 @@ async def test_unknown_role(arena: Arena) -> None:
         for client in arena.clients:
             began = time.monotonic()
             with pytest.raises(UnknownRole):
-                await client.submit("x", roles=["nobody"])
+                await client.submit("x", roles=["absent"])
             assert time.monotonic() - began < 5
         strike.ends()

@@ -1,4 +1,4 @@
-"""Rows 17 and 18: the network between orchestrators and one agent drops what it carries, one way or both."""
+"""Rows 17 and 18: the network between the orchestrators and one agent drops all packets, one way or both."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ pytestmark = pytest.mark.liveness
         (("down",), "partition: an agent isn't heard for 6 s, and hears", 17.5),
         (("up", "down"), "partition: both ways for 6 s", 18),
     ],
-    ids=["unheard-by-it", "unheard-from-it", "both"],
+    ids=["to-the-agent", "from-the-agent", "both"],
 )
 async def test_partition(valved_arena: Arena, ways: tuple[str, ...], name: str, order: float) -> None:
     arena = valved_arena
     async with arena.row(name, order) as strike:
         strike.begins()
-        arena.valves[2].shut(*ways)  # before a thinker
+        arena.valves[2].shut(*ways)  # the valve before a thinker
         await asyncio.sleep(6)
         arena.valves[2].open()
         strike.ends()

@@ -39,8 +39,10 @@ async def test_orchestrator_killed_between_result_and_append(
 ) -> None:
     arena, store = own_store_arena
     async with arena.row("orchestrator: kill -9 between result and append", 7) as strike:
-        store.freeze()  # results come, and can't be appended
-        await asyncio.sleep(0.3)  # a stall of 0.5 s and more makes replicas patient: it may have been the store's fault
+        store.freeze()  # results arrive but cannot be appended
+        await asyncio.sleep(
+            0.3
+        )  # after a stall of 0.5 s or more replicas wait longer, because the store may have caused it
         strike.begins()
         kill(arena.orchestrator)
         store.thaw()
@@ -51,7 +53,7 @@ async def test_orchestrator_killed_between_append_and_ack(valved_arena: Arena) -
     arena = valved_arena
     async with arena.row("orchestrator: kill -9 between append and ack", 8) as strike:
         for valve in arena.valves:
-            valve.shut("up")  # results come and are appended, what is said about it stays behind
+            valve.shut("up")  # results arrive and are appended; their acknowledgements do not reach the agents
         await asyncio.sleep(0.6)
         strike.begins()
         kill(arena.orchestrator)
@@ -93,8 +95,8 @@ async def test_one_id_on_two_replicas(arena: Arena) -> None:
 
 
 def _taken_over(load: Load, at: float) -> float:
-    """Seconds from the fault to the last claim of a run that was under way then, by the owner's clock. A zombie may take
-    a run on in the moment when it is thawed, in a name that is buried: that one is claimed then."""
+    """Returns the seconds from the fault to the last claim of a run that was in progress then, by the owner's clock. A
+    thawed zombie may accept a run in the name of its expired incarnation; another replica then claims that run too."""
     wall = time.time() - time.monotonic() + at
     claims = [
         event.time.ToNanoseconds() / 1e9 - wall
@@ -102,5 +104,5 @@ def _taken_over(load: Load, at: float) -> float:
         for event in course.events
         if event.HasField("claimed") and course.submitted < at
     ]
-    assert claims, "nothing was taken over"
+    assert claims, "no run was taken over"
     return max(claims)

@@ -48,5 +48,5 @@ async def test_postgres_down(own_store_arena: tuple[Arena, PostgresServer]) -> N
         await asyncio.to_thread(store.start)
         strike.ends()
     assert not [event for course in strike.load.courses for event in course.events if event.HasField("claimed")], (
-        "nobody is deposed by it"
+        "an outage of the database deposes no owner"
     )

@@ -55,7 +55,7 @@ async def test_journals_disk_full(small_disk_arena: Arena, small_disk: SmallDisk
         strike.begins()
 
         async def refused() -> bool:
-            """What is left within the tables' own files may hold some more; then nothing goes in."""
+            """Returns whether a submit is refused. The first may still fit into free space of the tables' files."""
             small_disk.fill()
             try:
                 await arena.client.submit("x" * 100_000, roles=list(ROLES))

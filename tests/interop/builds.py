@@ -1,6 +1,6 @@
-"""Members and clients in other languages, built from their sources here and from the contract alone. All that is generated
-or installed lies in .tools/interop/NAME; a result whose sources have the same hash stays, or comes from the cache.
-`python -m tests.interop.builds` builds those whose programs are installed."""
+"""Builds the members and clients in other languages from their sources in this folder and from the contract. The output
+is in .tools/interop/NAME. A build whose sources have the same hash is kept, or comes from the cache. `python -m
+tests.interop.builds` builds those whose programs are installed."""
 
 from __future__ import annotations
 
@@ -25,13 +25,14 @@ PROTOS: Final = HERE.parents[1] / "protos"
 GO_MODULE: Final = "github.com/archon-mesh/archon/sdk/go"
 STAMP: Final = ".built"
 LEFT_BY_HAND: Final = ("node_modules", "dist", "stubs", "target")
-"""What a build in the source folder itself would leave there."""
+"""Folders that a build inside the source folder would create; they are not copied."""
 
 
 @dataclass(frozen=True, slots=True)
 class Build:
-    """`make` is called in the folder with the sources copied there; `result` is what it must leave behind. `needs` are
-    programs, `name` is what ARCHON_REQUIRE calls it, `folder` is the same here and below .tools/interop."""
+    """A build. `make` is called with a folder that has a copy of the sources, and must create `result` there. `needs`
+    are the programs that it calls, `name` is its name in ARCHON_REQUIRE, and `folder` its folder here and in
+    .tools/interop."""
 
     name: str
     folder: str
@@ -44,7 +45,7 @@ class Build:
         return TOOLS / "interop" / self.folder
 
     def digest(self) -> str:
-        """Of the sources, the contract, and how they are put together."""
+        """Returns the hash of the sources, the contract and the code of the build."""
         total = hashlib.sha256()
         files = [path for path in (HERE / self.folder).rglob("*") if path.is_file()]
         files = [path for path in files if not set(LEFT_BY_HAND).intersection(path.parts)]
@@ -58,7 +59,7 @@ class Build:
         return (self.target / self.result).exists() and stamp.exists() and stamp.read_text() == self.digest()
 
     def run(self) -> Path:
-        """Builds if that is needed; returns the result. Raises RuntimeError with the compiler's messages."""
+        """Builds if necessary, and returns the path of the result. Raises RuntimeError with the compiler's messages."""
         with cache.lock(self.target.with_name(f"{self.folder}.lock")):
             if not self.is_current():
                 self._provide()
@@ -77,33 +78,37 @@ class Build:
         cache.store(key, self.target)
 
     def require(self) -> Path:
-        """The result. It is built here only where ARCHON_REQUIRE names it, since that takes time and network."""
+        """Returns the path of the result. Builds it only if ARCHON_REQUIRE names it, because that takes time and
+        network; otherwise skips the test if it is not built."""
         if is_required(self.name):
             for program in self.needs:
                 if find(program) is None:
                     missing(self.name, f"{program} is neither in .tools/bin nor on PATH")
             return self.run()
         if not self.is_current():
-            missing(self.name, f"tests/interop/{self.folder} isn't built: `make test-interop`")
+            missing(self.name, f"tests/interop/{self.folder} is not built: `make test-interop`")
         return self.target / self.result
 
 
 def call(folder: Path, *command: str | Path) -> None:
     """Runs a command. Raises RuntimeError with the end of its output if it fails."""
-    done = subprocess.run([str(word) for word in command], cwd=folder, capture_output=True, text=True, env=dict(CALLER))
-    if done.returncode:
-        raise RuntimeError(f"{' '.join(map(str, command[:4]))} ... failed:\n{(done.stdout + done.stderr)[-4000:]}")
+    words = [str(word) for word in command]
+    process = subprocess.run(words, cwd=folder, capture_output=True, text=True, env=dict(CALLER))
+    if process.returncode:
+        raise RuntimeError(f"{' '.join(words[:4])} ... failed:\n{(process.stdout + process.stderr)[-4000:]}")
 
 
-def protoc(target: Path, *options: str, others: tuple[str, ...] = ()) -> None:
-    """Generates stubs into `target`. `others` are protos that come with Python packages."""
+def protoc(target: Path, *options: str, packaged: tuple[str, ...] = ()) -> None:
+    """Generates stubs into `target`. `packaged` are protos that come with Python packages."""
     target.mkdir(parents=True)
     files = sorted(str(path.relative_to(PROTOS)) for path in PROTOS.rglob("*.proto"))
-    call(PROTOS, sys.executable, "-m", "grpc_tools.protoc", f"-I{PROTOS}", f"-I{_google()}", *options, *files, *others)
+    call(
+        PROTOS, sys.executable, "-m", "grpc_tools.protoc", f"-I{PROTOS}", f"-I{_google()}", *options, *files, *packaged
+    )
 
 
 def _google() -> Path:
-    """Where google/rpc/status.proto lies."""
+    """Returns the folder that has google/rpc/status.proto."""
     spec = importlib.util.find_spec("google.rpc")
     assert spec is not None and spec.submodule_search_locations
     return Path(next(iter(spec.submodule_search_locations))).parents[1]
@@ -131,7 +136,7 @@ def _typescript(folder: Path) -> None:
         f"--plugin={plugin}",
         f"--ts_proto_out={folder / 'stubs'}",
         f"--ts_proto_opt={','.join(options)}",
-        others=("google/rpc/status.proto", "google/rpc/error_details.proto"),
+        packaged=("google/rpc/status.proto", "google/rpc/error_details.proto"),
     )
     call(folder, folder / "node_modules" / ".bin" / "tsc")
 
@@ -146,7 +151,8 @@ JAVA: Final = Build("java", "java", ("mvn", "java"), "target/classes/dev/archon/
 
 
 def main() -> int:
-    """Builds all; returns 0 if none has failed and none that ARCHON_REQUIRE names lacks its programs."""
+    """Builds all. Returns 1 if a build fails, or if programs of a build that ARCHON_REQUIRE names are missing; else
+    0."""
     code = 0
     for build in (GO, TYPESCRIPT, JAVA):
         absent = [program for program in build.needs if find(program) is None]

@@ -1,4 +1,4 @@
-"""What was built for tests, kept outside the clone: archives in $XDG_CACHE_HOME/archon/tools, one for each key.
+"""A cache of builds for tests outside the clone: archives in $XDG_CACHE_HOME/archon/tools, one for each key.
 
 A cache that is empty, broken or not writable costs time only.
 """
@@ -17,7 +17,7 @@ from typing import Final
 from tests.fixtures.environment import CALLER
 
 KEPT: Final = 6
-"""Archives whose keys begin with the same word; older ones are deleted."""
+"""The number of archives that are kept per program; older archives are deleted."""
 
 
 def folder() -> Path:
@@ -27,12 +27,12 @@ def folder() -> Path:
 
 
 def has(key: str) -> bool:
-    """Whether there is an archive of this key."""
+    """Returns whether there is an archive of this key."""
     return (folder() / f"{key}.tar").exists()
 
 
 def fetch(key: str, target: Path) -> bool:
-    """Extracts the archive of this key into `target`; returns whether there was a readable one."""
+    """Extracts the archive of this key into `target`. Returns False if there is none, or if it is not readable."""
     archive = folder() / f"{key}.tar"
     try:
         with tarfile.open(archive) as tar:
@@ -45,7 +45,7 @@ def fetch(key: str, target: Path) -> bool:
 
 
 def store(key: str, source: Path, *names: str) -> None:
-    """Archives names in `source`, all of them if none is given, under this key. Does nothing if that is impossible."""
+    """Archives the named files in `source`, or all files, under this key. Does nothing if the cache is not writable."""
     try:
         folder().mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(dir=folder(), prefix=f"{key}.", suffix=".part")
@@ -72,7 +72,7 @@ def _prune(key: str) -> None:
 
 @contextlib.contextmanager
 def lock(path: Path) -> Iterator[None]:
-    """Holds a lock between processes for as long as the block lasts."""
+    """Holds a lock between processes during the block."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("ab") as file:
         fcntl.flock(file, fcntl.LOCK_EX)

@@ -1,4 +1,4 @@
-"""Fixtures of the tests with other languages: their programs, and a mesh to meet."""
+"""Fixtures of the tests with other languages: their programs, a mesh, and a client."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["go_program", "start_go"]
 
 @pytest.fixture(scope="module")
 def mesh() -> Iterator[LocalMesh]:
-    """A whole mesh with its reference roles."""
+    """A mesh with the reference roles."""
     with LocalMesh() as mesh:
         yield mesh
 

@@ -22,7 +22,7 @@ STARTED_WITHIN = 10.0
 
 
 class GoAgent:
-    """The Go agent as a process. It logs `begin`, `end` and `adopted` with task and attempt."""
+    """A process of the Go agent. It logs `begin`, `end` and `adopted` with task and attempt."""
 
     def __init__(self, program: Path, home: Path, registry: str = "") -> None:
         self._ready, self._log = home / "ready", home / "log"
@@ -33,28 +33,28 @@ class GoAgent:
 
     @property
     def address(self) -> str:
-        """host:port; empty before it serves."""
+        """The address that it serves on as host:port, empty before it serves."""
         return self._ready.read_text() if self._ready.exists() else ""
 
     @property
     def log(self) -> str:
-        """What it has logged so far."""
+        """Its log so far."""
         return self._log.read_text(errors="replace")
 
-    def said(self, verb: str) -> list[str]:
-        """The rest of each line that begins with this word, in order."""
+    def logged(self, verb: str) -> list[str]:
+        """Returns the rest of each log line that begins with this word, in order."""
         lines = (line.split(" ", 2)[2] for line in self.log.splitlines() if line.count(" ") >= 2)
         return [line.removeprefix(f"{verb} ") for line in lines if line.startswith(f"{verb} ")]
 
-    async def saying(self, verb: str, count: int = 1, within: float = 5.0) -> list[str]:
-        """Waits until it has logged this word `count` times; returns the rests of the lines."""
+    async def until_logged(self, verb: str, count: int = 1, within: float = 5.0) -> list[str]:
+        """Waits until it has logged this word `count` times; returns the rest of each line."""
 
         async def holds() -> bool:
             assert self._process.poll() is None or verb in self.log, self.log[-2000:]
-            return len(self.said(verb)) >= count
+            return len(self.logged(verb)) >= count
 
         await eventually(holds, within)
-        return self.said(verb)
+        return self.logged(verb)
 
     async def serving(self) -> GoAgent:
         """Waits until it serves."""

@@ -1,4 +1,4 @@
-"""The cache of what was built: it saves builds, and without it nothing fails."""
+"""The cache of builds: it stores and fetches archives, and its errors do no harm."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from tests.interop import cache
 
 @pytest.fixture
 def archives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of a cache of this test's own."""
+    """The folder of a cache that only this test uses."""
     monkeypatch.setattr(cache, "folder", lambda: tmp_path / "cache")
     return tmp_path / "cache"
 
 
-def test_what_was_stored_is_fetched_with_its_mode(archives: Path, tmp_path: Path) -> None:
+def test_a_stored_file_is_fetched_with_its_mode(archives: Path, tmp_path: Path) -> None:
     program = tmp_path / "bin" / "program"
     program.parent.mkdir()
     program.write_text("#!/bin/sh\n")
@@ -28,7 +28,7 @@ def test_what_was_stored_is_fetched_with_its_mode(archives: Path, tmp_path: Path
     assert not cache.fetch("program-v2", tmp_path / "there")
 
 
-def test_a_broken_archive_counts_as_none(archives: Path, tmp_path: Path) -> None:
+def test_a_broken_archive_is_not_fetched(archives: Path, tmp_path: Path) -> None:
     archives.mkdir()
     (archives / "program-v1.tar").write_bytes(b"broken")
     assert not cache.fetch("program-v1", tmp_path)

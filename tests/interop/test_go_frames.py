@@ -1,4 +1,4 @@
-"""The Go agent frame by frame, against a scripted orchestrator: the same behaviour as the Python member's."""
+"""The Go agent frame by frame with a scripted orchestrator: it behaves like the Python member."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from archon.api.common.v1 import common_pb2
 from archon.testing import FakeOrchestrator
 from tests.interop.go_agent import GoAgent, StartGo
 
-pytestmark = pytest.mark.timeout(300)  # the first may have to build the agent
+pytestmark = pytest.mark.timeout(300)  # the first test may have to build the agent
 
 REQUIREMENTS = "R1. It must be blue.\nR2. It must be round."
 FEATURES = ["adopt", "cancel", "credit", "drain", "park", "progress", "record"]
@@ -55,19 +55,19 @@ async def peer(dial: Dial) -> FakeOrchestrator:
 
 
 def task(peer: FakeOrchestrator, ref: common_pb2.TaskRef, delay: float = 0.0) -> session_pb2.OrchestratorFrame:
-    """One to be worked on for so long."""
+    """Returns an assignment whose execution takes `delay` seconds."""
     frame = peer.assignment(ref, "Build it.", context=[("requirements", REQUIREMENTS)])
     frame.assign_task.metadata["dev.archon.interop/delay"] = f"{delay}s"
     return frame
 
 
 async def refused(peer: FakeOrchestrator, ref: common_pb2.TaskRef | None = None) -> str:
-    """The reason of the next failure frame."""
+    """Receives the next failure frame and returns its reason."""
     return status.from_failure((await peer.receive("failure", ref)).failure).reason
 
 
 async def rejected(peer: FakeOrchestrator, ref: common_pb2.TaskRef) -> str:
-    """The reason of the next reject frame."""
+    """Receives the next reject frame and returns its reason."""
     return status.from_failure((await peer.receive("reject", ref)).reject.failure).reason
 
 
@@ -88,7 +88,7 @@ async def test_ready_lists_the_features_that_both_sides_support(agent: GoAgent) 
 
 async def test_contract_rule_4_an_open_for_another_instance_ends_it(agent: GoAgent) -> None:
     async with FakeOrchestrator(agent.address) as peer:
-        await peer.send(peer.opening("somebody-else"))
+        await peer.send(peer.opening("another-instance"))
         assert isinstance(await peer.ended(), errors.WrongInstance)
 
 
@@ -131,9 +131,9 @@ async def test_contract_rule_12_records_precede_their_result(peer: FakeOrchestra
 
 
 async def test_contract_rule_5_a_gap_is_answered_with_the_expected_seq(peer: FakeOrchestrator) -> None:
-    ref, other = peer.ref("one"), peer.ref("two")
-    await peer.send(peer.stamped(other, task(peer, other), sequence=2))
-    failure = (await peer.receive("failure", other)).failure
+    ref, gap = peer.ref("one"), peer.ref("two")
+    await peer.send(peer.stamped(gap, task(peer, gap), sequence=2))
+    failure = (await peer.receive("failure", gap)).failure
     assert (status.from_failure(failure).reason, failure.metadata["expected"]) == ("SEQUENCE_GAP", "1")
     await peer.send(task(peer, ref, delay=30.0))
     await peer.send(peer.stamped(ref, peer.cancellation(ref), sequence=3))
@@ -147,7 +147,7 @@ async def test_contract_rule_5_a_task_that_is_sent_twice_runs_once(agent: GoAgen
     await peer.send(frame, frame)
     await peer.result(ref)
     await still_serves(peer)
-    assert agent.said("begin") == ["one 1", "after 1"]
+    assert agent.logged("begin") == ["one 1", "after 1"]
 
 
 async def test_contract_rule_5_a_result_is_kept_until_it_is_acked(dial: Dial) -> None:
@@ -194,16 +194,16 @@ async def test_contract_rule_5_a_gap_at_the_orchestrator_is_resent(peer: FakeOrc
     ref = peer.ref("one")
     await peer.send(task(peer, ref))
     await peer.receive("result", ref)
-    told = session_pb2.OrchestratorFrame(task=ref)
-    told.failure.CopyFrom(status.to_failure(errors.SequenceGap("gap", metadata={"expected": "2"})))
-    await peer.send(told)
+    gap = session_pb2.OrchestratorFrame(task=ref)
+    gap.failure.CopyFrom(status.to_failure(errors.SequenceGap("gap", metadata={"expected": "2"})))
+    await peer.send(gap)
     assert (await peer.receive("result", ref)).sequence == 2
 
 
 async def test_contract_rule_11_an_unknown_frame_is_answered(
     peer: FakeOrchestrator,
 ) -> None:
-    unknown = session_pb2.OrchestratorFrame.FromString(b"\xa2\x06\x00")  # field 100, which nobody knows
+    unknown = session_pb2.OrchestratorFrame.FromString(b"\xa2\x06\x00")  # field 100, which no version has
     ref = peer.ref("one")
     await peer.send(unknown, task(peer, ref))
     assert await refused(peer) == "UNKNOWN_FRAME"
@@ -239,14 +239,14 @@ async def test_a_discarded_result_is_forgotten(peer: FakeOrchestrator) -> None:
 
 
 async def test_sigterm_drains_and_ends_with_ok(agent: GoAgent, peer: FakeOrchestrator) -> None:
-    ref, other = peer.ref("one"), peer.ref("two")
+    ref, late = peer.ref("one"), peer.ref("two")
     await peer.send(task(peer, ref, delay=1.5))
     await peer.receive("progress", ref)
     agent.send(signal.SIGTERM)
     await peer.receive("drain")
     assert (await peer.receive("credit")).credit.max_tasks == 0
-    await peer.send(task(peer, other))
-    assert await rejected(peer, other) == "DRAINING"
+    await peer.send(task(peer, late))
+    assert await rejected(peer, late) == "DRAINING"
     assert (await peer.result(ref)).state == common_pb2.TASK_STATE_COMPLETED
     assert await peer.ended() is None
     assert await agent.exit_code() == 0
@@ -259,6 +259,7 @@ async def test_it_answers_health_checks_and_reflection(agent: GoAgent) -> None:
         status_now = (await health.Check(health_pb2.HealthCheckRequest(), timeout=5.0)).status
         assert status_now == health_pb2.HealthCheckResponse.SERVING
         stub: Any = reflection_pb2_grpc.ServerReflectionStub(aio_channel)
-        asked = [reflection_pb2.ServerReflectionRequest(list_services="")]
-        (answer,) = [answer async for answer in stub.ServerReflectionInfo(iter(asked), timeout=5.0)]
-        assert "archon.api.agent.v1.AgentService" in {one.name for one in answer.list_services_response.service}
+        requests = [reflection_pb2.ServerReflectionRequest(list_services="")]
+        (answer,) = [answer async for answer in stub.ServerReflectionInfo(iter(requests), timeout=5.0)]
+        names = {service.name for service in answer.list_services_response.service}
+        assert "archon.api.agent.v1.AgentService" in names

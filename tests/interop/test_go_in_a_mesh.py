@@ -1,4 +1,4 @@
-"""A designer in Go takes the Python designer's place: in runs, when processes die, when it is told to stop."""
+"""A designer in Go in place of the Python designer: in runs, when processes die, and on SIGTERM."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from archon_services.testing.mesh import LocalMesh
 from tests.fixtures.waiting import eventually
 from tests.interop.go_agent import GoAgent, StartGo, registered
 
-pytestmark = [pytest.mark.liveness, pytest.mark.timeout(300)]  # the first may have to build the agent
+pytestmark = [pytest.mark.liveness, pytest.mark.timeout(300)]  # the first test may have to build the agent
 
 GOAL = "Readers must be able to reserve a book. The clerk must see overdue books."
 DELAY = "dev.archon.interop/delay"
@@ -28,7 +28,7 @@ PYTHON = "designer-1"
 
 @pytest.fixture(scope="module")
 def mesh(go_program: Path) -> Iterator[LocalMesh]:
-    """Without a designer, until a test starts one."""
+    """A mesh whose Python designer is paused; tests start the designer in Go."""
     with LocalMesh() as mesh:
         mesh.pause(PYTHON)
         yield mesh
@@ -36,7 +36,7 @@ def mesh(go_program: Path) -> Iterator[LocalMesh]:
 
 @pytest.fixture
 async def designer(mesh: LocalMesh, start_go: StartGo) -> GoAgent:
-    """The only one."""
+    """The only designer of the mesh."""
     agent = await start_go(mesh.registry)
     await registered(mesh, agent.address)
     return agent
@@ -44,7 +44,7 @@ async def designer(mesh: LocalMesh, start_go: StartGo) -> GoAgent:
 
 @pytest.fixture
 def python_paused_after(mesh: LocalMesh) -> Iterator[None]:
-    """For a test that lets the Python designer in."""
+    """Pauses the Python designer again after a test that resumes it."""
     yield
     mesh.pause(PYTHON)
 
@@ -58,7 +58,7 @@ def designing(run: run_pb2.Run) -> run_pb2.Task:
 
 
 async def dispatches(client: Client, run_id: str) -> list[str]:
-    """The instances that were given the designer's task, in order."""
+    """Returns the instances to which the designer's task was dispatched, in order."""
     events = [event async for event in client.watch(run_id)]
     return [event.dispatched.instance_id for event in events if event.dispatched.role == "designer"]
 
@@ -72,9 +72,9 @@ async def test_a_run_uses_the_answer_of_the_designer_in_go(mesh: LocalMesh, clie
     assert designing(run).usage.model_calls == 1
 
     (record,) = [record async for record in client.records(run.run_id, role="designer")]
-    given = json.loads(record.request_json)
-    assert (record.target, record.task.attempt, given["goal"]) == ("go-rules", 1, GOAL)
-    assert "R1. Readers must be able to reserve a book." in given["requirements"]
+    request = json.loads(record.request_json)
+    assert (record.target, record.task.attempt, request["goal"]) == ("go-rules", 1, GOAL)
+    assert "R1. Readers must be able to reserve a book." in request["requirements"]
     assert json.loads(record.response_json).startswith("C1. GoComponentR1 — covers R1")
 
     async with MemoryGraphClient(mesh.memory, "go") as memory:
@@ -86,7 +86,7 @@ async def test_a_run_uses_the_answer_of_the_designer_in_go(mesh: LocalMesh, clie
         await eventually(published)
 
 
-async def test_what_it_writes_is_seen_while_it_works(client: Client, designer: GoAgent) -> None:
+async def test_deltas_of_the_designer_precede_its_result(client: Client, designer: GoAgent) -> None:
     handle = await submit(client, delay=0.3)
     deltas, result = [], False
     async for event in handle.events():
@@ -103,35 +103,35 @@ async def test_contract_rule_5_a_restarted_orchestrator_adopts_a_task(
     mesh: LocalMesh, client: Client, designer: GoAgent
 ) -> None:
     handle = await submit(client, delay=6.0)
-    (begun,) = await designer.saying("begin", within=10.0)
+    (begun,) = await designer.until_logged("begin", within=10.0)
     killed = mesh.kill("orchestrator")
     mesh.wait("orchestrator", not_pid=killed)
-    assert begun in (await designer.saying("adopted"))[0]
-    assert not designer.said("end"), "it was adopted in mid-task"
+    assert begun in (await designer.until_logged("adopted"))[0]
+    assert not designer.logged("end"), "the task was not adopted before its end"
     run = await handle.result(timeout=15)
     assert run.state == common_pb2.TASK_STATE_COMPLETED
     assert designing(run).attempt == 1
-    assert designer.said("begin") == [begun]
+    assert designer.logged("begin") == [begun]
 
 
 async def test_contract_rule_5_a_result_in_an_outage_is_parked(
     mesh: LocalMesh, client: Client, designer: GoAgent
 ) -> None:
     handle = await submit(client, delay=0.4)
-    await designer.saying("begin", within=10.0)
+    await designer.until_logged("begin", within=10.0)
     mesh.pause("orchestrator")
-    await designer.saying("end")
+    await designer.until_logged("end")
     mesh.resume("orchestrator")
     run = await handle.result(timeout=15)
     assert run.state == common_pb2.TASK_STATE_COMPLETED
-    assert (designing(run).attempt, len(designer.said("begin"))) == (1, 1)
+    assert (designing(run).attempt, len(designer.logged("begin"))) == (1, 1)
 
 
 async def test_contract_rule_3_its_death_is_noticed_within_3_s(
     mesh: LocalMesh, client: Client, designer: GoAgent, python_paused_after: None
 ) -> None:
     handle = await submit(client, delay=30.0)
-    await designer.saying("begin", within=10.0)
+    await designer.until_logged("begin", within=10.0)
     mesh.resume(PYTHON)
     killed = time.monotonic()
     designer.send(signal.SIGKILL)
@@ -148,11 +148,11 @@ async def test_contract_rule_3_its_death_is_noticed_within_3_s(
 
 async def test_a_cancel_stops_it_within_1_s(client: Client, designer: GoAgent) -> None:
     handle = await submit(client, delay=30.0)
-    (begun,) = await designer.saying("begin", within=10.0)
-    asked = time.monotonic()
+    (begun,) = await designer.until_logged("begin", within=10.0)
+    began = time.monotonic()
     await handle.cancel()
-    assert await designer.saying("end") == [f"{begun} TASK_STATE_CANCELED"]
-    assert time.monotonic() - asked < 1.0
+    assert await designer.until_logged("end") == [f"{begun} TASK_STATE_CANCELED"]
+    assert time.monotonic() - began < 1.0
     assert (await handle.result(timeout=5)).state == common_pb2.TASK_STATE_CANCELED
 
 
@@ -160,7 +160,7 @@ async def test_sigterm_finishes_running_tasks_and_takes_no_new_ones(
     mesh: LocalMesh, client: Client, designer: GoAgent
 ) -> None:
     handle = await submit(client, delay=2.5)
-    await designer.saying("begin", within=10.0)
+    await designer.until_logged("begin", within=10.0)
     designer.send(signal.SIGTERM)
     assert await designer.exit_code() == 0
     run = await handle.result(timeout=10)
@@ -168,4 +168,4 @@ async def test_sigterm_finishes_running_tasks_and_takes_no_new_ones(
     assert "GoComponentR1" in answer_text(run)
     assert "drained" in designer.log
     async with RegistryClient(mesh.registry) as registry:
-        assert designer.address not in [one.address for one in await registry.list_instances()]
+        assert designer.address not in [instance.address for instance in await registry.list_instances()]

@@ -1,4 +1,4 @@
-"""Each grpcurl command of the README does what the README says, word for word but for the addresses."""
+"""Each grpcurl command of the README works as the README says. Only the addresses differ."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ SUBMIT = "archon.api.orchestrator.v1.OrchestratorService/SubmitRun"
 
 
 def recipes() -> list[list[str]]:
-    """The words of each, in the order of the text."""
+    """Returns the words of each grpcurl command of the README, in the order of the text."""
     lines = README.read_text().replace("\\\n", " ").splitlines()
     return [shlex.split(line) for line in lines if line.startswith("grpcurl ")]
 
 
 class Answered:
-    """What grpcurl said."""
+    """The output and the exit code of grpcurl."""
 
-    def __init__(self, done: subprocess.CompletedProcess[str]) -> None:
-        self.code, self.out, self.err = done.returncode, done.stdout, done.stderr
+    def __init__(self, process: subprocess.CompletedProcess[str]) -> None:
+        self.code, self.out, self.err = process.returncode, process.stdout, process.stderr
 
     @property
     def json(self) -> dict[str, Any]:
@@ -38,8 +38,8 @@ class Answered:
 
 
 def _as_in_the_contract(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Names as the proto files have them; JSON of protobuf allows runId for run_id."""
-    return {re.sub(r"(?<=[a-z])([A-Z])", lambda found: "_" + found[1].lower(), key): value for key, value in pairs}
+    """Converts keys to the names in the proto files: JSON of protobuf allows runId for run_id."""
+    return {re.sub(r"(?<=[a-z])([A-Z])", lambda match: "_" + match[1].lower(), key): value for key, value in pairs}
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +49,7 @@ def program() -> Path:
 
 @pytest.fixture(scope="module")
 def usual(program: Path, mesh: LocalMesh) -> dict[str, str]:
-    """The README's addresses, and where each is here."""
+    """The addresses of the README, and the address of the same service in this mesh."""
     return {"127.0.0.1:7100": mesh.orchestrator, "127.0.0.1:7101": mesh.registry, "127.0.0.1:7102": mesh.memory}
 
 
@@ -60,14 +60,15 @@ def grpcurl(program: Path, usual: dict[str, str], *words: str) -> Answered:
 
 @pytest.fixture(scope="module")
 def answers(program: Path, usual: dict[str, str]) -> dict[str, dict[str, Any]]:
-    """Of all recipes, called in the order of the text, by method; the first that has no exit code 0 fails the tests."""
+    """The response of each recipe by method. Calls them in the order of the text; a recipe that fails, fails the
+    tests."""
     return {words[-1]: grpcurl(program, usual, *words[1:]).json for words in recipes()}
 
 
 def answer(answers: dict[str, dict[str, Any]], method: str) -> dict[str, Any]:
-    found = [value for name, value in answers.items() if name.endswith(f"/{method}")]
-    assert len(found) == 1, f"the README has {len(found)} recipes for {method}"
-    return found[0]
+    responses = [value for name, value in answers.items() if name.endswith(f"/{method}")]
+    assert len(responses) == 1, f"the README has {len(responses)} recipes for {method}"
+    return responses[0]
 
 
 def test_every_recipe_of_the_readme_is_asserted_on_here() -> None:
@@ -81,20 +82,20 @@ def test_health_is_serving(answers: dict[str, dict[str, Any]]) -> None:
     assert answer(answers, "Check") == {"status": "SERVING"}
 
 
-def test_the_registry_says_who_lives_and_what_the_graph_is(answers: dict[str, dict[str, Any]]) -> None:
+def test_the_registry_lists_instances_and_the_graph(answers: dict[str, dict[str, Any]]) -> None:
     roles = {"requirements", "designer", "implementer"}
-    assert {one["role"] for one in answer(answers, "ListInstances")["instances"]} == roles | {"coordinator"}
+    assert {instance["role"] for instance in answer(answers, "ListInstances")["instances"]} == roles | {"coordinator"}
     graph = answer(answers, "GetGraph")["graph"]
     assert [role for role in graph["roles"] if role in roles] == ["requirements", "designer", "implementer"]
     assert {(edge["upstream"], edge["downstream"]) for edge in graph["edges"]} >= {("requirements", "designer")}
-    assert {one["role"] for one in answer(answers, "ResolveInstances")["instances"]} == {"designer"}
+    assert {instance["role"] for instance in answer(answers, "ResolveInstances")["instances"]} == {"designer"}
 
 
 def test_a_run_is_submitted_waited_for_and_listed(answers: dict[str, dict[str, Any]]) -> None:
     run = answer(answers, "SubmitRun")["run"]
     assert run["state"] == "TASK_STATE_COMPLETED"
     assert "overdue books" in run["answers"][0]["parts"][0]["text"]
-    assert run["run_id"] in [one["run_id"] for one in answer(answers, "ListRuns")["runs"]]
+    assert run["run_id"] in [listed["run_id"] for listed in answer(answers, "ListRuns")["runs"]]
 
 
 def test_memory_shows_what_the_implementer_sees(answers: dict[str, dict[str, Any]]) -> None:
@@ -103,7 +104,7 @@ def test_memory_shows_what_the_implementer_sees(answers: dict[str, dict[str, Any
 
 
 def test_the_details_of_an_error_can_be_read(program: Path, usual: dict[str, str]) -> None:
-    data = json.dumps({"goal": [{"text": "x"}], "roles": ["nobody-serves-this"]})
+    data = json.dumps({"goal": [{"text": "x"}], "roles": ["absent"]})
     failed = grpcurl(program, usual, "-plaintext", "-d", data, "127.0.0.1:7100", SUBMIT)
     assert failed.code == 64 + 5, "grpcurl adds 64 to the status code, here NOT_FOUND"
     assert "Code: NotFound" in failed.err

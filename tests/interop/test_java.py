@@ -1,4 +1,4 @@
-"""The contract in Java: its stubs compile, and so does code that uses them."""
+"""The contract in Java: its stubs and code that uses them compile."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.interop import builds
 
 
 @pytest.mark.timeout(600)  # Maven may have to fetch its plugins
-def test_the_stubs_and_what_uses_them_compile() -> None:
+def test_the_stubs_and_their_users_compile() -> None:
     classes = builds.JAVA.require().parents[3]
     services = {path.stem for path in classes.rglob("*ServiceGrpc.class")}
     protos = {path.stem for path in builds.PROTOS.rglob("*_service.proto")}

@@ -1,5 +1,5 @@
-"""Builds the Go tools that tests use into .tools/bin: `python -m tests.interop.tools`. Tools that are there in the right
-version stay as they are; others come from the cache, else they are built and stored there."""
+"""`python -m tests.interop.tools` builds the Go tools of the tests into .tools/bin. A tool that is there in the right
+version is kept; another comes from the cache, or is built and stored in the cache."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ PACKAGES: Final = {
     "etcd-3.6": "go.etcd.io/etcd/server/v3@v3.6.16",
     "etcdctl-3.6": "go.etcd.io/etcd/etcdctl/v3@v3.6.16",
 }
-"""Program to Go package. etcd has its version in its name here: the one of the Python wheel is called etcd too."""
+"""The Go package of each program. The name of etcd has its version, because the program of the Python wheel is called
+etcd too."""
 
 
 def go() -> Path:
@@ -36,7 +37,7 @@ def go() -> Path:
 
 
 def is_built(name: str) -> bool:
-    """Whether .tools/bin has a program in this version, as the program itself records it."""
+    """Returns whether .tools/bin has a program in this version, which Go records in the program."""
     program = BIN / name
     if not program.exists():
         return False
@@ -47,7 +48,7 @@ def is_built(name: str) -> bool:
 
 
 def build(names: Iterable[str] = PACKAGES) -> list[str]:
-    """Provides what is missing; returns the names of the programs that were built. Raises CalledProcessError."""
+    """Provides missing programs; returns the names of those that were built. Raises CalledProcessError."""
     built = []
     BIN.mkdir(parents=True, exist_ok=True)
     with cache.lock(TOOLS / "tools.lock"):
@@ -65,7 +66,7 @@ def _key(name: str) -> str:
 
 
 def _install(name: str) -> None:
-    """Builds in a module of its own: `go install` refuses packages whose go.mod replaces others, as etcd's does."""
+    """Builds in a separate module: `go install` refuses a package whose go.mod has replace directives, such as etcd."""
     with tempfile.TemporaryDirectory(prefix="archon-tools-") as folder:
         for command in (
             ["mod", "init", "tools"],

@@ -1,5 +1,5 @@
-"""Agents of the simulated mesh. What is theirs is the SDK's own code: sessions, the table of tasks, handlers' contexts.
-Their work is made up; they stop, die, and come back as others."""
+"""Agents of the simulated mesh. Sessions, attempt tables and task contexts are the SDK's code; only the work is
+simulated. Agents freeze, die, and are replaced by new instances."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SETTINGS = AgentSettings()
 
 
 class SimAgent:
-    """One process. `others` are the roles that it delegates to."""
+    """An agent process. `others` are the roles that it delegates to."""
 
     def __init__(self, world: World, name: str, role: str, others: tuple[str, ...] = ()) -> None:
         self.instance_id = name
@@ -51,8 +51,8 @@ class SimAgent:
         self.server.registration = replace(self.server.registration, instance_id=name, address=name)
         self.process.start(self.server._sweep())
 
-    def hears(self, session: AgentSession, frame: session_pb2.OrchestratorFrame) -> None:
-        """A frame arrives. V8: one of a lower epoch changes nothing."""
+    def receive(self, session: AgentSession, frame: session_pb2.OrchestratorFrame) -> None:
+        """Delivers a frame to the session. V8: a frame of a lower epoch changes nothing."""
         if frame.HasField("assign_task"):
             self._most = max(self.server.attempts.capacity, len(self.server._sessions))
         ref, highest = frame.task, self._highest.get(frame.task.run_id, 0)
@@ -70,28 +70,28 @@ class SimAgent:
         )
 
     def _standing(self, task_id: str) -> Any:
-        held = self.server.attempts.newest(task_id)
-        if held is None:
+        attempt = self.server.attempts.newest(task_id)
+        if attempt is None:
             return None
-        channel = held.channel
+        channel = attempt.channel
         return (
-            held.ref.attempt,
-            held.ref.epoch,
-            id(held.session),
-            held._halted,
+            attempt.ref.attempt,
+            attempt.ref.epoch,
+            id(attempt.session),
+            attempt._halted,
             channel.received,
             len(channel.unacked()),
         )
 
     async def _work(self, task: TaskContext) -> object:
-        """Waits, has others do a part, spends, asks people; leaves a line in the ledger where it comes to its end."""
+        """Executes a task at random: waits, delegates, spends, asks a person. Adds a line to the ledger at its end."""
         dice = self._dice
         running = [
-            one
-            for one in self.server.attempts.running
-            if one.working and one._halted is None and not (one._work and one._work.done())
+            attempt
+            for attempt in self.server.attempts.running
+            if attempt.working and attempt._halted is None and not (attempt._work and attempt._work.done())
         ]
-        bounded = bool(self.others) or len(running) <= self._most  # who waited goes on, room or not
+        bounded = bool(self.others) or len(running) <= self._most  # a task that waited continues without a free slot
         self._world.check.must("V13", bounded, f"{len(running)} of {self._most} tasks at {self.instance_id}")
         await asyncio.sleep(dice.delay(0.25, "slow work"))
         task.write(f"{self.role} begins. ")
@@ -101,14 +101,14 @@ class SimAgent:
             await asyncio.sleep(dice.delay(0.05, "slow work"))
         if not task.inputs and dice.fault("person asked", 0.06):
             return Question("which one?", checkpoint=b"asked")
-        answers = await self._have_others_do(task) if self.others else []
+        answers = await self._delegate(task) if self.others else []
         await self._spend(task)
         self._world.check.ledger[task.run_id].append(Execution(task.task_id, task.attempt, self.instance_id))
         if dice.fault("agent's own failure", 0.01):
             raise RuntimeError("it broke")
         task.write("And ends.")
-        said = f"{self.role}{task.input_text}<{'|'.join([*(item.text for item in task.context), *answers])}>"
-        return Answer(said, new_history=turn_of(task)) if task.remembers else said
+        text = f"{self.role}{task.input_text}<{'|'.join([*(item.text for item in task.context), *answers])}>"
+        return Answer(text, new_history=turn_of(task)) if task.remembers else text
 
     async def _spend(self, task: TaskContext) -> None:
         """Reserves before it spends."""
@@ -119,29 +119,30 @@ class SimAgent:
             return
         _call(task, tokens)
 
-    async def _have_others_do(self, task: TaskContext) -> list[str]:
-        """Some parts for other roles: one by one or at once; now and then it doesn't wait for what it asked."""
-        random, asking = self._dice.random, []
+    async def _delegate(self, task: TaskContext) -> list[str]:
+        """Delegates up to three parts, sequentially or concurrently; at times cancels one or does not wait for them."""
+        random, delegations = self._dice.random, []
         for number in range(1, random.randint(0, 3) + 1):
             role = random.choice(self.others)
             key = f"k{number}" if random.random() < 0.5 else ""
             timeout = random.choice([60.0, 60.0, 0.5])
-            asked = task.delegate(f"to {role}", role=role, memo_key=key, timeout=timeout)
-            asking.append(asyncio.ensure_future(asked))
+            delegation = task.delegate(f"to {role}", role=role, memo_key=key, timeout=timeout)
+            delegations.append(asyncio.ensure_future(delegation))
             if random.random() < 0.5:
-                await asyncio.wait(asking[-1:])
-        if asking and self._dice.fault("left without waiting", 0.05):
+                await asyncio.wait(delegations[-1:])
+        if delegations and self._dice.fault("left without waiting", 0.05):
             return []
-        if asking and not asking[-1].done() and self._dice.fault("delegation cancelled", 0.1):
-            asking.pop().cancel()
-        answers = await asyncio.gather(*asking, return_exceptions=True)
+        if delegations and not delegations[-1].done() and self._dice.fault("delegation cancelled", 0.1):
+            delegations.pop().cancel()
+        answers = await asyncio.gather(*delegations, return_exceptions=True)
         for answer in answers:
             if isinstance(answer, BaseException) and not isinstance(answer, (ArchonError, asyncio.CancelledError)):
                 raise answer
         return [answer.text for answer in answers if not isinstance(answer, BaseException)]
 
     def freeze(self) -> None:
-        """SIGSTOP for longer than the silence limit, at times longer than its lease in the registry, then SIGCONT."""
+        """Stops the process for longer than the silence limit, at times longer than its registration's lease, then
+        continues it."""
         for_ = self._dice.random.uniform(2.2, 6.0)
         self.process.halt()
         self._world.loop.call_later(LEASE + 0.5, self._expire)
@@ -158,6 +159,6 @@ class SimAgent:
 
 
 def _call(task: TaskContext, tokens: int) -> None:
-    """Of a model."""
+    """Records a model call."""
     usage = common_pb2.Usage(output_tokens=tokens)
     task.record_model_call("m", {}, {}, started=0.0, seconds=0.1, usage=usage)

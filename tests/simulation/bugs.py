@@ -1,4 +1,4 @@
-"""Mistakes to plant in the real code, one for each line of the validator: what it must catch."""
+"""Bugs to plant in the real code, at least one for each line of the validator, which must catch it."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ def _superseded_attempts_count(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(RunState, "current", lambda run, name, attempt: run.tasks.get(name))
 
 
-def _done_attempts_forgotten(patch: pytest.MonkeyPatch) -> None:
+def _ended_attempts_forgotten(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(AttemptTable, "is_over", lambda table, ref: False)
 
 
-def _done_before_it_is_durable(patch: pytest.MonkeyPatch) -> None:
+def _effects_before_durability(patch: pytest.MonkeyPatch) -> None:
     real = driver.RunDriver.decide
 
     def hasty(self: driver.RunDriver) -> Any:
@@ -72,32 +72,32 @@ def _effects_left_out(patch: pytest.MonkeyPatch) -> None:
 
 
 def _input_not_stored(patch: pytest.MonkeyPatch) -> None:
-    def careless(given: list[inp.Input], now: float) -> bytes:
-        return encode_inputs([one for one in given if not isinstance(one, inp.LostIn)], now)
+    def careless(inputs: list[inp.Input], now: float) -> bytes:
+        return encode_inputs([decided for decided in inputs if not isinstance(decided, inp.LostIn)], now)
 
     patch.setattr(step, "encode_inputs", careless)
 
 
-def _beats_never_looked_at(patch: pytest.MonkeyPatch) -> None:
+def _heartbeats_never_checked(patch: pytest.MonkeyPatch) -> None:
     async def expire(self: MemoryOwners, owner: str, beat: int) -> bool:
         return False
 
     patch.setattr(MemoryOwners, "expire", expire)
 
 
-def _lower_epochs_heard(patch: pytest.MonkeyPatch) -> None:
+def _lower_epochs_accepted(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(AttemptTable, "check_epoch", lambda table, ref: None)
 
 
 def _memo_keys_ignored(patch: pytest.MonkeyPatch) -> None:
-    def careless(run: RunState, task: Task, given: inp.DelegateIn) -> list[Event]:
-        return delegate(run, replace(task, children={}), given)
+    def careless(run: RunState, task: Task, delegation: inp.DelegateIn) -> list[Event]:
+        return delegate(run, replace(task, children={}), delegation)
 
     patch.setattr(engine, "delegate", careless)
 
 
-def _agents_deaf_to_cancels(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Attempt, "cancel", lambda held: None)
+def _cancels_ignored(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Attempt, "cancel", lambda attempt: None)
 
 
 def _context_left_out(patch: pytest.MonkeyPatch) -> None:
@@ -110,14 +110,14 @@ def _seen_events_read_again(patch: pytest.MonkeyPatch) -> None:
 
 
 def _budget_given_out_twice(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(engine, "grant", lambda run, task, wanted: wanted)
+    patch.setattr(engine, "grant", lambda run, task, amount: amount)
 
 
 def _lease_never_checked(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Ownership, "may_send", lambda self: True)
 
 
-def _others_results_thrown_away(patch: pytest.MonkeyPatch) -> None:
+def _results_of_other_replicas_discarded(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Runs, "_ask", lambda self, run_id, receipt: receipt.discard("UNKNOWN_RUN"))
 
 
@@ -125,17 +125,17 @@ BUGS: dict[str, tuple[str, Plant]] = {
     "request ids are forgotten": ("V1", _request_ids_forgotten),
     "a claim takes no new epoch": ("V2", _claim_without_an_epoch),
     "a superseded attempt's result counts": ("V3", _superseded_attempts_count),
-    "an agent forgets which attempts have ended": ("V4", _done_attempts_forgotten),
-    "effects leave before their event is durable": ("V5", _done_before_it_is_durable),
+    "an agent forgets which attempts have ended": ("V4", _ended_attempts_forgotten),
+    "effects leave before their event is durable": ("V5", _effects_before_durability),
     "an input is decided and not stored": ("V6", _input_not_stored),
     "effects of a step are left out": ("V6", _effects_left_out),
-    "heartbeats are never checked": ("V7", _beats_never_looked_at),
-    "an agent accepts lower epochs": ("V8", _lower_epochs_heard),
+    "heartbeats are never checked": ("V7", _heartbeats_never_checked),
+    "an agent accepts lower epochs": ("V8", _lower_epochs_accepted),
     "memo keys are ignored": ("V9", _memo_keys_ignored),
-    "agents ignore cancels": ("V10", _agents_deaf_to_cancels),
+    "agents ignore cancels": ("V10", _cancels_ignored),
     "the context is left out": ("V11", _context_left_out),
     "a watcher reads again what it has seen": ("V12", _seen_events_read_again),
     "the budget is granted twice": ("V13", _budget_given_out_twice),
     "the lease is never checked": ("D11", _lease_never_checked),
-    "a result of another replica's run is thrown away": ("V8", _others_results_thrown_away),
+    "a result of another replica's run is thrown away": ("V8", _results_of_other_replicas_discarded),
 }

@@ -1,4 +1,4 @@
-"""Who calls the mesh: submits, watches, cancels, pauses, answers. Each call goes to whichever replica answers."""
+"""Callers of the mesh: they submit, watch, cancel, pause and answer. Each call goes to a random replica that serves."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SESSIONS = 4
 
 
 class Clients:
-    """`acknowledged`: the run of each request that was answered."""
+    """Calls the mesh at random. `acknowledged` maps each answered request id to its run."""
 
     def __init__(self, world: World, roles: tuple[str, ...], edges: tuple[Edge, ...]) -> None:
         self.acknowledged: dict[str, str] = {}
@@ -33,31 +33,31 @@ class Clients:
         serving = self._world.serving
         return self._world.dice.random.choice(serving) if serving else None
 
-    def _wanted(self, number: int) -> Submission:
+    def _submission(self, number: int) -> Submission:
         random, roles = self._world.dice.random, self._roles
         goal = run_pb2.Submitted()
         goal.goal.add(text=f"goal {number}")
         timeout = SHORT_TIMEOUT if self._world.dice.fault("run of a short time", 0.04) else RUN_TIMEOUT
-        wanted = Submission("", "default", f"q{number}", "", "pipeline", roles, self._edges, timeout, goal)
+        submission = Submission("", "default", f"q{number}", "", "pipeline", roles, self._edges, timeout, goal)
         if self._world.stateful:
-            wanted = replace(wanted, session_id=f"t{number % SESSIONS}")
+            submission = replace(submission, session_id=f"t{number % SESSIONS}")
         elif number % 3 == 0:
-            wanted = _in_a_session(wanted, goal, number)
+            submission = _in_a_session(submission, goal, number)
         if random.random() < 0.4:
-            return wanted
+            return submission
         targets = tuple(Target(role, "", role in ("lead", "boss")) for role in (*roles, "lead", "boss"))
         budget = Budget(random.choice([0, 500, 3000]), 0, random.choice([0, 1, 2]))
-        return replace(wanted, strategy="agent", roles=("lead",), targets=targets, budget=budget)
+        return replace(submission, strategy="agent", roles=("lead",), targets=targets, budget=budget)
 
     async def submit(self, number: int, latest: float) -> None:
-        """Asks until it is answered; at times on two replicas at once."""
+        """Submits a run until it is acknowledged, at times to two replicas concurrently."""
         dice = self._world.dice
         await asyncio.sleep(dice.random.uniform(0, latest))
-        wanted = self._wanted(number)
+        submission = self._submission(number)
         twice = dice.fault("submitted at two replicas at once", 0.25)
-        await asyncio.gather(*(self._submit(wanted) for _ in range(2 if twice else 1)))
+        await asyncio.gather(*(self._submit(submission) for _ in range(2 if twice else 1)))
 
-    async def _submit(self, wanted: Submission) -> None:
+    async def _submit(self, submission: Submission) -> None:
         world = self._world
         while True:
             replica = self._replica()
@@ -65,22 +65,22 @@ class Clients:
                 if replica is None:
                     await asyncio.sleep(0.2)
                     continue
-                asked = replica.runs.submit(replace(wanted, run_id=world.new_id()), b"hash")
-                run_id, _ = await replica.ask(asked)
+                submit = replica.runs.submit(replace(submission, run_id=world.new_id()), b"hash")
+                run_id, _ = await replica.ask(submit)
             except ArchonError:
                 await asyncio.sleep(0.2)
                 continue
             must("V5", run_id in world.check.books, f"{run_id} was acknowledged before it was durable")
             if world.dice.fault("answer to a submit lost", 0.05):
                 continue
-            known = self.acknowledged.setdefault(wanted.request_id, run_id)
-            must("V1", known == run_id, f"request {wanted.request_id} made {known} and {run_id}")
+            known = self.acknowledged.setdefault(submission.request_id, run_id)
+            must("V1", known == run_id, f"request {submission.request_id} made {known} and {run_id}")
             if run_id not in self.watching:
                 self.watching[run_id] = asyncio.create_task(self._watch(run_id))
             return
 
     async def _watch(self, run_id: str) -> None:
-        """V12: follows, leaves, and resumes on another replica, until it has seen the last event."""
+        """Follows the run, leaves, and resumes on another replica until the last event has arrived. Checks V12."""
         world, cursor = self._world, 0
         book = world.check.books[run_id]
         while not (book.state.ended and cursor == len(book.events)):
@@ -89,7 +89,7 @@ class Clients:
                 await asyncio.sleep(0.3)
                 continue
             look = _Look(world.check, run_id, cursor, world.dice.random.randint(2, 12))
-            end = replica.watch(run_id, cursor, look.told)
+            end = replica.watch(run_id, cursor, look.receive)
             await asyncio.wait([look.over], timeout=6.0)
             look.left = 0
             end()
@@ -97,7 +97,7 @@ class Clients:
             await asyncio.sleep(0.05)
 
     async def bother(self, until: float) -> None:
-        """Cancels, pauses and resumes runs."""
+        """Cancels and pauses random runs."""
         world, dice = self._world, self._world.dice
         while world.loop.now < until:
             await asyncio.sleep(dice.random.uniform(0.2, 1.5))
@@ -111,7 +111,7 @@ class Clients:
                 await self._order(replica, run_id, orders.pause)
 
     async def answer(self) -> None:
-        """People answer, and whoever paused a run resumes it; at the latest once faults have ended."""
+        """Answers questions and resumes paused runs, at the latest when faults have ended."""
         world, dice = self._world, self._world.dice
         while True:
             await asyncio.sleep(dice.random.uniform(0.3, 1.0))
@@ -135,7 +135,7 @@ class Clients:
         async def work() -> None:
             row = await replica.commands.row(run_id)
             if not replica.runs.holds(run_id):
-                self._world.dice.fired["order at a replica that isn't the owner"] += 1
+                self._world.dice.fired["order at a replica that is not the owner"] += 1
             await order(row, *arguments)
 
         try:
@@ -145,7 +145,7 @@ class Clients:
 
 
 class _Look:
-    """One watch, until it has been told `left` times. `over` is done when it is over, `cursor` how far it came."""
+    """A watch that ends after `left` messages. `over` is done when it has ended; `cursor` is the last event."""
 
     def __init__(self, check: Check, run_id: str, cursor: int, left: int) -> None:
         self.cursor = cursor
@@ -154,8 +154,8 @@ class _Look:
         self._check = check
         self._run_id = run_id
 
-    def told(self, batch: Batch | None) -> None:
-        """A message of the watch; None: it has ended."""
+    def receive(self, batch: Batch | None) -> None:
+        """Handles a message of the watch, or its end if `batch` is None."""
         if self.left and batch is not None:
             self.cursor = self._check.shown(self._run_id, self.cursor, batch)
             self.left -= 1
@@ -163,10 +163,10 @@ class _Look:
             self.over.set_result(None)
 
 
-def _in_a_session(wanted: Submission, goal: run_pb2.Submitted, number: int) -> Submission:
-    """One that was told what its session knew, for the last of its roles."""
-    known = goal.session_context.add(readers=[wanted.roles[-1]])
+def _in_a_session(submission: Submission, goal: run_pb2.Submitted, number: int) -> Submission:
+    """Returns the submission with an item of its session's memory, which its last role receives."""
+    known = goal.session_context.add(readers=[submission.roles[-1]])
     known.item.ref.scope, known.item.ref.role, known.item.ref.version = f"s{number}", "elder", number + 1
-    known.item.parts.add(text=f"what the elder said, {number}")
-    outside = (SessionContextRef("elder", number + 1, (wanted.roles[-1],)),)
-    return replace(wanted, session_id=f"s{number}", session_context=outside)
+    known.item.parts.add(text=f"answer of the elder {number}")
+    outside = (SessionContextRef("elder", number + 1, (submission.roles[-1],)),)
+    return replace(submission, session_id=f"s{number}", session_context=outside)

@@ -1,4 +1,4 @@
-"""After each course the garbage goes at once."""
+"""Collects the garbage of a course right after it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def _tidy() -> Iterator[None]:
-    """What an abandoned course leaves says so as it is collected, with tracebacks; in the middle of parsing something
-    that is a SystemError (Python 3.11)."""
+    """Collects garbage after each test. The remains of an abandoned course log tracebacks when they are collected;
+    while Python 3.11 parses source text that becomes a SystemError."""
     yield
     gc.collect()

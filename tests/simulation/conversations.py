@@ -1,4 +1,5 @@
-"""Line 17 of docs/durability.md: each turn of a conversation counts once, and was made by who knew all before it."""
+"""Line 17 of docs/durability.md: each turn of a conversation is stored once, by an attempt that received all earlier
+turns."""
 
 from __future__ import annotations
 
@@ -12,18 +13,18 @@ from tests.simulation.check import must
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
-TOLD = "dev.archon.simulation/told"
+LAST_TURN = "dev.archon.simulation/last"
 
 
 def turn_of(task: TaskContext) -> list[HistoryMessage]:
-    """Who said it, and who had said what it knew last."""
-    before = task.history
-    told = before[-1].text if before else ""
-    return [HistoryMessage("assistant", f"{task.task_id}/{task.attempt}", metadata={TOLD: told})]
+    """Returns a turn that names its attempt, and in its metadata the attempt of the last turn that it received."""
+    history = task.history
+    last_turn = history[-1].text if history else ""
+    return [HistoryMessage("assistant", f"{task.task_id}/{task.attempt}", metadata={LAST_TURN: last_turn})]
 
 
 def validate_conversations(world: World) -> None:
-    """At the end: what is stored is what the journals say was remembered, and nothing else."""
+    """Checks at the end that the stored turns are exactly those that the journals' results add."""
     remembered: dict[str, int] = {}
     for book in world.check.books.values():
         for event in book.facts:
@@ -34,14 +35,21 @@ def validate_conversations(world: World) -> None:
             if isinstance(event, ev.Retried) and event.failure.reason == "CONVERSATION_MOVED":
                 world.dice.fired["turn that came second"] += 1
     for key, turns in world.store._turns.items():
-        must("V17", [one[0] for one in turns] == list(range(1, len(turns) + 1)), f"{key} has {[t[0] for t in turns]}")
-        before = ""
+        versions = [turn[0] for turn in turns]
+        must("V17", versions == list(range(1, len(turns) + 1)), f"{key} has {versions}")
+        previous = ""
         for version, data, _ in turns:
-            (said,) = agent_pb2.AssignTask.FromString(data).history
-            who, told = said.parts[0].text, said.metadata[TOLD]
-            must("V17", told == before, f"{who} is version {version} of {key} and knew {told!r}, not {before!r}")
+            (message,) = agent_pb2.AssignTask.FromString(data).history
+            attempt, received = message.parts[0].text, message.metadata[LAST_TURN]
             must(
-                "V17", remembered.pop(who, 0) == version, f"{who} is version {version} of {key}, and no result says so"
+                "V17",
+                received == previous,
+                f"{attempt} is version {version} of {key} and received {received!r}, not {previous!r}",
             )
-            before = who
-    must("V17", not remembered, f"remembered, and nowhere stored: {remembered}")
+            must(
+                "V17",
+                remembered.pop(attempt, 0) == version,
+                f"{attempt} is version {version} of {key}, and no result adds it",
+            )
+            previous = attempt
+    must("V17", not remembered, f"turns of results that are not stored: {remembered}")

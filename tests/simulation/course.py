@@ -1,4 +1,5 @@
-"""One seed: a mesh of one to three replicas, some runs, faults for a while, then calm until all has ended."""
+"""The course of one seed: a mesh of one to three replicas, some runs, faults for a while, then calm until all runs
+end."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ PATIENCE = 90.0
 
 @dataclass
 class Outcome:
-    """What a seed came to. `inputs` were decided by engines and stored; `fired` are faults and what they led to."""
+    """The result of a seed. `inputs` is the number of stored inputs; `fired` counts faults and their consequences."""
 
     seed: int
     fired: Counter[str]
@@ -34,7 +35,8 @@ class Outcome:
 
 
 def run_seed(seed: int, *, stateful: bool = False) -> Outcome:
-    """Raises Violation, or whatever broke. `stateful`: all roles remember, and runs share a few sessions."""
+    """Plays a seed. `stateful`: all roles are stateful, and runs share a few sessions. Raises Violation, or the error
+    of a component that failed."""
     return cast(Outcome, run_virtual(_course(seed, stateful)))
 
 
@@ -57,20 +59,20 @@ async def _mesh(world: World, dice: Dice) -> tuple[int, Counter[str]]:
     await asyncio.gather(*(world.start_replica(slot) for slot in range(replicas)))
     clients = Clients(world, roles, edges)
     submits = [clients.submit(number, FAULTS_LAST * 0.7) for number in range(dice.random.randint(14, 22))]
-    background = [asyncio.create_task(one) for one in (Monitor(world).watch(), clients.answer())]
+    background = [asyncio.create_task(loop_work) for loop_work in (Monitor(world).watch(), clients.answer())]
     work = asyncio.gather(*submits, clients.bother(FAULTS_LAST), Trouble(world, replicas).last(FAULTS_LAST))
     while not work.done():
         await asyncio.wait([work], timeout=0.5)
         _raise(world, background)
     work.result()
-    await _settle(world, background, clients)
+    await _come_to_rest(world, background, clients)
     states: Counter[str] = Counter()
     for run_id in world.check.books:
         run = await validate_run(world.store, run_id, world.check)
         states[run.state.name] += 1
         late = run.failure is not None and run.failure.reason == "RUN_TIMEOUT"
         short = run.submission is not None and run.submission.timeout < 10
-        must("V7", short or not late, f"run {run_id} went on until its time was over")
+        must("V7", short or not late, f"run {run_id} did not end before its timeout")
     validate_conversations(world)
     must("V1", set(clients.acknowledged.values()) <= set(world.check.books), "an acknowledged run is lost")
     return world.check.inputs, states
@@ -90,8 +92,8 @@ def _raise(world: World, background: list[asyncio.Task[None]]) -> None:
             task.result()
 
 
-async def _settle(world: World, background: list[asyncio.Task[None]], clients: Clients) -> None:
-    """Faults have ended: everything must come to its end, and then be at rest."""
+async def _come_to_rest(world: World, background: list[asyncio.Task[None]], clients: Clients) -> None:
+    """Waits after the last fault until all runs have ended and the mesh is at rest. Raises Violation if it is not."""
     end = world.loop.now + PATIENCE
     while world.loop.now < end and (why := _unrest(world, clients)):
         _raise(world, background)
@@ -108,13 +110,15 @@ async def _settle(world: World, background: list[asyncio.Task[None]], clients: C
 
 
 def _unrest(world: World, clients: Clients) -> str:
-    """V13: what isn't at rest; empty where everything is."""
+    """Returns what is not at rest (V13), or an empty string."""
     if any(not book.state.ended for book in world.check.books.values()):
-        return "a run hasn't ended"
+        return "a run has not ended"
     if not all(task.done() for task in clients.watching.values()):
-        return "somebody still watches"
+        return "a watcher has not ended"
     for agent in world.agents.values():
-        if parked := [held.ref.task_id for held in agent.server.attempts if not _quarantined(world, held.ref.run_id)]:
+        if parked := [
+            attempt.ref.task_id for attempt in agent.server.attempts if not _quarantined(world, attempt.ref.run_id)
+        ]:
             return f"{agent.instance_id} still holds {parked}"
     for command in world.store._commands.values():
         if world.store._owner_of(command.run_id) in world.store._living:
@@ -130,6 +134,6 @@ def _unrest(world: World, clients: Clients) -> str:
 
 
 def _quarantined(world: World, run_id: str) -> bool:
-    """Nobody looks into it: its agents go on until their time is over."""
+    """Returns whether the run is quarantined: its agents continue until their attempts time out."""
     failure = world.check.books[run_id].state.failure
     return failure is not None and failure.reason == "QUARANTINED"

@@ -1,4 +1,4 @@
-"""The dice of one seed, and a count of what they did."""
+"""The random choices of one seed, and a count of its faults."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections import Counter
 
 
 class Dice:
-    """Every choice of a seed comes from here; a fault that fires is counted by name."""
+    """Makes every random choice of a seed, and counts the faults that fire by name."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
@@ -15,14 +15,14 @@ class Dice:
         self.calm = False
 
     def fault(self, name: str, chance: float) -> bool:
-        """True with this chance, never once faults have ended."""
+        """Returns True with this probability, and counts the fault. Always returns False after faults have ended."""
         if self.calm or self.random.random() >= chance:
             return False
         self.fired[name] += 1
         return True
 
     def delay(self, mean: float, name: str = "delay") -> float:
-        """Seconds; sometimes many times the mean, so that messages overtake each other."""
+        """Returns a random delay in seconds, at times many times the mean, so that messages overtake each other."""
         seconds = self.random.random() * 2 * mean
         if self.fault(name, 0.015):
             seconds += self.random.uniform(0.5, 4.0)

@@ -1,4 +1,5 @@
-"""What may leave a replica: V5's table, what later attempts are told (V9), what a dispatch recorded (V11); and D11."""
+"""Checks of every frame that leaves a replica: V5's table, the results of memoized delegations (V9), the context that a
+dispatch recorded (V11), and the lease (D11)."""
 
 from __future__ import annotations
 
@@ -9,27 +10,29 @@ from tests.simulation.check import Book, Check
 
 
 class Leaving:
-    """One for a whole mesh."""
+    """Checks the frames of all replicas of a mesh."""
 
     def __init__(self, check: Check) -> None:
         self._check = check
         self._answers: dict[tuple[str, str], bytes] = {}
-        self._said: dict[tuple[str, int, int], str] = {}
+        self._unacked: dict[tuple[str, int, int], str] = {}
         """The durable frames of agents, by (task, attempt, sequence), until they are acked."""
 
-    def said(self, frame: session_pb2.AgentFrame) -> None:
-        """An agent says something that must not get lost."""
+    def sent(self, frame: session_pb2.AgentFrame) -> None:
+        """Records a frame of an agent that must not get lost."""
         if frame.sequence:
-            self._said[frame.task.task_id, frame.task.attempt, frame.sequence] = frame.WhichOneof("frame") or ""
+            self._unacked[frame.task.task_id, frame.task.attempt, frame.sequence] = frame.WhichOneof("frame") or ""
 
-    def left(self, lease_end: float, who: object, instance_id: str, frame: session_pb2.OrchestratorFrame) -> None:
-        """A frame about a task leaves a replica whose lease was renewed last by what it sent at `lease_end`."""
+    def left(self, lease_end: float, replica: object, instance_id: str, frame: session_pb2.OrchestratorFrame) -> None:
+        """Checks a frame that leaves a replica, whose last successful lease renewal was sent at `lease_end`."""
         ref, arm = frame.task, frame.WhichOneof("frame")
         if not ref.task_id:
             return
         check = self._check
         since = check.loop.now - lease_end
-        check.must("D11", since < LEASE, f"{who} spoke of {ref.task_id}, its lease was renewed {since:.1f} s ago")
+        check.must(
+            "D11", since < LEASE, f"{replica} sent a frame about {ref.task_id}, its lease was renewed {since:.1f} s ago"
+        )
         book = check.books.get(ref.run_id)
         if book is None:
             check.must("V5", arm != "assign_task", f"{ref.task_id} left before its run was durable")
@@ -43,10 +46,10 @@ class Leaving:
                 task = book.state.tasks.get(ref.task_id)
                 due = book.over(ref.task_id, ref.attempt) or book.state.ending is not None
                 due = due or (task is not None and task.stopping)
-                check.must("V5", due, f"{who} stopped attempt {ref.attempt} of {ref.task_id}, and no event says so")
+                check.must("V5", due, f"{replica} stopped attempt {ref.attempt} of {ref.task_id} without an event")
             case "discarded":
                 over = book.over(ref.task_id, ref.attempt)
-                check.must("V8", over, f"{who} threw away what attempt {ref.attempt} of {ref.task_id} brought")
+                check.must("V8", over, f"{replica} discarded the result of attempt {ref.attempt} of {ref.task_id}")
         if frame.ack:
             self._acked(book, frame)
 
@@ -57,28 +60,28 @@ class Leaving:
         self._check.must("V5", fits, f"{ref.task_id} attempt {ref.attempt} left before its dispatch was durable")
         if known is None:
             return
-        given = tuple(part.text for item in frame.assign_task.context for part in item.parts)
-        recorded = tuple(_recorded(book, one) for one in known.context)
-        self._check.must("V11", given == recorded, f"{ref.task_id} was given {given}, its dispatch says {recorded}")
+        sent = tuple(part.text for item in frame.assign_task.context for part in item.parts)
+        recorded = tuple(_recorded(book, context) for context in known.context)
+        self._check.must("V11", sent == recorded, f"{ref.task_id} received {sent}, its dispatch recorded {recorded}")
 
     def _answered(self, book: Book, frame: session_pb2.OrchestratorFrame) -> None:
-        ref, told = frame.task, frame.delegate_result
-        asked = book.delegated.get((ref.task_id, ref.attempt, told.delegation_id))
-        what = f"{told.delegation_id} of {ref.task_id}"
-        self._check.must("V5", asked is not None, f"{what} was answered before it was durable")
-        if asked is None or asked.failure is not None:
+        ref, answer = frame.task, frame.delegate_result
+        delegated = book.delegated.get((ref.task_id, ref.attempt, answer.delegation_id))
+        what = f"{answer.delegation_id} of {ref.task_id}"
+        self._check.must("V5", delegated is not None, f"{what} was answered before it was durable")
+        if delegated is None or delegated.failure is not None:
             return
-        answered = book.state.tasks[asked.child].answered
-        self._check.must("V5", answered, f"{what} was answered before {asked.child} had ended")
-        data = told.result.SerializeToString(deterministic=True)
-        first = self._answers.setdefault((ref.task_id, asked.memo_key), data)
-        self._check.must("V9", first == data, f"{asked.memo_key} of {ref.task_id} was answered in two ways")
+        answered = book.state.tasks[delegated.child].answered
+        self._check.must("V5", answered, f"{what} was answered before {delegated.child} had ended")
+        data = answer.result.SerializeToString(deterministic=True)
+        first = self._answers.setdefault((ref.task_id, delegated.memo_key), data)
+        self._check.must("V9", first == data, f"{delegated.memo_key} of {ref.task_id} was answered in two ways")
 
     def _acked(self, book: Book, frame: session_pb2.OrchestratorFrame) -> None:
-        """V5: an accepted ack means that the event is durable."""
+        """Checks V5: an acknowledged frame's event is durable."""
         ref = frame.task
         for sequence in range(frame.ack, 0, -1):
-            arm = self._said.pop((ref.task_id, ref.attempt, sequence), None)
+            arm = self._unacked.pop((ref.task_id, ref.attempt, sequence), None)
             if arm is None:
                 if sequence < frame.ack:
                     break
@@ -93,9 +96,10 @@ class Leaving:
             self._check.must("V5", durable, f"{arm} {sequence} of {ref.task_id} was acked before it was durable")
 
 
-def _recorded(book: Book, given: ContextRef) -> str:
-    """What the journal says that was handed over: an answer of the run, or what its session knew."""
-    if given.seq:
-        return book.protos[given.seq - 1].result.output[0].text
+def _recorded(book: Book, context: ContextRef) -> str:
+    """Returns the text that the journal has for a context reference: an answer of the run, or an item of its
+    session."""
+    if context.seq:
+        return book.protos[context.seq - 1].result.output[0].text
     known = book.protos[0].submitted.session_context
-    return next(one.item.parts[0].text for one in known if one.item.ref.version == given.version)
+    return next(entry.item.parts[0].text for entry in known if entry.item.ref.version == context.version)

@@ -1,6 +1,8 @@
-"""An event loop in virtual time: nothing waits, time jumps to the next thing that is due. One seed, one course.
+"""An event loop in virtual time: it never waits, time jumps to the next call that is due. A seed always gives the same
+course.
 
-Processes live on it side by side: what one of them has begun bears its mark, and can be halted and let go on.
+Simulated processes share the loop. Every call belongs to the process that scheduled it, which can be halted and
+continued.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ PROCESS: ContextVar[Process | None] = ContextVar("simulated_process", default=No
 
 
 class Process:
-    """A simulated process of the operating system. All that is begun in its `context` is its own."""
+    """A simulated process of the operating system. All calls scheduled in its `context` belong to it."""
 
     def __init__(self, name: str, loop: VirtualLoop) -> None:
         self.name = name
@@ -36,37 +38,37 @@ class Process:
         return self.name
 
     def halt(self) -> None:
-        """SIGSTOP: what comes due waits."""
+        """Halts the process, as SIGSTOP: calls that come due wait."""
         if not self.halted:
             self.halted, self.halted_at = True, self._loop.now
 
     def go_on(self) -> None:
-        """SIGCONT: all that has come due happens now."""
+        """Continues the process, as SIGCONT: calls that have come due are made now."""
         if self.halted:
             self.halted = False
             due, self._due = self._due, []
             self._loop.ready.extend(due)
 
     def kill(self) -> None:
-        """SIGKILL: nothing of it happens again before the loop is taken down."""
+        """Ends the process, as SIGKILL: none of its calls are made until the loop is closed."""
         self.halt()
         self.dead = True
 
     def keep(self, due: Due) -> None:
-        """Something came due while it was halted."""
+        """Stores a call that came due while the process was halted."""
         self._due.append(due)
 
     def start(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        """A task of this process."""
+        """Starts a task in this process."""
         return self._loop.create_task(work, context=self.context)
 
     def later(self, seconds: float, what: Callable[..., object], *arguments: Any) -> None:
-        """A call within this process."""
+        """Schedules a call in this process."""
         self._loop.call_at(self._loop.now + seconds, what, *arguments, context=self.context)
 
 
 class Due:
-    """A call that is to happen. Slimmer than asyncio's own handles: a course makes thousands of them."""
+    """A scheduled call. It is smaller than asyncio's handles, because a course makes thousands of them."""
 
     __slots__ = ("args", "at", "callback", "context", "gone")
 
@@ -78,16 +80,14 @@ class Due:
         self.at = at
 
     def cancel(self) -> None:
-        """It is thrown away when its turn has come; what it held, now."""
+        """Cancels the call. Its references are dropped now, the object itself when it comes due."""
         self.gone = True
         self.callback = self.args = None  # type: ignore[assignment]
 
     def cancelled(self) -> bool:
-        """As asyncio's."""
         return self.gone
 
     def when(self) -> float:
-        """As asyncio's."""
         return self.at
 
 
@@ -97,10 +97,10 @@ class _NoNetwork(selectors.SelectSelector):
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """`now` in seconds, from 0."""
+    """An event loop whose time `now` is virtual, in seconds from 0."""
 
     _stopping: bool
-    get_debug = bool  # False; each future asks, and this needs no call of Python
+    get_debug = bool  # returns False without a Python call; every future calls it
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -111,13 +111,11 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         super().__init__(_NoNetwork())
 
     def time(self) -> float:
-        """Virtual."""
         return self.now
 
     def call_soon(  # type: ignore[override]
         self, callback: Any, *args: Any, context: Context | None = None
     ) -> Any:
-        """As any loop's, within the process of the context."""
         due = Due(callback, args, copy_context() if context is None else context, 0.0)
         self.ready.append(due)
         return due
@@ -125,33 +123,32 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def call_at(  # type: ignore[override]
         self, when: float, callback: Any, *args: Any, context: Context | None = None
     ) -> Any:
-        """As any loop's, within the process of the context."""
         due = Due(callback, args, copy_context() if context is None else context, when)
-        heapq.heappush(self._timers, (when, next(self._numbers), due))  # what is due at one time comes in order
+        heapq.heappush(
+            self._timers, (when, next(self._numbers), due)
+        )  # the number keeps the order of calls that are due at the same time
         return due
 
     def call_later(  # type: ignore[override]
         self, delay: float, callback: Any, *args: Any, context: Context | None = None
     ) -> Any:
-        """As any loop's, within the process of the context."""
         when = self.now + delay
         due = Due(callback, args, copy_context() if context is None else context, when)
         heapq.heappush(self._timers, (when, next(self._numbers), due))
         return due
 
     def create_future(self) -> asyncio.Future[Any]:
-        """As any loop's."""
         return asyncio.Future(loop=self)
 
     def _run_once(self) -> None:
-        """Until it is to stop: turn by turn, each of what was ready when it began."""
+        """Makes calls until the loop stops. Each turn makes the calls that were ready when it began."""
         ready, timers, pop = self.ready, self._timers, heapq.heappop
         while not self._stopping:
             if not ready:
                 while timers and timers[0][2].gone:
                     pop(timers)
                 if not timers:
-                    raise RuntimeError("nothing will ever happen: every task waits for something that nobody will do")
+                    raise RuntimeError("deadlock: no call is ready and no timer is set")
                 self.now = max(self.now, timers[0][0])
             while timers and timers[0][0] <= self.now:
                 ready.append(pop(timers)[2])
@@ -163,12 +160,12 @@ class VirtualLoop(asyncio.SelectorEventLoop):
                 if process is not None and process.halted:
                     process.keep(due)
                 else:
-                    due.context.run(due.callback, *due.args)  # what it raises fails the seed
+                    due.context.run(due.callback, *due.args)  # an exception fails the seed
 
 
 def run_virtual(main: Coroutine[Any, Any, Any]) -> Any:
-    """Runs to the end; returns what `main` returns. No garbage is collected meanwhile: generators that are closed by the
-    collector would make one course depend on those before it."""
+    """Runs `main` in virtual time and returns its result. No garbage is collected meanwhile: generators that the
+    collector closes would make a course depend on earlier courses."""
     gc.collect(1)
     gc.disable()
     loop = VirtualLoop()
@@ -184,5 +181,5 @@ def run_virtual(main: Coroutine[Any, Any, Any]) -> Any:
             loop.run_until_complete(asyncio.gather(*pending, return_exceptions=True))
         loop.close()
         del main, loop, pending
-        gc.collect(1)  # here and not in the middle of something: what goes says so, with tracebacks
+        gc.collect(1)  # now, because objects that are collected log tracebacks
         gc.enable()

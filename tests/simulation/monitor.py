@@ -1,5 +1,5 @@
-"""Looks at the mesh while it goes on: that live states are what is durable (V6), that every run is held (V7), that nobody
-works on what was called off (V10)."""
+"""Checks the mesh periodically: live states equal the durable ones (V6), every run has an owner (V7), and no agent
+works on canceled tasks (V10)."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from tests.simulation.world import World
 LOOK = 0.5
 HELD_WITHIN = LEASE + 5.0
 WIDE = 4.0
-"""Seconds more, for looks that come at their time and claims that take theirs."""
+"""Additional seconds for the interval between checks and for slow claims."""
 
 STOPPED_WITHIN = 1.0
 
 
 class Monitor:
-    """One background loop; what it finds is in `check.violation`."""
+    """A background loop that records violations in `check.violation`."""
 
     def __init__(self, world: World) -> None:
         self._world = world
         self._not_held: dict[str, float] = {}
-        self._hears: dict[tuple[str, str], float] = {}
+        self._reachable: dict[tuple[str, str], float] = {}
 
     async def watch(self) -> None:
-        """For ever."""
+        """Checks the mesh every LOOK seconds until it is canceled."""
         looks = 0
         while True:
             await asyncio.sleep(LOOK)
@@ -58,45 +58,45 @@ class Monitor:
                 and not driver.doubtful
             ):
                 same = driver.state == book.state and open_effects(driver.state) == open_effects(book.state)
-                check.must("V6", same, f"the live state of {run_id} isn't what its journal says")
+                check.must("V6", same, f"the live state of {run_id} differs from its journal")
             return
         able = min((_able_since(replica) for replica in world.serving), default=world.loop.now)
         gone = max(world.troubled_at, world.store.gone_until)
         since = max(self._not_held.setdefault(run_id, world.loop.now), gone, able)
         waited = world.loop.now - since
-        check.must("V7", waited <= HELD_WITHIN + WIDE, f"nobody has held {run_id} for {waited:.1f} s")
+        check.must("V7", waited <= HELD_WITHIN + WIDE, f"no replica has held {run_id} for {waited:.1f} s")
 
     def _worked_on(self) -> None:
         world = self._world
         for agent in world.agents.values():
             if agent.process.halted:
-                self._hears = {key: since for key, since in self._hears.items() if key[1] != agent.instance_id}
+                self._reachable = {key: since for key, since in self._reachable.items() if key[1] != agent.instance_id}
                 continue
-            for held in agent.server.attempts:
-                book = world.check.books.get(held.ref.run_id)
-                if not held.working or book is None or book.ending_at is None:
+            for attempt in agent.server.attempts:
+                book = world.check.books.get(attempt.ref.run_id)
+                if not attempt.working or book is None or book.ending_at is None:
                     continue
-                since = self._could_hear(held.ref.run_id, book, agent.instance_id)
+                since = self._reachable_since(attempt.ref.run_id, book, agent.instance_id)
                 if since is None:
                     continue
                 waited = world.loop.now - since
                 world.check.must(
                     "V10",
                     waited <= STOPPED_WITHIN + 2 * LOOK,
-                    f"{agent.instance_id} works on {held.ref.task_id} {waited:.1f} s after it could hear of the end",
+                    f"{agent.instance_id} works on {attempt.ref.task_id} {waited:.1f} s after the end could reach it",
                 )
 
-    def _could_hear(self, run_id: str, book: Book, instance_id: str) -> float | None:
-        """Since when the agent has had a whole way to the run's owner; None: it has none, or that owner may not speak, or
-        doesn't know yet that the end is durable."""
+    def _reachable_since(self, run_id: str, book: Book, instance_id: str) -> float | None:
+        """Returns the time since which the run's owner could have stopped the agent's work. None if they have no
+        working stream, the owner may not send, or it does not know yet that the end is durable."""
         world = self._world
         holder = self._holder(run_id, book)
         key = run_id, instance_id
         wire = next(
             (
-                one
-                for one in world.network.wires
-                if holder is not None and one.pair == (holder.name, instance_id) and not one.ended.done()
+                candidate
+                for candidate in world.network.wires
+                if holder is not None and candidate.pair == (holder.name, instance_id) and not candidate.ended.done()
             ),
             None,
         )
@@ -107,12 +107,12 @@ class Monitor:
             spoken and wire is not None and wire._stream._ready and holder is not None and holder.ownership.may_send()
         )
         if wire is None or not whole or wire.mute_since is not None:
-            self._hears.pop(key, None)
+            self._reachable.pop(key, None)
             return None
-        first = self._hears.setdefault(key, world.loop.now)
+        first = self._reachable.setdefault(key, world.loop.now)
         return max(first, wire.quiet_since, book.ending_at or 0.0)
 
 
 def _able_since(replica: Replica) -> float:
-    """Since when it could have taken a dead one's runs over: it reaches the journal, and reads it without long breaks."""
+    """Returns the time since which the replica could take over runs: it reaches the journal without long breaks."""
     return max(replica.view.gone_until, replica.ownership.takeover.patient_until - 2 * LEASE)

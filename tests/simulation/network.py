@@ -1,7 +1,7 @@
 """The network between replicas and agents: streams that delay, double, break, and go silent one way or both.
 
-A session's own code runs at both ends. What is simulated is the stream between them, and the beat: it is looked at
-twice a second who could have heard whom, instead of sending it.
+The real session code runs at both ends. Simulated are the stream between them and the heartbeat: instead of sending
+it, the network checks twice a second which end could have received it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ Pair = tuple[str, str]
 
 
 class Network:
-    """`cut_down` and `cut_up`: since when nothing gets from a replica to an agent, and back."""
+    """All streams. `cut_down` and `cut_up`: the time since which no message passes from a replica to an agent, and
+    back."""
 
     def __init__(self, dice: Dice, loop: VirtualLoop, leaving: Leaving) -> None:
         self.dice = dice
@@ -41,13 +42,13 @@ class Network:
         self.cut_up: dict[Pair, float] = {}
 
     def stream(self, **arguments: Any) -> SimStream:
-        """What a session makes its streams with."""
+        """Creates a stream for a session of the current process."""
         process = PROCESS.get()
-        replica = next(one for one in self.replicas.values() if one.process is process)
+        replica = next(replica for replica in self.replicas.values() if replica.process is process)
         return SimStream(self, replica, **arguments)
 
     def cut(self, pair: Pair, *, down: bool, up: bool) -> None:
-        """Nothing passes any more; what is sent waits."""
+        """Cuts the connection in one or both directions: messages wait."""
         if down:
             self.cut_down.setdefault(pair, self.loop.now)
         if up:
@@ -57,7 +58,7 @@ class Network:
                 wire.session._heard = self.loop.now
 
     def heal(self, pair: Pair) -> None:
-        """What waited is delivered now."""
+        """Heals the connection and delivers the messages that waited."""
         self.cut_down.pop(pair, None)
         self.cut_up.pop(pair, None)
         for wire in list(self.wires):
@@ -65,17 +66,17 @@ class Network:
                 wire.healed()
 
     def mute_since(self, pair: Pair, agent: SimAgent) -> float | None:
-        """Since when a replica hears nothing of an agent; None: it hears."""
+        """Returns the time since which a replica receives nothing from an agent, or None if it does."""
         if pair not in self.cut_down and pair not in self.cut_up:
             return agent.process.halted_at if agent.process.halted else None
-        times = [one[pair] for one in (self.cut_down, self.cut_up) if pair in one]
+        times = [cuts[pair] for cuts in (self.cut_down, self.cut_up) if pair in cuts]
         if agent.process.halted:
             times.append(agent.process.halted_at)
         return min(times)
 
 
 class SimStream(Stream):
-    """The orchestrator's end."""
+    """The orchestrator's end of a stream."""
 
     def __init__(self, network: Network, replica: Replica, **arguments: Any) -> None:
         super().__init__(**arguments)
@@ -91,7 +92,7 @@ class SimStream(Stream):
             raise Unavailable(f"{address} refuses connections")
         if network.mute_since((replica.name, address), agent) is not None:
             await asyncio.sleep(self._limits.open_timeout)
-            raise Unavailable(f"{self._instance_id} didn't answer Open")
+            raise Unavailable(f"{self._instance_id} did not answer Open")
         self.wire = wire = Wire(network, replica, agent, self)
         writer = asyncio.create_task(self._write(wire))
         try:
@@ -111,8 +112,8 @@ class SimStream(Stream):
             wire.broken(self._ended)
 
     def beat(self, since: float) -> None:
-        """The silence limit; and a beat, where it would carry or call for something. `since`: nothing is counted from
-        before."""
+        """Applies the silence limit, counted from `since` at the earliest, and sends a heartbeat if it would carry a
+        frame or an acknowledgement."""
         wire = self.wire
         if wire is None or wire.ended.done():
             return
@@ -121,14 +122,14 @@ class SimStream(Stream):
             wire.broken(self._silence())
             return
         waits = len(self.queue) or any(
-            held.channel.ack_owed and held.session is wire.session for held in wire.agent.server.attempts
+            attempt.channel.ack_owed and attempt.session is wire.session for attempt in wire.agent.server.attempts
         )
         if waits:
             self.queue.put(session_pb2.OrchestratorFrame(heartbeat=session_pb2.Heartbeat(counter=1)))
 
 
 class Wire:
-    """One stream: both directions, each in order. `ended` is what its orchestrator finds out at last."""
+    """A stream: each direction keeps its order. `ended` has the result that its orchestrator receives."""
 
     def __init__(self, network: Network, replica: Replica, agent: SimAgent, stream: SimStream) -> None:
         self._network = network
@@ -139,7 +140,7 @@ class Wire:
         self.began = network.loop.now
         self.ended: asyncio.Future[None] = network.loop.create_future()
         self.session = agent.server.stream_began()
-        self.session._heard = float("inf")  # it is looked at who could have been heard
+        self.session._heard = float("inf")  # the network applies the silence limit instead
         self._writer = agent.process.start(self._write())
         self._gone_at: float | None = None
         self._waiting_down: list[bytes] = []
@@ -148,16 +149,16 @@ class Wire:
         network.wires.append(self)
 
     async def _write(self) -> None:
-        """The agent's end, as its servicer has it."""
+        """Sends the agent's frames, as its servicer does."""
         session = self.session
         try:
             while message := await session.queue.batch():
                 for frame in agent_service_pb2.SessionResponse.FromString(message).frames:
-                    self._network.leaving.said(frame)
+                    self._network.leaving.sent(frame)
                 self.to_replica(message)
             error: ArchonError | None = session.error
             if session.queue.overflowed:
-                error = ResourceExhausted("the orchestrator doesn't read what it is sent", retry_delay=1.0)
+                error = ResourceExhausted("the orchestrator does not read its messages", retry_delay=1.0)
             self._replica.process.later(self._delay(), self.broken, error)
         finally:
             self._gone_at = self._network.loop.now if self._gone_at is None else self._gone_at
@@ -168,17 +169,19 @@ class Wire:
 
     @property
     def mute_since(self) -> float | None:
-        """As the network's; nor does anything come once the agent has found that it is over."""
+        """The time since which the replica receives nothing on this stream, because of the network or because the agent
+        has ended it."""
         times = [self._network.mute_since(self.pair, self.agent), self._gone_at]
-        return min((one for one in times if one is not None), default=None)
+        return min((time for time in times if time is not None), default=None)
 
     @property
     def quiet_since(self) -> float:
-        """When the last message arrives: a stop waits for the answer to what was asked before it, where a stream is new."""
+        """The time at which the last message arrives: on a new stream a stop waits for the replies to earlier
+        messages."""
         return max(self._last_down, self._last_up)
 
     def to_agent(self, message: bytes) -> None:
-        """It arrives after all that was sent before; where it is lost the stream is, too."""
+        """Delivers a message after all earlier ones. If it is lost the stream is lost too."""
         network = self._network
         if self._gone_at is not None or self.ended.done():
             return
@@ -193,7 +196,7 @@ class Wire:
                 self._at(self._last_down + network.dice.random.random(), self.agent, self._at_agent, message)
 
     def to_replica(self, message: bytes) -> None:
-        """As `to_agent`, the other way."""
+        """Delivers a message to the replica, like `to_agent`."""
         network = self._network
         if self._gone_at is not None or self.ended.done():
             return
@@ -211,7 +214,7 @@ class Wire:
         self._network.loop.call_at(when, what, message, context=where.process.context)
 
     def healed(self) -> None:
-        """The network is whole again."""
+        """Sends the messages that waited for the network."""
         self.session._heard = float("inf")
         down, self._waiting_down = self._waiting_down, []
         up, self._waiting_up = self._waiting_up, []
@@ -225,7 +228,7 @@ class Wire:
             return
         try:
             for frame in agent_service_pb2.SessionRequest.FromString(message).frames:
-                self.agent.hears(self.session, frame)
+                self.agent.receive(self.session, frame)
         except ArchonError as error:
             self.session.end(error)
 
@@ -234,7 +237,7 @@ class Wire:
             self._stream._message(message)
 
     def broken(self, error: BaseException | None) -> None:
-        """The orchestrator finds that it is over."""
+        """Ends the stream for the orchestrator."""
         if not self.ended.done():
             if error is None:
                 self.ended.set_result(None)
@@ -242,19 +245,19 @@ class Wire:
                 self.ended.set_exception(status.as_error(error))
 
     def _reset(self) -> None:
-        """The connection breaks: both ends find out, each in its time."""
+        """Breaks the connection; each end notices after its own delay."""
         self._replica.process.later(self._delay(), self.broken, Unavailable("the connection was reset"))
         self.agent.process.later(self._delay(), self.hang_up_there)
 
     def died(self, whose: SimAgent | Replica) -> None:
-        """The machine closes the connections of a process that died."""
+        """Closes the connection of a process that died; the other end notices."""
         if whose is self.agent:
             self._replica.process.later(self._delay(), self.broken, Unavailable("the connection was reset"))
         else:
             self.agent.process.later(self._delay(), self.hang_up_there)
 
     def hang_up(self) -> None:
-        """The orchestrator has closed it; the agent hears of it where it can hear."""
+        """Closes the stream for the orchestrator; the agent notices when it can be reached."""
         if self in self._network.wires:
             self._network.wires.remove(self)
         if self.pair not in self._network.cut_down:
@@ -263,7 +266,7 @@ class Wire:
             self.agent.process.later(10.0 + self._delay(), self.hang_up_there)
 
     def hang_up_there(self) -> None:
-        """The agent finds that it is over."""
+        """Ends the stream for the agent."""
         if self._gone_at is None:
             self._gone_at = self._network.loop.now
             self.session.queue.close()

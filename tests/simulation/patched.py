@@ -1,4 +1,4 @@
-"""The clock and the dice of code that asks the machine for them: virtual ones, as long as a course runs."""
+"""Replaces the clock and the random numbers of real modules by virtual ones while a course runs."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _CHANCY: tuple[Any, ...] = (server, sessions)
 def machine(
     dice: random.Random, stream: Any, wall: Callable[[], float], executed: Callable[..., None]
 ) -> Iterator[None]:
-    """Within the block the agents' and the sessions' code lives in virtual time, `stream` is what a session makes its
-    streams with, and `executed` hears which effects of a run are executed."""
+    """Within the block the code of agents and sessions uses virtual time, sessions create their streams with `stream`,
+    and `executed` is called with the effects of a run that are executed."""
     execute = EffectExecutor.execute
 
     def observed(self: EffectExecutor, effects: Iterable[Effect], run: RunState, now: float) -> None:

@@ -1,5 +1,5 @@
-"""One orchestrator process of the simulated mesh: its own runs, ownership, sessions, orders, watches, and its own way to
-the journal. Everything in it is the real code; it is wired as the app wires it."""
+"""An orchestrator process of the simulated mesh: runs, ownership, sessions, commands, watches, and its connection to
+the journal. All of it is the real code, wired as the app wires it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Batch = list[run_pb2.RunEvent]
 
 
 class SimRelays(WatchForwarder):
-    """Reaches another replica over the simulated network."""
+    """Forwards watches to another replica over the simulated network."""
 
     def __init__(self, world: World, *arguments: Any) -> None:
         super().__init__(*arguments)
@@ -39,17 +39,17 @@ class SimRelays(WatchForwarder):
         address = self._owners.address_of(row.owner) if row is not None and not row.ended_at else ""
         if row is None or not address:
             return
-        told: asyncio.Queue[Batch | None] = asyncio.Queue()
-        end = self._world.at(address).watch(run_id, row.last_seq, told.put_nowait, relayed=True)
+        batches: asyncio.Queue[Batch | None] = asyncio.Queue()
+        end = self._world.at(address).watch(run_id, row.last_seq, batches.put_nowait, relayed=True)
         try:
-            while (batch := await told.get()) is not None:
+            while (batch := await batches.get()) is not None:
                 self._runs.watchers.publish(run_id, batch)
         finally:
             end()
 
 
 class Replica:
-    """From its start to its death or its leaving; after that another one takes its slot."""
+    """An orchestrator process from its start to its end; afterwards a new replica takes its slot."""
 
     def __init__(self, world: World, slot: int, name: str) -> None:
         self.world = world
@@ -80,7 +80,7 @@ class Replica:
         return self.name
 
     async def start(self) -> None:
-        """Until it serves. Raises what the journal raises."""
+        """Starts the replica and returns when it serves. Raises the journal's errors."""
         self.pool.update(self.world.registered.values())
         self.runs.start(self.pool)
         await self.ownership.start()
@@ -89,7 +89,7 @@ class Replica:
         self.process.start(self._beat())
 
     async def stop(self) -> None:
-        """SIGTERM: as the app takes itself down."""
+        """Stops the replica as the app does on SIGTERM."""
         self.serves = False
         await self.ownership.stop()
         await self.runs.stop()
@@ -98,7 +98,7 @@ class Replica:
         await self.pool.close()
 
     async def _beat(self) -> None:
-        """The beats of all streams, for each of which a slip of the own timer starts the count again."""
+        """Runs the heartbeats of all streams. A late timer of its own restarts the count of silence."""
         loop = self.world.loop
         last = since = loop.now
         while True:
@@ -106,16 +106,16 @@ class Replica:
             if loop.now - last > BEAT + SLIP:
                 since = loop.now
             last = loop.now
-            for wire in [one for one in self.world.network.wires if one.pair[0] == self.name]:
+            for wire in [candidate for candidate in self.world.network.wires if candidate.pair[0] == self.name]:
                 wire._stream.beat(since)
 
     @property
     def up(self) -> bool:
-        """Whether a caller is answered."""
+        """Whether the replica answers callers."""
         return self.serves and not self.process.halted
 
     async def ask(self, work: Coroutine[Any, Any, Any], within: float = 5.0) -> Any:
-        """A caller's request. Raises Unavailable where no answer comes in time, and what the request raises."""
+        """Runs a caller's request. Raises its error, or Unavailable if it does not end in time."""
         task = self.process.start(work)
         done, _ = await asyncio.wait([task], timeout=within)
         if not done:
@@ -124,9 +124,10 @@ class Replica:
         return task.result()
 
     def watch(
-        self, run_id: str, after: int, told: Callable[[Batch | None], object], *, relayed: bool = False
+        self, run_id: str, after: int, deliver: Callable[[Batch | None], object], *, relayed: bool = False
     ) -> Callable[[], object]:
-        """`told` gets batches, each a moment after it was said, and None at the end. Returns what ends it."""
+        """Watches a run: calls `deliver` with each batch after a short delay, and with None at the end. Returns a
+        function that ends the watch."""
         loop, dice = self.world.loop, self.world.dice
 
         async def pump() -> None:
@@ -137,13 +138,13 @@ class Replica:
                     async for data in batches:
                         batch = list(pb.WatchRunResponse.FromString(data).events)
                         arrives = max(arrives, loop.now + dice.random.random() * 0.01)
-                        loop.call_at(arrives, told, batch, context=self.process.context)
+                        loop.call_at(arrives, deliver, batch, context=self.process.context)
             except ArchonError:
                 pass
             finally:
-                loop.call_at(max(arrives, loop.now), told, None)
+                loop.call_at(max(arrives, loop.now), deliver, None)
 
         if not self.up:
-            loop.call_later(1.0, told, None)
+            loop.call_later(1.0, deliver, None)
             return lambda: None
         return self.process.start(pump()).cancel

@@ -1,4 +1,5 @@
-"""python -m tests.simulation.run --seeds 100000: many seeds on all cores, and what fired; it stops at the first that fails."""
+"""`python -m tests.simulation.run --seeds 100000` plays many seeds on all cores, counts the faults, and stops at the
+first failure."""
 
 from __future__ import annotations
 
@@ -18,14 +19,14 @@ from tests.simulation.course import Outcome, run_seed
 
 CHUNK = 20
 AHEAD = 3
-"""So many chunks per process are handed out at a time."""
+"""The number of chunks per process that are queued at a time."""
 
-TOLD_EVERY = 30.0
+PROGRESS_EVERY = 30.0
 
 
 @dataclass
 class Tally:
-    """What some seeds came to, up to the first that failed."""
+    """The sums of some seeds, up to the first failure."""
 
     passed: int = 0
     inputs: int = 0
@@ -35,7 +36,7 @@ class Tally:
     failed: str = ""
 
     def add(self, other: Tally) -> None:
-        """What came next."""
+        """Adds the tally of the seeds that follow."""
         self.passed, self.inputs, self.kinds = (
             self.passed + other.passed,
             self.inputs + other.inputs,
@@ -46,7 +47,7 @@ class Tally:
         self.failed = self.failed or other.failed
 
     def tell(self) -> None:
-        """The histogram of faults, and averages."""
+        """Prints a histogram of the faults, and averages."""
         most = max(self.fired.values(), default=1)
         for name, count in self.fired.most_common():
             print(f"{count:>10,}  {'#' * max(1, 40 * count // most):<40}  {name}")
@@ -56,17 +57,17 @@ class Tally:
 
 
 def attempt(seed: int) -> Outcome | str:
-    """The outcome, or what was violated."""
-    if logging.root.manager.disable < logging.CRITICAL:  # it forgets all that loggers know, each time
+    """Plays a seed. Returns its outcome, or a description of its failure."""
+    if logging.root.manager.disable < logging.CRITICAL:  # `disable` clears the caches of all loggers
         logging.disable(logging.CRITICAL)
     try:
         return run_seed(seed)
-    except Exception as error:  # noqa: BLE001 - whatever it is, the seed is what counts
+    except Exception as error:  # noqa: BLE001 - any failure is reported with its seed
         return f"seed {seed}: {type(error).__name__}: {error}"
 
 
 def chunk(seeds: range) -> Tally:
-    """Plays these, one after another, up to the first that fails."""
+    """Plays seeds one after another, up to the first failure."""
     tally = Tally()
     for seed in seeds:
         outcome = attempt(seed)
@@ -74,12 +75,12 @@ def chunk(seeds: range) -> Tally:
             tally.failed = outcome
             break
         tally.add(Tally(1, outcome.inputs, len(outcome.fired), outcome.fired, outcome.states))
-    gc.collect()  # a seed's own collections are young ones: what outlived one of them would stay for ever
+    gc.collect()  # seeds collect young generations only, older garbage would accumulate
     return tally
 
 
 def tallies(pool: ProcessPoolExecutor, jobs: int, seeds: range) -> Iterator[Tally]:
-    """In the order of seeds, so that the first failure is the lowest seed's."""
+    """Yields the tallies in the order of seeds, so that the first failure is the lowest seed's."""
     waiting: deque[Future[Tally]] = deque()
     for first in range(seeds.start, seeds.stop, CHUNK):
         waiting.append(pool.submit(chunk, range(first, min(first + CHUNK, seeds.stop))))
@@ -90,29 +91,29 @@ def tallies(pool: ProcessPoolExecutor, jobs: int, seeds: range) -> Iterator[Tall
 
 
 def _begin() -> None:
-    """In each process: Ctrl-C is the parent's to hear, and what was imported is no garbage."""
+    """Prepares a worker process: the parent handles Ctrl-C, and imported modules are not scanned for garbage."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     gc.freeze()
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=1000, help="how many")
-    parser.add_argument("--first", type=int, default=0, help="the first of them")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
-    given = parser.parse_args()
-    began = told = time.monotonic()
+    parser.add_argument("--seeds", type=int, default=1000, help="number of seeds")
+    parser.add_argument("--first", type=int, default=0, help="first seed")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="number of processes")
+    options = parser.parse_args()
+    began = reported = time.monotonic()
     tally, stopped = Tally(), False
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have told a job to ignore it
-    pool = ProcessPoolExecutor(given.jobs, initializer=_begin)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may make a background job ignore it
+    pool = ProcessPoolExecutor(options.jobs, initializer=_begin)
     try:
-        for part in tallies(pool, given.jobs, range(given.first, given.first + given.seeds)):
+        for part in tallies(pool, options.jobs, range(options.first, options.first + options.seeds)):
             tally.add(part)
             if tally.failed:
                 break
-            if (now := time.monotonic()) - told >= TOLD_EVERY:
-                told, pace = now, tally.passed / (now - began)
-                left = (given.seeds - tally.passed) / pace / 60
+            if (now := time.monotonic()) - reported >= PROGRESS_EVERY:
+                reported, pace = now, tally.passed / (now - began)
+                left = (options.seeds - tally.passed) / pace / 60
                 print(f"{tally.passed:,} seeds, {pace:.1f} a second, {left:.0f} min left", file=sys.stderr, flush=True)
     except KeyboardInterrupt:
         stopped = True

@@ -1,4 +1,4 @@
-"""The journal that all replicas share, and how each of them reaches it: slowly, at times not at all."""
+"""The journal that all replicas share, and the connection of each replica to it, which may be slow or fail."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from tests.simulation.faults import Dice
 from tests.simulation.loop import Process, VirtualLoop
 
 WALL = 1_700_000_000.0
-"""The store's clock as the virtual time begins (seconds)."""
+"""The store's clock at virtual time 0, in seconds."""
 
 WRITES = frozenset({"enter", "beat", "expire", "leave", "claim", "claim_some", "post", "drop"})
 
 
 class SharedStore(MemoryJournal):
-    """The database: it tells `check` of all that it stores. `caller` is the process whose transaction it is."""
+    """The database. It reports all that it stores to `check`; `caller` is the process of the current transaction."""
 
     def __init__(self, check: Check) -> None:
         super().__init__(shared=True)
@@ -57,7 +57,7 @@ class SharedStore(MemoryJournal):
 
 
 class View:
-    """One replica's way to the store. `gone_until`: it alone can't reach it till then."""
+    """A replica's connection to the store. Until `gone_until` this replica cannot reach it."""
 
     shared = True
     inline = False
@@ -70,15 +70,15 @@ class View:
         self._process = process
         self.gone_until = 0.0
         self.unanswered: set[str] = set()
-        """Runs with a step that was sent and is not answered: their owner doesn't know what is durable."""
+        """Runs with a step that was sent and not answered: their owner does not know whether it is durable."""
 
         self._sending: set[asyncio.Task[None]] = set()
         self.lease_end = 0.0
-        """As whoever grants it counts it: from when the last renewal that came through was sent."""
+        """The time at which the last successful renewal of the lease was sent."""
 
     @classmethod
     def journal(cls, store: SharedStore, dice: Dice, loop: VirtualLoop, process: Process) -> tuple[View, Journal]:
-        """The same thing twice: as it is, and as its user sees it."""
+        """Returns the same view twice: with its own type, and as a Journal."""
         view = cls(store, dice, loop, process)
         return view, cast(Journal, view)
 
@@ -93,17 +93,17 @@ class View:
         setattr(self, name, operation)
         return operation
 
-    def listen(self, heard: Any) -> None:
-        """Nobody is told: replicas look for commands."""
+    def listen(self, on_command: Any) -> None:
+        """Does nothing: replicas poll for commands."""
 
     async def _reach(self) -> None:
         until = max(self.gone_until, self._store.gone_until)
         if self._loop.now >= until:
             return
         wait = self._dice.random.choice([0.01, 0.3, min(until - self._loop.now, 5.0)])
-        await asyncio.sleep(wait)  # refused at once, or never answered
+        await asyncio.sleep(wait)  # refused immediately, or not answered
         if self._loop.now < until:
-            raise Unavailable("the database can't be reached")
+            raise Unavailable("cannot reach the database")
 
     async def _read(self, name: str, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
         await self._reach()
@@ -118,7 +118,7 @@ class View:
         return seconds + self._dice.random.random() * 0.3 if self._loop.now < self._store.slow_until else seconds
 
     def commit(self, steps: Sequence[Step]) -> asyncio.Future[list[StepResult]]:
-        """Sends a group; its transaction is the database's."""
+        """Sends a group of steps. The transaction continues if the caller is halted."""
         results: asyncio.Future[list[StepResult]] = self._loop.create_future()
         task = asyncio.create_task(self._send(steps, results))
         self._sending.add(task)
@@ -138,7 +138,7 @@ class View:
             results.set_result(answers)
 
     async def _write(self, name: str, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        """The transaction is the database's: it goes on where its caller is halted meanwhile."""
+        """Executes a write. The transaction belongs to the database: it continues if the caller is halted."""
         sent = self._loop.now
         await self._reach()
         if name == "commit" and self._loop.now < self._store.full_until:
@@ -159,12 +159,12 @@ class View:
         self._store.caller = self._process
         try:
             result = _now(getattr(self._store, name)(*arguments, **named))
-        except Exception as error:  # noqa: BLE001 - the caller's
+        except Exception as error:  # noqa: BLE001 - passed on to the caller
             if not answer.done():
                 answer.set_exception(error)
             return
         if name == "enter" or (name == "beat" and result):
-            self.lease_end = max(self.lease_end, sent)  # an earlier beat may come after a later one
+            self.lease_end = max(self.lease_end, sent)  # an earlier heartbeat may arrive after a later one
         if answer.done():
             return
         if self._dice.fault("journal fails after the commit", 0.006):
@@ -174,7 +174,7 @@ class View:
 
 
 def _now(work: Any) -> Any:
-    """The result of a call, or of a coroutine that never waits."""
+    """Returns the result of a call, or of a coroutine that never waits."""
     if not isinstance(work, Coroutine):
         return work
     try:

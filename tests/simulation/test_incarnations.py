@@ -1,4 +1,4 @@
-"""Incarnations in virtual time: who is taken for dead, and who isn't."""
+"""Incarnations in virtual time: which of them are expired, and which are not."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TAKEN_OVER_WITHIN = 5.0
 
 
 class Store(MemoryJournal):
-    """Shared, and at times unreachable."""
+    """A shared journal that can be made unreachable."""
 
     def __init__(self) -> None:
         super().__init__(shared=True)
@@ -39,7 +39,7 @@ class Store(MemoryJournal):
 
 
 class Replica:
-    """Holds runs, and does nothing with them."""
+    """Holds runs and does nothing with them."""
 
     names = count(1)
 
@@ -48,8 +48,8 @@ class Replica:
         self.room = room
         self.held: dict[str, int] = {}
         self.first: dict[str, list[bytes]] = {}
-        self.heard: list[bytes] = []
-        self.let_go_times = 0
+        self.commands_received: list[bytes] = []
+        self.releases = 0
         self.frozen = 0.0
         self.ownership = Ownership(
             store, self, new_owner=lambda: f"o{next(self.names)}", monotonic=self.monotonic, jitter=lambda: 0.01
@@ -67,11 +67,11 @@ class Replica:
         self.room -= 1
 
     def command(self, row: CommandRow) -> None:
-        self.heard.append(row.data)
+        self.commands_received.append(row.data)
 
     def release_all(self) -> None:
         self.held.clear()
-        self.let_go_times += 1
+        self.releases += 1
 
     async def start(self) -> Replica:
         await self.ownership.start()
@@ -84,7 +84,7 @@ async def submit(store: Store, owner: str, *run_ids: str) -> None:
 
 
 async def all_held(replica: Replica, count: int, within: float) -> float:
-    """Seconds until it holds so many."""
+    """Waits until the replica holds `count` runs; returns the seconds that it took."""
     began = replica.monotonic()
     async with asyncio.timeout(within):
         while len(replica.held) < count:  # noqa: ASYNC110 - in virtual time
@@ -92,26 +92,26 @@ async def all_held(replica: Replica, count: int, within: float) -> float:
     return replica.monotonic() - began
 
 
-def test_durability_9_whoever_beats_no_more_is_buried_and_its_runs_are_taken_over_in_time() -> None:
+def test_durability_9_an_expired_owners_runs_are_taken_over() -> None:
     async def course() -> None:
         store = Store()
         first, second = await Replica(store).start(), await Replica(store).start()
         await submit(store, first.owner, *(f"r{n}" for n in range(30)))
         first.held = dict.fromkeys((f"r{n}" for n in range(30)), 1)
         await asyncio.sleep(10)
-        assert not second.held, "it lives"
+        assert not second.held, "its owner is alive"
         await store.post("r7", b"cancel")
         await first.ownership.stop()  # kill -9
         assert await all_held(second, 30, TAKEN_OVER_WITHIN) > LEASE - 1.1
         assert set(second.held.values()) == {2}
-        assert second.first["r7"] == [b"cancel"], "what waits for a run comes before all else"
+        assert second.first["r7"] == [b"cancel"], "commands that wait for the run are taken over with it"
         assert [row.owner for row in await store.live_owners()] == [second.owner]
         await second.ownership.stop()
 
     run_virtual(course())
 
 
-def test_durability_9_a_store_that_is_gone_for_half_a_minute_deposes_nobody() -> None:
+def test_durability_9_an_outage_of_the_store_deposes_no_owner() -> None:
     async def course() -> None:
         store = Store()
         replicas = [await Replica(store).start() for _ in range(3)]
@@ -122,7 +122,7 @@ def test_durability_9_a_store_that_is_gone_for_half_a_minute_deposes_nobody() ->
         assert not any(replica.ownership.may_send() for replica in replicas)
         store.gone = False
         await asyncio.sleep(10)
-        assert [replica.let_go_times for replica in replicas] == [0, 0, 0]
+        assert [replica.releases for replica in replicas] == [0, 0, 0]
         assert all(replica.ownership.may_send() for replica in replicas)
         assert (await store.run("r")).owner == replicas[0].owner  # type: ignore[union-attr]
         for replica in replicas:
@@ -131,7 +131,7 @@ def test_durability_9_a_store_that_is_gone_for_half_a_minute_deposes_nobody() ->
     run_virtual(course())
 
 
-def test_durability_9_whoever_comes_back_to_the_store_a_little_later_than_the_others_is_not_buried() -> None:
+def test_durability_9_a_late_reconnect_does_not_expire_its_owner() -> None:
     async def course() -> None:
         store = Store()
         first, second = await Replica(store).start(), await Replica(store).start()
@@ -142,59 +142,59 @@ def test_durability_9_whoever_comes_back_to_the_store_a_little_later_than_the_ot
 
         async def late(owner: str, address: str) -> bool:
             if owner == first.owner:
-                raise Unavailable("its connection isn't back yet")
+                raise Unavailable("its connection is not back yet")
             return await beat(owner, address)
 
         store.beat = late  # type: ignore[method-assign]
         await asyncio.sleep(LEASE + 2.0)
         store.beat = beat  # type: ignore[method-assign]
         await asyncio.sleep(10)
-        assert (first.let_go_times, second.let_go_times) == (0, 0)
+        assert (first.releases, second.releases) == (0, 0)
         for replica in (first, second):
             await replica.ownership.stop()
 
     run_virtual(course())
 
 
-def test_durability_9_an_observer_that_was_away_itself_starts_its_counts_again() -> None:
+def test_durability_9_an_observer_that_was_frozen_counts_anew() -> None:
     async def course() -> None:
         store = Store()
         first, second = await Replica(store).start(), await Replica(store).start()
         await asyncio.sleep(2)
-        seen = first.owner
+        owner = first.owner
         await first.ownership.stop()
         await asyncio.sleep(LEASE - 0.8)
         cast(VirtualLoop, asyncio.get_running_loop()).now += 20.0  # frozen, and thawed
         await asyncio.sleep(1.0)
-        assert seen in {row.owner for row in await store.live_owners()}
+        assert owner in {row.owner for row in await store.live_owners()}
         await asyncio.sleep(2 * LEASE)
-        assert seen not in {row.owner for row in await store.live_owners()}
+        assert owner not in {row.owner for row in await store.live_owners()}
         await second.ownership.stop()
 
     run_virtual(course())
 
 
-def test_durability_8_whoever_finds_itself_buried_lets_go_of_everything_and_begins_anew() -> None:
+def test_durability_8_an_expired_owner_releases_and_reenters() -> None:
     async def course() -> None:
         store = Store()
-        zombie, other = await Replica(store).start(), await Replica(store).start()
+        zombie, second = await Replica(store).start(), await Replica(store).start()
         before = zombie.owner
         await submit(store, before, "r")
         zombie.held["r"] = 1
         row = next(row for row in await store.live_owners() if row.owner == before)
         assert await store.expire(before, row.beat)
         await asyncio.sleep(2.5)
-        assert zombie.let_go_times == 1
+        assert zombie.releases == 1
         assert zombie.owner != before
-        assert {row.owner for row in await store.live_owners()} == {zombie.owner, other.owner}
-        assert ("r" in zombie.held) != ("r" in other.held), "one of them has it now"
-        for replica in (zombie, other):
+        assert {row.owner for row in await store.live_owners()} == {zombie.owner, second.owner}
+        assert ("r" in zombie.held) != ("r" in second.held), "exactly one replica owns the run"
+        for replica in (zombie, second):
             await replica.ownership.stop()
 
     run_virtual(course())
 
 
-def test_durability_8_what_is_taken_on_in_an_old_name_is_let_go_with_all_the_rest() -> None:
+def test_durability_8_runs_accepted_while_expired_are_released() -> None:
     async def course() -> None:
         store = Store()
         replica = await Replica(store).start()
@@ -202,7 +202,7 @@ def test_durability_8_what_is_taken_on_in_an_old_name_is_let_go_with_all_the_res
 
         async def slow(owner: OwnerRow) -> None:
             await asyncio.sleep(0.5)
-            replica.held["taken on meanwhile"] = 1
+            replica.held["accepted meanwhile"] = 1
             await enter(owner)
 
         store.enter = slow  # type: ignore[method-assign]
@@ -216,7 +216,7 @@ def test_durability_8_what_is_taken_on_in_an_old_name_is_let_go_with_all_the_res
     run_virtual(course())
 
 
-def test_durability_10_what_was_claimed_in_a_name_that_is_buried_by_then_is_not_taken_up() -> None:
+def test_durability_10_runs_claimed_while_expired_are_not_held() -> None:
     async def course() -> None:
         store = Store()
         replica = await Replica(store).start()
@@ -225,11 +225,11 @@ def test_durability_10_what_was_claimed_in_a_name_that_is_buried_by_then_is_not_
         async def slow(owner: str, limit: int, revision: int) -> list[RunRow]:
             rows = await claim(owner, limit, revision)
             if rows and rows[0].epoch == 2:
-                replica.owner = "another by now"
+                replica.owner = "a new incarnation"
             return rows
 
         store.claim_some = slow  # type: ignore[method-assign]
-        await submit(store, "nobody", "r")
+        await submit(store, "absent", "r")
         await asyncio.sleep(0.5)
         assert not replica.held
         await replica.ownership.stop()
@@ -237,7 +237,7 @@ def test_durability_10_what_was_claimed_in_a_name_that_is_buried_by_then_is_not_
     run_virtual(course())
 
 
-def test_durability_10_whoever_is_buried_and_does_not_know_yet_claims_nothing() -> None:
+def test_durability_10_an_expired_owner_claims_nothing() -> None:
     async def course() -> None:
         store = Store()
         replica = await Replica(store).start()
@@ -248,7 +248,7 @@ def test_durability_10_whoever_is_buried_and_does_not_know_yet_claims_nothing() 
         row = next(row for row in await store.live_owners() if row.owner == before)
         assert await store.expire(before, row.beat)
         await asyncio.sleep(0.6)
-        assert replica.owner == before, "its next beat is still to come"
+        assert replica.owner == before, "its next heartbeat is still due"
         row_of = await store.run("r")
         assert row_of is not None
         assert row_of.epoch == 1
@@ -257,7 +257,7 @@ def test_durability_10_whoever_is_buried_and_does_not_know_yet_claims_nothing() 
     run_virtual(course())
 
 
-def test_durability_11_a_lease_is_counted_from_before_its_renewal_was_sent() -> None:
+def test_durability_11_a_lease_counts_from_before_its_renewal() -> None:
     async def course() -> None:
         store = Store()
         replica = await Replica(store).start()
@@ -271,17 +271,17 @@ def test_durability_11_a_lease_is_counted_from_before_its_renewal_was_sent() -> 
         assert replica.ownership.may_send()
         store.beat = slow  # type: ignore[method-assign]
         await asyncio.sleep(LEASE)
-        held_still = 0
+        lapsed = 0
         for _ in range(40):
             await asyncio.sleep(0.25)
-            held_still += not replica.ownership.may_send()
-        assert held_still, "each renewal arrives when it is nearly over"
+            lapsed += not replica.ownership.may_send()
+        assert lapsed, "each renewal arrives shortly before the lease ends"
         await replica.ownership.stop()
 
     run_virtual(course())
 
 
-def test_durability_10_a_replica_claims_no_more_than_it_can_carry_and_sigterm_gives_all_up_at_once() -> None:
+def test_durability_10_a_stop_hands_runs_to_replicas_with_room() -> None:
     async def course() -> None:
         store = Store()
         first = await Replica(store).start()
@@ -299,7 +299,7 @@ def test_durability_10_a_replica_claims_no_more_than_it_can_carry_and_sigterm_gi
     run_virtual(course())
 
 
-def test_durability_13_a_command_reaches_the_owner_within_a_moment_and_one_for_a_run_that_is_over_goes() -> None:
+def test_durability_13_a_command_reaches_the_owner_of_its_run() -> None:
     async def course() -> None:
         store = Store()
         replica = await Replica(store).start()
@@ -309,8 +309,10 @@ def test_durability_13_a_command_reaches_the_owner_within_a_moment_and_one_for_a
         await store.post("r", b"cancel")
         await store.post("over", b"cancel")
         await asyncio.sleep(0.3)
-        assert replica.heard == [b"cancel"]
-        assert [row.run_id for row in await store.posted(replica.owner)] == ["r"], "until an append takes it"
+        assert replica.commands_received == [b"cancel"]
+        assert [row.run_id for row in await store.posted(replica.owner)] == ["r"], (
+            "it stays in the mailbox until an append removes it"
+        )
         await replica.ownership.stop()
 
     run_virtual(course())

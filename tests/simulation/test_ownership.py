@@ -1,4 +1,4 @@
-"""Who holds a run, in virtual time: one fault at a time, looked at closely."""
+"""Ownership of runs in virtual time: each test plants a single fault."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ RECLAIM_INTERVAL = OwnershipLimits().reclaim_interval
 
 
 def run_virtual(course: Coroutine[Any, Any, None]) -> None:
-    """In a calm world: one agent, one replica, no faults."""
+    """Runs a course in a world of one agent and one replica without random faults."""
 
     async def within() -> None:
         dice = Dice(1)
@@ -48,25 +48,25 @@ _WORLD: list[World] = []
 
 
 async def calm_world() -> World:
-    """The one of the course that asks."""
+    """Returns the world of the calling course, with its agent and its replica started."""
     world = _WORLD.pop()
     world.add_agent("a")
     await world.start_replica(0)
     return world
 
 
-async def submit(world: World, wanted: Submission) -> None:
-    """By the replica's own process."""
-    await world.replicas[0].ask(world.runs.submit(wanted, b""))
+async def submit(world: World, submission: Submission) -> None:
+    """Submits a run within the replica's process."""
+    await world.replicas[0].ask(world.runs.submit(submission, b""))
 
 
-def wanted(run_id: str, roles: tuple[str, ...] = ("a",)) -> Submission:
-    """A run of one role."""
+def submission(run_id: str, roles: tuple[str, ...] = ("a",)) -> Submission:
+    """Returns a submission of these roles."""
     return Submission(run_id, "default", run_id, "", "pipeline", roles, (), 60.0, run_pb2.Submitted())
 
 
 async def ended(world: World, run_id: str, within: float) -> RunState:
-    """The state when it has ended; raises TimeoutError."""
+    """Waits until the run has ended and returns its state. Raises TimeoutError after `within` seconds."""
     async with asyncio.timeout(within):
         while True:
             state = await load_run(world.store, run_id)
@@ -75,29 +75,29 @@ async def ended(world: World, run_id: str, within: float) -> RunState:
             await asyncio.sleep(0.1)
 
 
-def test_durability_10_a_run_whose_first_append_was_durable_though_nobody_heard_is_taken_up(
+def test_durability_10_a_run_with_an_unanswered_append_completes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def course() -> None:
         world = await calm_world()
         real = world.store.commit
 
-        def unheard(steps: Sequence[Step]) -> list[StepResult]:
+        def unanswered(steps: Sequence[Step]) -> list[StepResult]:
             results = real(steps)
             return [
-                Unavailable("the connection died") if step.new else done
-                for step, done in zip(steps, results, strict=True)
+                Unavailable("the connection died") if step.new else result
+                for step, result in zip(steps, results, strict=True)
             ]
 
-        monkeypatch.setattr(world.store, "commit", unheard)
+        monkeypatch.setattr(world.store, "commit", unanswered)
         with pytest.raises(Unavailable):
-            await submit(world, wanted("r"))
+            await submit(world, submission("r"))
         assert (await ended(world, "r", RECLAIM_INTERVAL + 10)).state is TaskState.COMPLETED
 
     run_virtual(course())
 
 
-def test_durability_11_an_owner_that_finds_itself_deposed_stops_and_cancels_nothing(
+def test_durability_11_a_deposed_owner_stops_and_cancels_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     cancelled: list[object] = []
@@ -105,9 +105,9 @@ def test_durability_11_an_owner_that_finds_itself_deposed_stops_and_cancels_noth
 
     async def course() -> None:
         world = await calm_world()
-        await submit(world, wanted("r", ("a", "nobody")))
+        await submit(world, submission("r", ("a", "absent")))
         await world.store.leave(world.runs.owner)
-        await world.store.claim("r", "somebody else")
+        await world.store.claim("r", "another owner")
         before = (await load_run(world.store, "r")).last_seq
         driver = world.runs._drivers["r"]
         world.runs.deliver("r", Delivery(inp.Cancel("me", "enough")))
@@ -120,32 +120,32 @@ def test_durability_11_an_owner_that_finds_itself_deposed_stops_and_cancels_noth
 
 
 def test_durability_14_an_error_of_the_engine_is_caught_per_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    def decide(run: RunState, given: inp.Input, now: float) -> Any:
+    def decide(run: RunState, run_input: inp.Input, now: float) -> Any:
         if run.submission is not None and run.submission.run_id == "bad":
             raise RuntimeError("planted")
-        return engine.decide(run, given, now)
+        return engine.decide(run, run_input, now)
 
     monkeypatch.setattr(driver_module, "decide", decide)
 
     async def course() -> None:
         world = await calm_world()
         with pytest.raises(Internal):
-            await submit(world, wanted("bad"))
-        await submit(world, wanted("good"))
+            await submit(world, submission("bad"))
+        await submit(world, submission("good"))
         assert (await ended(world, "good", 30)).state is TaskState.COMPLETED
 
     run_virtual(course())
 
 
-def test_a_result_that_arrives_before_its_run_is_taken_up_is_neither_acked_nor_discarded() -> None:
-    said: list[str] = []
+def test_a_result_before_its_claim_is_not_acked_or_discarded() -> None:
+    outcomes: list[str] = []
 
     class Receipt:
         def accept(self, epoch: int = 0) -> None:
-            said.append("accepted")
+            outcomes.append("accepted")
 
         def discard(self, reason: str, epoch: int = 0) -> None:
-            said.append(reason)
+            outcomes.append(reason)
 
     async def course() -> None:
         world = await calm_world()
@@ -153,27 +153,27 @@ def test_a_result_that_arrives_before_its_run_is_taken_up_is_neither_acked_nor_d
         journal = MemoryJournal()
         early = Runs(owner="o2", clock=world.runs._clock, journal=journal, new_id=lambda: "x")
         early.deliver("r", Delivery(result, Receipt()))
-        assert said == []
+        assert outcomes == []
         early.start(world.replicas[0].pool)
         early.deliver("r", Delivery(result, Receipt()))
-        assert said == [], "not before it is known what is left to it"
+        assert outcomes == [], "not before the replica has claimed its runs"
         early.claimed()
         early.deliver("r", Delivery(result, Receipt()))
-        assert said == ["UNKNOWN_RUN"]
+        assert outcomes == ["UNKNOWN_RUN"]
         await early.stop()
 
     run_virtual(course())
 
 
-def test_durability_14_a_run_that_is_taken_up_again_and_again_in_vain_is_quarantined_and_its_agents_keep_their_results(
+def test_durability_14_a_run_claimed_in_vain_is_quarantined(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def course() -> None:
         world = await calm_world()
-        await submit(world, wanted("bad", ("nobody",)))
+        await submit(world, submission("bad", ("absent",)))
         failures = 0
 
-        def decide(run: RunState, given: inp.Input, now: float) -> Any:
+        def decide(run: RunState, run_input: inp.Input, now: float) -> Any:
             nonlocal failures
             failures += 1
             raise RuntimeError("planted")
@@ -182,9 +182,9 @@ def test_durability_14_a_run_that_is_taken_up_again_and_again_in_vain_is_quarant
             planted.setattr(driver_module, "decide", decide)
             world.runs.deliver("bad", Delivery(inp.Tick()))
             await asyncio.sleep(2 * RECLAIM_INTERVAL + 1)
-            told = Told()
-            world.runs.deliver("bad", Delivery(inp.ResultIn("bad.1", 1, TaskState.COMPLETED, None), told))
-            assert not told.done
+            receipt = RecordingReceipt()
+            world.runs.deliver("bad", Delivery(inp.ResultIn("bad.1", 1, TaskState.COMPLETED, None), receipt))
+            assert not receipt.done
             await asyncio.sleep(20 * RECLAIM_INTERVAL)
         assert failures == MAX_STALLED + 1
         state = await load_run(world.store, "bad")
@@ -198,10 +198,10 @@ def test_durability_14_a_run_that_is_taken_up_again_and_again_in_vain_is_quarant
     run_virtual(course())
 
 
-def test_what_callers_ask_of_one_run_at_once_is_bounded_and_what_agents_say_is_never_dropped() -> None:
+def test_commands_of_a_run_are_bounded_and_frames_are_not() -> None:
     async def course() -> None:
         world = await calm_world()
-        await submit(world, wanted("r", ("nobody",)))
+        await submit(world, submission("r", ("absent",)))
         result = Delivery(inp.ResultIn("r.1", 1, TaskState.COMPLETED, None))
         for _ in range(MAX_INBOX):
             world.runs.deliver("r", result)
@@ -214,8 +214,8 @@ def test_what_callers_ask_of_one_run_at_once_is_bounded_and_what_agents_say_is_n
     run_virtual(course())
 
 
-class Told:
-    """A receipt that remembers."""
+class RecordingReceipt:
+    """A receipt that records its outcome."""
 
     def __init__(self) -> None:
         self.done = False
@@ -228,17 +228,17 @@ class Told:
         self.done, self.discarded = True, reason
 
 
-def test_what_comes_while_a_run_writes_its_last_event_is_answered_too() -> None:
+def test_a_command_during_the_last_append_is_answered_too() -> None:
     async def course() -> None:
         world = await calm_world()
-        await submit(world, wanted("r", ("nobody",)))
-        first, second = Told(), Told()
+        await submit(world, submission("r", ("absent",)))
+        first, second = RecordingReceipt(), RecordingReceipt()
         world.runs.deliver("r", Delivery(inp.Cancel("me", ""), first))
-        while world.runs._drivers["r"]._inbox:  # noqa: ASYNC110 - one turn of the loop at a time
+        while world.runs._drivers["r"]._inbox:  # noqa: ASYNC110 - waits for a turn of the event loop
             await asyncio.sleep(0)
-        world.runs.deliver("r", Delivery(inp.Cancel("me", ""), second))  # the append of the first is under way
+        world.runs.deliver("r", Delivery(inp.Cancel("me", ""), second))  # the append of the first is in progress
         await asyncio.sleep(20)
         assert first.done
-        assert second.done, "its caller waits until its deadline"
+        assert second.done, "otherwise its caller waits until the deadline"
 
     run_virtual(course())

@@ -1,4 +1,4 @@
-"""States that are more than what is durable, or another owner's: nothing comes of them."""
+"""States ahead of the journal, and states of another owner, have no effect."""
 
 from __future__ import annotations
 
@@ -18,51 +18,51 @@ from archon_services.orchestrator.convert import event_to_proto
 from archon_services.orchestrator.journal import Outcome, Step, StepResult
 from archon_services.orchestrator.ports import Delivery, SystemClock
 from tests.fixtures.journal import step_of
-from tests.simulation.test_ownership import Told, calm_world, ended, run_virtual, submit, wanted
+from tests.simulation.test_ownership import RecordingReceipt, calm_world, ended, run_virtual, submission, submit
 
 
 def refused(steps: Sequence[Step]) -> list[StepResult]:
-    """A journal that takes nothing."""
+    """Refuses every step, as an unreachable journal."""
     return [Unavailable("the database is gone") for _ in steps]
 
 
-def test_durability_3_a_state_that_was_decided_and_not_appended_is_neither_acted_on_nor_taken_for_the_end(
+def test_durability_3_a_state_without_an_append_has_no_effect(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def course() -> None:
         world = await calm_world()
-        await submit(world, wanted("r", ("nobody",)))
+        await submit(world, submission("r", ("absent",)))
         finished = world.runs._drivers["r"].finished()
         real = world.store.steps
 
         async def gone(*arguments: Any) -> Any:
             raise Unavailable("the database is gone")
 
-        told = Told()
+        receipt = RecordingReceipt()
         with monkeypatch.context() as planted:
             planted.setattr(world.store, "commit", refused)
             planted.setattr(world.store, "steps", gone)
-            world.runs.deliver("r", Delivery(inp.Cancel("me", ""), told))
+            world.runs.deliver("r", Delivery(inp.Cancel("me", ""), receipt))
             await asyncio.sleep(3)
             assert not finished.done()
-            assert not told.done
+            assert not receipt.done
         assert world.store.steps == real
         assert (await ended(world, "r", 20)).state is TaskState.CANCELED
-        assert told.done
+        assert receipt.done
 
     run_virtual(course())
 
 
-def test_durability_3_an_owner_that_folds_its_run_and_finds_a_higher_epoch_says_nothing_in_it(
+def test_durability_3_a_higher_epoch_in_a_fold_deposes_the_owner(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def course() -> None:
         world = await calm_world()
-        await submit(world, wanted("r", ("nobody",)))
+        await submit(world, submission("r", ("absent",)))
         driver = world.runs._drivers["r"]
         await world.store.leave(world.runs.owner)
-        await world.store.claim("r", "somebody else")
-        claimed = inp.Claim("somebody else", 2)
+        await world.store.claim("r", "another owner")
+        claimed = inp.Claim("another owner", 2)
         event = event_to_proto(
             engine.decide(driver.state, claimed, 1.0)[0], run_id="r", seq=3, time=timestamp(1.0), epoch=2
         )
@@ -84,13 +84,13 @@ def test_a_cancelled_submit_creates_its_run_and_leaks_no_slot(monkeypatch: pytes
         world = await calm_world()
         await asyncio.sleep(1)
         replica = world.replicas[0]
-        asking = replica.process.start(world.runs.submit(wanted("r"), b""))
+        submitting = replica.process.start(world.runs.submit(submission("r"), b""))
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         session = next(iter(replica.pool._sessions.values()))
         assert session.reserved == 1
-        asking.cancel()
-        await asyncio.wait([asking])
+        submitting.cancel()
+        await asyncio.wait([submitting])
         assert (await ended(world, "r", 20)).state is TaskState.COMPLETED
         assert not session.reserved
 
@@ -104,40 +104,40 @@ def test_a_refused_creation_leaks_no_slot(monkeypatch: pytest.MonkeyPatch) -> No
         session = next(iter(world.replicas[0].pool._sessions.values()))
         monkeypatch.setattr(world.store, "commit", refused)
         with pytest.raises(Unavailable):
-            await submit(world, wanted("r"))
+            await submit(world, submission("r"))
         assert not session.reserved
         assert not world.runs.holds("r")
 
     run_virtual(course())
 
 
-def test_durability_3_a_stopped_driver_takes_no_undurable_end_for_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_durability_3_a_stopped_driver_reports_no_undurable_end(monkeypatch: pytest.MonkeyPatch) -> None:
     async def course() -> None:
         world = await calm_world()
-        await submit(world, wanted("r", ("nobody",)))
-        driver, late = world.runs._drivers["r"], Told()
+        await submit(world, submission("r", ("absent",)))
+        driver, late = world.runs._drivers["r"], RecordingReceipt()
         monkeypatch.setattr(world.replicas[0].view, "commit", lambda steps: asyncio.Future(), raising=False)
         world.runs.deliver("r", Delivery(inp.Cancel("me", "")))
         await asyncio.sleep(0.1)
-        assert driver.state.ended, "nothing is under way: it has decided to end"
+        assert driver.state.ended, "no attempt is in progress, so the cancel ends the run"
         world.runs.deliver("r", Delivery(inp.Cancel("you", ""), late))
         await driver.cancel()
-        assert not late.done, "neither that it has happened nor that it is too late"
+        assert not late.done, "the command is neither accepted nor discarded"
         assert not driver.ended
 
     run_virtual(course())
 
 
-def test_durability_3_what_an_unanswered_append_made_durable_is_done_as_soon_as_it_was_read(
+def test_durability_3_effects_follow_an_append_found_durable(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def course() -> None:
         world = await calm_world()
-        await submit(world, wanted("r", ("a",)))
-        agent = next(one for one in world.agents.values() if one.role == "a")
+        await submit(world, submission("r", ("a",)))
+        agent = next(agent for agent in world.agents.values() if agent.role == "a")
         real = world.store.commit
         await asyncio.sleep(0.05)
-        assert any(held.working for held in agent.server.attempts)
+        assert any(attempt.working for attempt in agent.server.attempts)
 
         def unanswered(steps: Sequence[Step]) -> list[StepResult]:
             monkeypatch.setattr(world.store, "commit", refused)
@@ -147,22 +147,22 @@ def test_durability_3_what_an_unanswered_append_made_durable_is_done_as_soon_as_
         monkeypatch.setattr(world.store, "commit", unanswered)
         world.runs.deliver("r", Delivery(inp.Cancel("me", "")))
         await asyncio.sleep(0.1)
-        assert not any(held.working for held in agent.server.attempts)
+        assert not any(attempt.working for attempt in agent.server.attempts)
 
     run_virtual(course())
 
 
-def test_durability_3_an_owner_that_was_deposed_and_has_not_heard_of_it_stops_nothing_it_does_not_know() -> None:
+def test_durability_3_a_deposed_owner_discards_no_newer_attempt() -> None:
     async def course() -> None:
         world = await calm_world()
-        await submit(world, wanted("r", ("nobody",)))
+        await submit(world, submission("r", ("absent",)))
         (name,) = world.runs._drivers["r"].state.tasks
         for task_id, attempt in ((name, 1), ("r.9", 1)):
-            told = Told()
-            world.runs.deliver("r", Delivery(inp.WorkingIn(task_id, attempt), told))
+            receipt = RecordingReceipt()
+            world.runs.deliver("r", Delivery(inp.WorkingIn(task_id, attempt), receipt))
             await asyncio.sleep(1)
-            assert not told.discarded, "its new owner may have dispatched it"
-        stale = Told()
+            assert not receipt.discarded, "the new owner may have dispatched the attempt"
+        stale = RecordingReceipt()
         world.runs.deliver("r", Delivery(inp.WorkingIn(name, 0), stale))
         await asyncio.sleep(1)
         assert stale.discarded
@@ -170,12 +170,12 @@ def test_durability_3_an_owner_that_was_deposed_and_has_not_heard_of_it_stops_no
     run_virtual(course())
 
 
-def test_durability_10_a_run_is_not_held_that_was_claimed_in_a_name_which_was_buried_while_it_was_folded(
+def test_durability_10_a_run_is_not_held_if_its_owner_expired(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def course() -> None:
         world = await calm_world()
-        await submit(world, wanted("r", ("nobody",)))
+        await submit(world, submission("r", ("absent",)))
         runs, driver = world.runs, world.runs._drivers["r"]
         driver.depose()
         await asyncio.wait_for(driver.finished(), 5)
@@ -184,21 +184,21 @@ def test_durability_10_a_run_is_not_held_that_was_claimed_in_a_name_which_was_bu
         real = world.store.steps
 
         async def slow(*arguments: Any) -> Any:
-            runs.owner = "a new name"
+            runs.owner = "a new incarnation"
             return await real(*arguments)
 
         monkeypatch.setattr(world.store, "steps", slow)
         await runs.take_over(row, (), SystemClock(world.true_wall))
-        assert not runs.holds("r"), "its owner is dead, and others will claim it"
+        assert not runs.holds("r"), "its owner has expired; another replica will claim the run"
         assert "r" not in runs._awaited
 
     run_virtual(course())
 
 
-def test_durability_10_what_was_claimed_before_and_is_taken_up_after_a_later_claim_changes_nothing() -> None:
+def test_durability_10_a_takeover_of_an_old_epoch_has_no_effect() -> None:
     async def course() -> None:
         world = await calm_world()
-        await submit(world, wanted("r", ("nobody",)))
+        await submit(world, submission("r", ("absent",)))
         runs = world.runs
         rows = [await world.store.claim("r", runs.owner) for _ in range(2)]
         for row in reversed(rows):
@@ -210,12 +210,12 @@ def test_durability_10_what_was_claimed_before_and_is_taken_up_after_a_later_cla
     run_virtual(course())
 
 
-def test_what_agents_bring_of_a_run_that_another_ended_while_it_could_not_be_taken_up_here_is_answered(
+def test_a_result_for_a_run_that_ended_elsewhere_is_discarded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def course() -> None:
         world = await calm_world()
-        await submit(world, wanted("r", ("nobody",)))
+        await submit(world, submission("r", ("absent",)))
         row = await world.store.claim("r", world.runs.owner)
         assert row is not None
 
@@ -226,14 +226,14 @@ def test_what_agents_bring_of_a_run_that_another_ended_while_it_could_not_be_tak
             planted.setattr(world.store, "steps", gone)
             with pytest.raises(Unavailable):
                 await world.runs.take_over(row, (), SystemClock(world.true_wall))
-        told = Told()
+        receipt = RecordingReceipt()
         result = inp.ResultIn("r.1", 1, TaskState.COMPLETED, None)
-        world.runs.deliver("r", Delivery(result, told))
+        world.runs.deliver("r", Delivery(result, receipt))
         await asyncio.sleep(0.5)
-        assert not told.done and not told.discarded, "whoever takes it up asks for it"
+        assert not receipt.done and not receipt.discarded, "the replica that takes over the run adopts the attempt"
         world.store._rows["r"] = replace(world.store._rows["r"], ended_at=1.0)
-        world.runs.deliver("r", Delivery(result, told))
+        world.runs.deliver("r", Delivery(result, receipt))
         await asyncio.sleep(0.5)
-        assert told.discarded
+        assert receipt.discarded
 
     run_virtual(course())

@@ -1,4 +1,4 @@
-"""What befalls the mesh while faults last: one thing after another, several at once now and then."""
+"""The faults of the mesh during a course: in sequence, at times several at once."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 from tests.simulation.world import World
 
 DISASTERS = 0.1
-"""So many seeds live through half a minute without the database."""
+"""Share of the seeds in which the database is gone for 30 seconds."""
 
 
 class Trouble:
-    """`replicas` is how many slots there are."""
+    """Applies random faults to a mesh with `replicas` slots."""
 
     def __init__(self, world: World, replicas: int) -> None:
         self._world = world
@@ -31,15 +31,15 @@ class Trouble:
             ("partition both ways", 0.06, lambda: self._partition(down=True, up=True)),
             ("partition to the agent", 0.05, lambda: self._partition(down=True, up=False)),
             ("partition to the replica", 0.05, lambda: self._partition(down=False, up=True)),
-            ("journal out of one's reach", 0.06, self._cut_off),
+            ("journal out of a replica's reach", 0.06, self._cut_off),
             ("journal slow for a while", 0.04, self._slow),
             ("disk full for a while", 0.03, self._full),
             ("clock jumps", 0.06, self._jump),
-            ("buried by mistake", 0.05, self._bury),
+            ("living owner expired", 0.05, self._expire),
         ]
 
     async def last(self, until: float) -> None:
-        """Until that time; and then till all is well again."""
+        """Applies faults until that time, and returns when the last of them is healed."""
         world, dice = self._world, self._world.dice
         if dice.fault("journal gone for 30 s", DISASTERS):
             world.loop.call_later(dice.random.uniform(1.0, until), self._gone)
@@ -70,7 +70,7 @@ class Trouble:
         return asyncio.sleep(0)
 
     def _freeze_agent(self) -> Coroutine[Any, Any, None] | None:
-        agents = [one for one in self._world.agents.values() if not one.process.halted]
+        agents = [agent for agent in self._world.agents.values() if not agent.process.halted]
         if not agents:
             return None
         self._world.dice.random.choice(agents).freeze()
@@ -126,8 +126,8 @@ class Trouble:
         if serving:
             self._world.jump(self._world.dice.random.choice(serving), self._world.dice.random.choice([-3600.0, 3600.0]))
 
-    async def _bury(self) -> None:
-        """Somebody took a living incarnation for dead."""
+    async def _expire(self) -> None:
+        """Expires a living incarnation, as a mistaken replica would."""
         living = self._world.store._living
         if living:
             del living[self._world.dice.random.choice(sorted(living))]

@@ -1,4 +1,4 @@
-"""What must hold of a run's journal once it has ended, by the numbers of docs/durability.md ("Validator")."""
+"""Checks of the journal of an ended run, by the numbers of docs/durability.md ("Validator")."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ from tests.simulation.check import Check, Execution, Violation, must
 __all__ = ["Violation", "must", "validate_journal", "validate_run"]
 
 Decided = tuple[int, list[Input], float]
-"""Inputs that were decided together: after which event, and when (wall seconds)."""
+"""Inputs that were decided together: the sequence number before them, the inputs, and the time in wall seconds."""
 
 
 async def validate_run(journal: MemoryJournal, run_id: str, check: Check) -> RunState:
-    """Lines 1 to 4, 6 to 11 and 13 over one run of the simulation."""
+    """Checks lines 1 to 4, 6 to 11 and 13 on one run of the simulation."""
     book = check.books[run_id]
     stored = [event for step in await journal.steps(run_id, 0, 100_000) for event in events_in(step.data)]
-    must("V2", stored == book.events, "another journal than the one that was written")
+    must("V2", stored == book.events, "the journal differs from the steps that were written")
     must("V2", [e.seq for e in book.protos] == list(range(1, len(book.protos) + 1)), "the sequence has gaps")
     inputs = [(last_seq, *decode_inputs(data)) for last_seq, data in await journal.inputs(run_id)]
-    check.inputs += sum(len(given) for _, given, _ in inputs)
+    check.inputs += sum(len(decided) for _, decided, _ in inputs)
     return _validate(book.protos, book.facts, book.times, book.state, inputs, check.ledger[run_id])
 
 
 def validate_journal(
     protos: Sequence[run_pb2.RunEvent], inputs: Sequence[tuple[int, bytes]], ledger: Iterable[Execution]
 ) -> RunState:
-    """The same lines over what a journal holds of one run, and what agents executed of it; whoever wrote them."""
+    """Checks the same lines on the stored events and inputs of one run from any journal, and on the agents' ledger."""
     must("V2", [e.seq for e in protos] == list(range(1, len(protos) + 1)), "the sequence has gaps")
     facts, times = [event_from_proto(e) for e in protos], [event_time(e) for e in protos]
     decoded = [(last_seq, *decode_inputs(data)) for last_seq, data in inputs]
@@ -61,14 +61,14 @@ def _validate(
     _attempts(events)
     _epochs(protos, events)
     if folded.failure is not None and folded.failure.reason == "QUARANTINED":
-        return folded  # D14: nobody looked into it
+        return folded  # D14: its journal is kept unchanged
     run = _decided_again(inputs, events, times)
     must("V6", folded == run and open_effects(folded) == open_effects(run), "folded and decided again differ")
     if run.state is TaskState.COMPLETED:
         for task in run.roots():
             must("V8", task.result_seq > 0, f"{task.task_id} has no result in a completed run")
     must("V7", all(task.ended for task in run.tasks.values()), f"run {protos[0].run_id} ended before its tasks")
-    must("V13", not open_effects(run), f"run {protos[0].run_id} has ended, and something is to be done")
+    must("V13", not open_effects(run), f"run {protos[0].run_id} has ended with open effects")
     budget = run.submission.budget if run.submission else None
     if budget is not None and budget.tokens:
         must("V13", run.spent.tokens <= budget.tokens, f"{run.spent} of {budget} were spent")
@@ -84,19 +84,23 @@ def _attempts(events: Sequence[Any]) -> None:
     cancelled = False
     stopped: set[str] = set()
     children: dict[tuple[str, str], str] = {}
-    done: set[str] = set()
+    completed: set[str] = set()
     for event in events:
         if isinstance(event, ev.CancelRequested):
             cancelled = True
         if isinstance(event, ev.Dispatched):
             must("V10", not cancelled, f"{event.task_id} was dispatched after the cancel")
-            must("V10", event.task_id not in stopped, f"{event.task_id} was dispatched after it was to stop")
+            must("V10", event.task_id not in stopped, f"{event.task_id} was dispatched after it was stopped")
             must("V3", event.attempt == current[event.task_id] + 1, event)
-            must("V3", ended[event.task_id], f"attempt {event.attempt} of {event.task_id} beside a live one")
+            must("V3", ended[event.task_id], f"attempt {event.attempt} of {event.task_id} beside a live attempt")
             must("V3", event.task_id not in results, f"{event.task_id} was dispatched after its result")
             must("V3", event.task_id not in asking, f"{event.task_id} was dispatched before its question was answered")
-            for given in event.context:
-                must("V11", not given.seq or given.role in done, f"{event.role} began before {given.role} was done")
+            for context in event.context:
+                must(
+                    "V11",
+                    not context.seq or context.role in completed,
+                    f"{event.role} began before {context.role} had completed",
+                )
             current[event.task_id], ended[event.task_id] = event.attempt, False
         elif isinstance(event, ev.TaskStopping):
             stopped.add(event.task_id)
@@ -111,7 +115,7 @@ def _attempts(events: Sequence[Any]) -> None:
             ended[event.task_id] = True
             asking.add(event.task_id)
         elif isinstance(event, ev.InputGiven):
-            must("V8", event.task_id in asking, f"{event.task_id} was answered what it didn't ask")
+            must("V8", event.task_id in asking, f"{event.task_id} received an answer without a question")
             asking.discard(event.task_id)
         elif isinstance(event, ev.ResultReceived):
             must("V3", event.attempt == current[event.task_id], event)
@@ -120,7 +124,7 @@ def _attempts(events: Sequence[Any]) -> None:
             results.add(event.task_id)
             ended[event.task_id] = True
             if event.state is TaskState.COMPLETED:
-                done.add(event.role)
+                completed.add(event.role)
 
 
 def _epochs(protos: Sequence[run_pb2.RunEvent], events: Sequence[ev.Event]) -> None:
@@ -128,26 +132,26 @@ def _epochs(protos: Sequence[run_pb2.RunEvent], events: Sequence[ev.Event]) -> N
     for proto, event in zip(protos, events, strict=True):
         epoch = event.epoch if isinstance(event, (ev.Submitted, ev.Claimed)) else proto.task.epoch
         if epoch:
-            must("V2", epoch >= highest, f"event {proto.seq} of epoch {epoch} after one of {highest}")
+            must("V2", epoch >= highest, f"event {proto.seq} of epoch {epoch} after epoch {highest}")
             highest = max(highest, epoch)
 
 
 def _decided_again(inputs: Iterable[Decided], events: Sequence[ev.Event], times: Sequence[float]) -> RunState:
-    """V6: deciding the stored inputs again gives the stored events; the state after them."""
+    """Checks V6: deciding the stored inputs again gives the stored events. Returns the state after them."""
     run = RunState()
-    for last_seq, given, now in inputs:
+    for last_seq, decided_inputs, now in inputs:
         must("V6", run.last_seq == last_seq, f"inputs at {last_seq}, folded {run.last_seq}")
-        for one in given:
-            for event in decide(run, one, now):
+        for decided in decided_inputs:
+            for event in decide(run, decided, now):
                 if run.last_seq >= len(events) or event != events[run.last_seq]:
                     must("V6", False, f"decided {event}, stored {events[run.last_seq : run.last_seq + 1]}")
-                must("V6", now == times[run.last_seq], "another time")
+                must("V6", now == times[run.last_seq], "the event has another time")
                 apply(run, events[run.last_seq], now)
     return run
 
 
 def _redone(events: Sequence[Any], ledger: Iterable[Execution]) -> None:
-    """V4: a second finished execution needs a journaled end of the first attempt before its dispatch."""
+    """Checks V4: a second finished execution needs a journaled end of the first attempt before its dispatch."""
     finished: dict[str, set[int]] = defaultdict(set)
     for execution in ledger:
         must("V4", execution.attempt not in finished[execution.task_id], execution)
@@ -156,4 +160,4 @@ def _redone(events: Sequence[Any], ledger: Iterable[Execution]) -> None:
         for attempt in sorted(attempts)[:-1]:
             ends = (ev.Lost, ev.Rejected, ev.Retried)
             ended = any(isinstance(e, ends) and (e.task_id, e.attempt) == (task_id, attempt) for e in events)
-            must("V4", ended, f"{task_id} was redone after attempt {attempt} without a journaled loss")
+            must("V4", ended, f"{task_id} was executed again after attempt {attempt} without a journaled loss")

@@ -1,4 +1,4 @@
-"""The simulated mesh: some replicas of the orchestrator, some agents, one journal, and what can befall them."""
+"""The simulated mesh: replicas of the orchestrator, agents, one journal, and the faults that can hit them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.simulation.store import WALL, SharedStore
 
 
 class World:
-    """`check` watches what is stored and what leaves."""
+    """A simulated mesh. `check` receives all that is stored and sent."""
 
     def __init__(self, dice: Dice, loop: VirtualLoop, *, stateful: bool = False) -> None:
         self.dice = dice
@@ -32,70 +32,73 @@ class World:
         self.replicas = self.network.replicas
         self.agents = self.network.agents
         self.troubled_at = 0.0
-        """When something last befell whoever holds runs (virtual seconds)."""
+        """The time of the last fault of a replica or the journal, in virtual seconds."""
+
         self._ids, self._names, self._owners = count(1), count(1), count(1)
         self._jumped: dict[str, float] = {}
-        """By how much the clock of a process's machine is wrong, and that of the machine in each slot."""
+        """The error of the wall clock by process, in seconds."""
+
         self._wrong: dict[int, float] = {}
+        """The error of the wall clock by slot, in seconds."""
 
     def new_id(self) -> str:
-        """Of a run."""
+        """Returns a new run id."""
         return f"r{next(self._ids)}"
 
     def new_owner(self) -> str:
-        """Of an incarnation."""
+        """Returns a new incarnation id."""
         return f"o{next(self._owners)}"
 
     def wall(self) -> float:
-        """The wall clock of the machine that the process which asks runs on (seconds)."""
+        """Returns the wall clock of the calling process's machine, in seconds."""
         process = PROCESS.get()
         return WALL + self.loop.now + (self._jumped.get(process.name, 0.0) if process is not None else 0.0)
 
     @property
     def true_wall(self) -> float:
-        """The store's clock (seconds)."""
+        """The store's clock in seconds."""
         return WALL + self.loop.now
 
     def jump(self, replica: Replica, seconds: float) -> None:
-        """Somebody sets it, while that process runs there; it stays so for those that are started there later."""
+        """Sets the wall clock of a replica's machine wrong, also for later processes in its slot."""
         self._jumped[replica.process.name] = self._wrong[replica.slot] = seconds
 
     def boots(self, replica: Replica) -> None:
-        """A process on the machine of its slot."""
+        """Gives a new process the wall clock of its slot's machine."""
         self._jumped[replica.process.name] = self._wrong.get(replica.slot, 0.0)
 
     def at(self, address: str) -> Replica:
-        """Raises Unavailable."""
+        """Returns the replica at an address. Raises Unavailable if it does not answer."""
         for replica in self.replicas.values():
             if replica.name == address and replica.up:
                 return replica
-        raise Unavailable(f"nobody answers at {address}")
+        raise Unavailable(f"no replica answers at {address}")
 
     @property
     def serving(self) -> list[Replica]:
-        """Those who answer."""
+        """The replicas that answer callers."""
         return [replica for replica in self.replicas.values() if replica.up]
 
     @property
     def runs(self) -> Runs:
-        """Of the first replica."""
+        """The runs of the first replica."""
         return self.replicas[0].runs
 
     def add_agent(self, role: str, others: tuple[str, ...] = ()) -> SimAgent:
-        """A new instance starts and registers."""
+        """Starts and registers a new instance."""
         agent = SimAgent(self, f"{role}-{next(self._names)}", role, others)
         self.agents[agent.instance_id] = agent
         self.register(agent)
         return agent
 
     def register(self, agent: SimAgent) -> None:
-        """The registry knows it, and all replicas a moment later."""
+        """Registers an instance; all replicas learn of it after a delay."""
         if self.registered.get(agent.instance_id) is None:
             self.registered[agent.instance_id] = agent.server.registration
             self._tell()
 
     def unregister(self, agent: SimAgent) -> None:
-        """Its lease has run out."""
+        """Removes an instance whose lease has expired."""
         if self.registered.pop(agent.instance_id, None) is not None:
             self._tell()
 
@@ -108,7 +111,7 @@ class World:
             replica.pool.update(self.registered.values())
 
     def kill_agent(self, agent: SimAgent, *, silently: bool) -> None:
-        """kill -9, or its whole machine is gone; another instance takes its place a little later."""
+        """Kills an agent, or its machine if `silently`; another instance replaces it after a delay."""
         del self.agents[agent.instance_id]
         agent.process.kill()
         for wire in self.network.wires:
@@ -118,7 +121,7 @@ class World:
         self.loop.call_later(0.5 + self.dice.delay(0.5), self.add_agent, agent.role, agent.others)
 
     async def start_replica(self, slot: int) -> Replica:
-        """A new process in that slot; it tries until the journal lets it in."""
+        """Starts a new process in a slot; retries until the journal accepts it."""
         while True:
             self.troubled_at = self.loop.now
             replica = Replica(self, slot, f"replica-{slot}-{next(self._names)}")
@@ -142,7 +145,7 @@ class World:
                 self.network.wires.remove(wire)
 
     async def kill_replica(self, slot: int) -> None:
-        """kill -9, and a restart after a while."""
+        """Kills the replica in a slot and starts another after a delay."""
         self.troubled_at = self.loop.now
         replica = self.replicas[slot]
         replica.serves = False
@@ -152,7 +155,8 @@ class World:
         await self.start_replica(slot)
 
     async def freeze_replica(self, slot: int) -> None:
-        """SIGSTOP, at times for longer than its lease, and SIGCONT: then it still believes in its runs."""
+        """Halts and continues a replica, at times for longer than its lease: it may still believe that it owns its
+        runs."""
         self.troubled_at = self.loop.now
         replica = self.replicas[slot]
         replica.process.halt()
@@ -162,7 +166,7 @@ class World:
         self.troubled_at = self.loop.now
 
     async def restart_replica(self, slot: int) -> None:
-        """SIGTERM, and a new process."""
+        """Stops the replica in a slot gracefully and starts another."""
         self.troubled_at = self.loop.now
         replica = self.replicas[slot]
         try:

@@ -1,4 +1,4 @@
-"""The server's guard and the client's interceptors over a real connection: nothing gets out but typed errors."""
+"""The server's guard and the client's interceptors on a real connection: callers receive typed errors only."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NAME = "archon.api.registry.v1.RegistryService"
 
 
 class Broken(registry_service_pb2_grpc.RegistryServiceServicer):
-    """Goes wrong in every way."""
+    """Fails in a different way in each method."""
 
     def __init__(self) -> None:
         self.remaining: float | None = None
@@ -78,11 +78,11 @@ async def test_the_client_raises_the_class_that_the_server_raised(served: Any) -
 
 
 async def test_a_broken_stream_raises_the_class_after_its_messages(served: Any) -> None:
-    seen = []
+    revisions = []
     with pytest.raises(errors.ResourceExhausted) as raised:
         async for message in translated(served[1].Watch(pb.WatchRequest())):
-            seen.append(message.revision)
-    assert seen == [1]
+            revisions.append(message.revision)
+    assert revisions == [1]
     assert raised.value.retry_delay == 1.5
 
 
@@ -98,7 +98,7 @@ async def test_an_exception_of_a_handler_leaks_no_text(served: Any) -> None:
     assert "hunter2" not in repr(raised.value.__dict__)
 
 
-async def test_what_is_not_served_is_unimplemented_with_an_error_info(served: Any) -> None:
+async def test_a_method_not_served_is_unimplemented_with_an_error_info(served: Any) -> None:
     with pytest.raises(errors.Unimplemented) as raised:
         await served[1].PinEdges(pb.PinEdgesRequest())
     assert raised.value.reason == "NOT_SERVED"
@@ -110,12 +110,12 @@ async def test_what_is_not_served_is_unimplemented_with_an_error_info(served: An
 
 async def test_an_unknown_method_is_unimplemented_with_an_error_info(served: Any) -> None:
     with pytest.raises(errors.Unimplemented) as raised:
-        await served[2].unary_unary("/archon.api.nobody.v1.NobodyService/Nothing")(b"")
+        await served[2].unary_unary("/archon.api.unknown.v1.UnknownService/Nothing")(b"")
     assert raised.value.reason == "NOT_SERVED"
 
 
 @pytest.mark.parametrize("raw", [b"\xff\xff\xff", b"\x0a\x02\xff\xfe"], ids=["no message", "not UTF-8"])
-async def test_invalid_bytes_are_a_typed_error_and_the_server_goes_on(served: Any, raw: bytes) -> None:
+async def test_invalid_bytes_are_a_typed_error_and_the_server_lives(served: Any, raw: bytes) -> None:
     call = served[2].unary_unary(f"/{NAME}/DeregisterInstance")
     with pytest.raises(errors.MalformedMessage):
         await call(raw)
@@ -156,7 +156,7 @@ async def test_an_absent_server_is_unavailable_within_the_deadline() -> None:
 
 
 class Flood(Broken):
-    """Sends without end."""
+    """Sends responses until the caller leaves."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -183,7 +183,7 @@ async def test_a_caller_that_leaves_a_stream_ends_it_quietly(
             assert (await call.read()).removed_instance_ids
             call.cancel()
         async with asyncio.timeout(5):
-            while flood.going:  # noqa: ASYNC110 - what ends it is in the server
+            while flood.going:  # noqa: ASYNC110 - the server's handler has no event for its end
                 await asyncio.sleep(0.01)
         gc.collect()
         await asyncio.sleep(0.05)

@@ -1,5 +1,4 @@
-// A full member of the mesh over generated stubs alone; the rules that it keeps are in docs/contract.md. What it works
-// at is in designer.go.
+// A full member of the mesh that uses generated stubs only, by the rules of docs/contract.md. Its work is in designer.go.
 package main
 
 import (
@@ -24,7 +23,7 @@ const (
 	protocol   = 1
 	softBatch  = 256 << 10
 	hardCap    = 4 << 20
-	mostQueued = 2000 // from here on deltas are dropped
+	mostQueued = 2000 // above this, deltas are dropped
 	mostEpochs = 10000
 )
 
@@ -37,12 +36,12 @@ type key struct {
 	attempt int32
 }
 
-// task is one attempt, held from its assignment until its result is acked. It belongs to the agent, not to a stream.
+// task is an attempt, kept from its assignment until its result is acked. It belongs to the agent, not to a stream.
 type task struct {
-	ref            *commonv1.TaskRef // never changed in place: frames on their way share it
-	session        *session          // nil while no stream has it
+	ref            *commonv1.TaskRef // never changed in place: queued frames share it
+	session        *session          // nil without a stream
 	halt           context.CancelCauseFunc
-	timer          *time.Timer // ends the work, later the parking
+	timer          *time.Timer // ends the work, later the parking of its result
 	working        bool
 	sent, received int64
 	ackOwed        bool
@@ -50,7 +49,7 @@ type task struct {
 	written        int64 // bytes of text so far
 }
 
-// session is one stream of an orchestrator; its frames wait here for its one writer.
+// session is a stream of an orchestrator, with the queue of frames for its only writer.
 type session struct {
 	orchestrator string // empty before Open
 	agreed       []string
@@ -64,7 +63,7 @@ type session struct {
 	silenceLimit time.Duration
 }
 
-// agent holds everything under one lock, under which nobody waits for the network or for a handler.
+// agent guards its state with a lock. No goroutine waits for the network or for a handler while it holds the lock.
 type agent struct {
 	agentv1.UnimplementedAgentServiceServer
 	registration *registryv1.Registration
@@ -82,7 +81,7 @@ func (a *agent) Describe(context.Context, *agentv1.DescribeRequest) (*agentv1.De
 	return &agentv1.DescribeResponse{Registration: a.registration, Protocols: []int32{protocol}, Features: features}, nil
 }
 
-// Session reads in a goroutine that never waits for a handler, and writes in this one.
+// Session reads in another goroutine, which never waits for a handler, and writes in this one.
 func (a *agent) Session(stream grpc.BidiStreamingServer[agentv1.SessionRequest, agentv1.SessionResponse]) error {
 	s := &session{limit: hardCap, parkTTL: 25 * time.Hour, silenceLimit: 2 * time.Second}
 	s.silence = time.AfterFunc(10*time.Second, func() { a.locked(func() { a.end(s, errSilent) }) })
@@ -122,7 +121,7 @@ func (a *agent) locked(do func()) {
 	do()
 }
 
-// batch waits for frames; none: the stream ends, with this error or with OK.
+// batch waits for frames. If it returns none, the stream ends with the error, or with OK if that is nil.
 func (a *agent) batch(s *session) ([]*agentv1.AgentFrame, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -176,7 +175,7 @@ func (a *agent) share() int32 {
 	return max(1, a.registration.GetMaxTasks()/int32(max(1, len(a.sessions))))
 }
 
-// credit tells each session its share of the capacity, where that is news.
+// credit sends each session its share of the capacity if it has changed.
 func (a *agent) credit() {
 	for _, s := range a.sessions {
 		if share := a.share(); s.told != share && slices.Contains(s.agreed, "credit") {
@@ -252,7 +251,7 @@ func (a *agent) sessionFrame(s *session, f *agentv1.OrchestratorFrame) {
 	case *agentv1.OrchestratorFrame_Heartbeat:
 		echo := &agentv1.Heartbeat{Echo: arm.Heartbeat.GetCounter()}
 		a.put(s, &agentv1.AgentFrame{Frame: &agentv1.AgentFrame_Heartbeat{Heartbeat: echo}})
-		for _, t := range a.tasks { // acks that nothing else has carried
+		for _, t := range a.tasks { // acks that no other frame has carried
 			if t.session == s && t.ackOwed {
 				a.send(t, &agentv1.AgentFrame{}, false)
 			}

@@ -33,7 +33,7 @@ const (
 	leaseTime  = 2 * time.Second
 	drainGrace = 30 * time.Second
 	ackGrace   = 5 * time.Second
-	// The submitter's remark for how long a task takes.
+	// The metadata key by which a caller sets the duration of a task.
 	delayKey = "dev.archon.interop/delay"
 )
 
@@ -49,7 +49,7 @@ func text(parts []*commonv1.Part) string {
 	return strings.Join(texts, "\n\n")
 }
 
-// design names a component per requirement. A model would be asked here; the record says what it was given.
+// design names a component per requirement in place of a model call; the record has its input.
 func design(ctx context.Context, assigned *agentv1.AssignTask, say func(string)) (*agentv1.TaskResult, *agentv1.CallRecord) {
 	began := time.Now()
 	given := map[string]string{"goal": text(assigned.GetInput())}
@@ -85,12 +85,12 @@ func design(ctx context.Context, assigned *agentv1.AssignTask, say func(string))
 	return &agentv1.TaskResult{State: state, Output: output, Usage: usage, Used: used}, record
 }
 
-// handle is what this agent works at.
+// handle executes a task.
 func (a *agent) handle(ctx context.Context, task *agentv1.AssignTask, say func(string)) (*agentv1.TaskResult, *agentv1.CallRecord) {
 	return design(ctx, task, say)
 }
 
-// register calls RegisterInstance every third of the lease until ctx is done; then it takes the registration back.
+// register calls RegisterInstance every third of the lease until ctx is done, and then deregisters.
 func register(ctx context.Context, registry registryv1.RegistryServiceClient, registration *registryv1.Registration) {
 	for ctx.Err() == nil {
 		call, cancel := context.WithTimeout(ctx, leaseTime)
@@ -112,7 +112,7 @@ func register(ctx context.Context, registry registryv1.RegistryServiceClient, re
 	}
 }
 
-// waitUntil returns when something holds, or after `most`.
+// waitUntil returns when the condition holds, or after `most`.
 func (a *agent) waitUntil(most time.Duration, holds func() bool) {
 	over := false
 	timer := time.AfterFunc(most, func() { a.locked(func() { over = true; a.news.Broadcast() }) })
@@ -124,7 +124,7 @@ func (a *agent) waitUntil(most time.Duration, holds func() bool) {
 	})
 }
 
-// drain takes nothing new, finishes what is under way, waits a little for acks, and ends the streams with OK.
+// drain accepts nothing new, finishes tasks in progress, waits briefly for acks, and ends the streams with OK.
 func (a *agent) drain() {
 	a.locked(func() {
 		a.draining = true
@@ -183,7 +183,7 @@ func main() {
 	left := make(chan struct{})
 	close(left)
 	if target := os.Getenv("ARCHON_REGISTRY"); target != "" {
-		// without a bound gRPC would wait up to two minutes to dial again
+		// without a limit gRPC would wait up to two minutes before it reconnects
 		again := grpc.ConnectParams{Backoff: backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, MaxDelay: time.Second}}
 		channel, err := grpc.NewClient(target, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithConnectParams(again))
 		if err != nil {

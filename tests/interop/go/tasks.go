@@ -1,4 +1,4 @@
-// Attempts: what comes in for them, what goes out, and what is kept until it is acked.
+// Attempts: their incoming frames, their outgoing frames, and the frames that are kept until they are acked.
 package main
 
 import (
@@ -23,13 +23,13 @@ const reasonPrefix = "ERROR_REASON_"
 
 var errSilent = status.Error(codes.Unavailable, "nothing was heard from the orchestrator")
 
-// failure is an error inside a frame.
+// failure returns an error as it is sent inside a frame.
 func failure(code codes.Code, reason commonv1.ErrorReason) *commonv1.Failure {
 	text := strings.ToLower(strings.TrimPrefix(reason.String(), reasonPrefix))
 	return &commonv1.Failure{Code: int32(code), Reason: reason, Message: strings.ReplaceAll(text, "_", " ")}
 }
 
-// ending is the same for the status of a stream.
+// ending returns an error as the status that ends a stream.
 func ending(code codes.Code, reason commonv1.ErrorReason) error {
 	why := failure(code, reason)
 	info := &errdetails.ErrorInfo{Domain: "archon.dev", Reason: strings.TrimPrefix(reason.String(), reasonPrefix)}
@@ -103,7 +103,7 @@ func (a *agent) assign(s *session, f *agentv1.OrchestratorFrame, assigned *agent
 	working := 0
 	for one, t := range a.tasks {
 		if one.id == ref.GetTaskId() && one.attempt > ref.GetAttempt() {
-			return // late, of an attempt that was superseded
+			return // a late frame of a superseded attempt
 		}
 		if one.id == ref.GetTaskId() {
 			a.forget(t)
@@ -146,7 +146,7 @@ func halted(cause error) *agentv1.TaskResult {
 	return &agentv1.TaskResult{State: commonv1.TaskState_TASK_STATE_FAILED, Failure: why}
 }
 
-// say streams more of the answer's text; it may be dropped, the answer is not.
+// say streams text of the answer as a delta, which may be dropped. The answer is not dropped.
 func (a *agent) say(t *task, text string) {
 	offset := t.written
 	t.written += int64(len(text))
@@ -161,11 +161,11 @@ func (a *agent) say(t *task, text string) {
 	}}}, false)
 }
 
-// finish parks the result: it is kept until it is acked, or too old.
+// finish parks the result until it is acked or expires.
 func (a *agent) finish(t *task, result *agentv1.TaskResult, record *agentv1.CallRecord) {
 	log.Printf("end %s %d %s", t.ref.GetTaskId(), t.ref.GetAttempt(), result.GetState())
 	if a.tasks[keyOf(t.ref)] != t {
-		return // forgotten meanwhile
+		return // it was forgotten meanwhile
 	}
 	limit, park, records := hardCap, 25*time.Hour, true
 	if t.session != nil {
@@ -206,7 +206,7 @@ func (a *agent) acked(t *task, sequence int64) {
 func (a *agent) sendAgain(t *task, after int64) {
 	a.acked(t, after)
 	for _, frame := range t.unacked {
-		// a copy: the first may still be on its way out
+		// a copy, because the first may still be queued
 		again, ok := proto.Clone(frame).(*agentv1.AgentFrame)
 		if ok {
 			again.Task, again.Ack = t.ref, t.received
@@ -243,7 +243,7 @@ func (a *agent) told(t *task, why *commonv1.Failure) {
 	}
 }
 
-// forget ends what is under way too: its result couldn't count.
+// forget also stops an attempt in progress: its result could not count.
 func (a *agent) forget(t *task) {
 	if t == nil {
 		return

@@ -1,5 +1,5 @@
-// A client over generated stubs alone: submits a run, watches it, breaks its stream off, resumes, and reads a typed error.
-// `node dist/client.js HOST:PORT` prints what it saw as one JSON object.
+// A client that uses generated stubs only: submits a run, watches it, cancels the watch, resumes it, and reads a typed error.
+// `node dist/client.js HOST:PORT` prints a report as a JSON object.
 import { credentials, Metadata, ServiceError, status } from "@grpc/grpc-js";
 import { Part } from "./stubs/archon/api/common/v1/common";
 import { ErrorReason, errorReasonFromJSON } from "./stubs/archon/api/common/v1/failure";
@@ -30,7 +30,7 @@ function submit(client: OrchestratorServiceClient, request: Partial<SubmitRunReq
   });
 }
 
-// Every event after `afterSeq`, until the run has ended or `enough` says so, in which case the stream is broken off.
+// Returns the events after `afterSeq` until the run has ended. If `enough` returns true, it cancels the stream.
 function watch(
   client: OrchestratorServiceClient,
   runId: string,
@@ -56,7 +56,7 @@ function watch(
   });
 }
 
-// The reason of a failed call, out of the google.rpc details that ride in its trailers.
+// Returns the reason of a failed call from the google.rpc details in its trailers.
 function typed(error: ServiceError): TypedError {
   const found: TypedError = {
     code: status[error.code] ?? String(error.code),
@@ -114,7 +114,7 @@ async function main(address: string): Promise<void> {
     times_are_dates: all.every((event) => event.seq === 0 || event.time instanceof Date),
     answers: Object.fromEntries(results.map((result) => [result.role, text(result.output)])),
     state: ended?.$case === "runState" ? ended.value.state : -1,
-    unknown_role: await failing(client, { goal, roles: ["nobody-serves-this"] }),
+    unknown_role: await failing(client, { goal, roles: ["absent"] }),
     empty_goal: await failing(client, { goal: [] }),
   };
   console.log(JSON.stringify(report));

@@ -19,18 +19,19 @@ Manifest = dict[str, Any]
 
 
 def validate(manifest: Manifest, version: str) -> None:
-    """Against the schema that its kind has in this version of Kubernetes. Raises Invalid; unknown fields are."""
+    """Checks a manifest against the schema of its kind in a version of Kubernetes. Raises Invalid, for unknown fields
+    too."""
     _schemas.validate(manifest, version, strict=True)
 
 
 def kustomization() -> Manifest:
-    """The list of what belongs to the base."""
+    """Returns the kustomization of the base."""
     content: Manifest = yaml.safe_load((BASE / "kustomization.yaml").read_text())
     return content
 
 
 def manifests() -> list[Manifest]:
-    """Every object of every file."""
+    """Returns every object of every file of the base."""
     return [
         document
         for path in sorted(BASE.glob("*.yaml"))
@@ -40,52 +41,53 @@ def manifests() -> list[Manifest]:
 
 
 def name_of(manifest: Manifest) -> str:
-    """`Deployment/archon-registry`, for the names of tests."""
+    """Returns a name such as `Deployment/archon-registry` for the ids of tests."""
     return f"{manifest['kind']}/{manifest['metadata']['name']}"
 
 
 def workloads() -> list[Manifest]:
-    """What runs pods."""
-    return [one for one in manifests() if one["kind"] in ("Deployment", "StatefulSet")]
+    """Returns the Deployments and StatefulSets."""
+    return [manifest for manifest in manifests() if manifest["kind"] in ("Deployment", "StatefulSet")]
 
 
 def ours() -> list[Manifest]:
-    """The workloads that run our own images."""
-    return [one for one in workloads() if name_of(one) != "StatefulSet/archon-etcd"]
+    """Returns the workloads that run images of Archon."""
+    return [workload for workload in workloads() if name_of(workload) != "StatefulSet/archon-etcd"]
 
 
 def services() -> dict[str, Manifest]:
-    """By name."""
-    return {one["metadata"]["name"]: one for one in manifests() if one["kind"] == "Service"}
+    """Returns the Services by name."""
+    return {manifest["metadata"]["name"]: manifest for manifest in manifests() if manifest["kind"] == "Service"}
 
 
 def pod(workload: Manifest) -> Manifest:
-    """Its pods, as they are made."""
+    """Returns the pod spec of a workload."""
     spec: Manifest = workload["spec"]["template"]["spec"]
     return spec
 
 
 def container(workload: Manifest) -> Manifest:
-    """Its only container."""
-    (one,) = pod(workload)["containers"]
-    found: Manifest = one
-    return found
+    """Returns the only container of a workload."""
+    only: Manifest
+    (only,) = pod(workload)["containers"]
+    return only
 
 
 def literals() -> dict[str, str]:
-    """The values of the ConfigMap."""
+    """Returns the values of the ConfigMap."""
     (generator,) = kustomization()["configMapGenerator"]
-    return dict(one.split("=", 1) for one in generator["literals"])
+    return dict(literal.split("=", 1) for literal in generator["literals"])
 
 
 def environment(workload: Manifest) -> dict[str, str]:
-    """Its variables, with the values of the ConfigMap in place; those that the cluster fills in are `<path>`."""
+    """Returns the variables of a workload with the values of the ConfigMap. A value that the cluster fills in is
+    `<path>`."""
     values = {}
-    for one in container(workload).get("env", ()):
-        if "value" in one:
-            values[one["name"]] = one["value"]
-        elif "fieldRef" in one["valueFrom"]:
-            values[one["name"]] = f"<{one['valueFrom']['fieldRef']['fieldPath']}>"
+    for variable in container(workload).get("env", ()):
+        if "value" in variable:
+            values[variable["name"]] = variable["value"]
+        elif "fieldRef" in variable["valueFrom"]:
+            values[variable["name"]] = f"<{variable['valueFrom']['fieldRef']['fieldPath']}>"
         else:
-            values[one["name"]] = literals()[one["valueFrom"]["configMapKeyRef"]["key"]]
+            values[variable["name"]] = literals()[variable["valueFrom"]["configMapKeyRef"]["key"]]
     return values

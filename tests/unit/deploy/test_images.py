@@ -1,4 +1,4 @@
-"""The Dockerfile, against what the manifests want of it and against what there is to run."""
+"""The Dockerfile matches the manifests and the modules of the project."""
 
 from __future__ import annotations
 
@@ -16,39 +16,40 @@ TEXT = DOCKERFILE.read_text()
 
 
 def stages() -> dict[str, str]:
-    """What is between one FROM and the next, by the name of the stage."""
+    """Returns the text of each stage by its name."""
     parts = re.split(r"^FROM \S+ AS (\S+)$", TEXT, flags=re.MULTILINE)[1:]
     return dict(zip(parts[::2], parts[1::2], strict=True))
 
 
 def targets() -> dict[str, str]:
-    """The stages that become images."""
+    """Returns the stages that become images."""
     return {name: text for name, text in stages().items() if name not in ("build", "runtime")}
 
 
 def test_there_is_a_target_for_every_image_and_no_other() -> None:
-    wanted = {container(one)["image"].removeprefix("archon-") for one in base.ours()}
-    assert set(targets()) == wanted
-    assert {f"archon-{name}" for name in wanted} | {"etcd"} == {one["name"] for one in base.kustomization()["images"]}
+    names = {container(workload)["image"].removeprefix("archon-") for workload in base.ours()}
+    assert set(targets()) == names
+    images = {image["name"] for image in base.kustomization()["images"]}
+    assert {f"archon-{name}" for name in names} | {"etcd"} == images
 
 
 def test_the_images_have_the_version_of_the_project() -> None:
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
-    tags = {one["newTag"] for one in base.kustomization()["images"] if one["name"].startswith("archon-")}
+    tags = {image["newTag"] for image in base.kustomization()["images"] if image["name"].startswith("archon-")}
     assert tags == {version}
 
 
 @pytest.mark.parametrize("name", targets())
 def test_a_target_runs_a_module_on_the_port_of_its_manifest(name: str) -> None:
     text = targets()[name]
-    [found] = [one for one in base.ours() if container(one)["image"] == f"archon-{name}"]
+    [workload] = [workload for workload in base.ours() if container(workload)["image"] == f"archon-{name}"]
     command = json.loads(re.findall(r"^ENTRYPOINT (.*)$", text, flags=re.MULTILINE)[0])
     assert command[:3] == ["python", "-P", "-m"]
     spec = find_spec(command[3])
     assert spec is not None and (not spec.submodule_search_locations or find_spec(command[3] + ".__main__"))
     assert (command[4] if command[4:] else command[3].rpartition(".")[2]) == name
     ports = [re.findall(pattern, text) for pattern in (r"ARCHON_PORT=(\d+)", r"EXPOSE (\d+)")]
-    assert ports == [[environment(found)["ARCHON_PORT"]]] * 2
+    assert ports == [[environment(workload)["ARCHON_PORT"]]] * 2
 
 
 def test_images_run_as_the_user_of_the_manifests_and_not_as_root() -> None:
@@ -65,7 +66,7 @@ def test_nothing_for_development_is_installed() -> None:
     assert bases == ["python:3.12-slim"] * 2 + ["runtime"] * len(targets())
 
 
-def test_what_is_copied_is_there_and_not_ignored() -> None:
+def test_copied_files_exist_and_are_not_ignored() -> None:
     ignored = (ROOT / "deploy" / "Dockerfile.dockerignore").read_text().splitlines()
     admitted = {line[1:].split("/")[0] for line in ignored if line.startswith("!")}
     copied = {

@@ -1,4 +1,4 @@
-"""The manifests: valid, hardened, probed, and of one mind about names and ports."""
+"""The manifests are valid, hardened and probed, and agree about names and ports."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.unit.deploy import manifests as base
 from tests.unit.deploy.manifests import BASE, Invalid, Manifest, container, environment, name_of, pod, validate
 
 KUBERNETES = ("1.27", "1.37")
-"""The oldest that the README names, and the newest whose schemas there are."""
+"""The oldest version that the README names, and the newest version with schemas."""
 
 SETTINGS: dict[str, type[ServiceSettings]] = {
     "archon-registry": RegistrySettings,
@@ -39,8 +39,8 @@ def is_agent(workload: Manifest) -> bool:
 
 
 def of(name: str) -> Manifest:
-    [found] = [one for one in base.workloads() if one["metadata"]["name"] == name]
-    return found
+    [workload] = [workload for workload in base.workloads() if workload["metadata"]["name"] == name]
+    return workload
 
 
 def test_the_base_names_each_of_its_files_and_no_other() -> None:
@@ -54,15 +54,15 @@ def test_a_manifest_keeps_to_the_schema_of_its_kind(manifest: Manifest, version:
     validate(manifest, version)
 
 
-def test_what_breaks_a_schema_is_seen() -> None:
+def test_an_unknown_field_is_invalid() -> None:
     broken: Any = yaml.safe_load(yaml.safe_dump(of("archon-registry")))
     broken["spec"]["template"]["spec"]["enableServiceLink"] = False
     with pytest.raises(Invalid):
         validate(broken, KUBERNETES[-1])
 
 
-def test_the_mesh_is_whole() -> None:
-    replicas = {name_of(one): one["spec"]["replicas"] for one in base.workloads()}
+def test_the_base_has_every_workload() -> None:
+    replicas = {name_of(workload): workload["spec"]["replicas"] for workload in base.workloads()}
     assert replicas == {
         "StatefulSet/archon-etcd": 3,
         "Deployment/archon-registry": 2,
@@ -90,22 +90,22 @@ def test_pods_are_hardened(workload: Manifest) -> None:
     assert set(inside["resources"]["limits"]) == {"memory"}
 
 
-def test_the_namespace_admits_nothing_less() -> None:
-    [namespace] = [one for one in base.manifests() if one["kind"] == "Namespace"]
+def test_the_namespace_admits_restricted_pods_only() -> None:
+    [namespace] = [manifest for manifest in base.manifests() if manifest["kind"] == "Namespace"]
     assert namespace["metadata"]["name"] == base.kustomization()["namespace"]
     assert namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
 
 
 @every_workload
-def test_each_container_is_probed_at_a_port_of_its_own(workload: Manifest) -> None:
+def test_each_container_is_probed_at_its_own_port(workload: Manifest) -> None:
     inside = container(workload)
-    ports = {one["name"]: one["containerPort"] for one in inside["ports"]}
+    ports = {port["name"]: port["containerPort"] for port in inside["ports"]}
     for kind in ("startupProbe", "livenessProbe", "readinessProbe"):
         probe = inside[kind]
         if "grpc" in probe:
             assert probe["grpc"] == {"port": int(environment(workload)["ARCHON_PORT"])}
         else:
-            assert workload["metadata"]["name"] == "archon-etcd", "ours answer over gRPC"
+            assert workload["metadata"]["name"] == "archon-etcd", "Archon's services are probed over gRPC"
             assert probe["httpGet"]["port"] in ports
 
 
@@ -122,18 +122,18 @@ def test_ports_agree(workload: Manifest) -> None:
 
 def test_the_ports_of_etcd_agree() -> None:
     etcd = of("archon-etcd")
-    ports = {one["name"]: one["containerPort"] for one in container(etcd)["ports"]}
+    ports = {port["name"]: port["containerPort"] for port in container(etcd)["ports"]}
     listened = re.findall(r"--listen-\w+-urls=http://0\.0\.0\.0:(\d+)", " ".join(container(etcd)["args"]))
     assert sorted(map(int, listened)) == sorted(ports.values())
-    for one in base.services()["archon-etcd"]["spec"]["ports"]:
-        assert ports[one["targetPort"]] == one["port"]
+    for port in base.services()["archon-etcd"]["spec"]["ports"]:
+        assert ports[port["targetPort"]] == port["port"]
 
 
 def test_the_members_of_etcd_know_each_other() -> None:
     etcd = of("archon-etcd")
     names = [f"archon-etcd-{number}" for number in range(etcd["spec"]["replicas"])]
     service = etcd["spec"]["serviceName"]
-    [cluster] = [one for one in container(etcd)["args"] if one.startswith("--initial-cluster=")]
+    [cluster] = [argument for argument in container(etcd)["args"] if argument.startswith("--initial-cluster=")]
     assert cluster.partition("=")[2].split(",") == [f"{name}=http://{name}.{service}:2380" for name in names]
     assert base.services()[service]["spec"]["publishNotReadyAddresses"] is True
     assert parse_members(base.literals()["etcd"]) == [f"{name}.{service}:2379" for name in names]
@@ -147,27 +147,27 @@ def test_a_service_finds_the_pods_of_its_name_one_by_one(service: Manifest) -> N
 
 
 @each_of_ours
-def test_variables_are_settings_of_the_service_and_their_values_are_taken(
+def test_variables_are_settings_of_the_service_and_are_read(
     workload: Manifest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = SETTINGS[workload["metadata"]["name"]]
-    given = environment(workload)
-    assert set(given) <= {f"ARCHON_{name.upper()}" for name in settings.model_fields}
-    for name, value in given.items():
+    variables = environment(workload)
+    assert set(variables) <= {f"ARCHON_{name.upper()}" for name in settings.model_fields}
+    for name, value in variables.items():
         monkeypatch.setenv(name, value)
     taken = load(settings, [])
-    assert (taken.host, str(taken.port)) == ("0.0.0.0", given["ARCHON_PORT"])
+    assert (taken.host, str(taken.port)) == ("0.0.0.0", variables["ARCHON_PORT"])
 
 
 @each_of_ours
-def test_every_service_is_called_by_the_name_and_port_that_it_has(workload: Manifest) -> None:
+def test_every_service_is_called_by_its_name_and_port(workload: Manifest) -> None:
     for variable, name in (("ARCHON_REGISTRY", "archon-registry"), ("ARCHON_MEMORY", "archon-memory")):
         if (address := environment(workload).get(variable)) is not None:
             assert address == f"{name}:{base.services()[name]['spec']['ports'][0]['port']}"
 
 
 @each_of_ours
-def test_agents_advertise_their_pod_know_the_memory_and_have_time_to_drain(workload: Manifest) -> None:
+def test_agents_advertise_their_pod_and_have_time_to_drain(workload: Manifest) -> None:
     if not is_agent(workload):
         return
     assert environment(workload)["ARCHON_MEMORY"] == environment(of("archon-orchestrator"))["ARCHON_MEMORY"]
@@ -177,13 +177,13 @@ def test_agents_advertise_their_pod_know_the_memory_and_have_time_to_drain(workl
 
 
 @each_of_ours
-def test_what_is_kept_is_kept_in_a_volume_and_by_one_owner(workload: Manifest) -> None:
-    given = environment(workload)
-    kept = [given[name] for name in ("ARCHON_DB", "ARCHON_JOURNAL") if name in given]
-    assert bool(kept) == (workload["kind"] == "StatefulSet")
-    if kept:
-        mounts = {one["name"]: one["mountPath"] for one in container(workload)["volumeMounts"]}
+def test_data_is_stored_in_a_volume_of_a_single_replica(workload: Manifest) -> None:
+    variables = environment(workload)
+    files = [variables[name] for name in ("ARCHON_DB", "ARCHON_JOURNAL") if name in variables]
+    assert bool(files) == (workload["kind"] == "StatefulSet")
+    if files:
+        mounts = {mount["name"]: mount["mountPath"] for mount in container(workload)["volumeMounts"]}
         [claim] = workload["spec"]["volumeClaimTemplates"]
-        assert kept[0].startswith(mounts[claim["metadata"]["name"]] + "/")
+        assert files[0].startswith(mounts[claim["metadata"]["name"]] + "/")
         assert workload["spec"]["replicas"] == 1
         assert pod(workload)["securityContext"]["fsGroup"] == pod(workload)["securityContext"]["runAsGroup"]

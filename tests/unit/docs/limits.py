@@ -46,7 +46,7 @@ LIMITS: Final[dict[str, list[Limit]]] = {
             "Runs in progress",
             "{archon_services.orchestrator.runs.manager:MAX_RUNS}; setting `max_runs`",
             "`RESOURCE_EXHAUSTED` with a delay",
-            ["test_above_the_bound_of_runs_a_submit_is_refused_with_a_delay_and_taken_on_later"],
+            ["test_a_submit_above_max_runs_is_refused_with_a_delay"],
         ),
         Limit(
             "Events of a run",
@@ -58,19 +58,19 @@ LIMITS: Final[dict[str, list[Limit]]] = {
             "Attempts of a task that end with the loss of the process",
             "{archon_mesh.core.run.decide.recovery:RECOVERY[Kind.LOST].tries}",
             "The task fails: `POISONED`.",
-            ["test_durability_20_a_task_that_takes_its_process_with_it_three_times_is_poisoned"],
+            ["test_durability_20_a_task_is_poisoned_after_three_losses"],
         ),
         Limit(
             "Rejects of a task",
             "{archon_mesh.core.run.decide.recovery:RECOVERY[Kind.REFUSED].tries}",
             "The task fails.",
-            ["test_rejects_are_no_losses_but_do_not_go_on_for_ever"],
+            ["test_rejects_are_not_losses_and_are_limited"],
         ),
         Limit(
             "Attempts whose turn was stored second",
             "{archon_mesh.core.run.decide.recovery:RECOVERY[Kind.CONFLICT].tries}",
             "The task fails: `CONVERSATION_MOVED`.",
-            ["test_a_task_that_always_comes_second_ends_with_a_reason"],
+            ["test_a_task_whose_turn_is_always_second_fails_with_a_reason"],
         ),
         Limit(
             "Lost and failed attempts of a run",
@@ -82,9 +82,7 @@ LIMITS: Final[dict[str, list[Limit]]] = {
             "Claims of a run without progress",
             "{archon_services.orchestrator.runs.manager:MAX_STALLED}",
             "The run fails: `QUARANTINED`.",
-            [
-                "test_durability_14_a_run_that_is_taken_up_again_and_again_in_vain_is_quarantined_and_its_agents_keep_their_results"
-            ],
+            ["test_durability_14_a_run_claimed_in_vain_is_quarantined"],
         ),
         Limit(
             "Delegations of a task",
@@ -96,13 +94,13 @@ LIMITS: Final[dict[str, list[Limit]]] = {
             "Depth of delegations",
             "{archon_mesh.core.run.decide.budget:MAX_DEPTH}, or the budget's `max_depth`",
             "The delegation fails: `DELEGATION_TOO_DEEP`.",
-            ["test_contract_rule_8_delegations_nest_as_deep_as_the_budget_says"],
+            ["test_contract_rule_8_the_budget_limits_the_depth"],
         ),
         Limit(
             "Commands that wait for one run",
             "{archon_services.orchestrator.runs.driver:MAX_INBOX}; frames of agents are not counted, credit bounds them",
             "`RESOURCE_EXHAUSTED` with a delay",
-            ["test_what_callers_ask_of_one_run_at_once_is_bounded_and_what_agents_say_is_never_dropped"],
+            ["test_commands_of_a_run_are_bounded_and_frames_are_not"],
         ),
         Limit(
             "A goal",
@@ -114,7 +112,7 @@ LIMITS: Final[dict[str, list[Limit]]] = {
             "Shared memory of the session for the roles of one run",
             "{archon_services.orchestrator.shared_memory.recall:MAX_BYTES|bytes}",
             "`MESSAGE_TOO_LARGE`",
-            ["test_a_session_that_remembers_too_much_for_one_run_is_a_typed_error_at_submit"],
+            ["test_a_submit_to_a_session_with_too_many_items_is_refused"],
         ),
         Limit(
             "History that a stateful role receives",
@@ -135,25 +133,25 @@ LIMITS: Final[dict[str, list[Limit]]] = {
             "Waiting for another turn of the conversation",
             "{archon_services.orchestrator.runs.session_history:PATIENCE|seconds}",
             "The task is dispatched without waiting further.",
-            ["test_nobody_waits_for_ever_for_anothers_turn"],
+            ["test_a_task_waits_for_another_turn_for_a_limited_time"],
         ),
         Limit(
             "A run in a response",
             "{archon_services.orchestrator.convert.run_view:MAX_RUN_BYTES|bytes}",
             "`MESSAGE_TOO_LARGE`; its watch returns each result in an event of its own.",
-            ["test_results_that_are_large_together_come_in_several_messages"],
+            ["test_large_results_are_sent_in_several_messages"],
         ),
         Limit(
             "A page of a list",
             "{archon_services.common.paging:MAX_PAGE}",
             "`INVALID_ARGUMENT`",
-            ["test_runs_are_listed_newest_first_in_pages_bound_to_their_filter"],
+            ["test_runs_are_listed_newest_first_in_pages"],
         ),
         Limit(
             "Finished runs",
             'compacted after {archon_services.orchestrator.settings:OrchestratorSettings.model_fields["compact_after"].default|seconds} (`compact_after`), deleted after {archon_services.orchestrator.settings:OrchestratorSettings.model_fields["delete_after"].default|seconds} (`delete_after`)',
             "A watch answers `RUN_EXPIRED`, then `UNKNOWN_RUN`.",
-            ["test_durability_7_a_run_that_has_ended_is_compacted_then_its_watch_has_expired_then_it_is_gone"],
+            ["test_durability_7_an_ended_run_is_compacted_and_then_deleted"],
         ),
         Limit(
             "What a sweep of the retention compacts",
@@ -167,25 +165,25 @@ LIMITS: Final[dict[str, list[Limit]]] = {
             "A message of a watch",
             "{archon_services.orchestrator.watch.hub:MAX_PAGE} events, no further one above {archon_services.orchestrator.watch.hub:BATCH_BYTES|bytes}",
             "The next message carries the rest.",
-            ["test_what_waits_for_a_watcher_is_bounded_in_bytes_too_and_so_is_a_batch"],
+            ["test_queue_and_batches_of_a_watcher_are_bounded_in_bytes"],
         ),
         Limit(
             "Events queued for a watcher of a run",
             "{archon_services.orchestrator.watch.hub:MAX_QUEUED} events, {archon_services.orchestrator.watch.hub:MAX_QUEUED_BYTES|bytes}",
             "Deltas are dropped, durable events are read from the journal.",
-            ["test_a_watcher_that_never_reads_loses_deltas_and_no_durable_event_and_holds_little"],
+            ["test_a_watcher_that_never_reads_loses_deltas_only"],
         ),
         Limit(
             "Watchers of runs",
             "{archon_services.orchestrator.watch.hub:MAX_WATCHERS}",
             "`RESOURCE_EXHAUSTED` with a delay",
-            ["test_above_the_bound_of_watchers_a_watch_is_refused_with_a_delay"],
+            ["test_a_watch_above_max_watchers_is_refused_with_a_delay"],
         ),
         Limit(
             "Runs followed on one Converse stream",
             "{archon_services.orchestrator.api.converse_stream:MAX_RUNS}",
             "`RESOURCE_EXHAUSTED` with a delay, in the reply",
-            ["test_above_the_bound_of_runs_on_one_stream_a_submit_is_refused_in_place_with_a_delay"],
+            ["test_a_submit_above_the_runs_of_a_stream_is_refused"],
         ),
         Limit(
             "Commands of one Converse stream that are in progress or whose reply is not sent",
@@ -231,20 +229,20 @@ LIMITS: Final[dict[str, list[Limit]]] = {
             "Sessions",
             "one per instance that is registered or has work",
             "The session ends.",
-            ["test_dead_sessions_leave_nothing_behind_and_one_with_work_stays_until_it_is_done"],
+            ["test_a_dead_session_ends_when_it_has_no_work"],
         ),
         Limit(
             "Lost attempts remembered per session",
             "{archon_services.orchestrator.sessions.attempts:MAX_STALE}",
             "The oldest is forgotten.",
-            ["test_what_is_remembered_of_attempts_that_were_lost_is_bounded"],
+            ["test_remembered_lost_attempts_are_bounded"],
         ),
         Limit(
             "Tasks at an instance",
             "its credit window",
             "Tasks wait at the orchestrator; else a `reject` with a delay.",
             [
-                "test_contract_rule_2_an_instance_never_gets_more_than_it_takes_and_the_rest_waits_visibly",
+                "test_contract_rule_2_tasks_above_the_credit_wait_visibly",
                 "test_a_task_above_capacity_is_rejected_with_a_delay",
             ],
         ),
@@ -353,7 +351,7 @@ LIMITS: Final[dict[str, list[Limit]]] = {
             "Items published without a session",
             "`delete_after` of the orchestrator",
             "Deleted; their versions are kept.",
-            ["test_what_is_published_in_no_session_is_forgotten_with_its_run_and_a_sessions_stays"],
+            ["test_items_without_a_session_are_deleted_with_their_run"],
         ),
         Limit(
             "A value of working memory",
@@ -446,8 +444,8 @@ def _sized(number: float, *units: str) -> str:
 
 def row(limit: Limit) -> str:
     """Renders one row of a table."""
-    value = REFERENCE.sub(lambda found: shown(value_of(found[1], found[2]), found[3]), limit.value)
-    constants = dict.fromkeys(f"`{found[1]}:{found[2]}`" for found in REFERENCE.finditer(limit.value))
+    value = REFERENCE.sub(lambda match: shown(value_of(match[1], match[2]), match[3]), limit.value)
+    constants = dict.fromkeys(f"`{match[1]}:{match[2]}`" for match in REFERENCE.finditer(limit.value))
     tests = ", ".join(f"`{name}`" for name in limit.tests)
     return f"| {limit.what} | {value} | {limit.above} | {', '.join(constants)} | {tests} |"
 

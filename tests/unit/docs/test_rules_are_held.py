@@ -1,4 +1,5 @@
-"""Each rule that the documentation calls held has a test that names it: `test_durability_N_...`, `test_contract_rule_N_...`."""
+"""Each rule that the documentation calls held has a test that names it: `test_durability_N_...`,
+`test_contract_rule_N_...`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Time left, not time configured."""
+"""Deadlines and identities of nested calls."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def test_a_nested_call_gets_at_most_the_time_left() -> None:
         assert 4.5 < context.timeout(30.0) <= 5.0
         assert context.timeout(1.0) == 1.0
         with context.deadline(60.0):
-            assert context.timeout(30.0) <= 5.0, "an inner deadline never lengthens the outer"
+            assert context.timeout(30.0) <= 5.0, "an inner deadline does not extend the outer deadline"
     assert context.timeout(30.0) == 30.0
 
 

@@ -1,4 +1,4 @@
-"""What a client sends when it answers a question: nothing that can't travel."""
+"""A client refuses answers to questions that cannot be sent."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from archon.api.common.v1 import common_pb2
 from archon.client import Client
 from archon.errors import InvalidArgument, MessageTooLarge
 
-NOWHERE = "127.0.0.1:1"  # what is refused before anything is sent needs nobody to send it to
+NOWHERE = "127.0.0.1:1"  # no server listens there: the answers are refused before they are sent
 
 
 @pytest.mark.parametrize("answer", ["x" * 5_000_000, [common_pb2.Part(raw=bytes(5_000_000))]])

@@ -1,4 +1,4 @@
-"""One table between errors and the wire, both ways."""
+"""Conversion between errors and the wire in both directions."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from archon_mesh.core.memory_graph import CycleError
 
 
 def every_class(root: type[errors.ArchonError] = errors.ArchonError) -> list[type[errors.ArchonError]]:
-    """All classes of the error tree itself, the root left out."""
-    found = []
+    """Returns all classes of the error tree except the root."""
+    classes = []
     for child in root.__subclasses__():
         if child.__module__ == errors.__name__:
-            found += [child, *every_class(child)]
-    return found
+            classes += [child, *every_class(child)]
+    return classes
 
 
 def same(left: errors.ArchonError, right: errors.ArchonError) -> None:
-    """Asserts that nothing was lost."""
+    """Asserts that two errors have the same class and the same details."""
     assert type(left) is type(right)
     assert (left.message, left.reason, left.metadata) == (right.message, right.reason, right.metadata)
     assert left.field_violations == right.field_violations
@@ -73,11 +73,9 @@ def test_an_unknown_reason_is_kept_and_gives_the_codes_class() -> None:
     st.dictionaries(st.text(min_size=1, max_size=100), st.text(max_size=5_000), max_size=20),
     st.lists(st.tuples(st.text(max_size=500), st.text(max_size=5_000)), max_size=50),
 )
-def test_details_never_pass_4_kb_whatever_an_error_carries(
-    message: str, metadata: dict[str, str], violations: list[tuple[str, str]]
-) -> None:
+def test_details_never_exceed_4_kb(message: str, metadata: dict[str, str], violations: list[tuple[str, str]]) -> None:
     error = errors.InvalidArgument(
-        message, metadata=metadata, field_violations=[errors.FieldViolation(*one) for one in violations]
+        message, metadata=metadata, field_violations=[errors.FieldViolation(*violation) for violation in violations]
     )
     packed = status.to_status(error)
     assert packed.ByteSize() <= status.MAX_DETAILS_BYTES

@@ -29,7 +29,7 @@ def test_an_unknown_strategy_is_refused_with_the_valid_ones(name: str) -> None:
         submit_request("x", strategy=name)
 
 
-def test_a_budget_goes_with_it_where_there_is_one() -> None:
+def test_a_submit_has_a_budget_if_one_is_given() -> None:
     budget = common_pb2.Budget(max_tokens=7)
     assert submit_request("x", budget=budget).budget == budget
     assert not submit_request("x").HasField("budget")

@@ -1,4 +1,4 @@
-"""How an agent ends: nothing new, what is under way to its end, and never for ever."""
+"""The drain of an agent: it accepts nothing new, finishes tasks in progress, and stops within its grace period."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ async def test_a_drain_finishes_tasks_and_takes_no_new_ones(serve: Serve, dial: 
     rejected = await peer.receive("reject")
     assert (rejected.task, status.from_failure(rejected.reject.failure).reason) == (refused, "DRAINING")
     health: Any = health_pb2_grpc.HealthStub(peer._channel)
-    said = await health.Check(health_pb2.HealthCheckRequest(service=""), timeout=5.0)
-    assert said.status == health_pb2.HealthCheckResponse.NOT_SERVING
+    response = await health.Check(health_pb2.HealthCheckRequest(service=""), timeout=5.0)
+    assert response.status == health_pb2.HealthCheckResponse.NOT_SERVING
     gate.open.set()
     assert (await peer.result(ref)).output[0].text == "done"
     assert await peer.ended() is None
@@ -61,13 +61,13 @@ async def test_a_handler_that_ignores_cancel_does_not_block_a_drain(
     dial: Dial, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("archon.agent.attempt_table.STOP_GRACE", 0.1)
-    begun, let_go = asyncio.Event(), asyncio.Event()
+    begun, released = asyncio.Event(), asyncio.Event()
 
     async def stubborn(task: TaskContext) -> str:
         begun.set()
-        while not let_go.is_set():
+        while not released.is_set():
             try:
-                await let_go.wait()
+                await released.wait()
             except asyncio.CancelledError:
                 pass
         return "never"
@@ -77,11 +77,13 @@ async def test_a_handler_that_ignores_cancel_does_not_block_a_drain(
     peer = await dial(agent)
     await peer.assign(peer.ref("one"))
     await asyncio.wait_for(begun.wait(), 5.0)
-    asked = time.monotonic()
+    began = time.monotonic()
     await agent.stop(grace=0.1)
-    assert time.monotonic() - asked < 2.5
-    assert not any(frame.HasField("result") for frame in peer.frames)  # it is lost and runs elsewhere, not canceled
-    let_go.set()
+    assert time.monotonic() - began < 2.5
+    assert not any(
+        frame.HasField("result") for frame in peer.frames
+    )  # the task is lost, not canceled, and is executed elsewhere
+    released.set()
 
 
 async def test_stop_is_idempotent_and_works_before_start(serve: Serve, gate: Gate) -> None:
@@ -96,7 +98,7 @@ async def test_an_agent_without_a_handler_does_not_start() -> None:
         await AgentServer("worker", settings=AgentSettings()).start()
 
 
-async def test_a_port_that_is_taken_is_said(serve: Serve, gate: Gate) -> None:
+async def test_a_port_that_is_taken_is_named(serve: Serve, gate: Gate) -> None:
     taken = int((await serve(gate.handle)).address.rpartition(":")[2])
     with pytest.raises(errors.Unavailable, match=str(taken)):
         await AgentServer("worker", handler=gate.handle, settings=AgentSettings(port=taken)).start()
@@ -108,8 +110,8 @@ async def test_an_agent_registers_at_start_and_deregisters_at_stop() -> None:
         RegistryClient(registry) as client,
     ):
         async with FakeAgent("translator", registry=registry, depends_on=["author"]) as agent:
-            (found,) = await client.resolve("translator")
-            assert (found.instance_id, found.address) == (agent.instance_id, agent.address)
+            (instance,) = await client.resolve("translator")
+            assert (instance.instance_id, instance.address) == (agent.instance_id, agent.address)
             assert [edge.upstream for edge in (await client.get_graph()).edges] == ["author"]
         with pytest.raises(errors.UnknownRole):
             await client.resolve("translator")

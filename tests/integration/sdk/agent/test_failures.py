@@ -1,4 +1,4 @@
-"""What a handler raises, or answers wrongly, fails its own task: typed, and without its text."""
+"""An exception or an invalid answer of a handler fails its task with a typed error, without the exception's text."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def failure_of(result: agent_pb2.TaskResult) -> errors.ArchonError:
         (StopIteration(), S.TASK_STATE_FAILED, errors.Internal),
     ],
 )
-async def test_what_a_handler_raises_is_its_tasks_failure(
+async def test_an_exception_of_a_handler_fails_its_task(
     serve: Serve, dial: Dial, raised: BaseException, state: int, kind: type[errors.ArchonError]
 ) -> None:
     async def fail(task: TaskContext) -> str:
@@ -57,7 +57,7 @@ async def test_a_handler_that_raises_leaks_no_text(serve: Serve, dial: Dial) -> 
 
 
 @pytest.mark.parametrize("answer", [7, object(), Answer(metadata={"k": 1})])  # type: ignore[dict-item]
-async def test_an_answer_that_is_none_is_a_failure(serve: Serve, dial: Dial, answer: object) -> None:
+async def test_an_invalid_answer_fails_its_task(serve: Serve, dial: Dial, answer: object) -> None:
     async def odd(task: TaskContext) -> object:
         return answer
 

@@ -1,4 +1,4 @@
-"""The scripted agent, as users' tests have it."""
+"""The scripted agent, as users' tests call it."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ async def test_replies_come_in_order_and_tasks_are_recorded() -> None:
     ]
     async with FakeAgent("translator", replies) as agent, FakeOrchestrator(agent.address) as peer:
         await peer.open(agent.instance_id)
-        got = [await ask(peer, str(number), "word") for number in range(6)]
-        assert [text for _, text in got] == ["plain", "whole", "NotFound", "late", "WORD", "shouted"]
+        results = [await ask(peer, str(number), "word") for number in range(6)]
+        assert [text for _, text in results] == ["plain", "whole", "NotFound", "late", "WORD", "shouted"]
         assert [task.task_id for task in agent.tasks] == list("012345")
         assert agent.unused == ()
 
@@ -51,7 +51,7 @@ async def test_a_script_may_ask_a_person_at_once_or_late() -> None:
         assert await ask(peer, "three") == (common_pb2.TASK_STATE_COMPLETED, "yes")
 
 
-async def test_a_task_beyond_the_script_fails_and_says_so() -> None:
+async def test_a_task_beyond_the_script_fails_with_a_reason() -> None:
     async with FakeAgent("translator") as agent, FakeOrchestrator(agent.address) as peer:
         await peer.open(agent.instance_id)
         ref = peer.ref("one")
@@ -74,7 +74,7 @@ async def test_a_failure_in_the_block_is_not_hidden_by_unused_replies() -> None:
             raise KeyError("the test's own")
 
 
-async def test_the_fake_orchestrator_says_what_came_instead() -> None:
+async def test_a_missing_frame_raises_with_the_received_frames() -> None:
     async with FakeAgent("translator") as agent, FakeOrchestrator(agent.address, timeout=0.2) as peer:
         await peer.open(agent.instance_id)
         with pytest.raises(AssertionError, match=r"no frame 'result' came; there were \['ready'\]"):

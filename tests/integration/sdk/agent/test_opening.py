@@ -1,4 +1,4 @@
-"""How a session begins, what is refused on it, and what else an agent serves."""
+"""The opening of a session, frames that are refused on it, and the other RPCs of an agent."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def error_of(frame: session_pb2.AgentFrame) -> errors.ArchonError:
 
 
 async def still_lives(peer: FakeOrchestrator, task_id: str = "next") -> None:
-    """The stream serves a task after whatever came before."""
+    """Asserts that the stream still serves a task."""
     ref = peer.ref(task_id)
     await peer.assign(ref, "still here")
     assert (await peer.result(ref)).output[0].text == "STILL HERE"
 
 
-async def test_open_is_answered_by_ready_with_who_what_and_how_many(agent: AgentServer) -> None:
+async def test_open_is_answered_by_ready_with_id_protocol_and_credit(agent: AgentServer) -> None:
     async with FakeOrchestrator(agent.address) as peer:
         ready = await peer.open()
         assert (ready.instance_id, ready.protocol, ready.max_tasks) == (agent.instance_id, 1, 8)
@@ -62,12 +62,12 @@ async def test_contract_rule_11_without_features_only_a_result_goes(serve: Serve
         return "done"
 
     agent = await serve(busy)
-    async with FakeOrchestrator(agent.address) as peer, FakeOrchestrator(agent.address, orchestrator_id="2") as other:
+    async with FakeOrchestrator(agent.address) as peer, FakeOrchestrator(agent.address, orchestrator_id="2") as second:
         opening = peer.opening(agent.instance_id)
         opening.open.ClearField("features")
         await peer.send(opening)
         await peer.receive("ready")
-        await other.open(agent.instance_id)  # which halves the credit
+        await second.open(agent.instance_id)  # this halves the credit
         ref = peer.ref("one")
         await peer.assign(ref)
         assert (await peer.receive("result")).sequence == 1
@@ -133,7 +133,7 @@ async def test_contract_rule_4_a_newer_stream_replaces_the_older(agent: AgentSer
 async def test_contract_rule_11_an_unknown_arm_spares_its_neighbours(agent: AgentServer, dial: Dial) -> None:
     peer = await dial(agent)
     first, second = peer.ref("one"), peer.ref("two")
-    unknown = b"\x0a\x05\xba\x06\x02hi"  # field 103, which no version knows
+    unknown = b"\x0a\x05\xba\x06\x02hi"  # field 103, which no version has
     message = agent_service_pb2.SessionRequest
     await peer.send_raw(
         message(frames=[peer.assignment(first, "a")]).SerializeToString()
@@ -184,12 +184,12 @@ async def test_an_unsplittable_message_is_refused_the_stream_lives(agent: AgentS
     await still_lives(peer)
 
 
-async def test_describe_tells_what_an_agent_card_needs(agent: AgentServer) -> None:
+async def test_describe_returns_registration_protocols_and_features(agent: AgentServer) -> None:
     async with FakeOrchestrator(agent.address) as peer:
-        said = await peer.stub.Describe(agent_service_pb2.DescribeRequest(), timeout=5.0)
-    assert (said.registration.role, said.registration.address) == ("worker", agent.address)
-    assert list(said.protocols) == [1]
-    assert {"adopt", "park"} <= set(said.features)
+        response = await peer.stub.Describe(agent_service_pb2.DescribeRequest(), timeout=5.0)
+    assert (response.registration.role, response.registration.address) == ("worker", agent.address)
+    assert list(response.protocols) == [1]
+    assert {"adopt", "park"} <= set(response.features)
 
 
 async def test_deliver_answers_not_served(agent: AgentServer) -> None:
@@ -203,8 +203,8 @@ async def test_deliver_answers_not_served(agent: AgentServer) -> None:
 async def test_health_and_reflection_answer(agent: AgentServer) -> None:
     async with grpc.aio.insecure_channel(agent.address) as channel:
         health: Any = health_pb2_grpc.HealthStub(channel)
-        asked = health_pb2.HealthCheckRequest(service="archon.api.agent.v1.AgentService")
-        assert (await health.Check(asked, timeout=5.0)).status == health_pb2.HealthCheckResponse.SERVING
+        request = health_pb2.HealthCheckRequest(service="archon.api.agent.v1.AgentService")
+        assert (await health.Check(request, timeout=5.0)).status == health_pb2.HealthCheckResponse.SERVING
 
         reflection: Any = reflection_pb2
 

@@ -1,4 +1,4 @@
-"""The agent's side of questions to people and of checkpoints (rule C7), frame by frame."""
+"""Questions to people and checkpoints on the agent's side (rule C7), frame by frame."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from archon.api.common.v1 import common_pb2
 from archon.testing import FakeOrchestrator
 from tests.fixtures.agents import Dial, Gate, Serve
 from tests.fixtures.waiting import until
-from tests.integration.sdk.agent.test_run_task import answers, asked
+from tests.integration.sdk.agent.test_run_task import answers, run_task_request
 
 INPUT_REQUIRED = common_pb2.TASK_STATE_INPUT_REQUIRED
 
@@ -27,12 +27,12 @@ def record(task: TaskContext, model: str = "m") -> None:
 
 
 def arms(peer: FakeOrchestrator) -> list[str]:
-    """What came of tasks, with what is in it."""
-    said = []
+    """Returns the kinds of all received frames of tasks, and the data of a checkpoint in place of its kind."""
+    kinds = []
     for frame in peer.frames:
         if frame.HasField("task") and (arm := frame.WhichOneof("frame")):
-            said.append(arm if arm != "checkpoint" else frame.checkpoint.data.decode())
-    return said
+            kinds.append(arm if arm != "checkpoint" else frame.checkpoint.data.decode())
+    return kinds
 
 
 async def clerk(task: TaskContext) -> str | Question:
@@ -43,7 +43,7 @@ async def clerk(task: TaskContext) -> str | Question:
 
 
 async def test_contract_rule_7_the_next_attempt_has_the_answer(serve: Serve, dial: Dial) -> None:
-    first, other = await serve(clerk, max_tasks=1), await serve(clerk, max_tasks=1)
+    first, second = await serve(clerk, max_tasks=1), await serve(clerk, max_tasks=1)
     peer = await dial(first)
     ref = peer.ref("one")
     await peer.assign(ref, "x")
@@ -52,7 +52,7 @@ async def test_contract_rule_7_the_next_attempt_has_the_answer(serve: Serve, dia
     assert (result.input_request.input_id, result.input_request.prompt[0].text) == ("q1", "which colour?")
     assert arms(peer) == ["record", "result"]
     await until(lambda: not first.attempts.running and len(first.attempts) == 0)  # the slot is free
-    again = await dial(other)
+    again = await dial(second)
     frame = again.assignment(again.ref("one", attempt=2), "x")
     frame.assign_task.resume.checkpoint = result.checkpoint
     frame.assign_task.resume.inputs.add(text="blue")
@@ -68,7 +68,7 @@ async def test_a_question_is_kept_until_it_is_acked_like_any_result(serve: Serve
     sent = await peer.receive("result")
     await peer.break_off()
     again = await dial(agent)
-    await again.send(again.adoption(ref, last_applied=1))  # the record
+    await again.send(again.adoption(ref, last_applied=1))  # frame 1 is the record
     assert await again.receive("result") == sent
     await again.send(again.acknowledgement(ref, sent.sequence))
     await until(lambda: len(agent.attempts) == 0)
@@ -103,7 +103,7 @@ async def test_contract_rule_5_unacked_checkpoints_are_resent(serve: Serve, dial
         task.save(b"one")
         task.save(b"two")
         await gate.handle(task)
-        task.save(b"three")  # where there is no stream it waits for one
+        task.save(b"three")  # without a stream the checkpoint is queued
         gate.begun.clear()
         gate.open.clear()
         return await gate.handle(task)
@@ -116,8 +116,8 @@ async def test_contract_rule_5_unacked_checkpoints_are_resent(serve: Serve, dial
     await peer.send(peer.acknowledgement(ref, 1))
     second = await peer.receive("checkpoint")
     await peer.break_off()
-    (held,) = agent.attempts
-    await until(lambda: held.session is None)
+    (attempt,) = agent.attempts
+    await until(lambda: attempt.session is None)
     gate.open.set()
     await until(lambda: gate.calls == 2)
     again = await dial(agent, "orchestrator-2")
@@ -154,7 +154,7 @@ async def test_nothing_is_saved_after_the_result(serve: Serve, dial: Dial) -> No
 
     async def linger(task: TaskContext) -> str:
         async def late() -> None:
-            await until(lambda: not held().working)
+            await until(lambda: not only_attempt().working)
             task.save(b"too late")
             saved.set()
 
@@ -164,9 +164,9 @@ async def test_nothing_is_saved_after_the_result(serve: Serve, dial: Dial) -> No
     background: list[asyncio.Task[None]] = []
     agent = await serve(linger)
 
-    def held() -> Attempt:
-        (one,) = agent.attempts
-        return one
+    def only_attempt() -> Attempt:
+        (attempt,) = agent.attempts
+        return attempt
 
     peer = await dial(agent)
     ref = peer.ref("one")
@@ -181,7 +181,7 @@ async def test_nothing_is_saved_after_the_result(serve: Serve, dial: Dial) -> No
 
 async def opened_without(agent: AgentServer, peer: FakeOrchestrator, feature: str) -> None:
     opening = peer.opening(agent.instance_id)
-    opening.open.features[:] = [one for one in opening.open.features if one != feature]
+    opening.open.features[:] = [offered for offered in opening.open.features if offered != feature]
     await peer.send(opening)
     await peer.receive("ready")
 
@@ -189,7 +189,7 @@ async def opened_without(agent: AgentServer, peer: FakeOrchestrator, feature: st
 async def test_contract_rule_11_checkpoints_are_sent_only_if_agreed(serve: Serve) -> None:
     async def walk(task: TaskContext) -> Question:
         record(task)
-        task.save(b"nobody takes it")
+        task.save(b"not sent")
         return Question("?", checkpoint=b"with the question")
 
     agent = await serve(walk)
@@ -204,7 +204,7 @@ async def test_contract_rule_11_checkpoints_are_sent_only_if_agreed(serve: Serve
 async def test_contract_rule_11_without_features_only_a_question_goes(serve: Serve) -> None:
     async def walk(task: TaskContext) -> Question:
         record(task)
-        task.save(b"nobody takes it")
+        task.save(b"not sent")
         return Question("?")
 
     agent = await serve(walk)
@@ -219,7 +219,7 @@ async def test_contract_rule_11_without_features_only_a_question_goes(serve: Ser
         assert [frame.WhichOneof("frame") for frame in peer.frames] == ["ready", "result"]
 
 
-async def test_describe_names_checkpoints_and_no_question_changes_it(serve: Serve, dial: Dial) -> None:
+async def test_describe_lists_checkpoints_before_and_after_a_question(serve: Serve, dial: Dial) -> None:
     agent = await serve(clerk)
     peer = await dial(agent)
     before = await peer.stub.Describe(agent_service_pb2.DescribeRequest(), timeout=5.0)
@@ -229,16 +229,16 @@ async def test_describe_names_checkpoints_and_no_question_changes_it(serve: Serv
     assert await peer.stub.Describe(agent_service_pb2.DescribeRequest(), timeout=5.0) == before
 
 
-async def test_a_caller_of_run_task_is_asked_and_answers_in_a_new_call(serve: Serve) -> None:
+async def test_a_question_of_run_task_is_answered_in_a_new_call(serve: Serve) -> None:
     async def walk(task: TaskContext) -> str | Question:
-        task.save(b"nobody keeps it")
+        task.save(b"not kept")
         return await clerk(task)
 
     agent = await serve(walk)
-    (response,) = await answers(agent, asked("x"))
+    (response,) = await answers(agent, run_task_request("x"))
     result = response.result
     assert (result.state, result.input_request.input_id, result.checkpoint) == (INPUT_REQUIRED, "q1", b"page 7")
-    request = asked("x")
+    request = run_task_request("x")
     request.task.resume.MergeFrom(agent_pb2.Resume(checkpoint=result.checkpoint, inputs=[common_pb2.Part(text="blue")]))
     (response,) = await answers(agent, request)
     assert response.result.output[0].text == "blue on page 7"
@@ -282,8 +282,8 @@ async def test_of_unacked_checkpoints_only_the_last_waits_for_room(
     await gate.reached()
     for number in range(3):
         assert (await peer.receive("checkpoint")).checkpoint.data.strip() == str(number).encode()
-    (held,) = agent.attempts
-    assert held.channel.pending_bytes < 15_000
+    (attempt,) = agent.attempts
+    assert attempt.channel.pending_bytes < 15_000
     await peer.send(peer.acknowledgement(ref, 2))
     last = await peer.receive("checkpoint")
     assert (last.checkpoint.data.strip(), last.sequence) == (b"99", 4)

@@ -1,4 +1,4 @@
-"""Roles as processes: configured by flags and environment, ended by signals."""
+"""Roles as processes: settings from flags and environment, and ends on signals."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from tests.fixtures.openai_server import Answer, OpenAIServer, chunk
 
 DESIGNER = ["-m", "archon_services.agents", "designer"]
 
-# A role of a user's own, by the environment alone.
+# A user's role that is configured by the environment only.
 OWN_ROLE = """
 import sys
 from archon_mesh.node import Role, serve
 sys.exit(serve(Role("poet", "You are a poet.")))
 """
 
-# A handler that takes no cancellation, with no time to drain.
+# A handler that ignores cancellation, with a short grace period.
 STUBBORN = """
 import asyncio, sys
 import archon.agent.server as server
@@ -47,7 +47,7 @@ sys.exit(agent.run())
 async def process(
     arguments: list[str], ready_file: Path, **environment: str
 ) -> AsyncIterator[tuple[asyncio.subprocess.Process, str]]:
-    """A process and the address that it serves on."""
+    """Starts a process; yields it and the address that it serves on."""
     inherited = {key: value for key, value in os.environ.items() if not key.startswith(("ARCHON_", "OPENAI_"))}
     child = await asyncio.create_subprocess_exec(
         sys.executable,
@@ -85,7 +85,7 @@ async def test_a_reference_role_answers_as_its_own_process(tmp_path: Path) -> No
     arguments = [*DESIGNER, "--max-tasks", "3", "--depends-on", "requirements,critic"]
     async with process(arguments, tmp_path / "ready", ARCHON_MAX_TASKS="9") as (child, address):
         async with FakeOrchestrator(address) as peer:
-            assert (await peer.open()).max_tasks == 3  # the flag before the environment
+            assert (await peer.open()).max_tasks == 3  # a flag takes precedence over the environment
             ref = peer.ref("one")
             requirements = "R1. It must export invoices as PDF."
             await peer.send(peer.assignment(ref, "Build it.", context=[("requirements", requirements)]))
@@ -115,7 +115,7 @@ async def test_sigterm_finishes_and_delivers_tasks_in_progress(tmp_path: Path) -
             assert await exit_code(child) == 0
 
 
-async def test_a_role_of_ones_own_is_served_by_its_environment(tmp_path: Path) -> None:
+async def test_a_users_role_is_configured_by_the_environment(tmp_path: Path) -> None:
     async with process(["-c", OWN_ROLE], tmp_path / "ready", OPENAI_API_KEY="never used") as (child, address):
         async with FakeOrchestrator(address) as peer:
             await peer.open()
@@ -136,7 +136,7 @@ async def test_a_handler_that_ignores_cancel_makes_exit_code_1(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("arguments", "environment", "code", "said"),
+    ("arguments", "environment", "code", "message"),
     [
         ([*DESIGNER, "--port", "many"], {}, 2, b"flag --port is 'many'"),
         (DESIGNER, {"ARCHON_MODEL": "crystal-ball"}, 1, b"unknown model 'crystal-ball'"),
@@ -145,8 +145,8 @@ async def test_a_handler_that_ignores_cancel_makes_exit_code_1(tmp_path: Path) -
         (["-c", OWN_ROLE], {"ARCHON_MODEL": "crystal-ball"}, 2, b"unknown model 'crystal-ball'"),
     ],
 )
-async def test_a_process_that_cannot_start_says_why_and_exits(
-    arguments: list[str], environment: dict[str, str], code: int, said: bytes
+async def test_a_process_that_cannot_start_exits_with_a_message(
+    arguments: list[str], environment: dict[str, str], code: int, message: bytes
 ) -> None:
     inherited = {key: value for key, value in os.environ.items() if not key.startswith(("ARCHON_", "OPENAI_"))}
     child = await asyncio.create_subprocess_exec(
@@ -154,5 +154,5 @@ async def test_a_process_that_cannot_start_says_why_and_exits(
     )
     async with asyncio.timeout(15.0):
         _, errors = await child.communicate()
-    assert (child.returncode, said in errors) == (code, True), errors.decode()
+    assert (child.returncode, message in errors) == (code, True), errors.decode()
     assert b"Traceback" not in errors

@@ -15,20 +15,20 @@ from archon.api.common.v1 import common_pb2
 from tests.fixtures.agents import Serve
 
 
-def asked(text: str = "hello") -> agent_service_pb2.RunTaskRequest:
-    """A request with one text part."""
+def run_task_request(text: str = "hello") -> agent_service_pb2.RunTaskRequest:
+    """Returns a request with one text part."""
     return agent_service_pb2.RunTaskRequest(task=agent_pb2.AssignTask(input=[common_pb2.Part(text=text)]))
 
 
 async def answers(agent: AgentServer, request: agent_service_pb2.RunTaskRequest, timeout: float = 5.0) -> list[Any]:
-    """Everything that comes."""
+    """Calls RunTask and returns all responses."""
     async with grpc.aio.insecure_channel(agent.address) as channel:
         stub: Any = agent_service_pb2_grpc.AgentServiceStub(channel)
         return [response async for response in stub.RunTask(request, timeout=timeout)]
 
 
 async def refused(agent: AgentServer, request: agent_service_pb2.RunTaskRequest) -> errors.ArchonError:
-    """The error that it ends with."""
+    """Calls RunTask and returns the error that ends the call."""
     with pytest.raises(grpc.aio.AioRpcError) as raised:
         await answers(agent, request)
     return status.from_rpc_error(raised.value)
@@ -40,18 +40,18 @@ async def test_progress_precedes_one_result_and_nothing_is_parked(serve: Serve) 
         return f"you said {task.text}"
 
     agent = await serve(echo)
-    progress, result = await answers(agent, asked())
+    progress, result = await answers(agent, run_task_request())
     assert progress.progress.text == "thinking "
     assert result.result.state == common_pb2.TASK_STATE_COMPLETED
     assert result.result.output[0].text == "you said hello"
     assert len(agent.attempts) == 0
 
 
-async def test_what_a_handler_raises_is_in_the_result_typed(serve: Serve) -> None:
+async def test_an_exception_of_a_handler_is_typed_in_the_result(serve: Serve) -> None:
     async def fail(task: TaskContext) -> str:
         raise errors.PermissionDenied("no")
 
-    (result,) = await answers(await serve(fail), asked())
+    (result,) = await answers(await serve(fail), run_task_request())
     assert result.result.state == common_pb2.TASK_STATE_FAILED
     assert isinstance(status.from_failure(result.result.failure), errors.PermissionDenied)
 
@@ -77,10 +77,10 @@ async def test_above_capacity_a_call_is_refused_until_a_slot_is_free(
         return "never"
 
     agent = await serve(hold, max_tasks=1)
-    first = asyncio.create_task(answers(agent, asked(), 60.0))
+    first = asyncio.create_task(answers(agent, run_task_request(), 60.0))
     async with asyncio.timeout(5):
         await begun.wait()
-    error = await refused(agent, asked())
+    error = await refused(agent, run_task_request())
     assert (type(error), error.reason) == (errors.ResourceExhausted, "NO_CAPACITY")
     assert error.retry_delay
     first.cancel()
@@ -90,10 +90,10 @@ async def test_above_capacity_a_call_is_refused_until_a_slot_is_free(
             await agent.attempts.wait_changed()
 
 
-async def test_the_calls_deadline_is_the_tasks(serve: Serve) -> None:
+async def test_the_deadline_of_a_call_is_the_deadline_of_its_task(serve: Serve) -> None:
     async def slow(task: TaskContext) -> str:
         await asyncio.sleep(60)
         return "never"
 
-    (result,) = await answers(await serve(slow), asked(), timeout=0.6)
+    (result,) = await answers(await serve(slow), run_task_request(), timeout=0.6)
     assert isinstance(status.from_failure(result.result.failure), errors.DeadlineExceeded)

@@ -1,4 +1,4 @@
-"""Tasks outlive the streams they came on: parking, adoption, credit over several orchestrators."""
+"""Tasks outlive the streams that assigned them: parking, adoption, and credit over several orchestrators."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ async def echo(task: TaskContext) -> str:
 
 
 async def begun_and_broken(agent: AgentServer, dial: Dial, gate: Gate, ref: common_pb2.TaskRef) -> None:
-    """A stream that assigned a task and broke."""
+    """Assigns a task on a stream and breaks the stream when the handler has begun."""
     peer = await dial(agent)
     await peer.assign(ref)
     await gate.reached()
@@ -45,7 +45,7 @@ async def test_contract_rule_5_adoption_while_working_gives_adopted(serve: Serve
     ref = common_pb2.TaskRef(task_id="one", run_id="run-1", attempt=1, epoch=1)
     await begun_and_broken(agent, dial, gate, ref)
     peer = await dial(agent, "orchestrator-2")
-    ref.epoch = 2  # a new owner's
+    ref.epoch = 2  # the epoch of a new owner
     await peer.send(peer.adoption(ref))
     adopted = await peer.receive("adopted")
     assert adopted.adopted.last_applied == 1
@@ -67,8 +67,8 @@ async def test_a_new_owner_that_counts_its_frames_from_1_can_cancel(serve: Serve
 
 async def test_contract_rule_5_adoption_of_an_unknown_task_is_rejected(serve: Serve, dial: Dial) -> None:
     peer = await dial(await serve(echo))
-    held = peer.ref("one", attempt=2)
-    await peer.assign(held)
+    current = peer.ref("one", attempt=2)
+    await peer.assign(current)
     await peer.receive("result")
     for unknown in (peer.ref("other"), peer.ref("one", attempt=1), peer.ref("one", attempt=3)):
         await peer.send(peer.adoption(unknown))
@@ -104,7 +104,7 @@ async def test_a_late_copy_of_an_acked_assignment_is_not_executed(serve: Serve, 
     other = peer.ref("another")
     await peer.send(frame, peer.assignment(other, "y"))
     await peer.receive("result", other)
-    assert gate.calls == 2, "the other one's, and not the first again"
+    assert gate.calls == 2, "the late copy must not be executed"
 
 
 async def test_a_result_that_is_applied_already_is_not_sent_again(serve: Serve, dial: Dial) -> None:
@@ -117,24 +117,24 @@ async def test_a_result_that_is_applied_already_is_not_sent_again(serve: Serve, 
     assert sum(frame.HasField("result") for frame in peer.frames) == 1
 
 
-async def test_discarded_forgets_a_result(serve: Serve, dial: Dial) -> None:
+async def test_a_discarded_result_is_not_held(serve: Serve, dial: Dial) -> None:
     peer = await dial(await serve(echo))
     ref = peer.ref("one")
     await peer.assign(ref, "x")
     await peer.receive("result")
-    told = session_pb2.OrchestratorFrame(discarded=session_pb2.Discarded(message="too late"))
-    await peer.send(peer.stamped(ref, told, sequence=0), peer.adoption(ref))
+    discarded = session_pb2.OrchestratorFrame(discarded=session_pb2.Discarded(message="too late"))
+    await peer.send(peer.stamped(ref, discarded, sequence=0), peer.adoption(ref))
     assert reason(await peer.receive("reject")) == "NOT_HELD"
 
 
-async def test_a_gap_that_the_orchestrator_names_is_mended(serve: Serve, dial: Dial) -> None:
+async def test_a_gap_that_the_orchestrator_reports_is_resent(serve: Serve, dial: Dial) -> None:
     peer = await dial(await serve(echo))
     ref = peer.ref("one")
     await peer.assign(ref, "x")
     first = await peer.receive("result")
-    told = session_pb2.OrchestratorFrame(task=ref)
-    told.failure.CopyFrom(status.to_failure(errors.SequenceGap("a gap", metadata={"expected": "1"})))
-    await peer.send(told)
+    gap = session_pb2.OrchestratorFrame(task=ref)
+    gap.failure.CopyFrom(status.to_failure(errors.SequenceGap("a gap", metadata={"expected": "1"})))
+    await peer.send(gap)
     assert (await peer.receive("result")).sequence == first.sequence
 
 
@@ -158,10 +158,10 @@ async def test_durability_19_an_unacked_result_is_offered_to_others(
 ) -> None:
     monkeypatch.setattr("archon.agent.server.SWEEP_INTERVAL", 0.05)
     agent = await serve(echo)
-    let_go, other = await dial(agent, "orchestrator-1"), await dial(agent, "orchestrator-2")
+    first, second = await dial(agent, "orchestrator-1"), await dial(agent, "orchestrator-2")
     ref = common_pb2.TaskRef(task_id="one", run_id="run-1", attempt=1, epoch=1)
-    await let_go.assign(ref, "x")
-    assert (await other.receive("result")).task == ref
+    await first.assign(ref, "x")
+    assert (await second.receive("result")).task == ref
 
 
 async def test_an_attempt_without_a_stream_reports_and_is_cancellable(
@@ -257,7 +257,7 @@ async def test_an_orchestrator_that_does_not_read_loses_its_stream(serve: Serve,
     await peer.assign(ref)
     await gate.reached()
     (session,) = agent._sessions
-    session.queue._max_waiting = 0  # as where that many wait already
+    session.queue._max_waiting = 0  # as if the queue were full
     gate.open.set()
     error = await peer.ended()
     assert isinstance(error, errors.ResourceExhausted)

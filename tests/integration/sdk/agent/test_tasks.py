@@ -1,4 +1,4 @@
-"""One task on one session: its answer, its end, and what must not leak."""
+"""Tasks on a session: answers, ends, cancellation, capacity and sequence numbers."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ async def test_a_task_gives_one_result_that_is_dropped_once_acked(serve: Serve, 
     assert await is_forgotten(peer, ref)
 
 
-async def test_deltas_come_before_the_result_and_say_where_they_belong(serve: Serve, dial: Dial) -> None:
+async def test_deltas_precede_the_result_and_carry_their_offset(serve: Serve, dial: Dial) -> None:
     async def write(task: TaskContext) -> str:
         for piece in ("ä", "b", "c" * 40_000):
             task.write(piece)
@@ -65,13 +65,13 @@ async def test_contract_rule_3_a_heartbeat_is_echoed_during_a_handler(serve: Ser
     await gate.reached()
     await peer.send(session_pb2.OrchestratorFrame(heartbeat=session_pb2.Heartbeat(counter=41)))
     assert (await peer.receive("heartbeat")).heartbeat.echo == 41
-    assert (await peer.receive(None)).ack == 1  # what nothing else has carried leaves with the beat
+    assert (await peer.receive(None)).ack == 1  # a heartbeat also sends acknowledgements that wait
 
 
 async def test_a_plain_function_runs_on_a_thread_and_may_write_from_it(serve: Serve, dial: Dial) -> None:
     def work(task: TaskContext) -> str:
         task.write("from a thread")
-        time.sleep(0.02)  # would hold up the loop
+        time.sleep(0.02)  # would block the event loop
         return f"{task.task_id} in {context.current().run_id}"
 
     peer = await dial(await serve(work))
@@ -86,10 +86,10 @@ async def test_cancel_gives_canceled_quickly(serve: Serve, dial: Dial, gate: Gat
     ref = peer.ref("one")
     await peer.assign(ref)
     await gate.reached()
-    asked = time.monotonic()
+    began = time.monotonic()
     await peer.send(peer.cancellation(ref))
     assert (await peer.result(ref)).state == S.TASK_STATE_CANCELED
-    assert time.monotonic() - asked < 0.5
+    assert time.monotonic() - began < 0.5
 
 
 async def test_a_cancel_in_the_same_message_as_the_task_gives_canceled(serve: Serve, dial: Dial, gate: Gate) -> None:
@@ -102,7 +102,7 @@ async def test_a_cancel_in_the_same_message_as_the_task_gives_canceled(serve: Se
     assert (await peer.result(after)).state == S.TASK_STATE_COMPLETED
 
 
-async def test_a_cancelled_handler_may_answer_what_it_has(serve: Serve, dial: Dial) -> None:
+async def test_a_cancelled_handler_may_return_a_partial_answer(serve: Serve, dial: Dial) -> None:
     begun = asyncio.Event()
 
     async def collect(task: TaskContext) -> str:
@@ -126,13 +126,13 @@ async def test_a_handler_that_ignores_cancel_loses_its_task_and_slot(
     serve: Serve, dial: Dial, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("archon.agent.attempt.CANCEL_GRACE", 0.05)
-    begun, let_go = asyncio.Event(), asyncio.Event()
+    begun, released = asyncio.Event(), asyncio.Event()
 
     async def stubborn(task: TaskContext) -> str:
         begun.set()
-        while not let_go.is_set():
+        while not released.is_set():
             try:
-                await let_go.wait()
+                await released.wait()
             except asyncio.CancelledError:
                 pass
         return "too late"
@@ -144,7 +144,7 @@ async def test_a_handler_that_ignores_cancel_loses_its_task_and_slot(
     await peer.send(peer.cancellation(ref))
     assert (await peer.receive("result", ref)).result.state == S.TASK_STATE_CANCELED
     assert (await peer.receive("credit")).credit.max_tasks == 1
-    let_go.set()
+    released.set()
     assert (await peer.receive("credit")).credit.max_tasks == 2
     assert sum(frame.HasField("result") for frame in peer.frames) == 1
 
@@ -200,11 +200,11 @@ async def test_a_task_above_capacity_is_rejected_with_a_delay(serve: Serve, dial
     assert (error.reason, error.retry_delay) == ("NO_CAPACITY", 0.2)
     gate.open.set()
     await peer.result(refs[0])
-    assert (await peer.receive("credit")).credit.max_tasks == 2  # said again: a reject had halved it
-    other = peer.ref("four")
-    await peer.send(frames[2], peer.assignment(other))
-    await peer.result(other)
-    assert gate.calls == 3, "a late copy of what was rejected is no new task"
+    assert (await peer.receive("credit")).credit.max_tasks == 2  # sent again, because a reject had halved it
+    fourth = peer.ref("four")
+    await peer.send(frames[2], peer.assignment(fourth))
+    await peer.result(fourth)
+    assert gate.calls == 3, "a late copy of a rejected assignment must not be executed"
 
 
 async def test_a_newer_attempt_takes_the_place_of_the_older(serve: Serve, dial: Dial, gate: Gate) -> None:

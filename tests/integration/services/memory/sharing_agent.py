@@ -1,5 +1,5 @@
-"""An agent as a process that shares storage: the role ECHO_ROLE appends its name to `seen`, calls the role CALLS if that is
-set, and answers with the contents of its storage."""
+"""An agent as a process that shares storage: the role ECHO_ROLE appends its name to `seen`, calls the role CALLS if
+that is set, and answers with the contents of its storage."""
 
 from __future__ import annotations
 

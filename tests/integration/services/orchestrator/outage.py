@@ -1,4 +1,4 @@
-"""One long outage over a small mesh: what is begun before it, what goes on during it, what must be whole after it."""
+"""A long outage of one service of a small mesh, with runs that begin before, during and after it."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ SESSION = "session"
 
 
 class Crew:
-    """Agents over the real SDK in this process; what is outed is somebody else. A goal with a gate waits in its first
-    role until that is opened."""
+    """Agents of the SDK in the test's process, which the outage does not hit. A goal with a gate waits in its first
+    role until the gate is opened."""
 
     def __init__(self, registry: str) -> None:
         self.agents: dict[str, AgentServer] = {}
@@ -45,14 +45,14 @@ class Crew:
         await self._stack.aclose()
 
     async def join(self, role: str, depends_on: list[str]) -> AgentServer:
-        """Returns when it is registered, or after ten seconds in which it couldn't be."""
+        """Starts an agent. Returns when it is registered, or after ten seconds of failed attempts."""
         settings = AgentSettings(registry=self._registry, ttl=3.0)
         agent = AgentServer(role, depends_on=depends_on, handler=self._work, settings=settings)
         self.agents[role] = await self._stack.enter_async_context(agent)
         return agent
 
     def hold(self, goal: str) -> asyncio.Event:
-        """The gate of a goal."""
+        """Returns the gate of a goal, which it creates the first time."""
         return self._gates.setdefault(goal, asyncio.Event())
 
     async def _work(self, task: TaskContext) -> str:
@@ -72,7 +72,7 @@ class Outage:
         self._how = how
 
     async def begin(self) -> None:
-        """kill -9, or SIGSTOP."""
+        """Kills or freezes the service."""
         match self._service, self._how:
             case "etcd", "killed":
                 await asyncio.to_thread(self._etcd.kill)
@@ -84,7 +84,7 @@ class Outage:
                 self._process.send(signal.SIGSTOP)
 
     async def end(self) -> None:
-        """Started again, or SIGCONT."""
+        """Restarts or thaws the service."""
         match self._service, self._how:
             case "etcd", "killed":
                 await asyncio.to_thread(self._etcd.start)
@@ -100,7 +100,7 @@ class Outage:
         return self._mesh.memory if self._service == "memory" else self._mesh.registry
 
     def calls(self, memory: MemoryGraphClient) -> list[tuple[float, Callable[[], Awaitable[object]]]]:
-        """Calls that need what is away, each with the seconds that it may take."""
+        """Returns calls that need the service, each with its time limit in seconds."""
         if self._service == "memory":
             return [
                 (2.0, lambda: memory.pull_for("designer", timeout=2.0)),
@@ -115,8 +115,7 @@ class Outage:
 
 
 class Pulse:
-    """A run of all roles again and again, one after the other, in one session. Any that isn't completed is an error of
-    `stop`."""
+    """Submits runs of all roles one after another in one session. `stop` raises if a run does not complete."""
 
     def __init__(self, mesh: Mesh) -> None:
         self.completed = 0
@@ -134,23 +133,23 @@ class Pulse:
             await asyncio.sleep(0.15)
 
     def check(self) -> None:
-        """Raises what it failed by, if it did."""
+        """Raises the error of a failed run, if there is one."""
         if self._task.done():
             self._task.result()
 
     async def stop(self) -> None:
-        """Lets the last one complete."""
+        """Stops after the current run. Raises the error of a failed run."""
         self._stopping = True
         await self._task
 
     async def abandon(self) -> None:
-        """For a test that has failed already."""
+        """Cancels the current run without checking it, after a test that has failed."""
         self._task.cancel()
         await asyncio.wait([self._task])
 
 
 def check_completed(handle: RunHandle, goal: str) -> None:
-    """A whole pipeline, each role at its first attempt."""
+    """Asserts that the whole pipeline completed with the first attempt of each role."""
     run = handle.run
     answers = [part.text for answer in run.answers for part in answer.parts]
     assert answers == [f"implementer on {goal}"], run
@@ -158,7 +157,7 @@ def check_completed(handle: RunHandle, goal: str) -> None:
 
 
 async def started(home: Path, etcd: EtcdProcess, stack: AsyncExitStack) -> Mesh:
-    """A mesh that ends with the stack, frozen or not."""
+    """Starts a mesh that the stack stops, frozen or not."""
     mesh = Mesh(home, etcd.address)
     await mesh.start()
     stack.push_async_callback(mesh.stop)

@@ -1,4 +1,4 @@
-"""Bad input: each a typed error with details; the process and other runs are unharmed."""
+"""Invalid input gives a typed error with details, and does not affect the process or other runs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ METHOD = "/archon.api.orchestrator.v1.OrchestratorService/SubmitRun"
 
 @pytest.fixture
 async def bare(mesh: Mesh) -> AsyncIterator[grpc.aio.Channel]:
-    """A channel without any of Archon's options or interceptors: what a stranger's stubs use."""
+    """A channel without Archon's options and interceptors, as bare stubs use it."""
     options = [("grpc.max_send_message_length", -1)]
     async with grpc.aio.insecure_channel(mesh.orchestrator.address, options=options) as channel:
         yield channel
@@ -37,7 +37,7 @@ async def bare(mesh: Mesh) -> AsyncIterator[grpc.aio.Channel]:
 
 @pytest.fixture(autouse=True)
 async def _unharmed(mesh: Mesh) -> AsyncIterator[None]:
-    """After each of these the same process serves a run."""
+    """Checks after each test that the same process still serves a run."""
     before = mesh.orchestrator.pid
     yield
     run = (await mesh.client.submit("still there?", wait=10)).run
@@ -45,10 +45,10 @@ async def _unharmed(mesh: Mesh) -> AsyncIterator[None]:
     assert mesh.orchestrator.pid == before
 
 
-async def test_an_unknown_role_names_itself_and_those_that_are_known(mesh: Mesh) -> None:
-    with pytest.raises(UnknownRole, match=r"'nobody'.*designer") as refused:
-        await mesh.client.submit("x", roles=["nobody"])
-    assert refused.value.metadata == {"role": "nobody"}
+async def test_an_unknown_role_is_refused_with_the_known_roles(mesh: Mesh) -> None:
+    with pytest.raises(UnknownRole, match=r"'absent'.*designer") as refused:
+        await mesh.client.submit("x", roles=["absent"])
+    assert refused.value.metadata == {"role": "absent"}
 
 
 async def test_an_unknown_capability_is_not_found(mesh: Mesh) -> None:
@@ -78,7 +78,7 @@ async def test_a_5_mb_goal_over_bare_stubs_is_a_typed_error(bare: grpc.aio.Chann
     assert error.field_violations[0].field == "goal"
 
 
-async def test_a_50_mb_goal_through_the_client_is_refused_before_it_is_sent(mesh: Mesh) -> None:
+async def test_a_50_mb_goal_is_refused_by_the_client(mesh: Mesh) -> None:
     with pytest.raises(MessageTooLarge):
         await mesh.client.submit("x" * 50_000_000)
 
@@ -91,7 +91,7 @@ async def test_a_50_mb_goal_over_bare_stubs_is_resource_exhausted(bare: grpc.aio
 
 
 async def test_invalid_utf_8_in_a_submit_is_a_typed_error(bare: grpc.aio.Channel) -> None:
-    part = b"\x0a\x02\xff\xfe"  # Part.text, two bytes that are no UTF-8
+    part = b"\x0a\x02\xff\xfe"  # Part.text with two bytes that are not UTF-8
     with pytest.raises(grpc.aio.AioRpcError) as refused:
         call: Any = bare.unary_unary(METHOD)
         await call(b"\x12" + bytes([len(part)]) + part)
@@ -115,7 +115,7 @@ async def test_text_that_cannot_be_utf_8_is_refused_by_the_client(mesh: Mesh) ->
         ("request_id", {"request_id": "x" * 300}),
     ],
 )
-async def test_a_field_that_is_wrong_is_named(bare: grpc.aio.Channel, field: str, request_: dict[str, object]) -> None:
+async def test_an_invalid_field_is_named(bare: grpc.aio.Channel, field: str, request_: dict[str, object]) -> None:
     stub = orchestrator_service_pb2_grpc.OrchestratorServiceStub(bare)
     with pytest.raises(grpc.aio.AioRpcError) as refused:
         await stub.SubmitRun(pb.SubmitRunRequest(goal=[common_pb2.Part(text="x")], **request_))  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""What an orchestrator is asked above its bounds is refused with a delay, and what it keeps has an end."""
+"""Limits of an orchestrator: requests above them are refused with a delay, and what it stores expires."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ DELTA = "d" * 16_000
 
 @pytest.fixture
 async def here() -> AsyncIterator[tuple[str, str]]:
-    """A registry and an orchestrator in this process, so that a test can lower their bounds; both addresses."""
+    """The addresses of a registry and an orchestrator in the test's process, so that a test can lower their limits."""
     async with registry_app(RegistrySettings(etcd="memory")) as registry:
         settings = OrchestratorSettings(registry=registry, memory="", journal="memory")
         async with orchestrator_app(settings) as orchestrator:
@@ -41,7 +41,7 @@ async def here() -> AsyncIterator[tuple[str, str]]:
 
 @pytest.fixture
 async def bounded_mesh(etcd: EtcdProcess, tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[Mesh]:
-    """Processes; the orchestrator has the variables that the test is parametrized with."""
+    """A mesh of processes whose orchestrator has the environment that the test is parametrized with."""
     mesh = Mesh(tmp_path, etcd.address)
     await mesh.start(**request.param)
     yield mesh
@@ -49,15 +49,15 @@ async def bounded_mesh(etcd: EtcdProcess, tmp_path: Path, request: pytest.Fixtur
 
 
 @pytest.mark.parametrize("bounded_mesh", [{"ARCHON_MAX_RUNS": "2"}], indirect=True)
-async def test_above_the_bound_of_runs_a_submit_is_refused_with_a_delay_and_taken_on_later(bounded_mesh: Mesh) -> None:
+async def test_a_submit_above_max_runs_is_refused_with_a_delay(bounded_mesh: Mesh) -> None:
     mesh = bounded_mesh
     release = asyncio.Event()
 
-    async def held(task: TaskContext) -> str:
+    async def wait_for_release(task: TaskContext) -> str:
         await release.wait()
         return "done"
 
-    async with FakeAgent("holder", [held] * 3, registry=mesh.registry.address) as agent:
+    async with FakeAgent("holder", [wait_for_release] * 3, registry=mesh.registry.address) as agent:
         await mesh.seen(agent.address)
         first = [await mesh.client.submit(f"{n}", roles=["holder"]) for n in range(2)]
         with pytest.raises(ResourceExhausted) as refused:
@@ -71,15 +71,15 @@ async def test_above_the_bound_of_runs_a_submit_is_refused_with_a_delay_and_take
 
 
 @pytest.mark.parametrize("bounded_mesh", [{"ARCHON_COMPACT_AFTER": "1", "ARCHON_DELETE_AFTER": "5"}], indirect=True)
-async def test_durability_7_a_run_that_has_ended_is_compacted_then_its_watch_has_expired_then_it_is_gone(
+async def test_durability_7_an_ended_run_is_compacted_and_then_deleted(
     bounded_mesh: Mesh,
 ) -> None:
     mesh = bounded_mesh
     agent = await mesh.agent("solo")
     run = (await mesh.client.submit("x", roles=["solo"], wait=10)).run
-    held = (await mesh.client.submit("y", roles=["solo"], wait=10)).run
+    second = (await mesh.client.submit("y", roles=["solo"], wait=10)).run
     await agent.kill()
-    still = await mesh.client.submit("z", roles=["solo"])
+    open_run = await mesh.client.submit("z", roles=["solo"])
 
     async def compacted() -> bool:
         try:
@@ -88,20 +88,20 @@ async def test_durability_7_a_run_that_has_ended_is_compacted_then_its_watch_has
             return True
 
     await eventually(compacted, 4.5)
-    assert (await mesh.client.get(run.run_id)).answers == run.answers, "its answers stay"
+    assert (await mesh.client.get(run.run_id)).answers == run.answers, "compaction keeps the answers"
 
     async def gone() -> bool:
-        return [one.run_id for one in await mesh.client.list_runs()] == [still.run_id]
+        return [listed.run_id for listed in await mesh.client.list_runs()] == [open_run.run_id]
 
     await eventually(gone, 10.0)
-    for run_id in (run.run_id, held.run_id):
+    for run_id in (run.run_id, second.run_id):
         with pytest.raises(UnknownRun):
             [event async for event in mesh.client.watch(run_id)]
-    assert (await mesh.client.get(still.run_id)).last_seq, "one that is under way is kept"
+    assert (await mesh.client.get(open_run.run_id)).last_seq, "a run in progress is kept"
 
 
 @pytest.mark.parametrize("bounded_mesh", [{"ARCHON_DELETE_AFTER": "2"}], indirect=True)
-async def test_what_is_published_in_no_session_is_forgotten_with_its_run_and_a_sessions_stays(
+async def test_items_without_a_session_are_deleted_with_their_run(
     bounded_mesh: Mesh,
 ) -> None:
     mesh = bounded_mesh
@@ -125,11 +125,11 @@ async def test_what_is_published_in_no_session_is_forgotten_with_its_run_and_a_s
     assert await texts("s") == ["one()"]
 
 
-async def test_a_watcher_that_never_reads_loses_deltas_and_no_durable_event_and_holds_little(own_mesh: Mesh) -> None:
+async def test_a_watcher_that_never_reads_loses_deltas_only(own_mesh: Mesh) -> None:
     mesh = own_mesh
 
     async def chatty(task: TaskContext) -> str:
-        for _ in range(60):  # as fast as an agent's own queue lets through
+        for _ in range(60):  # as fast as the agent's queue accepts them
             for _ in range(100):
                 task.write(DELTA)
             await asyncio.sleep(0.02)
@@ -152,10 +152,10 @@ async def test_a_watcher_that_never_reads_loses_deltas_and_no_durable_event_and_
                 seqs += [event.seq] if event.seq else []
     assert seqs == list(range(1, run.last_seq + 1))
     assert kinds["text_delta"] < 3_000, "of 6,000"
-    assert grown < 40, f"{grown:.0f} MB; what was written has 96"
+    assert grown < 40, f"{grown:.0f} MB, of deltas of 96 MB"
 
 
-async def test_results_that_are_large_together_come_in_several_messages(mesh: Mesh) -> None:
+async def test_large_results_are_sent_in_several_messages(mesh: Mesh) -> None:
     roles = [f"large-{number}" for number in range(20)]
     async with AsyncExitStack() as stack:
         for role in roles:
@@ -166,7 +166,7 @@ async def test_results_that_are_large_together_come_in_several_messages(mesh: Me
         results = [event for event in events if event.WhichOneof("event") == "result"]
         assert len(results) == 20
         again = [event async for event in handle.events() if event.WhichOneof("event") == "result"]
-        assert again == results, "from the journal too"
+        assert again == results, "the journal has the same results"
         with pytest.raises(ResourceExhausted) as refused:
             await mesh.client.get(handle.run_id)
         assert refused.value.reason == "MESSAGE_TOO_LARGE"
@@ -176,7 +176,7 @@ async def test_results_that_are_large_together_come_in_several_messages(mesh: Me
             await conversation.done()
 
 
-async def test_above_the_bound_of_watchers_a_watch_is_refused_with_a_delay(
+async def test_a_watch_above_max_watchers_is_refused_with_a_delay(
     here: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("archon_services.orchestrator.watch.hub.MAX_WATCHERS", 2)
@@ -193,36 +193,36 @@ async def test_above_the_bound_of_watchers_a_watch_is_refused_with_a_delay(
         watches[0].cancel()
 
         async def room() -> bool:
-            another: Any = client._stub.WatchRun(pb.WatchRunRequest(run_id=handle.run_id))
+            watch: Any = client._stub.WatchRun(pb.WatchRunRequest(run_id=handle.run_id))
             try:
-                return bool((await another.read()).events)
-            except Exception:  # noqa: BLE001 - refused still
+                return bool((await watch.read()).events)
+            except Exception:  # noqa: BLE001 - it is still refused
                 return False
             finally:
-                another.cancel()
+                watch.cancel()
 
         await eventually(room)
         await handle.cancel()
 
 
-async def test_above_the_bound_of_runs_on_one_stream_a_submit_is_refused_in_place_with_a_delay(
+async def test_a_submit_above_the_runs_of_a_stream_is_refused(
     here: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("archon_services.orchestrator.api.converse_stream.MAX_RUNS", 3)
     registry, orchestrator = here
     release = asyncio.Event()
 
-    async def held(task: TaskContext) -> str:
+    async def wait_for_release(task: TaskContext) -> str:
         await release.wait()
         return "done"
 
     async with (
-        FakeAgent("holder", [held] * 4, registry=registry) as agent,
+        FakeAgent("holder", [wait_for_release] * 4, registry=registry) as agent,
         Client(orchestrator) as client,
         client.converse() as conversation,
     ):
-        asked = [conversation.submit(submit_request(f"{n}", roles=["holder"])) for n in range(6)]
-        answers = await asyncio.gather(*asked, return_exceptions=True)
+        submits = [conversation.submit(submit_request(f"{n}", roles=["holder"])) for n in range(6)]
+        answers = await asyncio.gather(*submits, return_exceptions=True)
         refused = [answer for answer in answers if isinstance(answer, ArchonError)]
         assert len(refused) == 3
         assert all(isinstance(error, ResourceExhausted) and error.retry_delay for error in refused)

@@ -1,4 +1,4 @@
-"""What a run may spend, over a real mesh (rule C9): given out before, settled after, one for all who work for it."""
+"""The budget of a run on a real mesh (rule C9): reserved before it is spent, settled later, shared by all tasks."""
 
 from __future__ import annotations
 
@@ -27,39 +27,37 @@ COMPLETED, FAILED, CANCELED = (
 
 
 def spend(task: TaskContext, tokens: int, cost: int = 0) -> None:
-    """A model was called, and that is what it took: the agent says so in its progress and in its result."""
+    """Records a model call with this usage, which the agent reports in its progress and in its result."""
     usage = common_pb2.Usage(input_tokens=tokens, cost_micro_usd=cost)
     task.record_model_call("scripted", {}, {}, started=time.time(), seconds=0.0, usage=usage)
 
 
 async def most(task: TaskContext, tokens: int) -> None:
-    """There is so much for the task, what it has and what is left together, and not one token more."""
+    """Asserts that the task can hold exactly this many tokens, its slice and the rest of the budget together."""
     with pytest.raises(BudgetExhausted):
         await task.reserve(tokens=tokens + 1)
     await task.reserve(tokens=tokens)
 
 
 def exhausted(run: run_pb2.Run) -> bool:
-    """The run failed for its budget."""
+    """Returns whether the run failed because its budget was exhausted."""
     return (run.state, run.failure.reason) == (FAILED, failure_pb2.ERROR_REASON_BUDGET_EXHAUSTED)
 
 
 def seconds_to_end(events: list[Event]) -> float:
-    """From the decision that the run is to end to its last event."""
-    (asked,) = of(events, "cancel_requested")
-    return float(events[-1].time.ToNanoseconds() - asked.time.ToNanoseconds()) / 1e9
+    """Returns the seconds from the decision to cancel the run to its last event."""
+    (cancel,) = of(events, "cancel_requested")
+    return float(events[-1].time.ToNanoseconds() - cancel.time.ToNanoseconds()) / 1e9
 
 
-async def test_contract_rule_9_one_budget_is_for_all_roles_of_a_run_and_for_what_they_delegate(
-    mesh: Mesh, troupe: Troupe
-) -> None:
+async def test_contract_rule_9_all_tasks_of_a_run_share_its_budget(mesh: Mesh, troupe: Troupe) -> None:
     async def helper(task: TaskContext) -> str:
         spend(task, 50)
         return "helped"
 
     async def writer(task: TaskContext) -> str:
         await task.delegate("x", role="helper")
-        await most(task, 800 - 50)  # the helper has ended and spent so much
+        await most(task, 800 - 50)  # the helper has ended and spent 50
         spend(task, 300)
         return "written"
 
@@ -90,13 +88,13 @@ async def test_contract_rule_9_one_budget_is_for_all_roles_of_a_run_and_for_what
     ],
     ids=["both", "tokens", "cost", "depth alone", "none"],
 )
-async def test_contract_rule_9_an_agent_sees_what_it_was_granted_in_the_kinds_that_are_limited(
+async def test_contract_rule_9_an_agent_sees_slices_of_limited_kinds(
     mesh: Mesh, troupe: Troupe, budget: Budget | None, granted: Budget | None
 ) -> None:
-    seen: list[Budget | None] = []
+    budgets: list[Budget | None] = []
 
     async def writer(task: TaskContext) -> str:
-        seen.append(task.budget)
+        budgets.append(task.budget)
         limited = budget or Budget()
         await task.reserve(tokens=0 if limited.max_tokens else 10**9)
         await task.reserve(cost_micro_usd=0 if limited.max_cost_micro_usd else 10**9)
@@ -105,19 +103,17 @@ async def test_contract_rule_9_an_agent_sees_what_it_was_granted_in_the_kinds_th
     await troupe("writer", writer)
     handle = await mesh.client.submit("x", roles=["writer"], budget=budget, wait=10)
     assert answer_text(handle.run) == "written"
-    assert seen == [granted]
+    assert budgets == [granted]
     events = await durable(handle)
     (dispatched,) = of(events, "dispatched")
     assert dispatched.dispatched.budget == (granted or Budget())
     assert not of(events, "budget_reserved")
 
 
-async def test_contract_rule_9_more_is_reserved_or_refused_typed_and_the_run_goes_on(
-    mesh: Mesh, troupe: Troupe
-) -> None:
+async def test_contract_rule_9_a_refused_reservation_is_a_typed_error(mesh: Mesh, troupe: Troupe) -> None:
     async def writer(task: TaskContext) -> str:
         await task.reserve(tokens=100)  # its slice
-        await task.reserve(tokens=600)  # promised beside the first
+        await task.reserve(tokens=600)  # reserved in addition to the slice
         with pytest.raises(BudgetExhausted) as refused:
             await task.reserve(tokens=101)
         await task.reserve(tokens=100)
@@ -126,13 +122,11 @@ async def test_contract_rule_9_more_is_reserved_or_refused_typed_and_the_run_goe
     await troupe("writer", writer)
     handle = await mesh.client.submit("x", roles=["writer"], budget=Budget(max_tokens=800), wait=10)
     assert answer_text(handle.run) == "RESOURCE_EXHAUSTED for writer"
-    asked = [event.budget_reserved for event in of(await durable(handle), "budget_reserved")]
-    assert [one.budget.max_tokens if one.HasField("budget") else None for one in asked] == [600, None, 100]
+    reserved = [event.budget_reserved for event in of(await durable(handle), "budget_reserved")]
+    assert [event.budget.max_tokens if event.HasField("budget") else None for event in reserved] == [600, None, 100]
 
 
-async def test_contract_rule_9_what_a_result_says_is_settled_and_the_rest_is_free_for_others(
-    mesh: Mesh, troupe: Troupe
-) -> None:
+async def test_contract_rule_9_a_result_settles_and_frees_the_rest(mesh: Mesh, troupe: Troupe) -> None:
     async def helper(task: TaskContext) -> str:
         await task.reserve(tokens=600, cost_micro_usd=60)
         spend(task, 40, 7)
@@ -154,10 +148,8 @@ async def test_contract_rule_9_what_a_result_says_is_settled_and_the_rest_is_fre
     assert answer_text(run) == "written", run.failure
 
 
-async def test_contract_rule_9_tasks_at_the_same_time_never_reserve_more_than_there_is(
-    mesh: Mesh, troupe: Troupe
-) -> None:
-    cooks, got = 6, []
+async def test_contract_rule_9_concurrent_reservations_stay_in_budget(mesh: Mesh, troupe: Troupe) -> None:
+    cooks, amounts = 6, []
     together = asyncio.Barrier(cooks)
 
     async def cook(task: TaskContext) -> str:
@@ -170,39 +162,37 @@ async def test_contract_rule_9_tasks_at_the_same_time_never_reserve_more_than_th
             except BudgetExhausted:
                 break
             mine += 97
-            task._budget.settle()  # as a call that took nothing: what is reserved stays
-        got.append(mine)
-        await together.wait()  # nobody has ended while another asks
+            task._budget.settle()  # as after a call without usage: the reservation stays
+        amounts.append(mine)
+        await together.wait()  # no task ends while another reserves
         return str(mine)
 
     async def chef(task: TaskContext) -> str:
         assert task.budget is not None
-        got.append(task.budget.max_tokens)
+        amounts.append(task.budget.max_tokens)
         return " ".join(
-            [one.text for one in await asyncio.gather(*(task.delegate(f"{n}", role="cook") for n in range(cooks)))]
+            [meal.text for meal in await asyncio.gather(*(task.delegate(f"{n}", role="cook") for n in range(cooks)))]
         )
 
     await troupe("cook", cook, max_tasks=cooks)
     await troupe("chef", chef)
     run = (await mesh.client.submit("x", roles=["chef"], budget=Budget(max_tokens=2000), wait=10)).run
     assert run.state == COMPLETED, run.failure
-    assert len(got) == 1 + cooks
-    assert 2000 - 97 < sum(got) <= 2000
+    assert len(amounts) == 1 + cooks
+    assert 2000 - 97 < sum(amounts) <= 2000
 
 
 @pytest.mark.parametrize("spender", ["chef", "cook"])
-async def test_contract_rule_9_usage_above_the_budget_ends_the_run_and_all_work_within_a_second(
-    mesh: Mesh, troupe: Troupe, spender: str
-) -> None:
+async def test_contract_rule_9_usage_above_the_budget_stops_all_work(mesh: Mesh, troupe: Troupe, spender: str) -> None:
     sleepers = {role: Sleeper() for role in ("chef", "cook", "waiter")}
 
     async def work(task: TaskContext) -> str:
-        others = ["cook", "waiter"] if task.role == "chef" else []
-        left = [asyncio.create_task(task.delegate("x", role=other)) for other in others]
+        roles = ["cook", "waiter"] if task.role == "chef" else []
+        delegations = [asyncio.create_task(task.delegate("x", role=role)) for role in roles]
         sleepers[task.role].begun.set()
         if task.role == spender:
             await asyncio.gather(*(sleeper.begun.wait() for sleeper in sleepers.values()))
-            assert not any(one.done() for one in left)
+            assert not any(delegation.done() for delegation in delegations)
             spend(task, 801)
         return await sleepers[task.role](task)
 
@@ -218,16 +208,14 @@ async def test_contract_rule_9_usage_above_the_budget_ends_the_run_and_all_work_
     assert seconds_to_end(events) < STOPPED_WITHIN
 
 
-async def test_contract_rule_9_a_role_that_finds_nothing_left_fails_the_run_before_it_begins(
-    mesh: Mesh, troupe: Troupe
-) -> None:
+async def test_contract_rule_9_a_role_without_budget_never_begins(mesh: Mesh, troupe: Troupe) -> None:
     async def writer(task: TaskContext) -> str:
         await task.reserve(tokens=800)
         spend(task, 800)
         return "written"
 
     async def printer(task: TaskContext) -> str:
-        raise AssertionError("there is nothing for it")
+        raise AssertionError("it has no budget and must not begin")
 
     await troupe("writer", writer)
     await troupe("printer", printer, depends_on=["writer"])
@@ -237,9 +225,9 @@ async def test_contract_rule_9_a_role_that_finds_nothing_left_fails_the_run_befo
     assert [(task.state, task.attempt) for task in run.tasks] == [(COMPLETED, 1), (FAILED, 0)]
 
 
-@pytest.mark.parametrize("budget", [Budget(max_tokens=8000), None], ids=["of a budget", "without one"])
+@pytest.mark.parametrize("budget", [Budget(max_tokens=8000), None], ids=["with a budget", "without a budget"])
 @pytest.mark.parametrize("how", ["cancelled", "out of time"])
-async def test_contract_rule_9_what_work_had_spent_before_it_was_stopped_is_not_forgotten(
+async def test_contract_rule_9_usage_of_stopped_work_is_counted(
     mesh: Mesh, troupe: Troupe, how: str, budget: Budget | None
 ) -> None:
     begun = asyncio.Event()

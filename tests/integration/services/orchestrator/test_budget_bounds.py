@@ -1,5 +1,5 @@
-"""The bounds of what a run may spend, over a real mesh (rule C9): of time and depth, of one delegation, of lost
-attempts and restarts, and of nonsense."""
+"""Limits of a run's budget on a real mesh (rule C9): time, depth, single delegations, lost attempts, restarts, and
+invalid values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from archon.api.agent.v1 import agent_pb2, session_pb2
 from archon.api.common.v1 import common_pb2, failure_pb2
 from archon.client import answer_text
 from archon.errors import ArchonError, BudgetExhausted, DelegationTimeout, DelegationTooDeep, InvalidArgument
-from tests.fixtures.bare_agent import BareAgent, Frame, Said
+from tests.fixtures.bare_agent import BareAgent, Frame, Replies
 from tests.fixtures.mesh import Mesh
 from tests.integration.services.orchestrator.test_budget import (
     CANCELED,
@@ -35,14 +35,14 @@ pytestmark = pytest.mark.liveness
 
 
 def seconds(amount: float) -> Budget:
-    """So much wall time."""
+    """Returns a budget of wall time."""
     budget = Budget()
     budget.max_time.FromNanoseconds(int(amount * 1e9))
     return budget
 
 
 @pytest.mark.parametrize(("time_", "timeout"), [(1.0, 20.0), (20.0, 1.0)], ids=["the budget's", "the run's"])
-async def test_contract_rule_9_time_is_part_of_the_budget_of_all_work_whichever_bound_is_nearer(
+async def test_contract_rule_9_the_nearer_time_limit_bounds_all_work(
     mesh: Mesh, troupe: Troupe, time_: float, timeout: float
 ) -> None:
     sleeper, left = Sleeper(), []
@@ -63,20 +63,20 @@ async def test_contract_rule_9_time_is_part_of_the_budget_of_all_work_whichever_
     assert seconds_to_end(await durable(handle)) < STOPPED_WITHIN
 
 
-async def test_contract_rule_9_depth_is_the_same_for_each_role_of_a_pipeline(mesh: Mesh, troupe: Troupe) -> None:
-    found: list[ArchonError] = []
-    await troupe("writer", failing_to(found, role="helper"))
-    await troupe("printer", failing_to(found, role="helper"), depends_on=["writer"])
-    await troupe("helper", failing_to(found, role="requirements"))
+async def test_contract_rule_9_depth_is_equal_for_roles_of_a_pipeline(mesh: Mesh, troupe: Troupe) -> None:
+    errors: list[ArchonError] = []
+    await troupe("writer", failing_to(errors, role="helper"))
+    await troupe("printer", failing_to(errors, role="helper"), depends_on=["writer"])
+    await troupe("helper", failing_to(errors, role="requirements"))
     budget = Budget(max_depth=1)
     run = (await mesh.client.submit("x", roles=["writer", "printer"], budget=budget, wait=10)).run
     assert run.state == COMPLETED
-    assert [type(error) for error in found] == [DelegationTooDeep] * 2, "below the helper of each"
+    assert [type(error) for error in errors] == [DelegationTooDeep] * 2, "the delegation of each helper is too deep"
     assert [task.role for task in run.tasks] == ["writer", "printer", "helper", "helper"]
 
 
-@pytest.mark.parametrize("whole", [Budget(max_tokens=8000), None], ids=["of a budget", "where the run has none"])
-async def test_contract_rule_9_a_part_of_a_budget_bounds_that_delegation_alone(
+@pytest.mark.parametrize("whole", [Budget(max_tokens=8000), None], ids=["with a budget", "without a budget"])
+async def test_contract_rule_9_a_delegations_budget_bounds_only_it(
     mesh: Mesh, troupe: Troupe, whole: Budget | None
 ) -> None:
     stopped, went_on = Sleeper(), asyncio.Event()
@@ -93,14 +93,14 @@ async def test_contract_rule_9_a_part_of_a_budget_bounds_that_delegation_alone(
         return "cooked"
 
     async def chef(task: TaskContext) -> str:
-        other = asyncio.create_task(task.delegate("x", role="cook"))
+        cooking = asyncio.create_task(task.delegate("x", role="cook"))
         with pytest.raises(BudgetExhausted) as raised:
             await task.delegate("x", role="glutton", budget=Budget(max_tokens=100))
-        asked = time.monotonic()
+        refused = time.monotonic()
         await stopped.stopped.wait()
-        assert time.monotonic() - asked < STOPPED_WITHIN
+        assert time.monotonic() - refused < STOPPED_WITHIN
         went_on.set()
-        return f"{(await other).text}, not by {raised.value.metadata['role']}"
+        return f"{(await cooking).text}, not by {raised.value.metadata['role']}"
 
     await troupe("glutton", glutton)
     await troupe("cook", cook)
@@ -114,7 +114,7 @@ async def test_contract_rule_9_a_part_of_a_budget_bounds_that_delegation_alone(
     }
 
 
-async def test_contract_rule_9_the_time_of_a_part_bounds_that_delegation_alone(mesh: Mesh, troupe: Troupe) -> None:
+async def test_contract_rule_9_a_delegations_time_bounds_only_it(mesh: Mesh, troupe: Troupe) -> None:
     sleeper, left = Sleeper(), []
 
     async def cook(task: TaskContext) -> str:
@@ -122,10 +122,10 @@ async def test_contract_rule_9_the_time_of_a_part_bounds_that_delegation_alone(m
         return await sleeper(task)
 
     async def chef(task: TaskContext) -> str:
-        asked = time.monotonic()
+        began = time.monotonic()
         with pytest.raises(DelegationTimeout):
             await task.delegate("x", role="cook", budget=seconds(0.5))
-        assert time.monotonic() - asked < 0.5 + STOPPED_WITHIN
+        assert time.monotonic() - began < 0.5 + STOPPED_WITHIN
         return (await task.delegate("x", role="requirements", timeout=5.0, budget=seconds(20.0))).text
 
     await troupe("cook", cook)
@@ -136,12 +136,12 @@ async def test_contract_rule_9_the_time_of_a_part_bounds_that_delegation_alone(m
     assert left[0] <= 0.5
 
 
-async def test_contract_rule_9_an_attempt_whose_process_is_gone_counts_as_spent_wholly(own_mesh: Mesh) -> None:
+async def test_contract_rule_9_a_lost_attempt_counts_its_whole_slice(own_mesh: Mesh) -> None:
     mesh = own_mesh
     victim = await mesh.agent("writer", delay=30.0)
 
     async def auditor(task: TaskContext) -> str:
-        await most(task, 800 - 100)  # the first attempt's slice; of the second's nothing was used
+        await most(task, 800 - 100)  # the slice of the first attempt; the second used none of its slice
         return "counted"
 
     async with AsyncExitStack() as stack:
@@ -153,12 +153,12 @@ async def test_contract_rule_9_an_attempt_whose_process_is_gone_counts_as_spent_
         run = await handle.result(timeout=10)
         assert answer_text(run) == "counted", run.failure
         assert [(task.role, task.attempt) for task in run.tasks] == [("writer", 2), ("auditor", 1)]
-        given = of(await durable(handle), "dispatched", "writer")
-        assert [event.dispatched.budget.max_tokens for event in given] == [100, 100]
+        dispatched = of(await durable(handle), "dispatched", "writer")
+        assert [event.dispatched.budget.max_tokens for event in dispatched] == [100, 100]
 
 
 @pytest.mark.parametrize("end", ["kept", "above"])
-async def test_contract_rule_9_a_restarted_orchestrator_knows_what_was_spent(own_mesh: Mesh, end: str) -> None:
+async def test_contract_rule_9_usage_survives_the_orchestrator(own_mesh: Mesh, end: str) -> None:
     mesh = own_mesh
     reached, restarted, sleeper = asyncio.Event(), asyncio.Event(), Sleeper()
 
@@ -207,9 +207,7 @@ async def test_contract_rule_9_a_restarted_orchestrator_knows_what_was_spent(own
         ("budget.max_time", seconds(0.0)),
     ],
 )
-async def test_contract_rule_9_a_budget_that_makes_no_sense_is_refused_and_the_field_is_named(
-    mesh: Mesh, field: str, budget: Budget
-) -> None:
+async def test_contract_rule_9_an_invalid_budget_is_refused_by_field(mesh: Mesh, field: str, budget: Budget) -> None:
     with pytest.raises(InvalidArgument) as refused:
         await mesh.client.submit("x", roles=["requirements"], budget=budget)
     assert [violation.field for violation in refused.value.field_violations] == [field]
@@ -223,21 +221,21 @@ async def test_contract_rule_9_a_budget_that_makes_no_sense_is_refused_and_the_f
         ("budget.max_depth", Budget(max_depth=-1)),
     ],
 )
-async def test_contract_rule_9_a_negative_part_for_a_delegation_is_refused_by_name(
+async def test_contract_rule_9_a_negative_delegation_budget_is_refused(
     mesh: Mesh, troupe: Troupe, field: str, budget: Budget
 ) -> None:
-    found: list[ArchonError] = []
-    await troupe("chef", failing_to(found, role="requirements", budget=budget))
+    errors: list[ArchonError] = []
+    await troupe("chef", failing_to(errors, role="requirements", budget=budget))
     run = (await mesh.client.submit("x", roles=["chef"], wait=10)).run
     assert run.state == COMPLETED
-    (error,) = found
+    (error,) = errors
     assert isinstance(error, InvalidArgument)
     assert error.metadata == {"field": field}
     assert len(run.tasks) == 1
 
 
 @pytest.mark.parametrize("amount", [{"tokens": -1}, {"cost_micro_usd": -1}], ids=["tokens", "cost"])
-async def test_contract_rule_9_a_negative_reservation_is_refused_and_changes_nothing(
+async def test_contract_rule_9_a_negative_reservation_is_refused(
     mesh: Mesh, troupe: Troupe, amount: dict[str, int]
 ) -> None:
     async def writer(task: TaskContext) -> str:
@@ -251,11 +249,11 @@ async def test_contract_rule_9_a_negative_reservation_is_refused_and_changes_not
     assert answer_text(run) == next(iter(amount)), run.failure
 
 
-async def test_contract_rule_9_usage_below_nothing_earns_nobody_anything(mesh: Mesh, troupe: Troupe) -> None:
-    """A member over bare stubs whose count has gone wrong."""
+async def test_contract_rule_9_negative_usage_adds_no_budget(mesh: Mesh, troupe: Troupe) -> None:
+    """A member over bare stubs reports negative usage."""
     usage = common_pb2.Usage(input_tokens=-5_000, cost_micro_usd=-5_000)
 
-    def say(frame: Frame) -> Said:
+    def say(frame: Frame) -> Replies:
         if frame.WhichOneof("frame") != "assign_task":
             return []
         result = completed(frame)
@@ -275,10 +273,10 @@ async def test_contract_rule_9_usage_below_nothing_earns_nobody_anything(mesh: M
     assert answer_text(run) == "nothing earned", run.failure
 
 
-async def test_usage_beyond_all_counting_is_told_as_the_most_there_is(mesh: Mesh, troupe: Troupe) -> None:
+async def test_usage_above_the_maximum_is_reported_as_the_maximum(mesh: Mesh, troupe: Troupe) -> None:
     huge = 2**63 - 1
 
-    def say(frame: Frame) -> Said:
+    def say(frame: Frame) -> Replies:
         if frame.WhichOneof("frame") != "assign_task":
             return []
         result = completed(frame)

@@ -1,4 +1,4 @@
-"""Who coordinates: whom a goal goes to, and what a coordinating role is told of the others."""
+"""Coordinators: the role that receives a goal, and the roles and edges that a coordinator receives."""
 
 from __future__ import annotations
 
@@ -34,43 +34,41 @@ Guideline: do not call an agent before its prerequisites have been executed."""
 
 @pytest.fixture
 async def cast(own_mesh: Mesh) -> AsyncIterator[Troupe]:
-    """A mesh in which nobody else plays, and nobody coordinates yet."""
+    """Starts agents of a mesh without other agents and without a coordinator."""
     async with AsyncExitStack() as stack:
         yield Troupe(own_mesh, stack)
 
 
-async def said(task: TaskContext) -> str:
+async def answer_role(task: TaskContext) -> str:
     return task.role
 
 
 async def three(cast: Troupe) -> None:
-    """requirements -> designer, requirements -> implementer, designer -> implementer."""
-    await cast("requirements", said, description="asks")
-    await cast("designer", said, depends_on=["requirements"], description="draws")
-    await cast("implementer", said, depends_on=["requirements", "designer"])
+    """Starts requirements -> designer, requirements -> implementer, designer -> implementer."""
+    await cast("requirements", answer_role, description="asks")
+    await cast("designer", answer_role, depends_on=["requirements"], description="draws")
+    await cast("implementer", answer_role, depends_on=["requirements", "designer"])
 
 
-def telling(told: dict[str, TaskContext], **target: Any) -> Any:
-    """A handler that keeps what it was told, and delegates where a target is named."""
+def recording(tasks: dict[str, TaskContext], **target: Any) -> Any:
+    """Returns a handler that stores its task by role, and delegates if a target is given."""
 
     async def handler(task: TaskContext) -> str:
-        told[task.role] = task
+        tasks[task.role] = task
         return (await task.delegate(task.text, **target)).text if target else task.role
 
     return handler
 
 
-async def test_a_coordinating_role_is_told_of_all_that_do_not_wait_for_it_and_of_the_edges_among_them(
-    own_mesh: Mesh, cast: Troupe
-) -> None:
-    told: dict[str, TaskContext] = {}
+async def test_a_coordinator_receives_roles_that_do_not_depend_on_it(own_mesh: Mesh, cast: Troupe) -> None:
+    tasks: dict[str, TaskContext] = {}
     await three(cast)
-    await cast("helper", telling(told), coordinator=True, description="helps")
-    await cast("boss", telling(told, role="helper"), coordinator=True)
-    await cast("plain", telling(told, role="helper"))
+    await cast("helper", recording(tasks), coordinator=True, description="helps")
+    await cast("boss", recording(tasks, role="helper"), coordinator=True)
+    await cast("plain", recording(tasks, role="helper"))
     await own_mesh.client.submit("x", roles=["boss"], wait=10)
-    boss, helper = told["boss"], told["helper"]
-    assert [(one.role, one.description) for one in boss.delegation_targets] == [
+    boss, helper = tasks["boss"], tasks["helper"]
+    assert [(target.role, target.description) for target in boss.delegation_targets] == [
         ("helper", "helps"),
         ("plain", ""),
         ("requirements", "asks"),
@@ -78,29 +76,27 @@ async def test_a_coordinating_role_is_told_of_all_that_do_not_wait_for_it_and_of
         ("implementer", ""),
     ]
     assert boss.awareness == AWARENESS.format(order="helper, plain, requirements, designer, implementer")
-    assert [one.role for one in helper.delegation_targets] == ["plain", "requirements", "designer", "implementer"]
+    assert [target.role for target in helper.delegation_targets] == ["plain", "requirements", "designer", "implementer"]
     assert helper.awareness == AWARENESS.format(order="plain, requirements, designer, implementer")
     assert (boss.delegation_chain, helper.delegation_chain) == ((), ("boss",))
 
     await own_mesh.client.submit("x", roles=["plain"], wait=10)
-    assert (told["plain"].delegation_targets, told["plain"].awareness) == ([], "")
-    assert [one.role for one in told["helper"].delegation_targets] == [
+    assert (tasks["plain"].delegation_targets, tasks["plain"].awareness) == ([], "")
+    assert [target.role for target in tasks["helper"].delegation_targets] == [
         "boss",
         "requirements",
         "designer",
         "implementer",
     ]
-    assert told["helper"].delegation_chain == ("plain",)
+    assert tasks["helper"].delegation_chain == ("plain",)
 
 
-async def test_a_coordinating_role_in_a_pipeline_is_told_of_edges_outside_it_and_what_it_delegates_keeps_to_them(
-    own_mesh: Mesh, cast: Troupe
-) -> None:
-    told: dict[str, TaskContext] = {}
+async def test_a_coordinator_in_a_pipeline_receives_all_edges(own_mesh: Mesh, cast: Troupe) -> None:
+    tasks: dict[str, TaskContext] = {}
     await three(cast)
 
     async def lead(task: TaskContext) -> str:
-        told["lead"] = task
+        tasks["lead"] = task
         await task.delegate("x", role="requirements")
         return (await task.delegate("y", role="heir")).text
 
@@ -111,28 +107,28 @@ async def test_a_coordinating_role_in_a_pipeline_is_told_of_edges_outside_it_and
     await cast("lead", lead, coordinator=True)
     handle = await own_mesh.client.submit("x", roles=["lead"], strategy="pipeline", wait=10)
     assert handle.run.strategy == run_pb2.STRATEGY_PIPELINE
-    assert "  requirements -> designer\n" in told["lead"].awareness
+    assert "  requirements -> designer\n" in tasks["lead"].awareness
     assert answer_text(handle.run) == "requirements"
 
 
-async def test_without_a_role_the_goal_goes_to_the_one_that_coordinates(own_mesh: Mesh, cast: Troupe) -> None:
+async def test_a_goal_without_a_role_goes_to_the_coordinator(own_mesh: Mesh, cast: Troupe) -> None:
     await three(cast)
     with pytest.raises(FailedPrecondition, match="no role coordinates"):
         await own_mesh.client.submit("x", strategy="agent")
-    boss = await cast("boss", said, coordinator=True, capabilities=[Capability("lead")])
+    boss = await cast("boss", answer_role, coordinator=True, capabilities=[Capability("lead")])
     run = (await own_mesh.client.submit("x", strategy="agent", wait=10)).run
     assert (run.strategy, answer_text(run)) == (run_pb2.STRATEGY_AGENT, "boss")
     run = (await own_mesh.client.submit("x", capabilities=["lead"], strategy="agent", wait=10)).run
     assert answer_text(run) == "boss"
-    await cast("rival", said, coordinator=True)
+    await cast("rival", answer_role, coordinator=True)
     with pytest.raises(FailedPrecondition, match="several coordinators: boss, rival"):
         await own_mesh.client.submit("x", strategy="agent")
     assert boss.registration.coordinator
-    (registered,) = [one for one in await own_mesh.directory.list_instances() if one.role == "boss"]
-    assert registered.coordinator, "it is in its registration"
+    (registered,) = [instance for instance in await own_mesh.directory.list_instances() if instance.role == "boss"]
+    assert registered.coordinator, "the registry's record has the flag too"
 
 
-async def test_one_named_role_is_asked_as_an_agent_several_are_a_pipeline(mesh: Mesh) -> None:
+async def test_one_named_role_is_an_agent_run_several_are_a_pipeline(mesh: Mesh) -> None:
     for roles, strategy, expected in (
         (["requirements"], "", run_pb2.STRATEGY_AGENT),
         (["requirements", "designer"], "", run_pb2.STRATEGY_PIPELINE),
@@ -143,7 +139,7 @@ async def test_one_named_role_is_asked_as_an_agent_several_are_a_pipeline(mesh: 
         assert (run.strategy, run.state) == (expected, common_pb2.TASK_STATE_COMPLETED)
 
 
-async def test_strategy_agent_takes_one_role_and_strategy_plan_is_not_served(mesh: Mesh) -> None:
+async def test_strategy_agent_takes_one_role_and_plan_is_not_served(mesh: Mesh) -> None:
     with pytest.raises(InvalidArgument) as refused:
         await mesh.client.submit("x", roles=["requirements", "designer"], strategy="agent")
     assert [violation.field for violation in refused.value.field_violations] == ["roles"]
@@ -152,14 +148,14 @@ async def test_strategy_agent_takes_one_role_and_strategy_plan_is_not_served(mes
     assert unserved.value.reason == "NOT_SERVED"
 
 
-async def test_a_task_of_a_simple_caller_can_not_delegate_and_its_agent_lives_on(mesh: Mesh, troupe: Troupe) -> None:
-    found: list[ArchonError] = []
-    agent: AgentServer = await troupe("chef", failing_to(found, role="requirements"))
+async def test_a_task_of_a_simple_caller_cannot_delegate(mesh: Mesh, troupe: Troupe) -> None:
+    errors: list[ArchonError] = []
+    agent: AgentServer = await troupe("chef", failing_to(errors, role="requirements"))
     channel = connect(agent.address)
     stub = agent_service_pb2_grpc.AgentServiceStub(channel)
     task = agent_pb2.AssignTask(input=[common_pb2.Part(text="x")])
-    told = [one async for one in stub.RunTask(agent_service_pb2.RunTaskRequest(task=task), timeout=5)]
+    responses = [response async for response in stub.RunTask(agent_service_pb2.RunTaskRequest(task=task), timeout=5)]
     await channel.close()
-    assert told[-1].result.output[0].text == "no answer: NOT_SERVED"
-    assert [type(error) for error in found] == [Unimplemented]
+    assert responses[-1].result.output[0].text == "no answer: NOT_SERVED"
+    assert [type(error) for error in errors] == [Unimplemented]
     assert answer_text((await mesh.client.submit("x", roles=["chef"], wait=10)).run) == "requirements()"

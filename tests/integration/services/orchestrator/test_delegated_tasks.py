@@ -1,4 +1,4 @@
-"""What a delegated task is given, and how it is seen."""
+"""The context of a delegated task, and its representation in runs and events."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.fixtures.waiting import eventually
 from tests.integration.services.orchestrator.troupe import Troupe, durable, failing_to, of
 
 
-async def test_a_role_of_a_pipeline_delegates_and_the_pipeline_goes_on(mesh: Mesh, troupe: Troupe) -> None:
+async def test_a_role_of_a_pipeline_may_delegate(mesh: Mesh, troupe: Troupe) -> None:
     async def editor(task: TaskContext) -> str:
         again = await task.delegate("again", role="requirements")
         return f"{task.context[0].text} & {again.text}"
@@ -29,9 +29,7 @@ async def test_a_role_of_a_pipeline_delegates_and_the_pipeline_goes_on(mesh: Mes
     assert [task.role for task in run.tasks] == [*roles, "requirements"]
 
 
-async def test_a_delegated_task_is_given_the_newest_answers_of_the_roles_that_its_own_depends_on(
-    mesh: Mesh, troupe: Troupe
-) -> None:
+async def test_a_delegated_task_receives_the_newest_upstream_answers(mesh: Mesh, troupe: Troupe) -> None:
     async def lead(task: TaskContext) -> str:
         await task.delegate("x", role="requirements")
         await task.delegate("y", role="requirements")
@@ -44,11 +42,11 @@ async def test_a_delegated_task_is_given_the_newest_answers_of_the_roles_that_it
     assert answer_text(handle.run) == "designer(requirements()); implementer(requirements(), designer(requirements()))"
     events = await durable(handle)
     _, newest = of(events, "result", "requirements")
-    (given,) = of(events, "dispatched", "designer")[0].dispatched.given
-    assert (given.role, given.seq) == ("requirements", newest.seq)
+    (context,) = of(events, "dispatched", "designer")[0].dispatched.given
+    assert (context.role, context.seq) == ("requirements", newest.seq)
 
 
-async def test_get_run_and_a_watch_say_who_delegated_and_what_a_task_waits_for(mesh: Mesh, troupe: Troupe) -> None:
+async def test_a_run_and_its_watch_name_parent_and_waiting_reason(mesh: Mesh, troupe: Troupe) -> None:
     begun, release = asyncio.Event(), asyncio.Event()
 
     async def cook(task: TaskContext) -> str:
@@ -65,20 +63,18 @@ async def test_get_run_and_a_watch_say_who_delegated_and_what_a_task_waits_for(m
     assert (chef.waiting_for, child.waiting_for) == ("the answer of cook", "")
     release.set()
     events = await durable(handle)
-    (told,) = [event.task_state for event in of(events, "task_state", "cook")]
-    assert told.parent_task_id == chef.task_id == child.parent_task_id
+    (created,) = [event.task_state for event in of(events, "task_state", "cook")]
+    assert created.parent_task_id == chef.task_id == child.parent_task_id
     assert {task.waiting_for for task in (await handle.result(timeout=10)).tasks} == {""}
 
 
-async def test_a_role_that_is_known_but_down_is_waited_for_within_the_delegations_time(
-    mesh: Mesh, troupe: Troupe
-) -> None:
-    found: list[ArchonError] = []
+async def test_a_delegation_to_a_stopped_role_waits_for_an_instance(mesh: Mesh, troupe: Troupe) -> None:
+    errors: list[ArchonError] = []
     going = asyncio.Event()
 
     async def lead(task: TaskContext) -> Any:
         await going.wait()
-        return await failing_to(found, role="cook", timeout=10.0)(task)
+        return await failing_to(errors, role="cook", timeout=10.0)(task)
 
     async def cook(task: TaskContext) -> str:
         return "here again"
@@ -96,4 +92,4 @@ async def test_a_role_that_is_known_but_down_is_waited_for_within_the_delegation
     await eventually(delegated)
     assert "an instance of cook" in (await mesh.client.get(handle.run_id)).tasks[1].waiting_for
     await troupe("cook", cook)
-    assert answer_text(await handle.result(timeout=10)) == "here again", found
+    assert answer_text(await handle.result(timeout=10)) == "here again", errors

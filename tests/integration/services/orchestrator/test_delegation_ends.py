@@ -1,4 +1,4 @@
-"""Delegated work that nobody needs any more stops, whoever it was that gave it up; every task comes to its end."""
+"""Delegated work stops when no task waits for it any more; every task ends."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STOPPED_WITHIN = 1.0
 
 
 class Sleeper:
-    """Works until it is stopped; knows when it began and when it was stopped."""
+    """A handler that works until it is stopped, and records when it began and when it was stopped."""
 
     def __init__(self, lingers: float = 0.0) -> None:
         self.lingers = lingers
@@ -48,15 +48,13 @@ class Sleeper:
 
 
 async def ended(handle: RunHandle, *states: common_pb2.TaskState.ValueType) -> run_pb2.Run:
-    """The run, with its tasks in these states."""
+    """Waits for the run's end, asserts the states of its tasks, and returns it."""
     run = await handle.result(timeout=10)
     assert [task.state for task in run.tasks] == list(states)
     return run
 
 
-async def test_contract_rule_8_a_delegation_out_of_time_is_answered_at_once_and_its_work_stops_within_a_second(
-    mesh: Mesh, troupe: Troupe
-) -> None:
+async def test_contract_rule_8_a_delegation_out_of_time_stops_promptly(mesh: Mesh, troupe: Troupe) -> None:
     sleeper = Sleeper(lingers=0.4)
     answered_at = 0.0
 
@@ -65,24 +63,24 @@ async def test_contract_rule_8_a_delegation_out_of_time_is_answered_at_once_and_
         with pytest.raises(DelegationTimeout) as raised:
             await task.delegate("x", role="sleeper", timeout=0.5)
         answered_at = time.monotonic()
-        assert not sleeper.stopped.is_set(), "nobody waits for it to stop"
+        assert not sleeper.stopped.is_set(), "the delegation fails before its task has stopped"
         await sleeper.stopped.wait()
         return raised.value.metadata["role"]
 
     await troupe("sleeper", sleeper.handler())
     await troupe("chef", chef)
-    asked = time.monotonic()
+    submitted = time.monotonic()
     handle = await mesh.client.submit("x", roles=["chef"], wait=10)
     assert answer_text(handle.run) == "sleeper"
-    assert 0.5 <= answered_at - asked < 0.5 + STOPPED_WITHIN
-    assert sleeper.stopped_at - asked < 0.5 + STOPPED_WITHIN
+    assert 0.5 <= answered_at - submitted < 0.5 + STOPPED_WITHIN
+    assert sleeper.stopped_at - submitted < 0.5 + STOPPED_WITHIN
     run = await ended(handle, COMPLETED, CANCELED)
     assert run.tasks[1].failure.reason == failure_pb2.ERROR_REASON_DELEGATION_TIMEOUT
     events = await durable(handle)
     assert of(events, "task_state", "sleeper")[1].task_state.stopping
 
 
-async def test_a_delegation_that_waits_for_an_instance_is_out_of_time_too(mesh: Mesh, troupe: Troupe) -> None:
+async def test_a_delegation_times_out_while_it_waits_for_an_instance(mesh: Mesh, troupe: Troupe) -> None:
     sleeper = Sleeper()
 
     async def chef(task: TaskContext) -> str:
@@ -98,19 +96,19 @@ async def test_a_delegation_that_waits_for_an_instance_is_out_of_time_too(mesh: 
     handle = await mesh.client.submit("x", roles=["chef"], wait=10)
     assert answer_text(handle.run) == "gave up"
     run = await ended(handle, COMPLETED, CANCELED, CANCELED)
-    assert run.tasks[2].attempt == 0, "nobody ever had it"
+    assert run.tasks[2].attempt == 0, "it was never dispatched"
 
 
-async def test_cancelling_the_coroutine_that_waits_stops_the_others_work(mesh: Mesh, troupe: Troupe) -> None:
+async def test_cancelling_the_waiting_coroutine_stops_the_delegation(mesh: Mesh, troupe: Troupe) -> None:
     sleeper = Sleeper()
     cancelled_at = 0.0
 
     async def chef(task: TaskContext) -> str:
         nonlocal cancelled_at
-        asked = asyncio.create_task(task.delegate("x", role="sleeper"))
+        delegation = asyncio.create_task(task.delegate("x", role="sleeper"))
         await sleeper.begun.wait()
         cancelled_at = time.monotonic()
-        asked.cancel()
+        delegation.cancel()
         await sleeper.stopped.wait()
         return "went on"
 
@@ -123,9 +121,7 @@ async def test_cancelling_the_coroutine_that_waits_stops_the_others_work(mesh: M
     assert len(of(await durable(handle), "delegation_cancelled")) == 1
 
 
-async def test_what_is_waited_for_under_another_name_too_goes_on_where_one_wait_is_cancelled(
-    mesh: Mesh, troupe: Troupe
-) -> None:
+async def test_a_memoized_delegation_continues_while_a_task_waits(mesh: Mesh, troupe: Troupe) -> None:
     begun, release = asyncio.Event(), asyncio.Event()
 
     async def cook(task: TaskContext) -> str:
@@ -134,14 +130,14 @@ async def test_what_is_waited_for_under_another_name_too_goes_on_where_one_wait_
         return "an egg"
 
     async def chef(task: TaskContext) -> str:
-        one = asyncio.create_task(task.delegate("x", role="cook", memo_key="egg"))
-        other = asyncio.create_task(task.delegate("x", role="cook", memo_key="egg"))
+        first = asyncio.create_task(task.delegate("x", role="cook", memo_key="egg"))
+        second = asyncio.create_task(task.delegate("x", role="cook", memo_key="egg"))
         await begun.wait()
-        one.cancel()
-        await asyncio.wait([one])
-        await task.delegate("y", role="requirements")  # the cancel came before it
+        first.cancel()
+        await asyncio.wait([first])
+        await task.delegate("y", role="requirements")  # the cancel was sent before this delegation
         release.set()
-        return (await other).text
+        return (await second).text
 
     await troupe("cook", cook)
     await troupe("chef", chef)
@@ -150,32 +146,30 @@ async def test_what_is_waited_for_under_another_name_too_goes_on_where_one_wait_
     await ended(handle, COMPLETED, COMPLETED, COMPLETED)
 
 
-async def test_durability_22_what_a_task_delegated_and_did_not_wait_for_stops_when_it_ends(
-    mesh: Mesh, troupe: Troupe
-) -> None:
-    sleeper, other = Sleeper(), Sleeper()
+async def test_durability_22_delegations_stop_when_their_parent_ends(mesh: Mesh, troupe: Troupe) -> None:
+    sleeper, nested = Sleeper(), Sleeper()
 
     async def middle(task: TaskContext) -> str:
-        return (await task.delegate("x", role="other")).text
+        return (await task.delegate("x", role="nested")).text
 
     async def chef(task: TaskContext) -> str:
-        left = [asyncio.create_task(task.delegate(name, role=name)) for name in ("sleeper", "middle")]
-        await asyncio.gather(sleeper.begun.wait(), other.begun.wait())
-        assert not any(one.done() for one in left)
+        delegations = [asyncio.create_task(task.delegate(name, role=name)) for name in ("sleeper", "middle")]
+        await asyncio.gather(sleeper.begun.wait(), nested.begun.wait())
+        assert not any(delegation.done() for delegation in delegations)
         return "never mind"
 
     await troupe("sleeper", sleeper.handler())
-    await troupe("other", other.handler())
+    await troupe("nested", nested.handler())
     await troupe("middle", middle)
     await troupe("chef", chef)
     handle = await mesh.client.submit("x", roles=["chef"], wait=10)
     assert answer_text(handle.run) == "never mind"
     await ended(handle, COMPLETED, CANCELED, CANCELED, CANCELED)
     async with asyncio.timeout(STOPPED_WITHIN):
-        await asyncio.gather(sleeper.stopped.wait(), other.stopped.wait())
+        await asyncio.gather(sleeper.stopped.wait(), nested.stopped.wait())
 
 
-async def test_orphans_of_a_role_in_a_pipeline_stop_while_the_pipeline_goes_on(mesh: Mesh, troupe: Troupe) -> None:
+async def test_orphans_stop_while_their_pipeline_continues(mesh: Mesh, troupe: Troupe) -> None:
     sleeper = Sleeper()
 
     async def editor(task: TaskContext) -> str:
@@ -197,39 +191,37 @@ async def test_orphans_of_a_role_in_a_pipeline_stop_while_the_pipeline_goes_on(m
 
 
 async def test_a_late_result_against_a_stop_has_one_winner(mesh: Mesh, troupe: Troupe) -> None:
-    """The result and the end of the delegation's time come at the same moment, again and again."""
+    """Delegations time out at the moment of their result, ten times."""
 
     async def cook(task: TaskContext) -> str:
         await asyncio.sleep(0.1)
         return "just in time"
 
     async def chef(task: TaskContext) -> str:
-        said = []
+        outcomes = []
         for number in range(10):
             try:
-                said.append((await task.delegate(f"{number}", role="cook", timeout=0.1)).text)
+                outcomes.append((await task.delegate(f"{number}", role="cook", timeout=0.1)).text)
             except DelegationTimeout:
-                said.append("too late")
-        return ", ".join(said)
+                outcomes.append("too late")
+        return ", ".join(outcomes)
 
     await troupe("cook", cook)
     await troupe("chef", chef)
     handle = await mesh.client.submit("x", roles=["chef"], wait=20)
-    said = answer_text(handle.run).split(", ")
+    outcomes = answer_text(handle.run).split(", ")
     events = await durable(handle)
-    for task, heard in zip(handle.run.tasks[1:], said, strict=True):
+    for task, outcome in zip(handle.run.tasks[1:], outcomes, strict=True):
         own = [event for event in events if event.task.task_id == task.task_id]
         results, discarded = of(own, "result"), of(own, "discarded")
         assert len(results) + len(discarded) == 1
         assert task.state == (results[0].result.state if results else CANCELED)
-        assert heard == ("just in time" if task.state == COMPLETED else "too late")
+        assert outcome == ("just in time" if task.state == COMPLETED else "too late")
         stops = [event for event in of(own, "task_state") if event.task_state.stopping]
         assert len(stops) == (task.state == CANCELED)
 
 
-async def test_whoever_waits_for_an_answer_that_its_task_does_not_wait_for_waits_no_longer_than_the_task(
-    mesh: Mesh, troupe: Troupe
-) -> None:
+async def test_a_delegation_is_cancelled_when_its_task_returns(mesh: Mesh, troupe: Troupe) -> None:
     left: list[asyncio.Task[object]] = []
     sleeper = Sleeper()
 
@@ -242,4 +234,4 @@ async def test_whoever_waits_for_an_answer_that_its_task_does_not_wait_for_waits
     await troupe("chef", chef)
     await mesh.client.submit("x", roles=["chef"], wait=10)
     done, _ = await asyncio.wait(left, timeout=STOPPED_WITHIN)
-    assert [one.cancelled() for one in done] == [True]
+    assert [delegation.cancelled() for delegation in done] == [True]

@@ -1,4 +1,4 @@
-"""Delegated work and processes that die, for real: nothing that was paid for is done again, nobody waits for ever."""
+"""Delegations whose real processes die: finished work is not repeated, and no task waits for ever."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ pytestmark = pytest.mark.liveness
 STOPPED_WITHIN = 1.0
 
 
-async def lead(mesh: Mesh, role: str, *others: str, delay: float = 0.0, **environment: str) -> ServiceProcess:
-    """A process that delegates to the others."""
+async def lead(mesh: Mesh, role: str, *targets: str, delay: float = 0.0, **environment: str) -> ServiceProcess:
+    """Starts a process that delegates to the target roles."""
     return await mesh.agent(
-        role, module="tests.fixtures.delegating_agent", delay=delay, DELEGATES=",".join(others), **environment
+        role, module="tests.fixtures.delegating_agent", delay=delay, DELEGATES=",".join(targets), **environment
     )
 
 
@@ -45,7 +45,7 @@ async def noted(mesh: Mesh, verb: str, role: str, attempt: int = 1) -> None:
     await eventually(look, 10.0)
 
 
-async def test_durability_22_a_coordinator_that_is_killed_gets_the_answers_that_were_paid_for(own_mesh: Mesh) -> None:
+async def test_durability_22_a_killed_coordinator_keeps_its_answers(own_mesh: Mesh) -> None:
     mesh = own_mesh
     await mesh.agent("cook", delay=0.1)
     await mesh.agent("waiter", delay=1.0)
@@ -60,7 +60,7 @@ async def test_durability_22_a_coordinator_that_is_killed_gets_the_answers_that_
     assert [(task.role, task.attempt) for task in run.tasks] == [("chef", 2), ("cook", 1), ("waiter", 1)]
 
 
-async def test_a_delegate_that_is_killed_is_replaced_and_its_coordinator_never_knows(own_mesh: Mesh) -> None:
+async def test_a_killed_delegate_is_replaced_for_its_coordinator(own_mesh: Mesh) -> None:
     mesh = own_mesh
     victim = await mesh.agent("cook", delay=1.0)
     await lead(mesh, "chef", "cook")
@@ -70,12 +70,12 @@ async def test_a_delegate_that_is_killed_is_replaced_and_its_coordinator_never_k
     await victim.kill()
     await mesh.agent("cook", delay=0.1)
     await begun(mesh, "cook", attempt=2)
-    assert time.monotonic() - killed < NOTICED_WITHIN + 1.0  # the second one had to start
+    assert time.monotonic() - killed < NOTICED_WITHIN + 1.0  # includes the start of the second agent
     assert answer_text(await handle.result(timeout=10)) == "chef[cook()]"
     assert mesh.executions() == [("cook", 2), ("chef", 1)]
 
 
-async def test_a_frozen_coordinator_is_replaced_and_its_late_frames_do_no_harm(own_mesh: Mesh) -> None:
+async def test_a_frozen_coordinator_is_replaced_and_its_frames_ignored(own_mesh: Mesh) -> None:
     mesh = own_mesh
     await mesh.agent("cook", delay=0.5)
     await mesh.agent("waiter", delay=0.1)
@@ -87,13 +87,11 @@ async def test_a_frozen_coordinator_is_replaced_and_its_late_frames_do_no_harm(o
     await begun(mesh, "chef", attempt=2)
     first.send(signal.SIGCONT)
     assert answer_text(await handle.result(timeout=15)).startswith("chef[cook(), waiter()] cook")
-    assert [one for one in mesh.executions() if one[0] != "chef"] == [("cook", 1), ("waiter", 1)]
+    assert [execution for execution in mesh.executions() if execution[0] != "chef"] == [("cook", 1), ("waiter", 1)]
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
-async def test_an_orchestrator_that_is_killed_while_a_task_waits_goes_on_and_nothing_is_done_twice(
-    own_mesh: Mesh, moment: str
-) -> None:
+async def test_a_killed_orchestrator_resumes_a_task_that_waits(own_mesh: Mesh, moment: str) -> None:
     mesh = own_mesh
     await mesh.agent("cook", delay=0.2)
     await mesh.agent("waiter", delay=1.5)
@@ -102,7 +100,7 @@ async def test_an_orchestrator_that_is_killed_while_a_task_waits_goes_on_and_not
     await begun(mesh, "waiter")
     await mesh.orchestrator.kill()
     if moment == "after":
-        await noted(mesh, "end", "waiter")  # its result waits at the agent
+        await noted(mesh, "end", "waiter")  # the agent parks its result
     await mesh.orchestrator.start()
     run = await handle.result(timeout=15)
     assert answer_text(run) == "chef[cook(), waiter()]"
@@ -110,7 +108,7 @@ async def test_an_orchestrator_that_is_killed_while_a_task_waits_goes_on_and_not
     assert [task.attempt for task in run.tasks] == [1, 1, 1]
 
 
-async def test_durability_25_two_coordinators_that_wait_for_each_others_only_slot_do_not_block(own_mesh: Mesh) -> None:
+async def test_durability_25_coordinators_with_one_slot_never_block(own_mesh: Mesh) -> None:
     mesh = own_mesh
     await lead(mesh, "left", "helper", ARCHON_MAX_TASKS="1")
     await lead(mesh, "right", "left", ARCHON_MAX_TASKS="1")
@@ -119,12 +117,12 @@ async def test_durability_25_two_coordinators_that_wait_for_each_others_only_slo
     handles = [await mesh.client.submit(f"x{n}", roles=[role]) for n in range(4) for role in ("right", "boss", "left")]
     runs = await asyncio.gather(*(handle.result(timeout=20) for handle in handles))
     assert {run.state for run in runs} == {common_pb2.TASK_STATE_COMPLETED}
-    assert sum(one[0] == "helper" for one in mesh.executions()) == len(runs)
-    assert all(one[1] == 1 for one in mesh.executions("begin"))  # nobody was refused for want of room
+    assert sum(role == "helper" for role, _ in mesh.executions()) == len(runs)
+    assert all(attempt == 1 for _, attempt in mesh.executions("begin"))  # no attempt was rejected
 
 
 @pytest.mark.parametrize("how", ["cancelled", "out of time"])
-async def test_delegated_work_stops_within_a_second_of_a_cancel_and_of_the_deadline(own_mesh: Mesh, how: str) -> None:
+async def test_delegated_work_stops_promptly_on_cancel_and_deadline(own_mesh: Mesh, how: str) -> None:
     mesh = own_mesh
     await mesh.agent("cook", delay=30.0)
     await lead(mesh, "chef", "cook")
@@ -137,14 +135,14 @@ async def test_delegated_work_stops_within_a_second_of_a_cancel_and_of_the_deadl
     assert run.state in (common_pb2.TASK_STATE_CANCELED, common_pb2.TASK_STATE_FAILED)
     assert {task.state for task in run.tasks} == {common_pb2.TASK_STATE_CANCELED}
     events = [event async for event in handle.events()]
-    asked = next(e for e in events if e.WhichOneof("event") == "cancel_requested").time.ToNanoseconds() / 1e9
+    cancelled = next(e for e in events if e.WhichOneof("event") == "cancel_requested").time.ToNanoseconds() / 1e9
     ends = [event.result.state for event in events if event.WhichOneof("event") == "result"]
-    assert ends == [common_pb2.TASK_STATE_CANCELED] * 2  # both agents said that they had stopped
-    assert events[-1].time.ToNanoseconds() / 1e9 - asked < STOPPED_WITHIN
+    assert ends == [common_pb2.TASK_STATE_CANCELED] * 2  # both agents reported that they had stopped
+    assert events[-1].time.ToNanoseconds() / 1e9 - cancelled < STOPPED_WITHIN
 
 
-async def test_an_orchestrator_that_is_killed_after_a_stop_tells_the_agent_again(own_mesh: Mesh) -> None:
-    """The agent hears of the stop on its first stream and goes on all the same; the next stream says it again."""
+async def test_a_killed_orchestrator_repeats_its_stop_after_a_restart(own_mesh: Mesh) -> None:
+    """The agent ignores the stop that it receives on its first stream; the next stream repeats it."""
     release = asyncio.Event()
 
     async def chef(task: TaskContext) -> str:
@@ -162,18 +160,18 @@ async def test_an_orchestrator_that_is_killed_after_a_stop_tells_the_agent_again
         await mesh.seen(stubborn.address)
         handle = await mesh.client.submit("x", roles=["chef"])
 
-        def told() -> list[int]:
-            return [one.task.epoch for one in stubborn.frames if one.WhichOneof("frame") == "cancel_task"]
+        def epochs_of_cancels() -> list[int]:
+            return [frame.task.epoch for frame in stubborn.frames if frame.WhichOneof("frame") == "cancel_task"]
 
         async def stopped() -> bool:
-            return bool(told())
+            return bool(epochs_of_cancels())
 
         await eventually(stopped, 10.0)
         await mesh.orchestrator.kill()
         await mesh.orchestrator.start()
 
         async def stopped_again() -> bool:
-            return max(told()) > 1
+            return max(epochs_of_cancels()) > 1
 
         await eventually(stopped_again, 5.0)
         release.set()

@@ -1,4 +1,4 @@
-"""Delegations by a member over bare stubs: what odd frames do, what a second attempt is told, what is too large."""
+"""Delegations by a member over bare stubs: invalid frames, the resume of a second attempt, oversized answers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from archon.agent import AgentServer, TaskContext
 from archon.api.agent.v1 import agent_pb2, session_pb2
 from archon.api.common.v1 import common_pb2, failure_pb2
 from archon.client import answer_text
-from tests.fixtures.bare_agent import BareAgent, Frame, Said
+from tests.fixtures.bare_agent import BareAgent, Frame, Replies
 from tests.fixtures.mesh import Mesh
 from tests.fixtures.waiting import eventually
 from tests.integration.services.orchestrator.test_strangers import completed, run_role
@@ -23,25 +23,25 @@ FEATURES = ("cancel", "delegate", "record")
 
 
 def delegate(frame: Frame, name: str = "d1", text: str = "x", **more: Any) -> AgentFrame:
-    """A delegation by the task that a frame is about."""
-    asked = session_pb2.Delegate(delegation_id=name, input=[common_pb2.Part(text=text)], **more)
-    return AgentFrame(task=frame.task, delegate=asked)
+    """Returns a delegation by the task of a frame."""
+    delegation = session_pb2.Delegate(delegation_id=name, input=[common_pb2.Part(text=text)], **more)
+    return AgentFrame(task=frame.task, delegate=delegation)
 
 
-def lead(*asked: Callable[[Frame], AgentFrame], answers: int = 1) -> Callable[[Frame], Said]:
-    """Says these frames, and its result after so many answers: their states or reasons."""
-    said: dict[str, list[str]] = {}
+def lead(*delegations: Callable[[Frame], AgentFrame], answers: int = 1) -> Callable[[Frame], Replies]:
+    """Returns a `say` that sends these frames, and after `answers` results the task's own: their texts or reasons."""
+    received: dict[str, list[str]] = {}
 
-    def say(frame: Frame) -> Said:
-        heard = said.setdefault(frame.task.task_id, [])
+    def say(frame: Frame) -> Replies:
+        texts = received.setdefault(frame.task.task_id, [])
         match frame.WhichOneof("frame"):
             case "assign_task":
-                return [one(frame) for one in asked]
+                return [delegation(frame) for delegation in delegations]
             case "delegate_result":
                 result = frame.delegate_result.result
                 reason = failure_pb2.ErrorReason.Name(result.failure.reason).removeprefix("ERROR_REASON_")
-                heard.append(result.output[0].text if result.output else reason)
-                return [completed(frame, ", ".join(heard))] if len(heard) == answers else []
+                texts.append(result.output[0].text if result.output else reason)
+                return [completed(frame, ", ".join(texts))] if len(texts) == answers else []
         return []
 
     return say
@@ -49,7 +49,7 @@ def lead(*asked: Callable[[Frame], AgentFrame], answers: int = 1) -> Callable[[F
 
 @pytest.fixture(autouse=True)
 async def _unharmed(mesh: Mesh) -> AsyncIterator[None]:
-    """After each of these the same process serves a run of others."""
+    """Checks after each test that the same process still serves a run of another role."""
     before = mesh.orchestrator.pid
     yield
     run = (await mesh.client.submit("still there?", roles=["requirements"], wait=10)).run
@@ -75,7 +75,7 @@ async def test_a_member_without_sequences_delegates(mesh: Mesh) -> None:
     ],
     ids=["nothing", "no id", "empty role", "empty capability", "huge names", "negative tokens", "negative depth"],
 )
-async def test_a_delegation_with_nothing_or_nonsense_in_it_is_refused_and_hurts_nothing_else(
+async def test_an_invalid_delegation_is_refused_and_the_session_lives(
     mesh: Mesh, frame: Callable[[Frame], AgentFrame], reason: str
 ) -> None:
     async with BareAgent("odd-lead", mesh.registry.address, lead(frame)) as agent:
@@ -83,19 +83,19 @@ async def test_a_delegation_with_nothing_or_nonsense_in_it_is_refused_and_hurts_
         assert agent.streams == 1
 
 
-async def test_a_delegation_without_input_or_time_is_somebodys_all_the_same(mesh: Mesh) -> None:
+async def test_a_delegation_without_input_or_time_is_answered(mesh: Mesh) -> None:
     bare = lambda f: AgentFrame(task=f.task, delegate=session_pb2.Delegate(delegation_id="d", role="requirements"))  # noqa: E731
 
     def late(frame: Frame) -> AgentFrame:
-        asked = delegate(frame, name="e", role="requirements")
-        asked.delegate.timeout.FromSeconds(-5)
-        return asked
+        delegation = delegate(frame, name="e", role="requirements")
+        delegation.delegate.timeout.FromSeconds(-5)
+        return delegation
 
     async with BareAgent("terse-lead", mesh.registry.address, lead(bare, late, answers=2)):
         assert set((await run_role(mesh, "terse-lead")).split(", ")) == {"requirements()", "DELEGATION_TIMEOUT"}
 
 
-async def test_contract_rule_8_the_same_delegation_id_twice_is_one_delegation(mesh: Mesh) -> None:
+async def test_contract_rule_8_a_repeated_id_is_one_delegation(mesh: Mesh) -> None:
     frames = [lambda f: delegate(f, role="requirements"), lambda f: delegate(f, text="y", role="designer")]
     async with BareAgent("twice-lead", mesh.registry.address, lead(*frames, *frames)) as agent:
         handle = await _submitted(mesh, "twice-lead")
@@ -105,17 +105,17 @@ async def test_contract_rule_8_the_same_delegation_id_twice_is_one_delegation(me
         assert agent.streams == 1
 
 
-async def test_cancelling_what_was_never_delegated_changes_nothing(mesh: Mesh) -> None:
+async def test_cancelling_an_unknown_delegation_changes_nothing(mesh: Mesh) -> None:
     def cancel(frame: Frame) -> AgentFrame:
-        return AgentFrame(task=frame.task, cancel_delegation=session_pb2.CancelDelegation(delegation_id="what?"))
+        return AgentFrame(task=frame.task, cancel_delegation=session_pb2.CancelDelegation(delegation_id="unknown"))
 
     frames = [cancel, lambda f: delegate(f, role="requirements"), cancel]
     async with BareAgent("hasty-lead", mesh.registry.address, lead(*frames)):
         assert await run_role(mesh, "hasty-lead") == "requirements()"
 
 
-async def test_a_delegation_by_an_attempt_that_is_over_is_answered_by_a_cancel(mesh: Mesh) -> None:
-    def say(frame: Frame) -> Said:
+async def test_a_delegation_by_an_ended_attempt_gets_a_cancel(mesh: Mesh) -> None:
+    def say(frame: Frame) -> Replies:
         match frame.WhichOneof("frame"):
             case "assign_task" if frame.task.attempt == 1:
                 failure = failure_pb2.Failure(reason=failure_pb2.ERROR_REASON_NOT_HELD, message="gone")
@@ -130,24 +130,24 @@ async def test_a_delegation_by_an_attempt_that_is_over_is_answered_by_a_cancel(m
         assert answer_text(await handle.result(timeout=10)) == "second"
         assert not of(await durable(handle), "delegated")
 
-        async def told() -> bool:
-            return any(one.WhichOneof("frame") == "cancel_task" and one.task.attempt == 1 for one in agent.frames)
+        async def cancelled() -> bool:
+            return any(frame.WhichOneof("frame") == "cancel_task" and frame.task.attempt == 1 for frame in agent.frames)
 
-        await eventually(told)
+        await eventually(cancelled)
 
 
-async def test_contract_rule_8_a_second_attempt_is_told_of_all_delegations_and_gets_the_same_answer_at_once(
+async def test_contract_rule_8_a_second_attempt_resumes_delegations(
     mesh: Mesh,
 ) -> None:
     assigned: list[agent_pb2.AssignTask] = []
     results: list[session_pb2.DelegateResult] = []
 
-    def say(frame: Frame) -> Said:
+    def say(frame: Frame) -> Replies:
         match frame.WhichOneof("frame"):
             case "assign_task":
                 assigned.append(frame.assign_task)
                 named = delegate(frame, role="requirements", memo_key="ask", checkpoint=b"half way")
-                return [named] if len(assigned) == 1 else [delegate(frame, text="z", role="nobody", memo_key="ask")]
+                return [named] if len(assigned) == 1 else [delegate(frame, text="z", role="absent", memo_key="ask")]
             case "delegate_result":
                 results.append(frame.delegate_result)
                 if len(results) == 1:
@@ -161,7 +161,7 @@ async def test_contract_rule_8_a_second_attempt_is_told_of_all_delegations_and_g
         run = await handle.result(timeout=10)
     assert answer_text(run) == "requirements()"
     assert [(task.role, task.attempt) for task in run.tasks] == [("forgetful", 2), ("requirements", 1)]
-    assert [one.memoized for one in results] == [False, True]
+    assert [result.memoized for result in results] == [False, True]
     assert results[0].result == results[1].result
     assert not assigned[0].HasField("resume")
     resume = assigned[1].resume
@@ -171,9 +171,7 @@ async def test_contract_rule_8_a_second_attempt_is_told_of_all_delegations_and_g
     assert known.result == results[0].result
 
 
-async def test_an_answer_that_is_too_large_for_the_one_who_asked_is_a_failure_of_that_delegation(
-    mesh: Mesh, troupe: Troupe
-) -> None:
+async def test_an_answer_too_large_for_its_parent_fails_the_delegation(mesh: Mesh, troupe: Troupe) -> None:
     async def novelist(task: TaskContext) -> str:
         return "x" * 300_000
 
@@ -186,9 +184,7 @@ async def test_an_answer_that_is_too_large_for_the_one_who_asked_is_a_failure_of
         assert run.tasks[1].state == common_pb2.TASK_STATE_COMPLETED
 
 
-async def test_contract_rule_2_tasks_that_only_wait_leave_room_for_as_many_as_max_waiting_says(
-    mesh: Mesh, troupe: Troupe
-) -> None:
+async def test_contract_rule_2_waiting_tasks_free_max_waiting_slots(mesh: Mesh, troupe: Troupe) -> None:
     release = asyncio.Event()
 
     async def slow(task: TaskContext) -> str:
@@ -204,17 +200,15 @@ async def test_contract_rule_2_tasks_that_only_wait_leave_room_for_as_many_as_ma
             runs = [await mesh.client.get(handle.run_id) for handle in handles]
             return sum("the answer of slow" in run.tasks[0].waiting_for for run in runs) == 3
 
-        await eventually(three)  # one slot, and two that wait beside it
+        await eventually(three)  # two tasks wait beside the only slot
         await asyncio.sleep(0.3)
         assert await three()
         release.set()
         assert {answer_text(await handle.result(timeout=10)) for handle in handles} == {"slow"}
-        assert len([one for one in agent.frames if one.WhichOneof("frame") == "assign_task"]) == 5
+        assert len([frame for frame in agent.frames if frame.WhichOneof("frame") == "assign_task"]) == 5
 
 
-async def test_contract_rule_2_an_agent_that_drains_gets_the_answers_that_its_tasks_wait_for(
-    mesh: Mesh, troupe: Troupe
-) -> None:
+async def test_contract_rule_2_a_draining_agent_receives_answers(mesh: Mesh, troupe: Troupe) -> None:
     begun, release = asyncio.Event(), asyncio.Event()
 
     async def slow(task: TaskContext) -> str:
@@ -241,7 +235,7 @@ async def test_contract_rule_2_an_agent_that_drains_gets_the_answers_that_its_ta
 
 async def _submitted(mesh: Mesh, role: str) -> Any:
     async def known() -> bool:
-        return bool([one for one in await mesh.directory.list_instances() if one.role == role])
+        return bool([instance for instance in await mesh.directory.list_instances() if instance.role == role])
 
     await eventually(known)
     return await mesh.client.submit("x", roles=[role])

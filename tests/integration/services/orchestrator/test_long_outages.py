@@ -1,5 +1,5 @@
-"""Registry, etcd and memory service away for half a minute, killed or frozen: runs go on, and everything heals by
-itself. All six outages happen at once, each to a mesh of its own."""
+"""Registry, etcd and memory service killed or frozen for 30 seconds: runs continue, and the mesh recovers without
+intervention. The six outages happen concurrently, each in a separate mesh."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CASES = [(service, how) for service in ("registry", "etcd", "memory") for how in
 async def courses(
     etcd: EtcdProcess, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[dict[tuple[str, str], asyncio.Task[None]]]:
-    """All that happens, under way at once."""
+    """The concurrent courses of all cases."""
     tasks = {
         case: asyncio.create_task(whole_course(etcd, tmp_path_factory.mktemp("-".join(case)), *case), name=str(case))
         for case in CASES
@@ -41,14 +41,14 @@ async def courses(
 
 
 @pytest.mark.parametrize("case", CASES, ids="-".join)
-async def test_durability_27_runs_go_on_through_an_outage_of_half_a_minute_and_everything_heals_by_itself(
+async def test_durability_27_runs_continue_through_a_30_second_outage(
     courses: dict[tuple[str, str], asyncio.Task[None]], case: tuple[str, str]
 ) -> None:
     await courses[case]
 
 
 async def whole_course(shared: EtcdProcess, home: Path, service: str, how: str) -> None:
-    """From an empty mesh to one that has healed."""
+    """Runs a mesh from its start through the outage until it has recovered."""
     async with AsyncExitStack() as stack, asyncio.timeout(110):
         etcd = shared
         if service == "etcd":
@@ -68,7 +68,7 @@ async def whole_course(shared: EtcdProcess, home: Path, service: str, how: str) 
 
 
 async def through(mesh: Mesh, crew: Crew, memory: MemoryGraphClient, outage: Outage, pulse: Pulse) -> None:
-    """The outage itself, and the first moments after it."""
+    """Runs the outage and checks the mesh during it and right after it."""
     gates = {goal: crew.hold(goal) for goal in ("ends in the outage", "ends after it")}
     inside, across = [await mesh.client.submit(goal, roles=list(ROLES)) for goal in gates]
 
@@ -82,14 +82,14 @@ async def through(mesh: Mesh, crew: Crew, memory: MemoryGraphClient, outage: Out
     try:
         await asyncio.gather(*(refused(*call) for call in outage.calls(memory)))
         with pytest.raises(UnknownRole):
-            await mesh.client.submit("x", roles=["nobody"])
+            await mesh.client.submit("x", roles=["absent"])
         gates["ends in the outage"].set()
         inside.run = await inside.result(timeout=5)
         check_completed(inside, "ends in the outage")
         before = pulse.completed
         await asyncio.sleep(end - asyncio.get_running_loop().time())
         pulse.check()
-        assert pulse.completed > before + 5, "new runs are taken on and complete all the time"
+        assert pulse.completed > before + 5, "new runs are accepted and complete during the outage"
     finally:
         await outage.end()
     await joining
@@ -99,12 +99,12 @@ async def through(mesh: Mesh, crew: Crew, memory: MemoryGraphClient, outage: Out
     gates["ends after it"].set()
     across.run = await across.result(timeout=5)
     check_completed(across, "ends after it")
-    await asyncio.sleep(3.0)  # a lease, in which whoever wasn't renewed would be gone again
+    await asyncio.sleep(3.0)  # a lease, after which an instance without renewal would be gone
     assert await registered(mesh, crew)
 
 
 async def refused(limit: float, call: Callable[[], Awaitable[object]]) -> None:
-    """Fails typed, and in time."""
+    """Asserts that the call fails with a typed error within the limit."""
     began = time.monotonic()
     with pytest.raises((Unavailable, DeadlineExceeded)):
         await call()
@@ -112,23 +112,24 @@ async def refused(limit: float, call: Callable[[], Awaitable[object]]) -> None:
 
 
 async def registered(mesh: Mesh, crew: Crew) -> bool:
-    """Every agent, under the id that it had."""
+    """Returns whether every agent is registered under its former instance id."""
     try:
-        found = {one.instance_id for one in await mesh.directory.list_instances(timeout=2.0)}
+        instance_ids = {instance.instance_id for instance in await mesh.directory.list_instances(timeout=2.0)}
     except ArchonError:
         return False
-    return found == {agent.instance_id for agent in crew.agents.values()}
+    return instance_ids == {agent.instance_id for agent in crew.agents.values()}
 
 
 async def fed(memory: MemoryGraphClient, pulse: Pulse) -> None:
-    """What was published meanwhile is there: a version for each run, none lost, none twice, the last one last."""
+    """Waits until the memory service has every answer of the outage: one version for each run, the last answer
+    newest."""
 
     async def look() -> bool:
         try:
             items = await memory.pull_for("implementer", timeout=2.0)
         except ArchonError:
             return False
-        return [(one.source_id, one.version, one.content) for one in items] == [
+        return [(item.source_id, item.version, item.content) for item in items] == [
             (role, pulse.completed, f"{role} on {pulse.goal}") for role in ("requirements", "designer")
         ]
 

@@ -1,4 +1,4 @@
-"""Processes that die, freeze and come back, for real: what a run survives. Limits of time are behaviour here."""
+"""Runs survive real processes that die, freeze and come back, within time limits."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WHOLE = "implementer(requirements(), designer(requirements()))"
 
 
 async def begun(mesh: Mesh, role: str, attempt: int = 1) -> None:
-    """Returns when an agent works on an attempt."""
+    """Waits until an agent has begun an attempt."""
 
     async def look() -> bool:
         return (role, attempt) in mesh.executions("begin")
@@ -34,19 +34,19 @@ async def begun(mesh: Mesh, role: str, attempt: int = 1) -> None:
 
 
 async def three(mesh: Mesh, delay: float) -> None:
-    """The three roles."""
+    """Starts the three roles."""
     await mesh.agent("requirements", delay=delay)
     await mesh.agent("designer", "requirements", delay=delay)
     await mesh.agent("implementer", "requirements", "designer", delay=delay)
 
 
-async def test_the_registration_of_a_killed_agent_disappears_by_itself(own_mesh: Mesh) -> None:
+async def test_the_registration_of_a_killed_agent_expires(own_mesh: Mesh) -> None:
     agent = await own_mesh.agent("mortal")
     await agent.kill()
     await own_mesh.seen(agent.address, gone=True, within=6.0)
 
 
-async def test_an_agent_that_is_killed_in_mid_task_is_noticed_and_the_run_completes_on_another(own_mesh: Mesh) -> None:
+async def test_a_killed_agents_task_completes_on_another_instance(own_mesh: Mesh) -> None:
     mesh = own_mesh
     first = await mesh.agent("solo", delay=1.0)
     handle = await mesh.client.submit("x", roles=["solo"])
@@ -63,7 +63,7 @@ async def test_an_agent_that_is_killed_in_mid_task_is_noticed_and_the_run_comple
     assert second.pid
 
 
-async def test_durability_28_an_agent_that_is_frozen_is_noticed_and_its_late_result_is_discarded(
+async def test_durability_28_a_frozen_agents_late_result_is_discarded(
     own_mesh: Mesh,
 ) -> None:
     mesh = own_mesh
@@ -74,7 +74,7 @@ async def test_durability_28_an_agent_that_is_frozen_is_noticed_and_its_late_res
     first.send(signal.SIGSTOP)
     await mesh.agent("solo", delay=3.0)
     await begun(mesh, "solo", attempt=2)
-    assert time.monotonic() - frozen < NOTICED_WITHIN + 1.0  # the second one had to start
+    assert time.monotonic() - frozen < NOTICED_WITHIN + 1.0  # includes the start of the second agent
     first.send(signal.SIGCONT)
     events = [event async for event in handle.events()]
     kinds = [event.WhichOneof("event") for event in events if event.seq]
@@ -85,7 +85,7 @@ async def test_durability_28_an_agent_that_is_frozen_is_noticed_and_its_late_res
     assert run.tasks[0].attempt == 2
 
 
-async def test_with_no_other_replica_the_run_waits_visibly_and_goes_on_when_one_comes(own_mesh: Mesh) -> None:
+async def test_a_run_without_an_instance_waits_until_one_starts(own_mesh: Mesh) -> None:
     mesh = own_mesh
     first = await mesh.agent("solo", delay=30.0)
     handle = await mesh.client.submit("x", roles=["solo"])
@@ -100,7 +100,7 @@ async def test_with_no_other_replica_the_run_waits_visibly_and_goes_on_when_one_
     assert (await handle.result(timeout=10)).state == common_pb2.TASK_STATE_COMPLETED
 
 
-async def test_durability_20_a_task_that_takes_its_process_with_it_three_times_is_poisoned(own_mesh: Mesh) -> None:
+async def test_durability_20_a_task_is_poisoned_after_three_losses(own_mesh: Mesh) -> None:
     mesh = own_mesh
     handle = None
     for attempt in (1, 2, 3):
@@ -114,7 +114,7 @@ async def test_durability_20_a_task_that_takes_its_process_with_it_three_times_i
     assert "3 attempts" in run.failure.message
 
 
-async def test_durability_21_a_run_survives_the_death_of_the_orchestrator_and_finished_work_is_not_redone(
+async def test_durability_21_a_run_survives_the_orchestrators_death(
     own_mesh: Mesh,
 ) -> None:
     mesh = own_mesh
@@ -125,13 +125,15 @@ async def test_durability_21_a_run_survives_the_death_of_the_orchestrator_and_fi
     await mesh.orchestrator.start()
     run = await handle.result(timeout=15)
     assert answer_text(run) == WHOLE
-    assert mesh.executions() == [("requirements", 1), ("designer", 1), ("implementer", 1)], "each once, adopted"
+    assert mesh.executions() == [("requirements", 1), ("designer", 1), ("implementer", 1)], (
+        "each task was executed once; the attempt in progress was adopted"
+    )
     assert (await mesh.client.submit("x", request_id="q1")).run_id == run.run_id
     with pytest.raises(RequestIdReused):
         await mesh.client.submit("y", request_id="q1")
 
 
-async def test_durability_19_a_result_that_comes_while_the_orchestrator_is_gone_is_parked_and_counts(
+async def test_durability_19_a_result_during_an_outage_is_parked(
     own_mesh: Mesh,
 ) -> None:
     mesh = own_mesh
@@ -151,16 +153,16 @@ async def test_durability_19_a_result_that_comes_while_the_orchestrator_is_gone_
     assert mesh.executions() == [("solo", 1)]
 
 
-async def test_a_watcher_sees_every_event_once_across_a_restart_of_the_orchestrator(own_mesh: Mesh) -> None:
+async def test_a_watch_over_a_restart_gives_every_event_once(own_mesh: Mesh) -> None:
     mesh = own_mesh
     await three(mesh, delay=0.5)
     handle = await mesh.client.submit("x")
-    seen: list[int] = []
+    seqs: list[int] = []
 
     async def watch() -> None:
         async for event in handle.events():
             if event.seq:
-                seen.append(event.seq)
+                seqs.append(event.seq)
 
     watching = asyncio.create_task(watch())
     await begun(mesh, "designer")
@@ -168,24 +170,24 @@ async def test_a_watcher_sees_every_event_once_across_a_restart_of_the_orchestra
     await mesh.orchestrator.start()
     async with asyncio.timeout(20):
         await watching
-    assert seen == list(range(1, len(seen) + 1))
-    assert seen[-1] == (await mesh.client.get(handle.run_id)).last_seq
+    assert seqs == list(range(1, len(seqs) + 1))
+    assert seqs[-1] == (await mesh.client.get(handle.run_id)).last_seq
 
 
-async def test_durability_27_the_registry_may_be_gone_while_runs_go_on(own_mesh: Mesh) -> None:
+async def test_durability_27_runs_continue_without_the_registry(own_mesh: Mesh) -> None:
     mesh = own_mesh
     await three(mesh, delay=0.3)
     await mesh.client.submit("warm", wait=10)
     handle = await mesh.client.submit("x")
     await mesh.registry.kill()
     assert answer_text(await handle.result(timeout=10)) == WHOLE
-    assert answer_text((await mesh.client.submit("y", wait=10)).run) == WHOLE, "new runs too, by the last snapshot"
+    assert answer_text((await mesh.client.submit("y", wait=10)).run) == WHOLE, "new runs use the last snapshot"
     await mesh.registry.start()
     for agent in mesh.agents:
         await mesh.seen(agent.address, within=15.0)
 
 
-async def test_durability_27_etcd_may_be_restarted_while_runs_go_on(tmp_path: Path) -> None:
+async def test_durability_27_runs_continue_while_etcd_restarts(tmp_path: Path) -> None:
     async with AsyncExitStack() as stack:
         etcd = EtcdProcess()
         stack.push_async_callback(asyncio.to_thread, etcd.close)
@@ -204,7 +206,7 @@ async def test_durability_27_etcd_may_be_restarted_while_runs_go_on(tmp_path: Pa
             await mesh.seen(agent.address)
 
 
-async def test_durability_15_a_memory_service_that_is_down_stops_no_run_and_is_fed_when_it_comes_back(
+async def test_durability_15_runs_continue_without_the_memory_service(
     own_mesh: Mesh,
 ) -> None:
     mesh = own_mesh
@@ -226,13 +228,13 @@ async def test_durability_15_a_memory_service_that_is_down_stops_no_run_and_is_f
         await eventually(fed, 15.0)
 
 
-async def test_sigterm_ends_the_orchestrator_at_once_though_somebody_watches(own_mesh: Mesh) -> None:
+async def test_sigterm_ends_an_orchestrator_that_has_watchers(own_mesh: Mesh) -> None:
     mesh = own_mesh
     await mesh.agent("solo", delay=4.0)
     handle = await mesh.client.submit("x", roles=["solo"])
     watching = asyncio.create_task(handle.result())
     await begun(mesh, "solo")
-    asked = time.monotonic()
+    began = time.monotonic()
     assert await mesh.orchestrator.stop() == 0
-    assert time.monotonic() - asked < 5.0
+    assert time.monotonic() - began < 5.0
     watching.cancel()

@@ -19,33 +19,31 @@ from tests.integration.services.orchestrator.troupe import Troupe, durable, of
 INPUT_REQUIRED = common_pb2.TASK_STATE_INPUT_REQUIRED
 
 
-async def asked(mesh: Mesh, handle: RunHandle) -> run_pb2.Question:
-    """What the run asks, once it does."""
-    found: list[run_pb2.Question] = []
+async def first_question(mesh: Mesh, handle: RunHandle) -> run_pb2.Question:
+    """Waits until the run has a question, and returns the first."""
+    questions: list[run_pb2.Question] = []
 
     async def look() -> bool:
-        found[:] = (await mesh.client.get(handle.run_id)).questions
-        return bool(found)
+        questions[:] = (await mesh.client.get(handle.run_id)).questions
+        return bool(questions)
 
     await eventually(look)
-    return found[0]
+    return questions[0]
 
 
 async def clerk(task: TaskContext) -> str | Question:
-    """Asks once, and remembers where it was."""
+    """Asks one question with a checkpoint; the next attempt answers with both."""
     if not task.inputs:
         return Question("which colour?", checkpoint=f"page {len(task.text)}".encode())
     return f"{task.input_text} on {task.checkpoint.decode()}, attempt {task.attempt}"
 
 
-async def test_contract_rule_7_a_question_frees_the_slot_and_its_answer_goes_to_a_new_attempt(
-    mesh: Mesh, troupe: Troupe
-) -> None:
+async def test_contract_rule_7_a_question_frees_its_slot(mesh: Mesh, troupe: Troupe) -> None:
     role = f"clerk-{uuid.uuid4().hex[:6]}"
     await troupe(role, clerk, max_tasks=1)
     handles = [await mesh.client.submit("xyz", roles=[role]) for _ in range(3)]
-    questions = [await asked(mesh, handle) for handle in handles]
-    assert len(questions) == 3, "one slot, and three that wait for a person"
+    questions = [await first_question(mesh, handle) for handle in handles]
+    assert len(questions) == 3, "three tasks of one slot wait for a person"
     run = await mesh.client.get(handles[0].run_id)
     assert run.state == INPUT_REQUIRED
     (task,) = run.tasks
@@ -59,12 +57,12 @@ async def test_contract_rule_7_a_question_frees_the_slot_and_its_answer_goes_to_
         await mesh.client.respond(handle.run_id, question.input_id, "blue")
         assert answer_text(await handle.result(timeout=10)) == "blue on page 3, attempt 2"
     events = await durable(handles[0])
-    (requested,), (given,) = of(events, "input_requested"), of(events, "input_given")
-    assert requested.input_requested.input_id == given.input_given.input_id == questions[0].input_id
+    (requested,), (answered,) = of(events, "input_requested"), of(events, "input_given")
+    assert requested.input_requested.input_id == answered.input_given.input_id == questions[0].input_id
     assert not of(events, "lost")
 
 
-async def test_an_answer_that_does_not_fit_is_refused_and_the_question_stays(mesh: Mesh, troupe: Troupe) -> None:
+async def test_an_invalid_answer_is_refused_and_the_question_stays(mesh: Mesh, troupe: Troupe) -> None:
     role = f"chooser-{uuid.uuid4().hex[:6]}"
 
     async def choose(task: TaskContext) -> str | Question:
@@ -73,7 +71,7 @@ async def test_an_answer_that_does_not_fit_is_refused_and_the_question_stays(mes
 
     await troupe(role, choose)
     handle = await mesh.client.submit("x", roles=[role])
-    question = await asked(mesh, handle)
+    question = await first_question(mesh, handle)
     assert question.schema_json
     for answer, input_id, error in (
         ("up", question.input_id, InvalidArgument),
@@ -85,7 +83,7 @@ async def test_an_answer_that_does_not_fit_is_refused_and_the_question_stays(mes
         with pytest.raises(error):
             await mesh.client.respond(handle.run_id, input_id, answer)
     with pytest.raises(ArchonError, match="there is no run"):
-        await mesh.client.respond("nobody's", question.input_id, "left")
+        await mesh.client.respond("unknown", question.input_id, "left")
     await mesh.client.respond(handle.run_id, question.input_id, '"left"', request_id="q")
     await mesh.client.respond(handle.run_id, question.input_id, '"left"', request_id="q")
     with pytest.raises(RequestIdReused):
@@ -99,31 +97,31 @@ async def test_two_answers_at_once_have_one_winner(mesh: Mesh, troupe: Troupe) -
     role = f"clerk-{uuid.uuid4().hex[:6]}"
     await troupe(role, clerk)
     handle = await mesh.client.submit("xyz", roles=[role])
-    question = await asked(mesh, handle)
+    question = await first_question(mesh, handle)
     answers = [f"colour {number}" for number in range(8)]
-    told = await asyncio.gather(
+    results = await asyncio.gather(
         *(mesh.client.respond(handle.run_id, question.input_id, answer, request_id=answer) for answer in answers),
         return_exceptions=True,
     )
-    (won,) = [answer for answer, one in zip(answers, told, strict=True) if not isinstance(one, BaseException)]
-    assert all(isinstance(one, FailedPrecondition) for one in told if isinstance(one, BaseException))
+    (won,) = [answer for answer, result in zip(answers, results, strict=True) if not isinstance(result, BaseException)]
+    assert all(isinstance(result, FailedPrecondition) for result in results if isinstance(result, BaseException))
     assert answer_text(await handle.result(timeout=10)).startswith(won)
 
 
-async def test_a_delegated_task_asks_and_a_run_that_asks_can_be_cancelled(mesh: Mesh, troupe: Troupe) -> None:
+async def test_a_delegated_task_may_ask_and_be_cancelled(mesh: Mesh, troupe: Troupe) -> None:
     role, chief = f"clerk-{uuid.uuid4().hex[:6]}", f"chief-{uuid.uuid4().hex[:6]}"
 
     async def lead(task: TaskContext) -> str:
-        return f"told {(await task.delegate('xyz', role=role)).text}"
+        return f"received {(await task.delegate('xyz', role=role)).text}"
 
     await troupe(role, clerk)
     await troupe(chief, lead)
     handle = await mesh.client.submit("x", roles=[chief])
-    question = await asked(mesh, handle)
+    question = await first_question(mesh, handle)
     await mesh.client.respond(handle.run_id, question.input_id, "red")
-    assert answer_text(await handle.result(timeout=10)) == "told red on page 3, attempt 2"
+    assert answer_text(await handle.result(timeout=10)) == "received red on page 3, attempt 2"
     handle = await mesh.client.submit("x", roles=[chief])
-    question = await asked(mesh, handle)
+    question = await first_question(mesh, handle)
     await handle.cancel("enough")
     run = await handle.result(timeout=10)
     assert run.state == common_pb2.TASK_STATE_CANCELED
@@ -132,7 +130,7 @@ async def test_a_delegated_task_asks_and_a_run_that_asks_can_be_cancelled(mesh: 
         await mesh.client.respond(handle.run_id, question.input_id, "red")
 
 
-async def test_a_question_is_answered_on_a_stream_of_many_runs_too(mesh: Mesh, troupe: Troupe) -> None:
+async def test_a_question_is_answered_on_a_converse_stream(mesh: Mesh, troupe: Troupe) -> None:
     role = f"clerk-{uuid.uuid4().hex[:6]}"
     await troupe(role, clerk)
     async with mesh.client.converse() as stream:
@@ -145,7 +143,7 @@ async def test_a_question_is_answered_on_a_stream_of_many_runs_too(mesh: Mesh, t
     assert answer_text(await mesh.client.get(run.run_id)).startswith("green")
 
 
-async def test_a_paused_run_gives_nothing_out_until_it_is_resumed(mesh: Mesh, troupe: Troupe) -> None:
+async def test_a_paused_run_dispatches_nothing_until_it_is_resumed(mesh: Mesh, troupe: Troupe) -> None:
     first, second = (f"{name}-{uuid.uuid4().hex[:6]}" for name in ("first", "second"))
     go, began = asyncio.Event(), []
 
@@ -161,7 +159,7 @@ async def test_a_paused_run_gives_nothing_out_until_it_is_resumed(mesh: Mesh, tr
     await troupe(second, closing, depends_on=[first])
     handle = await mesh.client.submit("x", roles=[first, second])
     assert (await mesh.client.pause(handle.run_id)).paused
-    assert (await mesh.client.pause(handle.run_id)).paused, "as it is"
+    assert (await mesh.client.pause(handle.run_id)).paused, "pausing again changes nothing"
     go.set()
 
     async def first_done() -> bool:
@@ -186,9 +184,9 @@ async def test_questions_and_pauses_survive_the_orchestrator(own_mesh: Mesh) -> 
         troupe = Troupe(mesh, stack)
         await troupe("clerk", clerk)
         asking, paused = await mesh.client.submit("xyz", roles=["clerk"]), None
-        question = await asked(mesh, asking)
+        question = await first_question(mesh, asking)
         paused = await mesh.client.submit("pp", roles=["clerk"])
-        await asked(mesh, paused)
+        await first_question(mesh, paused)
         await mesh.client.pause(paused.run_id)
         await mesh.orchestrator.kill()
         await mesh.orchestrator.start()
@@ -202,7 +200,7 @@ async def test_questions_and_pauses_survive_the_orchestrator(own_mesh: Mesh) -> 
         await eventually(back)
         await mesh.client.respond(asking.run_id, question.input_id, "blue")
         assert answer_text(await asking.result(timeout=10)) == "blue on page 3, attempt 2"
-        await mesh.client.respond(paused.run_id, (await asked(mesh, paused)).input_id, "blue")
+        await mesh.client.respond(paused.run_id, (await first_question(mesh, paused)).input_id, "blue")
         assert (await mesh.client.get(paused.run_id)).paused
         await mesh.client.resume(paused.run_id)
         assert answer_text(await paused.result(timeout=10)) == "blue on page 2, attempt 2"
@@ -213,13 +211,13 @@ async def test_the_next_attempt_starts_from_the_last_checkpoint(mesh: Mesh, trou
     stuck = asyncio.Event()
 
     async def walk(task: TaskContext) -> str:
-        done = int(task.checkpoint or b"0")
-        for step in range(done + 1, 6):
+        last_step = int(task.checkpoint or b"0")
+        for step in range(last_step + 1, 6):
             task.save(str(step).encode())
             if step == 3 and task.attempt == 1:
                 stuck.set()
                 await asyncio.Event().wait()
-        return f"from {done}, attempt {task.attempt}"
+        return f"from {last_step}, attempt {task.attempt}"
 
     first = await troupe(role, walk)
     handle = await mesh.client.submit("x", roles=[role])
@@ -227,9 +225,7 @@ async def test_the_next_attempt_starts_from_the_last_checkpoint(mesh: Mesh, trou
         await stuck.wait()
 
     async def journaled() -> bool:
-        found = []
         async for event in handle.events():
-            found.append(event)
             if event.WhichOneof("event") == "checkpoint" and event.checkpoint.data == b"3":
                 return True
         return False
@@ -240,7 +236,7 @@ async def test_the_next_attempt_starts_from_the_last_checkpoint(mesh: Mesh, trou
     assert answer_text(await handle.result(timeout=15)) == "from 3, attempt 2"
 
 
-async def test_a_checkpoint_above_a_mebibyte_is_refused_where_it_is_made(mesh: Mesh, troupe: Troupe) -> None:
+async def test_a_checkpoint_above_a_mebibyte_is_refused_by_the_agent(mesh: Mesh, troupe: Troupe) -> None:
     role = f"hoarder-{uuid.uuid4().hex[:6]}"
 
     async def hoard(task: TaskContext) -> str | Question:

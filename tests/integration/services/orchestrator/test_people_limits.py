@@ -1,4 +1,4 @@
-"""Questions that are asked again, answers that are too large, what a paused run waits for."""
+"""Questions that are asked again, answers that are too large, and the waiting reason of a paused run."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from archon.errors import MessageTooLarge
 from archon.status import from_rpc_error
 from tests.fixtures.mesh import Mesh
 from tests.fixtures.waiting import eventually
-from tests.integration.services.orchestrator.test_people import asked, clerk
+from tests.integration.services.orchestrator.test_people import clerk, first_question
 from tests.integration.services.orchestrator.troupe import Troupe
 
 
-async def test_a_question_that_is_asked_again_under_its_id_can_be_answered_again(mesh: Mesh, troupe: Troupe) -> None:
+async def test_a_question_asked_again_can_be_answered_again(mesh: Mesh, troupe: Troupe) -> None:
     role = f"clerk-{uuid.uuid4().hex[:6]}"
 
     async def insist(task: TaskContext) -> str | Question:
@@ -30,7 +30,7 @@ async def test_a_question_that_is_asked_again_under_its_id_can_be_answered_again
 
     await troupe(role, insist)
     handle = await mesh.client.submit("x", roles=[role])
-    question = await asked(mesh, handle)
+    question = await first_question(mesh, handle)
     await mesh.client.respond(handle.run_id, question.input_id, "no")
 
     async def asks_again() -> bool:
@@ -39,31 +39,29 @@ async def test_a_question_that_is_asked_again_under_its_id_can_be_answered_again
 
     await eventually(asks_again)
     try:
-        await mesh.client.respond(handle.run_id, (await asked(mesh, handle)).input_id, "yes")
+        await mesh.client.respond(handle.run_id, (await first_question(mesh, handle)).input_id, "yes")
         assert answer_text(await handle.result(timeout=10)) == "attempt 3"
     finally:
         await handle.cancel("the test is over")
 
 
-async def test_what_a_paused_run_has_not_given_out_waits_for_it_to_be_resumed(mesh: Mesh, troupe: Troupe) -> None:
+async def test_a_task_of_a_paused_run_waits_for_its_resume(mesh: Mesh, troupe: Troupe) -> None:
     role = f"clerk-{uuid.uuid4().hex[:6]}"
     await troupe(role, clerk)
     handle = await mesh.client.submit("xyz", roles=[role])
-    question = await asked(mesh, handle)
+    question = await first_question(mesh, handle)
     await mesh.client.pause(handle.run_id)
     run = await mesh.client.respond(handle.run_id, question.input_id, "blue")
     await handle.cancel("the test is over")
     assert "resume" in run.tasks[0].waiting_for
 
 
-async def test_an_answer_that_no_agent_can_be_given_is_refused_and_the_question_stays(
-    mesh: Mesh, troupe: Troupe
-) -> None:
+async def test_an_oversized_answer_is_refused_and_the_question_stays(mesh: Mesh, troupe: Troupe) -> None:
     role = f"clerk-{uuid.uuid4().hex[:6]}"
     await troupe(role, clerk)
     handle = await mesh.client.submit("xyz", roles=[role])
-    question = await asked(mesh, handle)
-    large = [common_pb2.Part(text="x" * 4_500_000)]  # bare stubs: the client refuses it by itself
+    question = await first_question(mesh, handle)
+    large = [common_pb2.Part(text="x" * 4_500_000)]  # sent with bare stubs, because the client would refuse it
     try:
         with pytest.raises(grpc.aio.AioRpcError) as refused:
             async with grpc.aio.insecure_channel(mesh.orchestrator.address) as channel:

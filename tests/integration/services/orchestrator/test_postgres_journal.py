@@ -1,4 +1,4 @@
-"""A mesh whose journal is in PostgreSQL: runs go on after the orchestrator died, and after the database did."""
+"""A mesh whose journal is in PostgreSQL: runs survive the death of the orchestrator and of the database."""
 
 from __future__ import annotations
 
@@ -26,9 +26,7 @@ async def started(etcd: EtcdProcess, home: Path, journal: str, stack: AsyncExitS
     return mesh
 
 
-async def test_an_orchestrator_over_postgresql_that_is_killed_goes_on_where_its_runs_stood(
-    etcd: EtcdProcess, tmp_path: Path, postgres_dsn: str
-) -> None:
+async def test_a_killed_orchestrator_resumes_its_runs(etcd: EtcdProcess, tmp_path: Path, postgres_dsn: str) -> None:
     async with AsyncExitStack() as stack:
         mesh = await started(etcd, tmp_path, postgres_dsn, stack)
         await three(mesh, delay=0.5)
@@ -51,7 +49,7 @@ async def test_an_orchestrator_over_postgresql_that_is_killed_goes_on_where_its_
 
 
 @pytest.mark.parametrize("how", ["killed", "frozen"])
-async def test_runs_wait_for_a_database_that_is_away_and_complete_without_being_done_twice(
+async def test_runs_wait_for_the_database_and_execute_tasks_once(
     etcd: EtcdProcess, tmp_path: Path, fresh_postgres: PostgresServer, how: str
 ) -> None:
     async with AsyncExitStack() as stack:
@@ -72,5 +70,5 @@ async def test_runs_wait_for_a_database_that_is_away_and_complete_without_being_
             run = await handle.result(timeout=15)
             assert run.state == common_pb2.TASK_STATE_COMPLETED
             assert [task.attempt for task in run.tasks] == [1, 1, 1]
-        assert len(mesh.executions()) == 12, "nothing was done twice"
+        assert len(mesh.executions()) == 12, "no task was executed twice"
         assert (await mesh.client.submit("after", wait=20)).run.state == common_pb2.TASK_STATE_COMPLETED

@@ -1,4 +1,4 @@
-"""Failures that say they may pass are tried again; others are final (the table of recoveries)."""
+"""Failures that may be retried are retried; others are final (the table of recoveries)."""
 
 from __future__ import annotations
 
@@ -13,14 +13,12 @@ from tests.fixtures.mesh import Mesh
 from tests.integration.services.orchestrator.troupe import Troupe, durable, of
 
 
-async def test_a_task_whose_model_is_busy_is_tried_again_after_the_delay_that_it_asks_for(
-    mesh: Mesh, troupe: Troupe
-) -> None:
+async def test_a_task_is_retried_after_the_delay_of_its_error(mesh: Mesh, troupe: Troupe) -> None:
     role = f"busy-{uuid.uuid4().hex[:6]}"
 
     async def busy(task: TaskContext) -> str:
         if task.attempt < 3:
-            raise ResourceExhausted("the model has too much to do", retry_delay=1.0)
+            raise ResourceExhausted("the model is overloaded", retry_delay=1.0)
         return f"attempt {task.attempt}"
 
     await troupe(role, busy)
@@ -29,10 +27,10 @@ async def test_a_task_whose_model_is_busy_is_tried_again_after_the_delay_that_it
     assert answer_text(await handle.result(timeout=15)) == "attempt 3"
     assert time.monotonic() - began >= 2.0
     retries = of(await durable(handle), "retry", role)
-    assert [event.retry.failure.message for event in retries] == ["the model has too much to do"] * 2
+    assert [event.retry.failure.message for event in retries] == ["the model is overloaded"] * 2
 
 
-async def test_a_task_that_goes_on_failing_ends_the_run_with_what_it_said_last(mesh: Mesh, troupe: Troupe) -> None:
+async def test_a_task_that_keeps_failing_fails_the_run(mesh: Mesh, troupe: Troupe) -> None:
     role, attempts = f"busy-{uuid.uuid4().hex[:6]}", []
 
     async def busy(task: TaskContext) -> str:
@@ -45,7 +43,7 @@ async def test_a_task_that_goes_on_failing_ends_the_run_with_what_it_said_last(m
     assert attempts == [1, 2, 3]
 
 
-async def test_a_failure_that_does_not_say_so_is_final(mesh: Mesh, troupe: Troupe) -> None:
+async def test_a_failure_without_a_retry_delay_is_final(mesh: Mesh, troupe: Troupe) -> None:
     role, attempts = f"broken-{uuid.uuid4().hex[:6]}", []
 
     async def broken(task: TaskContext) -> str:

@@ -1,4 +1,4 @@
-"""Several orchestrators on one PostgreSQL: they share the work, and one goes on where another dies. Real processes."""
+"""Several orchestrator processes on one PostgreSQL: they share the runs, and take over those of an owner that dies."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Replicas(Mesh):
     other: Client
 
     async def start_second(self, dsn: str, module: str = "archon_services.orchestrator", **environment: str) -> None:
-        """Beside the first."""
+        """Starts the second orchestrator."""
         self.second = ServiceProcess(
             module,
             self.home,
@@ -46,7 +46,7 @@ class Replicas(Mesh):
         self.other = Client(await self.second.start())
 
     async def stop(self) -> None:
-        """Both of them too."""
+        """Stops both orchestrators and the rest of the mesh."""
         async with AsyncExitStack() as stack:
             stack.push_async_callback(super().stop)
             stack.push_async_callback(self.other.close)
@@ -57,7 +57,7 @@ class Replicas(Mesh):
 
 @pytest.fixture
 async def replicas(etcd: EtcdProcess, postgres_dsn: str, tmp_path: Path) -> AsyncIterator[Replicas]:
-    """Two orchestrators, no agents yet."""
+    """A mesh of two orchestrators without agents."""
     mesh = Replicas(tmp_path, etcd.address)
     await mesh.start(ARCHON_JOURNAL=postgres_dsn)
     await mesh.start_second(postgres_dsn)
@@ -66,15 +66,15 @@ async def replicas(etcd: EtcdProcess, postgres_dsn: str, tmp_path: Path) -> Asyn
 
 
 async def begun(mesh: Mesh, role: str, count: int = 1) -> None:
-    """So many attempts at tasks of a role have begun."""
+    """Waits until `count` attempts at tasks of a role have begun."""
 
     async def look() -> bool:
-        return sum(one[0] == role for one in mesh.executions("begin")) >= count
+        return sum(begun_role == role for begun_role, _ in mesh.executions("begin")) >= count
 
     await eventually(look, 10.0)
 
 
-async def test_both_take_runs_on_and_each_answers_for_the_others(replicas: Replicas) -> None:
+async def test_both_replicas_accept_runs_and_answer_for_each_other(replicas: Replicas) -> None:
     await replicas.agent("cook", delay=0.2)
     runs = await asyncio.gather(
         *(client.submit(f"dish {n}", roles=["cook"]) for n in range(4) for client in (replicas.client, replicas.other))
@@ -91,7 +91,7 @@ async def test_both_take_runs_on_and_each_answers_for_the_others(replicas: Repli
     assert sorted(replicas.executions()) == [("cook", 1)] * 8
 
 
-async def test_durability_30_a_watch_of_the_replica_that_is_not_the_owner_sees_passing_events_too(
+async def test_durability_30_a_forwarded_watch_gives_transient_events(
     replicas: Replicas,
 ) -> None:
     async with AsyncExitStack() as stack:
@@ -104,32 +104,32 @@ async def test_durability_30_a_watch_of_the_replica_that_is_not_the_owner_sees_p
             return "roses are red"
 
         await troupe("poet", poet)
-        await asyncio.sleep(1.5)  # until each knows where the other is
+        await asyncio.sleep(1.5)  # until each replica knows the other's address
         handle = await replicas.client.submit("x", roles=["poet"])
-        said: list[str] = []
-        seen: list[int] = []
+        words: list[str] = []
+        seqs: list[int] = []
 
         async def watch() -> None:
             async for event in replicas.other.watch(handle.run_id):
                 if event.seq:
-                    seen.append(event.seq)
+                    seqs.append(event.seq)
                 elif event.HasField("text_delta"):
-                    said.append(event.text_delta.text)
+                    words.append(event.text_delta.text)
 
         watching = asyncio.create_task(watch())
         await asyncio.sleep(1.0)
         go.set()
         await asyncio.wait_for(watching, 10)
-        assert "".join(said) == "roses are red"
-        assert seen == list(range(1, len(seen) + 1))
+        assert "".join(words) == "roses are red"
+        assert seqs == list(range(1, len(seqs) + 1))
 
 
-async def test_durability_13_a_cancel_and_an_answer_reach_the_owner_through_the_other(replicas: Replicas) -> None:
+async def test_durability_13_forwarded_commands_reach_the_owner(replicas: Replicas) -> None:
     async with AsyncExitStack() as stack:
         troupe = Troupe(replicas, stack)
 
         async def clerk(task: TaskContext) -> str | Question:
-            return f"said {task.input_text}" if task.inputs else Question("which?")
+            return f"answered {task.input_text}" if task.inputs else Question("which?")
 
         await troupe("clerk", clerk)
         handles = [await replicas.client.submit(f"x{n}", roles=["clerk"]) for n in range(2)]
@@ -141,7 +141,7 @@ async def test_durability_13_a_cancel_and_an_answer_reach_the_owner_through_the_
         await eventually(asking)
         question = (await replicas.other.get(handles[0].run_id)).questions[0]
         await replicas.other.respond(handles[0].run_id, question.input_id, "this", request_id="q")
-        assert answer_text(await handles[0].result(timeout=5)) == "said this"
+        assert answer_text(await handles[0].result(timeout=5)) == "answered this"
         await replicas.other.respond(handles[0].run_id, question.input_id, "this", request_id="q")
         with pytest.raises(RequestIdReused):
             await replicas.other.respond(handles[0].run_id, question.input_id, "that", request_id="q")
@@ -152,7 +152,7 @@ async def test_durability_13_a_cancel_and_an_answer_reach_the_owner_through_the_
         assert run.state == common_pb2.TASK_STATE_CANCELED
 
 
-async def test_durability_9_a_killed_owners_runs_are_taken_over_and_nothing_is_redone(replicas: Replicas) -> None:
+async def test_durability_9_a_killed_owners_runs_are_taken_over(replicas: Replicas) -> None:
     await replicas.agent("cook", delay=6.0)
     await replicas.agent("waiter", "cook", delay=0.1)
     handle = await replicas.client.submit("x", roles=["cook", "waiter"])
@@ -174,7 +174,7 @@ async def test_durability_9_a_killed_owners_runs_are_taken_over_and_nothing_is_r
     assert sorted(replicas.executions()) == [("cook", 1), ("waiter", 1)]
 
 
-async def test_durability_11_a_frozen_owner_is_replaced_and_as_a_zombie_does_no_harm(replicas: Replicas) -> None:
+async def test_durability_11_a_frozen_owner_is_replaced_without_harm(replicas: Replicas) -> None:
     await replicas.agent("cook", delay=7.0)
     await replicas.agent("waiter", "cook", delay=0.1)
     handle = await replicas.client.submit("x", roles=["cook", "waiter"])
@@ -185,18 +185,18 @@ async def test_durability_11_a_frozen_owner_is_replaced_and_as_a_zombie_does_no_
     replicas.orchestrator.send(signal.SIGCONT)
     await asyncio.sleep(2.5)
     after = [event.seq async for event in replicas.other.watch(handle.run_id) if event.seq]
-    assert len(after) == len(events), "it has added nothing"
+    assert len(after) == len(events), "the zombie has appended nothing"
     assert sorted(replicas.executions()) == [("cook", 1), ("waiter", 1)]
     again = await replicas.client.submit("y", roles=["waiter"], wait=10)
-    assert again.run.state == COMPLETED, "it goes on as a new incarnation"
+    assert again.run.state == COMPLETED, "the zombie continues as a new incarnation"
 
 
-async def test_durability_10_sigterm_hands_all_over_at_once(replicas: Replicas) -> None:
+async def test_durability_10_sigterm_releases_all_runs_at_once(replicas: Replicas) -> None:
     await replicas.agent("cook", delay=3.0)
     handle = await replicas.client.submit("x", roles=["cook"])
     await begun(replicas, "cook")
     assert await replicas.orchestrator.stop() == 0
-    left = time.monotonic()
+    stopped = time.monotonic()
 
     async def claimed() -> bool:
         try:
@@ -208,7 +208,7 @@ async def test_durability_10_sigterm_hands_all_over_at_once(replicas: Replicas) 
         return False
 
     assert await asyncio.wait_for(claimed(), 5)
-    assert time.monotonic() - left < 1.5
+    assert time.monotonic() - stopped < 1.5
     assert (await replicas.other.get(handle.run_id)).tasks[0].attempt == 1
     events = [event async for event in replicas.other.watch(handle.run_id) if event.seq]
     assert events[-1].run_state.state == COMPLETED
@@ -231,20 +231,20 @@ async def test_two_submits_with_one_id_on_two_replicas_make_one_run(replicas: Re
 
 
 @pytest.mark.parametrize("ahead", [3600, -3600])
-async def test_durability_23_on_a_machine_with_a_wrong_clock_a_run_gets_neither_more_nor_less_time(
+async def test_durability_23_a_wrong_clock_does_not_change_a_runs_time(
     etcd: EtcdProcess, postgres_dsn: str, tmp_path: Path, ahead: int
 ) -> None:
     mesh = Replicas(tmp_path, etcd.address)
     await mesh.start(ARCHON_JOURNAL=postgres_dsn)
     await mesh.start_second(postgres_dsn, "tests.fixtures.jumping_orchestrator", JUMPING_AHEAD=str(ahead))
     try:
-        await mesh.agent("cook", "nobody", delay=6.0)
+        await mesh.agent("cook", "absent", delay=6.0)
         whole = await mesh.client.submit("x", roles=["cook"], timeout=60.0)
-        short = await mesh.client.submit("x", roles=["nobody"], timeout=10.0)
+        short = await mesh.client.submit("x", roles=["absent"], timeout=10.0)
         began = time.time()
         own = await mesh.other.submit("x", roles=["cook"])
         created = (await mesh.client.get(own.run_id)).create_time.ToNanoseconds() / 1e9
-        assert abs(created - began) < 5, "both machines say the same of when a run was taken on"
+        assert abs(created - began) < 5, "create_time does not depend on the owner's clock"
         await begun(mesh, "cook", 2)
         await mesh.orchestrator.kill()
         assert [event async for event in mesh.other.watch(whole.run_id)][-1].run_state.state == COMPLETED

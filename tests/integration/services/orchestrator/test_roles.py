@@ -1,4 +1,4 @@
-"""The reference roles as processes, over the offline model and over HTTP: what a user's own text comes to."""
+"""The reference roles as processes, with the offline model and over HTTP, on texts of users."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.fixtures.openai_server import OpenAIServer
 from tests.fixtures.services import ServiceProcess
 
 PROSE = [
-    "The {0} has grown over the years and nobody remembers why.",
+    "The {0} has grown over the years for reasons lost to time.",
     "On Tuesdays the {0} is closed, which is fine.",
     "People talk about the {0} with some affection.",
 ]
@@ -30,22 +30,22 @@ DEMANDS = [
 
 
 def brief(seed: int, demands: int = 20) -> tuple[str, list[str]]:
-    """A page with random marker words, and the sentences in it that demand something."""
+    """Returns a text with random marker words, and the demands in it."""
     dice = random.Random(seed)
 
     def word() -> str:
         return "".join(dice.choices(string.ascii_lowercase, k=10))
 
-    wanted = [dice.choice(DEMANDS).format(word()) for _ in range(demands)]
+    demanded = [dice.choice(DEMANDS).format(word()) for _ in range(demands)]
     filler = [dice.choice(PROSE).format(word()) for _ in range(demands)]
-    sentences = wanted + filler
+    sentences = demanded + filler
     dice.shuffle(sentences)
     paragraphs = [" ".join(sentences[n : n + 5]) for n in range(0, len(sentences), 5)]
-    return "\n\n".join(paragraphs), wanted
+    return "\n\n".join(paragraphs), demanded
 
 
 async def role(mesh: Mesh, name: str, **environment: str) -> None:
-    """A reference role as its own process."""
+    """Starts a reference role as a process."""
     process = ServiceProcess(
         "archon_services.agents", mesh.home, name, ARCHON_REGISTRY=mesh.registry.address, **environment
     )
@@ -54,30 +54,30 @@ async def role(mesh: Mesh, name: str, **environment: str) -> None:
 
 
 async def prompts(mesh: Mesh, run: run_pb2.Run, name: str) -> list[dict[str, str]]:
-    """The messages that a role's model was sent."""
+    """Returns the messages in the only model call of a role."""
     (record,) = [record async for record in mesh.client.records(run.run_id, role=name)]
     messages: list[dict[str, str]] = json.loads(record.request_json)["messages"]
     return messages
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-async def test_nine_in_ten_of_the_demands_of_a_random_brief_come_out_verbatim(own_mesh: Mesh, seed: int) -> None:
+async def test_nine_of_ten_demands_of_a_random_brief_come_out_verbatim(own_mesh: Mesh, seed: int) -> None:
     mesh = own_mesh
     for name in ("requirements", "designer", "implementer"):
         await role(mesh, name)
-    text, wanted = brief(seed)
+    text, demanded = brief(seed)
     run = (await mesh.client.submit(text, wait=30)).run
     assert run.state == common_pb2.TASK_STATE_COMPLETED
     answer = answer_text(run)
-    kept = [sentence for sentence in wanted if sentence in answer]
-    assert len(kept) >= 0.9 * len(wanted)
+    answered = [sentence for sentence in demanded if sentence in answer]
+    assert len(answered) >= 0.9 * len(demanded)
     by_role = {record.role: record async for record in mesh.client.records(run.run_id)}
     design = json.loads(by_role["designer"].response_json)["text"]
     component = next(line.split(".")[1].split()[0] for line in design.splitlines() if line.startswith("C1."))
     assert component in answer
 
 
-async def test_the_model_is_sent_its_own_prompt_then_each_upstream_answer_then_the_goal(own_mesh: Mesh) -> None:
+async def test_a_model_receives_prompt_then_upstream_answers_then_goal(own_mesh: Mesh) -> None:
     mesh = own_mesh
     for name in ("requirements", "designer", "implementer"):
         await role(mesh, name)
@@ -89,24 +89,26 @@ async def test_the_model_is_sent_its_own_prompt_then_each_upstream_answer_then_t
     assert messages[3]["content"] == "Clerks must see overdue books."
 
 
-async def test_where_no_designer_depends_on_anything_the_demands_still_come_and_no_component_does(
+async def test_a_designer_without_dependencies_gets_no_context(
     own_mesh: Mesh,
 ) -> None:
     mesh = own_mesh
     await role(mesh, "requirements")
     await role(mesh, "designer", ARCHON_DEPENDS_ON="")
     await role(mesh, "implementer")
-    text, wanted = brief(3)
+    text, demanded = brief(3)
     run = (await mesh.client.submit(text, wait=30)).run
     answer = answer_text(run)
-    assert len([sentence for sentence in wanted if sentence in answer]) >= 0.9 * len(wanted)
+    assert len([sentence for sentence in demanded if sentence in answer]) >= 0.9 * len(demanded)
     records = {record.role: record async for record in mesh.client.records(run.run_id)}
-    assert len(json.loads(records["designer"].request_json)["messages"]) == 2, "its prompt and the goal, no context"
+    assert len(json.loads(records["designer"].request_json)["messages"]) == 2, (
+        "the role's prompt and the goal, no context"
+    )
     assert not [line for line in json.loads(records["designer"].response_json)["text"].splitlines() if line[:2] == "C1"]
     assert "C1" not in answer
 
 
-async def test_a_role_over_an_endpoint_that_speaks_openais_api_streams_its_tokens(own_mesh: Mesh) -> None:
+async def test_a_role_with_an_openai_endpoint_streams_its_tokens(own_mesh: Mesh) -> None:
     mesh = own_mesh
     async with OpenAIServer() as server:
         await role(
@@ -125,7 +127,7 @@ async def test_a_role_over_an_endpoint_that_speaks_openais_api_streams_its_token
     assert len(server.received) == 1
 
 
-async def test_a_model_that_cannot_be_reached_is_the_typed_failure_of_the_run_and_the_key_stays_at_home(
+async def test_an_unreachable_model_fails_the_run_without_its_key(
     own_mesh: Mesh,
 ) -> None:
     mesh = own_mesh

@@ -1,4 +1,4 @@
-"""Runs through real services: what a caller sees."""
+"""Runs on real services, as a caller sees them."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ from tests.fixtures.waiting import eventually
 WHOLE = "implementer(requirements(), designer(requirements()))"
 
 
-async def test_a_pipeline_carries_each_answer_to_the_roles_that_depend_on_it(mesh: Mesh) -> None:
+async def test_a_pipeline_delivers_answers_to_downstream_roles(mesh: Mesh) -> None:
     run = (await mesh.client.submit("build it", wait=10)).run
     assert run.state == common_pb2.TASK_STATE_COMPLETED
     assert answer_text(run) == WHOLE
     assert [task.role for task in run.tasks] == ["requirements", "designer", "implementer"]
 
 
-async def test_a_watch_gives_every_durable_event_once_in_order_and_ends_after_the_last(mesh: Mesh) -> None:
+async def test_a_watch_gives_every_durable_event_once_in_order(mesh: Mesh) -> None:
     handle = await mesh.client.submit("build it")
     events = [event async for event in handle.events()]
     durable = [event.seq for event in events if event.seq]
@@ -56,7 +56,7 @@ async def test_a_watch_resumes_after_any_event(mesh: Mesh) -> None:
         await anext(mesh.client.watch(run.run_id, run.last_seq + 1))
 
 
-async def test_the_same_request_id_at_the_same_moment_makes_one_run_and_another_payload_is_refused(mesh: Mesh) -> None:
+async def test_a_request_id_gives_one_run_and_refuses_another_payload(mesh: Mesh) -> None:
     request_id = uuid.uuid4().hex
     handles = await asyncio.gather(*(mesh.client.submit("once", request_id=request_id) for _ in range(8)))
     assert len({handle.run_id for handle in handles}) == 1
@@ -69,7 +69,7 @@ async def test_a_subset_of_roles_runs_with_the_edges_among_them(mesh: Mesh) -> N
     assert answer_text(run) == "implementer(designer())"
 
 
-async def test_contract_rule_6_answers_reach_the_shared_memory_with_versions_in_the_scope_of_the_session(
+async def test_contract_rule_6_answers_are_published_to_the_session(
     mesh: Mesh,
 ) -> None:
     session = uuid.uuid4().hex
@@ -84,7 +84,7 @@ async def test_contract_rule_6_answers_reach_the_shared_memory_with_versions_in_
             await eventually(published)
 
 
-async def test_runs_are_listed_newest_first_in_pages_bound_to_their_filter(mesh: Mesh) -> None:
+async def test_runs_are_listed_newest_first_in_pages(mesh: Mesh) -> None:
     session = uuid.uuid4().hex
     made = [(await mesh.client.submit("x", session_id=session, wait=10)).run_id for _ in range(3)]
     assert [run.run_id for run in await mesh.client.list_runs(session_id=session)] == made[::-1]
@@ -102,7 +102,7 @@ async def test_runs_are_listed_newest_first_in_pages_bound_to_their_filter(mesh:
     await channel.close()
 
 
-async def test_what_is_not_served_answers_unimplemented_with_a_reason(mesh: Mesh) -> None:
+async def test_an_rpc_that_is_not_served_is_unimplemented(mesh: Mesh) -> None:
     channel = connect(mesh.orchestrator.address)
     stub = orchestrator_service_pb2_grpc.OrchestratorServiceStub(channel)
     for call in (
@@ -119,13 +119,13 @@ async def test_what_is_not_served_answers_unimplemented_with_a_reason(mesh: Mesh
 
 
 async def test_an_unknown_run_is_not_found_in_every_call(mesh: Mesh) -> None:
-    for call in (mesh.client.get("nobody"), mesh.client.cancel("nobody"), anext(mesh.client.watch("nobody"))):
+    for call in (mesh.client.get("unknown"), mesh.client.cancel("unknown"), anext(mesh.client.watch("unknown"))):
         with pytest.raises(UnknownRun):
             await call
 
 
 class Sleeper:
-    """Sleeps until it is stopped, and knows when that was."""
+    """A handler that sleeps until it is stopped, and records when that was."""
 
     def __init__(self) -> None:
         self.stopped_at = 0.0
@@ -138,7 +138,7 @@ class Sleeper:
         return "slept"
 
 
-async def test_cancelling_stops_the_work_within_a_second_and_a_second_cancel_changes_nothing(mesh: Mesh) -> None:
+async def test_a_cancel_stops_the_work_within_a_second(mesh: Mesh) -> None:
     sleeper = Sleeper()
     async with FakeAgent("sleeper", [sleeper], registry=mesh.registry.address) as agent:
         handle = await mesh.client.submit("sleep", roles=["sleeper"])
@@ -147,21 +147,21 @@ async def test_cancelling_stops_the_work_within_a_second_and_a_second_cancel_cha
             return bool(agent.tasks)
 
         await eventually(begun)
-        asked = time.monotonic()
+        began = time.monotonic()
         await handle.cancel("enough")
         run = await handle.result(timeout=3)
-        assert 0 < sleeper.stopped_at - asked < 1.0
+        assert 0 < sleeper.stopped_at - began < 1.0
         assert run.state == common_pb2.TASK_STATE_CANCELED
         assert run.failure.message == "enough"
         assert (await handle.cancel("again")).last_seq == run.last_seq
 
 
-async def test_a_run_whose_time_is_over_fails_with_run_timeout_and_its_work_stops_within_a_second(mesh: Mesh) -> None:
+async def test_a_run_timeout_stops_the_work_within_a_second(mesh: Mesh) -> None:
     sleeper = Sleeper()
     async with FakeAgent("dawdler", [sleeper], registry=mesh.registry.address):
-        asked = time.monotonic()
+        began = time.monotonic()
         run = (await mesh.client.submit("sleep", roles=["dawdler"], timeout=0.5, wait=8)).run
-    assert 0 < sleeper.stopped_at - asked < 0.5 + 1.0
+    assert 0 < sleeper.stopped_at - began < 0.5 + 1.0
     assert run.state == common_pb2.TASK_STATE_FAILED
     assert run.failure.code == 4
 
@@ -175,21 +175,21 @@ async def test_the_failure_of_an_agent_is_the_failure_of_its_run_typed(mesh: Mes
     assert run.failure.metadata["which"] == "pro"
 
 
-async def test_a_role_that_starts_while_the_mesh_runs_is_used_by_the_next_run(mesh: Mesh) -> None:
+async def test_a_role_that_starts_later_is_used_by_the_next_run(mesh: Mesh) -> None:
     async with FakeAgent("late", ["here I am"], registry=mesh.registry.address):
         assert answer_text((await mesh.client.submit("x", roles=["late"], wait=10)).run) == "here I am"
 
 
-async def test_contract_rule_2_an_instance_never_gets_more_than_it_takes_and_the_rest_waits_visibly(mesh: Mesh) -> None:
-    going, most = 0, 0
+async def test_contract_rule_2_tasks_above_the_credit_wait_visibly(mesh: Mesh) -> None:
+    running, most = 0, 0
     release = asyncio.Event()
 
     async def slow(task: object) -> str:
-        nonlocal going, most
-        going += 1
-        most = max(most, going)
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
         await release.wait()
-        going -= 1
+        running -= 1
         return "done"
 
     replies = [slow] * 5
@@ -215,26 +215,26 @@ async def test_two_replicas_share_the_work(mesh: Mesh) -> None:
 
     target = mesh.registry.address
     async with (
-        FakeAgent("twin", [slow] * 2, registry=target, max_tasks=2) as one,
-        FakeAgent("twin", [slow] * 2, registry=target, max_tasks=2) as other,
+        FakeAgent("twin", [slow] * 2, registry=target, max_tasks=2) as first,
+        FakeAgent("twin", [slow] * 2, registry=target, max_tasks=2) as second,
     ):
 
         async def both() -> bool:
             return len(await mesh.directory.list_instances("twin")) == 2
 
         await eventually(both)
-        await asyncio.sleep(0.2)  # the orchestrator's sessions with both
+        await asyncio.sleep(0.2)  # until the orchestrator has sessions with both
         await asyncio.gather(*(mesh.client.submit("x", roles=["twin"], wait=10) for _ in range(4)))
-        assert len(one.tasks) == len(other.tasks) == 2
+        assert len(first.tasks) == len(second.tasks) == 2
 
 
-async def test_clients_of_the_same_process_share_nothing_but_the_server(mesh: Mesh) -> None:
-    async with Client(mesh.orchestrator.address) as other:
+async def test_clients_of_one_process_are_independent(mesh: Mesh) -> None:
+    async with Client(mesh.orchestrator.address) as second:
         run = (await mesh.client.submit("x", wait=10)).run
-        assert (await other.get(run.run_id)).last_seq == run.last_seq
+        assert (await second.get(run.run_id)).last_seq == run.last_seq
 
 
-async def test_a_task_goes_to_an_instance_that_has_the_capability_and_the_version(mesh: Mesh) -> None:
+async def test_a_task_goes_to_an_instance_with_capability_and_version(mesh: Mesh) -> None:
     target = mesh.registry.address
     drawing = [Capability("draw")]
     async with (
@@ -264,14 +264,14 @@ async def test_a_task_goes_to_an_instance_that_has_the_capability_and_the_versio
     assert refused.value.field_violations[0].field == "versions"
 
 
-async def test_a_role_that_asks_for_all_ancestors_is_handed_their_answers_too(mesh: Mesh) -> None:
-    def told(task: TaskContext) -> str:
+async def test_a_role_with_all_ancestors_receives_their_answers(mesh: Mesh) -> None:
+    def context_roles(task: TaskContext) -> str:
         return ", ".join(item.role for item in task.context)
 
     settings = AgentSettings(registry=mesh.registry.address)
     async with (
-        AgentServer("critic", depends_on=["implementer"], handler=told, settings=settings),
-        AgentServer("judge", depends_on=["critic"], all_ancestors=True, handler=told, settings=settings),
+        AgentServer("critic", depends_on=["implementer"], handler=context_roles, settings=settings),
+        AgentServer("judge", depends_on=["critic"], all_ancestors=True, handler=context_roles, settings=settings),
     ):
         roles = ["requirements", "designer", "implementer", "critic", "judge"]
         run = (await mesh.client.submit("x", roles=roles, wait=10)).run

@@ -1,4 +1,4 @@
-"""Sessions live as long as their instances, or as the work that is bound to them, and no longer."""
+"""A session ends when its instance is gone and it has no work."""
 
 from __future__ import annotations
 
@@ -24,34 +24,34 @@ COUNT = 20
 MISSED = 0.3
 
 
-class Heard:
-    """An inbox that keeps what comes, and accepts results."""
+class RecordingInbox:
+    """An inbox that records inputs and accepts results."""
 
     def __init__(self) -> None:
-        self.given: list[inp.Input] = []
+        self.inputs: list[inp.Input] = []
 
     def deliver(self, run_id: str, delivery: Delivery) -> None:
-        self.given.append(delivery.given)
+        self.inputs.append(delivery.given)
         if delivery.receipt is not None:
             delivery.receipt.accept()
 
     def progress(self, ref: common_pb2.TaskRef, progress: agent_pb2.Progress) -> None:
-        """Nobody watches."""
+        """Ignores progress."""
 
 
-async def test_dead_sessions_leave_nothing_behind_and_one_with_work_stays_until_it_is_done() -> None:
+async def test_a_dead_session_ends_when_it_has_no_work() -> None:
     release = asyncio.Event()
 
-    async def held(task: TaskContext) -> str:
+    async def wait(task: TaskContext) -> str:
         await release.wait()
         return "done"
 
-    heard = Heard()
-    pool = SessionPool(orchestrator_id="o", inbox=heard, limits=Limits(missed=MISSED))
+    inbox = RecordingInbox()
+    pool = SessionPool(orchestrator_id="o", inbox=inbox, limits=Limits(missed=MISSED))
     before = len(asyncio.all_tasks())
     async with AsyncExitStack() as stack:
         stack.push_async_callback(pool.close)
-        agents = [AgentServer("worker", handler=held, settings=AgentSettings()) for _ in range(COUNT)]
+        agents = [AgentServer("worker", handler=wait, settings=AgentSettings()) for _ in range(COUNT)]
         for agent in agents:
             await stack.enter_async_context(agent)
         pool.update([agent.registration for agent in agents])
@@ -67,18 +67,18 @@ async def test_dead_sessions_leave_nothing_behind_and_one_with_work_stays_until_
         task = agent_pb2.AssignTask(input=[common_pb2.Part(text="x")])
         pool.assign(busy, ref, "worker", task)
         pool.update([])
-        assert pool._sessions.keys() == sessions.keys(), "for a while they are believed to come back"
+        assert pool._sessions.keys() == sessions.keys(), "sessions are kept for a grace period"
 
-        async def only_the_busy_one_stays() -> bool:
+        async def only_the_busy_session_stays() -> bool:
             return list(pool._sessions) == [busy]
 
-        await eventually(only_the_busy_one_stays)
+        await eventually(only_the_busy_session_stays)
         await asyncio.sleep(2 * MISSED)
-        assert list(pool._sessions) == [busy], "it has work"
+        assert list(pool._sessions) == [busy], "a session with work stays"
         release.set()
 
         async def answered() -> bool:
-            return any(isinstance(given, inp.ResultIn) for given in heard.given)
+            return any(isinstance(delivered, inp.ResultIn) for delivered in inbox.inputs)
 
         await eventually(answered)
 
@@ -91,26 +91,26 @@ async def test_dead_sessions_leave_nothing_behind_and_one_with_work_stays_until_
     assert len(asyncio.all_tasks()) <= before + 1
 
 
-async def test_what_is_remembered_of_attempts_that_were_lost_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_remembered_lost_attempts_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("archon_services.orchestrator.sessions.attempts.MAX_STALE", 2)
-    heard = Heard()
+    inbox = RecordingInbox()
     slots = CreditWindow(lambda: None, lambda: 0)
-    attempts = Attempts("worker", heard, lambda frame: None, slots, lambda: None, lambda role, capability: ())
+    attempts = Attempts("worker", inbox, lambda frame: None, slots, lambda: None, lambda role, capability: ())
     for number in range(5):
         ref = common_pb2.TaskRef(task_id=f"r.{number}", run_id="r", attempt=1, epoch=1)
         attempts.assign(ref, "worker", agent_pb2.AssignTask(input=[common_pb2.Part(text="x")]))
     attempts.lose_all(Unavailable("gone"))
-    assert (len(attempts), len(attempts.stale), len(heard.given)) == (0, 2, 5), "each is told as lost all the same"
+    assert (len(attempts), len(attempts.stale), len(inbox.inputs)) == (0, 2, 5), "every attempt is reported as lost"
 
 
-async def test_an_instance_that_dies_with_work_is_forgotten_once_its_registration_is() -> None:
-    async def held(task: TaskContext) -> str:
+async def test_a_lost_instance_is_forgotten_after_its_registration() -> None:
+    async def wait(task: TaskContext) -> str:
         await asyncio.sleep(60)
         return "never"
 
-    heard = Heard()
-    pool = SessionPool(orchestrator_id="o", inbox=heard)
-    agent = AgentServer("worker", handler=held, settings=AgentSettings())
+    inbox = RecordingInbox()
+    pool = SessionPool(orchestrator_id="o", inbox=inbox)
+    agent = AgentServer("worker", handler=wait, settings=AgentSettings())
     try:
         await agent.start()
         pool.update([agent.registration])
@@ -128,7 +128,7 @@ async def test_an_instance_that_dies_with_work_is_forgotten_once_its_registratio
         pool.update([])
 
         async def forgotten() -> bool:
-            return not pool._sessions and any(isinstance(given, inp.LostIn) for given in heard.given)
+            return not pool._sessions and any(isinstance(delivered, inp.LostIn) for delivered in inbox.inputs)
 
         await eventually(forgotten, 10.0)
     finally:

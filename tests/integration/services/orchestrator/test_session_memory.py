@@ -1,4 +1,4 @@
-"""What a session knew before a run: over real processes, and a memory service that is down, frozen, or moves on."""
+"""The session's shared memory that a run recalls: on real processes, and while the memory service is down or frozen."""
 
 from __future__ import annotations
 
@@ -35,9 +35,7 @@ async def answered(mesh: Mesh, session: str, *roles: str) -> str:
     return answer_text((await mesh.client.submit("x", roles=list(roles), session_id=session, wait=10)).run)
 
 
-async def test_durability_16_a_run_knows_what_earlier_runs_of_its_session_said_as_soon_as_they_have_ended(
-    mesh: Mesh, session: str
-) -> None:
+async def test_durability_16_a_run_recalls_earlier_runs_of_its_session(mesh: Mesh, session: str) -> None:
     assert await answered(mesh, session, "implementer") == "implementer()"
     for _ in range(10):
         assert await answered(mesh, session, "requirements") == "requirements()"
@@ -45,33 +43,33 @@ async def test_durability_16_a_run_knows_what_earlier_runs_of_its_session_said_a
         session = uuid.uuid4().hex
 
 
-async def test_what_the_session_knew_comes_in_dependency_order_and_the_runs_own_answers_take_its_place(
+async def test_recalled_items_are_replaced_by_the_runs_own_answers(
     mesh: Mesh, memory: MemoryGraphClient, session: str
 ) -> None:
     await memory.publish("designer", "old design")
     await memory.publish("requirements", "old needs")
-    await memory.publish("implementer", "nobody reads its own")
+    await memory.publish("implementer", "own answers are not received")
     assert await answered(mesh, session, "implementer") == "implementer(old needs, old design)"
     assert await answered(mesh, session, "designer", "implementer") == "implementer(old needs, designer(old needs))"
     whole = await answered(mesh, session, "requirements", "designer", "implementer")
     assert whole == "implementer(requirements(), designer(requirements()))"
 
 
-async def test_without_a_session_a_run_knows_nothing_of_others(mesh: Mesh) -> None:
+async def test_a_run_without_a_session_recalls_nothing(mesh: Mesh) -> None:
     await mesh.client.submit("x", roles=["requirements"], wait=10)
     assert answer_text((await mesh.client.submit("x", roles=["designer"], wait=10)).run) == "designer()"
 
 
-async def test_durability_16_a_later_attempt_is_given_what_the_first_was_though_the_session_has_moved_on(
+async def test_durability_16_a_later_attempt_receives_the_same_context(
     mesh: Mesh, troupe: Troupe, memory: MemoryGraphClient, session: str
 ) -> None:
-    given: list[list[tuple[str, int, str]]] = []
+    contexts: list[list[tuple[str, int, str]]] = []
     began = asyncio.Event()
 
     async def handler(task: TaskContext) -> str:
-        given.append([(item.role, item.version, item.text) for item in task.context])
+        contexts.append([(item.role, item.version, item.text) for item in task.context])
         began.set()
-        if len(given) == 1:
+        if len(contexts) == 1:
             await asyncio.sleep(60)
         return "done"
 
@@ -83,14 +81,14 @@ async def test_durability_16_a_later_attempt_is_given_what_the_first_was_though_
     await first.stop(0.0)
     await troupe("reviewer", handler, depends_on=["designer"])
     events = await durable(handle)
-    assert given == [[("designer", version, "the first")]] * 2
+    assert contexts == [[("designer", version, "the first")]] * 2
     for event in of(events, "dispatched"):
         (ref,) = event.dispatched.given
         assert (ref.scope, ref.role, ref.version, ref.seq) == (session, "designer", version, 0)
     assert "reviewer" in of(events, "submitted")[0].submitted.session_context[0].readers
 
 
-async def test_a_delegated_role_is_given_what_the_session_knew_of_those_it_depends_on(
+async def test_a_delegated_role_receives_recalled_upstream_items(
     mesh: Mesh, troupe: Troupe, memory: MemoryGraphClient, session: str
 ) -> None:
     async def lead(task: TaskContext) -> str:
@@ -102,7 +100,7 @@ async def test_a_delegated_role_is_given_what_the_session_knew_of_those_it_depen
     assert answer_text(handle.run) == "designer(old needs)"
 
 
-async def test_a_session_that_remembers_too_much_for_one_run_is_a_typed_error_at_submit(
+async def test_a_submit_to_a_session_with_too_many_items_is_refused(
     mesh: Mesh, troupe: Troupe, memory: MemoryGraphClient, session: str
 ) -> None:
     async def handler(task: TaskContext) -> str:
@@ -123,7 +121,7 @@ async def test_a_session_that_remembers_too_much_for_one_run_is_a_typed_error_at
     assert (await mesh.client.submit("x", roles=["listener"], session_id=session, wait=10)).run.answers
 
 
-async def test_durability_16_a_memory_service_that_is_down_or_frozen_stops_no_run_which_says_what_it_lacks(
+async def test_durability_16_a_failed_recall_stops_no_run(
     own_mesh: Mesh,
 ) -> None:
     mesh = own_mesh
@@ -150,7 +148,7 @@ async def test_durability_16_a_memory_service_that_is_down_or_frozen_stops_no_ru
     await eventually(back, 15.0)
 
 
-async def test_durability_16_after_a_restart_of_the_orchestrator_context_comes_from_the_journal_alone(
+async def test_durability_16_after_a_restart_context_is_journaled(
     own_mesh: Mesh,
 ) -> None:
     mesh = own_mesh

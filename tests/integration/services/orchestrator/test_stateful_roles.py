@@ -1,5 +1,5 @@
-"""Stateful roles over real processes: what was said in a session is told to whoever plays the role next, once, in order,
-also where turns race, an orchestrator dies, or a result is too much to remember. Line 17 of docs/durability.md."""
+"""Stateful roles on real processes: every attempt receives the session's turns once and in order, even if turns race,
+an orchestrator dies, or a result is too large to store. Line 17 of docs/durability.md."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def session() -> str:
 
 
 async def clerk(task: TaskContext) -> str:
-    """Says how often it was asked before, and what."""
-    asked = [one.text for one in task.history if one.role == "user"]
-    return f"{task.conversation_version}: {' '.join([*asked, task.text])}"
+    """Answers with the version of its history, and with all inputs of the session."""
+    inputs = [message.text for message in task.history if message.role == "user"]
+    return f"{task.conversation_version}: {' '.join([*inputs, task.text])}"
 
 
 async def say(client: Client, session: str, text: str, role: str = "clerk", wait: float = 20.0) -> str:
@@ -40,9 +40,7 @@ async def say(client: Client, session: str, text: str, role: str = "clerk", wait
     return answer_text(run)
 
 
-async def test_durability_17_a_role_is_told_what_was_said_in_the_session_whoever_plays_it(
-    mesh: Mesh, troupe: Troupe, session: str
-) -> None:
+async def test_durability_17_a_new_instance_receives_the_history(mesh: Mesh, troupe: Troupe, session: str) -> None:
     first = await troupe("clerk", clerk, stateful=True)
     assert await say(mesh.client, session, "one") == "0: one"
     assert await say(mesh.client, session, "two") == "1: one two"
@@ -50,11 +48,11 @@ async def test_durability_17_a_role_is_told_what_was_said_in_the_session_whoever
     await troupe("clerk", clerk, stateful=True)
     assert await say(mesh.client, session, "three") == "2: one two three"
     assert await say(mesh.client, uuid.uuid4().hex, "one") == "0: one", "another session"
-    assert await say(mesh.client, "", "alone") == "0: alone", "no session, nothing remembered"
+    assert await say(mesh.client, "", "alone") == "0: alone", "without a session there is no history"
     assert await say(mesh.client, "", "alone") == "0: alone"
 
 
-async def test_a_restarted_orchestrator_remembers(mesh: Mesh, troupe: Troupe, session: str) -> None:
+async def test_history_survives_a_restart_of_the_orchestrator(mesh: Mesh, troupe: Troupe, session: str) -> None:
     await troupe("notary", clerk, stateful=True)
     assert await say(mesh.client, session, "one", "notary") == "0: one"
     await mesh.orchestrator.kill()
@@ -62,9 +60,7 @@ async def test_a_restarted_orchestrator_remembers(mesh: Mesh, troupe: Troupe, se
     assert await say(mesh.client, session, "two", "notary") == "1: one two"
 
 
-async def test_a_role_that_does_not_say_that_it_remembers_is_told_nothing(
-    mesh: Mesh, troupe: Troupe, session: str
-) -> None:
+async def test_a_role_that_is_not_stateful_receives_no_history(mesh: Mesh, troupe: Troupe, session: str) -> None:
     async def forgetful(task: TaskContext) -> Answer:
         assert not task.remembers
         return Answer(f"{len(task.history)}", new_history=[HistoryMessage("user", "kept?")])
@@ -74,29 +70,25 @@ async def test_a_role_that_does_not_say_that_it_remembers_is_told_nothing(
         assert await say(mesh.client, session, "x", "forgetful") == "0"
 
 
-async def test_an_agent_says_what_is_to_be_remembered_and_parts_and_remarks_come_back(
-    mesh: Mesh, troupe: Troupe, session: str
-) -> None:
-    seen: list[list[HistoryMessage]] = []
+async def test_an_agents_own_turn_keeps_parts_and_metadata(mesh: Mesh, troupe: Troupe, session: str) -> None:
+    histories: list[list[HistoryMessage]] = []
 
     async def archivist(task: TaskContext) -> Answer:
-        seen.append(task.history)
+        histories.append(task.history)
         picture = common_pb2.Part(raw=b"\x00\x01", media_type="image/png")
-        kept = HistoryMessage("tool", "found", (picture,), {"dev.archon.test/key": "v"})
-        return Answer("done", new_history=[kept])
+        message = HistoryMessage("tool", "found", (picture,), {"dev.archon.test/key": "v"})
+        return Answer("done", new_history=[message])
 
     await troupe("archivist", archivist, stateful=True)
     for _ in range(2):
         await say(mesh.client, session, "x", "archivist")
-    assert seen[0] == []
-    (message,) = seen[1]
+    assert histories[0] == []
+    (message,) = histories[1]
     assert (message.role, message.text, dict(message.metadata)) == ("tool", "found", {"dev.archon.test/key": "v"})
     assert message.parts[0].raw == b"\x00\x01"
 
 
-async def test_durability_17_runs_of_one_session_at_once_take_turns_and_none_is_redone(
-    mesh: Mesh, troupe: Troupe, session: str
-) -> None:
+async def test_durability_17_concurrent_runs_of_a_session_take_turns(mesh: Mesh, troupe: Troupe, session: str) -> None:
     attempts: list[int] = []
 
     async def slow(task: TaskContext) -> str:
@@ -112,10 +104,8 @@ async def test_durability_17_runs_of_one_session_at_once_take_turns_and_none_is_
     assert sorted(last.split()[1:]) == [f"t{n}" for n in range(8)]
 
 
-async def test_durability_17_whose_turn_comes_second_runs_again_and_is_told_of_the_first(
-    replicas: Replicas, session: str
-) -> None:
-    """Two orchestrators don't wait for each other: the journal decides."""
+async def test_durability_17_a_second_turn_is_retried_with_the_first(replicas: Replicas, session: str) -> None:
+    """Two orchestrators do not wait for each other; the journal refuses the second turn."""
     async with AsyncExitStack() as stack:
         troupe = Troupe(replicas, stack)
         began = asyncio.Event()
@@ -143,8 +133,8 @@ async def test_durability_17_whose_turn_comes_second_runs_again_and_is_told_of_t
         events = [event async for event in replicas.client.watch(loser.run_id) if event.seq]
         (retried,) = of(events, "retry")
         assert retried.retry.failure.metadata["session_id"] == session
-        told = [event.dispatched.conversation_version for event in of(events, "dispatched")]
-        assert told == [0, 1]
+        versions = [event.dispatched.conversation_version for event in of(events, "dispatched")]
+        assert versions == [0, 1]
         assert [event.result.remembered for event in of(events, "result")] == [True]
 
 
@@ -182,15 +172,15 @@ async def test_a_takeover_between_two_turns_loses_none_of_them(replicas: Replica
         assert await say(replicas.other, session, "three") == "2: one wait three"
 
 
-async def test_a_delegated_stateful_role_remembers_too(mesh: Mesh, troupe: Troupe, session: str) -> None:
+async def test_a_delegated_stateful_role_receives_its_history(mesh: Mesh, troupe: Troupe, session: str) -> None:
     async def lead(task: TaskContext) -> str:
         answers = await asyncio.gather(*(task.delegate(f"d{n}", role="helper") for n in range(3)))
         return " | ".join(sorted(answer.text for answer in answers))
 
     await troupe("helper", clerk, stateful=True)
     await troupe("lead", lead, coordinator=True)
-    said = await say(mesh.client, session, "x", "lead")
-    assert [one.partition(":")[0] for one in said.split(" | ")] == ["0", "1", "2"]
+    answers = await say(mesh.client, session, "x", "lead")
+    assert [answer.partition(":")[0] for answer in answers.split(" | ")] == ["0", "1", "2"]
     assert (await say(mesh.client, session, "again", "helper")).startswith("3: ")
 
 
@@ -201,7 +191,7 @@ async def test_a_turn_that_is_too_long_to_remember_is_a_typed_failure(mesh: Mesh
         return Answer("", new_history=[HistoryMessage("assistant", "x" * 600_000)])
 
     await troupe("talker", talker, stateful=True)
-    assert len(await say(mesh.client, session, "long", "talker")) == 2_000_000, "what is remembered is shortened"
+    assert len(await say(mesh.client, session, "long", "talker")) == 2_000_000, "only its turn is shortened"
     handle = await mesh.client.submit("own", roles=["talker"], strategy="agent", session_id=session, wait=20)
     assert handle.run is not None and "600," in handle.run.failure.message
     assert handle.run.state == common_pb2.TASK_STATE_FAILED

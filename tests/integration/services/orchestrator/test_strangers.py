@@ -1,4 +1,4 @@
-"""The orchestrator against agents over bare stubs: the smallest member is served, a broken one hurts itself alone."""
+"""The orchestrator and agents over bare stubs: the smallest member is served, and a broken member harms only itself."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from archon.api.agent.v1 import agent_pb2, session_pb2
 from archon.api.common.v1 import common_pb2, failure_pb2
 from archon.client import answer_text
-from tests.fixtures.bare_agent import BareAgent, Frame, Said
+from tests.fixtures.bare_agent import BareAgent, Frame, Replies
 from tests.fixtures.mesh import Mesh
 from tests.fixtures.waiting import eventually
 
@@ -18,33 +18,33 @@ AgentFrame = session_pb2.AgentFrame
 
 
 def completed(frame: Frame, text: str = "done", *, sequence: int = 0) -> AgentFrame:
-    """A result with the TaskRef copied."""
+    """Returns a completed result for the task of a frame."""
     result = agent_pb2.TaskResult(state=common_pb2.TASK_STATE_COMPLETED, output=[common_pb2.Part(text=text)])
     return AgentFrame(task=frame.task, sequence=sequence, result=result)
 
 
-def on_assign(*frames: AgentFrame | bytes, sequence: int = 0) -> Callable[[Frame], Said]:
-    """Says these frames, with the task filled in, and then the result."""
+def on_assign(*frames: AgentFrame | bytes, sequence: int = 0) -> Callable[[Frame], Replies]:
+    """Returns a `say` that answers an assignment with these frames, their task set, and then with the result."""
 
-    def say(frame: Frame) -> Said:
+    def say(frame: Frame) -> Replies:
         if frame.WhichOneof("frame") != "assign_task":
             return []
         out: list[AgentFrame | bytes] = []
-        for one in frames:
-            if isinstance(one, AgentFrame) and not one.HasField("task"):
+        for reply in frames:
+            if isinstance(reply, AgentFrame) and not reply.HasField("task"):
                 copy = AgentFrame()
-                copy.CopyFrom(one)
+                copy.CopyFrom(reply)
                 copy.task.CopyFrom(frame.task)
                 out.append(copy)
             else:
-                out.append(one)
+                out.append(reply)
         return [*out, completed(frame, sequence=sequence)]
 
     return say
 
 
 def refusals(agent: BareAgent) -> list[str]:
-    """The reasons of the failures that it was sent."""
+    """Returns the reasons of the failure frames that the agent received."""
     return [
         failure_pb2.ErrorReason.Name(frame.failure.reason).removeprefix("ERROR_REASON_")
         for frame in agent.frames
@@ -53,10 +53,10 @@ def refusals(agent: BareAgent) -> list[str]:
 
 
 async def run_role(mesh: Mesh, role: str) -> str:
-    """Runs it as soon as it is known; its answer."""
+    """Submits a run of a role as soon as it is registered, and returns its answer."""
 
     async def known() -> bool:
-        return bool([one for one in await mesh.directory.list_instances() if one.role == role])
+        return bool([instance for instance in await mesh.directory.list_instances() if instance.role == role])
 
     await eventually(known)
     run = (await mesh.client.submit("x", roles=[role], wait=10)).run
@@ -66,7 +66,7 @@ async def run_role(mesh: Mesh, role: str) -> str:
 
 @pytest.fixture(autouse=True)
 async def _unharmed(mesh: Mesh) -> AsyncIterator[None]:
-    """After each of these the same process serves a run of others."""
+    """Checks after each test that the same process still serves a run of another role."""
     before = mesh.orchestrator.pid
     yield
     run = (await mesh.client.submit("still there?", roles=["requirements"], wait=10)).run
@@ -74,15 +74,15 @@ async def _unharmed(mesh: Mesh) -> AsyncIterator[None]:
     assert mesh.orchestrator.pid == before
 
 
-async def test_the_smallest_member_without_sequences_acks_or_features_is_served(mesh: Mesh) -> None:
+async def test_the_smallest_member_is_served(mesh: Mesh) -> None:
     async with BareAgent("smallest", mesh.registry.address, on_assign()) as agent:
         assert await run_role(mesh, "smallest") == "done"
         assert await run_role(mesh, "smallest") == "done", "its slot is free again"
         assert not refusals(agent)
 
 
-async def test_contract_rule_10_a_frame_that_is_not_utf_8_is_answered_and_its_neighbours_are_served(mesh: Mesh) -> None:
-    broken = b"\x0a\x06\x0a\x04\x0a\x02\xff\xfe"  # a message of one frame whose task_id is no UTF-8
+async def test_contract_rule_10_a_malformed_frame_harms_no_other_frame(mesh: Mesh) -> None:
+    broken = b"\x0a\x06\x0a\x04\x0a\x02\xff\xfe"  # a message of one frame whose task_id is not UTF-8
     async with BareAgent("garbler", mesh.registry.address, on_assign(broken)) as agent:
         assert await run_role(mesh, "garbler") == "done"
         await eventually(_refused(agent, "MALFORMED_MESSAGE"))
@@ -96,16 +96,16 @@ async def test_bytes_that_are_no_message_at_all_do_not_end_the_session(mesh: Mes
         assert agent.streams == 1
 
 
-async def test_contract_rule_11_an_unknown_frame_is_answered_and_the_session_lives(mesh: Mesh) -> None:
-    unknown = AgentFrame.FromString(b"\xa2\x06\x00")  # field 100, which nobody knows
+async def test_contract_rule_11_an_unknown_frame_gets_a_failure(mesh: Mesh) -> None:
+    unknown = AgentFrame.FromString(b"\xa2\x06\x00")  # field 100, which no version has
     async with BareAgent("futurist", mesh.registry.address, on_assign(unknown)) as agent:
         assert await run_role(mesh, "futurist") == "done"
         await eventually(_refused(agent, "UNKNOWN_FRAME"))
         assert agent.streams == 1
 
 
-async def test_contract_rule_5_a_gap_in_a_tasks_sequence_names_the_one_expected_and_is_mended(mesh: Mesh) -> None:
-    def say(frame: Frame) -> Said:
+async def test_contract_rule_5_a_sequence_gap_names_what_is_expected(mesh: Mesh) -> None:
+    def say(frame: Frame) -> Replies:
         match frame.WhichOneof("frame"):
             case "assign_task":
                 return [completed(frame, "too early", sequence=2)]
@@ -125,8 +125,8 @@ async def test_a_frame_before_ready_is_refused_and_ready_still_opens(mesh: Mesh)
         assert "SESSION_NOT_OPEN" in refusals(agent)
 
 
-async def test_a_result_that_is_sent_twice_counts_once_and_is_acked_twice(mesh: Mesh) -> None:
-    def say(frame: Frame) -> Said:
+async def test_a_repeated_result_counts_once_and_is_acked(mesh: Mesh) -> None:
+    def say(frame: Frame) -> Replies:
         if frame.WhichOneof("frame") == "assign_task":
             return [completed(frame, "once", sequence=1), completed(frame, "once", sequence=1)]
         return []
@@ -140,8 +140,8 @@ async def test_a_result_that_is_sent_twice_counts_once_and_is_acked_twice(mesh: 
         await eventually(acked)
 
 
-async def test_a_result_for_a_task_that_nobody_gave_is_discarded(mesh: Mesh) -> None:
-    def say(frame: Frame) -> Said:
+async def test_a_result_for_an_unknown_task_is_discarded(mesh: Mesh) -> None:
+    def say(frame: Frame) -> Replies:
         if frame.WhichOneof("frame") != "assign_task":
             return []
         stranger = Frame(task=common_pb2.TaskRef(task_id="x.1", run_id="x", attempt=1, epoch=1))
@@ -156,19 +156,19 @@ async def test_a_result_for_a_task_that_nobody_gave_is_discarded(mesh: Mesh) -> 
         await eventually(discarded)
 
 
-async def test_a_task_that_is_too_large_for_a_members_frames_fails_alone_and_typed(mesh: Mesh) -> None:
+async def test_a_task_too_large_for_a_members_frames_fails_typed(mesh: Mesh) -> None:
     class Narrow(BareAgent):
-        def _answer(self, frame: Frame) -> Said:
-            said = super()._answer(frame)
-            for one in said:
-                if isinstance(one, AgentFrame) and one.HasField("ready"):
-                    one.ready.max_message_bytes = 200_000
-            return said
+        def _answer(self, frame: Frame) -> Replies:
+            replies = super()._answer(frame)
+            for reply in replies:
+                if isinstance(reply, AgentFrame) and reply.HasField("ready"):
+                    reply.ready.max_message_bytes = 200_000
+            return replies
 
     async with Narrow("narrow", mesh.registry.address, on_assign()):
 
         async def known() -> bool:
-            return bool([one for one in await mesh.directory.list_instances() if one.role == "narrow"])
+            return bool([instance for instance in await mesh.directory.list_instances() if instance.role == "narrow"])
 
         await eventually(known)
         run = (await mesh.client.submit("x" * 300_000, roles=["narrow"], wait=10)).run

@@ -18,9 +18,7 @@ from tests.integration.services.orchestrator.troupe import Troupe
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 
 
-async def test_contract_rule_1_the_spans_of_all_agents_of_a_run_hang_in_the_trace_of_its_caller(
-    mesh: Mesh, troupe: Troupe
-) -> None:
+async def test_contract_rule_1_a_run_is_traced_under_its_caller(mesh: Mesh, troupe: Troupe) -> None:
     exporter = InMemorySpanExporter()
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
@@ -36,7 +34,9 @@ async def test_contract_rule_1_the_spans_of_all_agents_of_a_run_hang_in_the_trac
     assert {f"{span.context.trace_id:032x}" for span in spans.values() if span.context} == {TRACE}
     call, below = spans["execute_tool poet"], spans["invoke_agent poet"]
     assert below.parent is not None and call.context is not None
-    assert below.parent.span_id == call.context.span_id, "over the wire, and through the journal"
+    assert below.parent.span_id == call.context.span_id, (
+        "the span's context travels over the wire and through the journal"
+    )
     above = spans["invoke_agent lead"]
     assert above.parent is not None and f"{above.parent.span_id:016x}" == "b7ad6b7169203331"
     assert above.attributes is not None and above.attributes["archon.run_id"] == handle.run_id

@@ -1,4 +1,4 @@
-"""Agents in the test's own process, with handlers that the test writes, and what can be read of their runs."""
+"""Agents in the test's process with handlers that the test defines, and helpers that read their runs' events."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Event = run_pb2.RunEvent
 
 
 class Troupe:
-    """Call it with a role and its handler: it plays when the call returns, and until the end of the test."""
+    """A callable that starts an agent with a role and a handler. The agent serves until the end of the test."""
 
     def __init__(self, mesh: Mesh, stack: AsyncExitStack) -> None:
         self._mesh = mesh
@@ -45,14 +45,14 @@ async def troupe(mesh: Mesh) -> AsyncIterator[Troupe]:
         yield Troupe(mesh, stack)
 
 
-def failing_to(found: list[ArchonError], **target: Any) -> Callable[[TaskContext], Any]:
-    """A handler that delegates once, and lives on after what that raises."""
+def failing_to(errors: list[ArchonError], **target: Any) -> Callable[[TaskContext], Any]:
+    """Returns a handler that delegates once and appends the error to `errors`, if there is one."""
 
     async def handler(task: TaskContext) -> str:
         try:
             answer = await task.delegate(task.text, **target)
         except ArchonError as error:
-            found.append(error)
+            errors.append(error)
             return f"no answer: {error.reason}"
         return answer.text
 
@@ -60,12 +60,12 @@ def failing_to(found: list[ArchonError], **target: Any) -> Callable[[TaskContext
 
 
 async def durable(handle: RunHandle) -> list[Event]:
-    """The run's events, when it has ended."""
+    """Waits until the run has ended and returns its durable events."""
     return [event async for event in handle.events() if event.seq]
 
 
 def of(events: Iterable[Event], kind: str, role: str = "") -> list[Event]:
-    """Those of one kind, and of one role where one is named."""
+    """Returns the events of a kind, only those of `role` if it is given."""
     return [
         event
         for event in events

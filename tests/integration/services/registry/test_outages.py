@@ -1,4 +1,5 @@
-"""Outages: etcd killed, wiped or frozen, the registry restarted. Errors are typed and timely, and everything recovers."""
+"""Outages: etcd killed, wiped or frozen, the registry restarted. Errors are typed and timely, and everything
+recovers."""
 
 from __future__ import annotations
 

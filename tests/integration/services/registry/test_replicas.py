@@ -21,7 +21,8 @@ NOTICED_WITHIN = 4.5
 """Seconds: the keepalive timeout between services, and a margin."""
 
 WITHIN = 30.0
-"""Seconds. A registry that can send but not receive accepts connections again at once: calls may reach it repeatedly."""
+"""Seconds. A registry that can send but not receive accepts connections again at once: calls may reach it
+repeatedly."""
 
 
 @pytest.fixture

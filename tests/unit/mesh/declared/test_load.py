@@ -41,7 +41,7 @@ WHOLE = """
 name: lead
 description: Leads.
 system_prompt: |-
-  You are ${WHO:-nobody}. It costs $$5.
+  You are ${WHO:-unnamed}. It costs $$5.
 model: ${MODEL:-offline}
 tools:
   - my_tools:shout

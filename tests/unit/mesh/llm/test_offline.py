@@ -87,7 +87,7 @@ def test_implementation_without_requirements_follows_the_design() -> None:
     ast.parse(code_of(answer))
 
 
-def test_implementation_without_either_uses_the_task_and_says_so() -> None:
+def test_implementation_without_either_uses_the_task() -> None:
     answer = run_chain(GOAL, [])["implementer"]
     assert "no requirements" in answer
     assert all(demand in answer for demand in DEMANDS)
@@ -170,7 +170,7 @@ frames = st.sampled_from(
         "Users should see {} at once!",
         "Acme wants the {} report, e.g. as PDF.",
         "it needs to run {} on Python 3.11.",
-        "Nobody may not use {} (see above. Or below.).",
+        "A guest may not use {} (see above. Or below.).",
     ]
 )
 fillers = st.sampled_from(["Acme was founded in 1999.", "It is blue.", "Is it so?", "Mustard is fine."])

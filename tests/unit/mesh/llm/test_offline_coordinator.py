@@ -71,13 +71,13 @@ async def test_tools_without_edges_come_last() -> None:
 
 async def test_failed_tool_and_its_dependants_are_not_called() -> None:
     spare = ToolSpec("spare", "", {"type": "object"})
-    called, answer = await converse(opening(), [*TOOLS, spare], {"designer": "nobody serves designer"})
+    called, answer = await converse(opening(), [*TOOLS, spare], {"designer": "no instance serves designer"})
     assert called == ["requirements", "designer", "spare"]
     assert answer.split("\n\n", 1)[1] == (
         "## requirements\n\nrequirements's part\n\n"
         "## spare\n\nspare's part\n\n"
         "## Missing\n\n"
-        "- designer gave no answer: Error UNAVAILABLE (UNAVAILABLE): nobody serves designer\n"
+        "- designer gave no answer: Error UNAVAILABLE (UNAVAILABLE): no instance serves designer\n"
         "- implementer was not asked, because it builds on designer."
     )
 

@@ -114,7 +114,7 @@ async def test_plain_function_runs_on_a_thread() -> None:
     began = time.monotonic()
     results = await asyncio.gather(*(run.execute_tool_call("block", {}) for _ in range(50)))
     assert {result.content for result in results} == {"tool-block"}
-    assert time.monotonic() - began < 2, "fifty of them at once"
+    assert time.monotonic() - began < 2, "fifty calls run concurrently"
 
 
 async def test_cancelled_call_is_cancelled_immediately() -> None:

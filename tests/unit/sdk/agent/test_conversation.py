@@ -1,4 +1,4 @@
-"""A coordinator whose process died resumes its conversation and pays for nothing twice."""
+"""A coordinator resumes its messages from a checkpoint after the death of its process, without repeating calls."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ async def test_a_later_attempt_repeats_its_calls_and_continues() -> None:
     )
     with pytest.raises(Unavailable):
         await role_handler(LEAD, whole)(first)
-    _, left, none = first.checkpoints
-    assert not none, "one is enough for the calls of a reply"
-    second = resumed(left)
+    _, last, empty = first.checkpoints
+    assert not empty, "the calls of a reply need one checkpoint"
+    second = resumed(last)
     rest = ScriptedModel(says("Done."))
     assert (await role_handler(LEAD, rest)(second)).text == "Done."
     assert (second.delegations, second.keys) == (first.delegations[1:], first.keys[1:])
-    assert second.checkpoints == [left, b""], "nothing has been said since"
+    assert second.checkpoints == [last, b""], "the messages have not changed since"
     assert len(rest.requests) == 1
     assert rest.requests[0].messages[:-2] == whole.requests[2].messages[:-2]
-    assert [one.content for one in rest.requests[0].messages[-2:]] == ["Out.", "Soup."]
+    assert [message.content for message in rest.requests[0].messages[-2:]] == ["Out.", "Soup."]
 
 
 async def test_the_same_call_in_another_place_is_another_delegation() -> None:
@@ -46,17 +46,15 @@ async def test_the_same_call_in_another_place_is_another_delegation() -> None:
         task
     )
     assert len(set(task.keys)) == 3
-    other = Task()
-    await role_handler(LEAD, ScriptedModel(says("", call("cook", 1, '{"task": "Else."}')), says("x")))(other)
-    assert other.keys[0] not in task.keys, (
-        "a model that says something else is not given the answer to what it didn't ask"
-    )
+    changed = Task()
+    await role_handler(LEAD, ScriptedModel(says("", call("cook", 1, '{"task": "Else."}')), says("x")))(changed)
+    assert changed.keys[0] not in task.keys, "a call with other arguments has another memo key"
 
 
 async def test_the_first_call_that_can_be_made_carries_the_checkpoint() -> None:
     task = Task()
     await role_handler(LEAD, ScriptedModel(says("", call("painter", 1), call("cook", 2)), says("x")))(task)
-    assert [bool(one) for one in task.checkpoints] == [True]
+    assert [bool(checkpoint) for checkpoint in task.checkpoints] == [True]
 
 
 def test_a_conversation_is_restored_as_it_was_saved() -> None:
@@ -87,7 +85,7 @@ def test_a_conversation_is_restored_as_it_was_saved() -> None:
         encode_checkpoint([ChatMessage("assistant", "no calls")]),
     ],
 )
-async def test_a_checkpoint_of_another_form_is_none(checkpoint: bytes) -> None:
+async def test_a_checkpoint_of_another_form_is_ignored(checkpoint: bytes) -> None:
     model = ScriptedModel(says("Anew."))
     assert (await role_handler(LEAD, model)(resumed(checkpoint))).text == "Anew."
 

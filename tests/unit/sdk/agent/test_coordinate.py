@@ -35,7 +35,8 @@ AWARENESS = awareness_message([("cook", "fire-brigade")], ["cook", "fire-brigade
 
 
 class Task(TaskContext):
-    """A task whose delegations are answered by `plays`, by role: a text, an error, or a coroutine function."""
+    """A task whose delegations are answered by `plays`, which maps a role to a text, an error, or a coroutine
+    function."""
 
     def __init__(self, plays: dict[str, Any] | None = None, **fields: Any) -> None:
         plays = {"cook": "Soup.", "fire-brigade": "Out."} if plays is None else plays
@@ -72,26 +73,26 @@ class Task(TaskContext):
         self.checkpoints.append(checkpoint)
         play = self._plays[role]
         try:
-            said = await play() if callable(play) else play
+            answer = await play() if callable(play) else play
         except asyncio.CancelledError:
             self.cancelled.append(role)
             raise
-        if isinstance(said, BaseException):
-            raise said
-        return Delegated(said, (), common_pb2.Usage(output_tokens=1000), memoized=False, metadata={})
+        if isinstance(answer, BaseException):
+            raise answer
+        return Delegated(answer, (), common_pb2.Usage(output_tokens=1000), memoized=False, metadata={})
 
     async def reserve(self, *, tokens: int = 0, cost_micro_usd: int = 0) -> None:
         self.reserved.append(tokens)
         if self.allowance is not None and tokens > self.allowance:
-            raise BudgetExhausted("there is not so much left")
+            raise BudgetExhausted("the budget is insufficient")
 
 
 def call(name: str, number: int = 1, arguments: str = '{"task": "Do it."}') -> ToolCall:
     return ToolCall(f"call-{number}", name, arguments)
 
 
-def told(model: ScriptedModel, request: int = -1) -> list[tuple[str | None, str]]:
-    """The tool messages of a request: call id and content."""
+def tool_messages(model: ScriptedModel, request: int = -1) -> list[tuple[str | None, str]]:
+    """Returns call id and content of each tool message of a request."""
     messages = model.requests[request].messages
     return [(message.tool_call_id, message.content) for message in messages if message.role == "tool"]
 
@@ -170,7 +171,7 @@ async def test_calls_of_one_turn_run_concurrently_and_keep_order() -> None:
 
     model = ScriptedModel(says("", call("cook", 1), call("fire-brigade", 2)), says("Done."))
     await role_handler(LEAD, model)(Task({"cook": waits, "fire-brigade": begins}))
-    assert told(model) == [("call-1", "Soup."), ("call-2", "Out.")]
+    assert tool_messages(model) == [("call-1", "Soup."), ("call-2", "Out.")]
 
 
 async def test_a_failed_delegation_reaches_the_model_not_its_siblings() -> None:
@@ -181,7 +182,7 @@ async def test_a_failed_delegation_reaches_the_model_not_its_siblings() -> None:
     model = ScriptedModel(says("", call("fire-brigade", 1), call("cook", 2)), says("Only soup."))
     task = Task({"cook": later, "fire-brigade": DelegationTimeout("no answer\nwithin 60 s")})
     assert (await role_handler(LEAD, model)(task)).text == "Only soup."
-    assert told(model) == [
+    assert tool_messages(model) == [
         ("call-1", "Error DEADLINE_EXCEEDED (DELEGATION_TIMEOUT): no answer within 60 s"),
         ("call-2", "Soup."),
     ]
@@ -222,7 +223,7 @@ async def _answer(handler: Callable[[TaskContext], Any], task: TaskContext) -> o
 
 
 @pytest.mark.parametrize(
-    ("name", "arguments", "said"),
+    ("name", "arguments", "error"),
     [
         ("painter", '{"task": "Paint."}', "no tool 'painter'; registered: cook, fire-brigade"),
         ("cook", '{"task": "Coo', "invalid arguments: not JSON"),
@@ -234,30 +235,30 @@ async def _answer(handler: Callable[[TaskContext], Any], task: TaskContext) -> o
         ("cook", '{"task": " "}', "task: ' ' does not match"),
     ],
 )
-async def test_a_call_that_cannot_be_is_told_what_is_wrong(name: str, arguments: str, said: str) -> None:
+async def test_an_invalid_call_is_answered_with_an_error(name: str, arguments: str, error: str) -> None:
     model = ScriptedModel(says("", call(name, 1, arguments)), says("Done."))
     task = Task()
     await role_handler(LEAD, model)(task)
-    [(number, content)] = told(model)
+    [(number, content)] = tool_messages(model)
     assert number == "call-1"
     assert content.startswith("Error NOT_FOUND" if name == "painter" else "Error INVALID_ARGUMENT (INVALID_ARGUMENT): ")
-    assert said in content
+    assert error in content
     assert task.delegations == []
 
 
-async def test_text_that_no_wire_can_carry_is_cleaned() -> None:
+async def test_text_with_a_lone_surrogate_is_cleaned() -> None:
     task = Task()
     await role_handler(LEAD, ScriptedModel(says("", call("cook", 1, '{"task": "a\\ud800b"}')), says("Done.")))(task)
     assert task.delegations == [("cook", "a?b")]
 
 
-async def test_calls_without_an_id_get_one_that_their_answers_name() -> None:
+async def test_calls_without_an_id_get_the_id_of_their_answers() -> None:
     nameless = ToolCall("", "cook", '{"task": "Do it."}')
     model = ScriptedModel(says("", nameless, nameless), says("Done."))
     await role_handler(LEAD, model)(Task())
-    ids = [number for number, _ in told(model)]
+    ids = [number for number, _ in tool_messages(model)]
     assert len(set(ids)) == 2 and all(ids)
-    assert [one.id for message in model.requests[1].messages for one in message.tool_calls] == ids
+    assert [call.id for message in model.requests[1].messages for call in message.tool_calls] == ids
 
 
 async def test_a_model_that_never_stops_calling_fails_the_task() -> None:
@@ -271,7 +272,7 @@ async def test_a_model_that_never_stops_calling_fails_the_task() -> None:
 async def test_budget_is_reserved_before_each_model_call() -> None:
     task = Task()
     task.allowance = OUTPUT_TOKENS + 400
-    model = ScriptedModel(says("", call("cook")), says("Never said."))
+    model = ScriptedModel(says("", call("cook")), says("Unused."))
     task._plays["cook"] = "Soup. " * 400
     with pytest.raises(BudgetExhausted):
         await role_handler(LEAD, model)(task)
@@ -290,18 +291,18 @@ async def test_a_plain_role_reserves_budget_and_sees_no_tools() -> None:
     assert len(model.requests) == 1
 
 
-async def test_without_targets_it_answers_by_itself() -> None:
+async def test_without_targets_the_coordinator_answers_alone() -> None:
     model = ScriptedModel(says("Alone."))
     assert (await role_handler(LEAD, model)(Task({}))).text == "Alone."
     assert model.requests[0].tools == ()
 
 
-async def test_what_the_model_raises_ends_the_task() -> None:
+async def test_an_error_of_the_model_ends_the_task() -> None:
     error: ArchonError = Unavailable("the model is down")
     task = Task()
     with pytest.raises(Unavailable):
         await role_handler(LEAD, ScriptedModel(says("", call("cook")), error))(task)
-    assert [json.loads(one.response_json).get("error", {}).get("code") for one in task.take_records()] == [
+    assert [json.loads(record.response_json).get("error", {}).get("code") for record in task.take_records()] == [
         None,
         "UNAVAILABLE",
     ]

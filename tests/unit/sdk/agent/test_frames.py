@@ -1,4 +1,4 @@
-"""Frames that must not get lost, and messages taken apart by hand."""
+"""Sequenced frames survive losses, and messages are split into frames without decoding them."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ def delta(text: str = "x") -> session_pb2.AgentFrame:
 
 
 def up(data: OutgoingFrame | bytes) -> list[session_pb2.AgentFrame]:
-    """The frames of a message to an orchestrator."""
+    """Decodes the frames of a message to an orchestrator."""
     message = data if isinstance(data, bytes) else data.head + data.content
     return list(agent_service_pb2.SessionResponse.FromString(message).frames)
 
 
 def down(data: OutgoingFrame | bytes) -> list[session_pb2.OrchestratorFrame]:
-    """The frames of a message to an agent."""
+    """Decodes the frames of a message to an agent."""
     message = data if isinstance(data, bytes) else data.head + data.content
     return list(agent_service_pb2.SessionRequest.FromString(message).frames)
 
 
 class Receiver:
-    """The other end: applies in order, asks again after a gap."""
+    """The receiving end: applies frames in order and counts gaps."""
 
     def __init__(self) -> None:
         self.channel: Channel[session_pb2.OrchestratorFrame] = Channel(REF)
@@ -94,10 +94,10 @@ def test_contract_rule_5_frames_survive_loss_and_resend(steps: list[str]) -> Non
             wire.clear()
             resend()
         assert receiver.applied == [str(number) for number in range(1, len(receiver.applied) + 1)]
-        kept = [frame for unacked in sender.unacked() for frame in up(unacked)]
-        assert sender.has_unacked is bool(kept)
-        assert sender.pending_bytes >= sum(len(frame.record.target) for frame in kept)
-        assert [frame.sequence for frame in kept] == list(range(sent - len(kept) + 1, sent + 1))
+        pending = [frame for unacked in sender.unacked() for frame in up(unacked)]
+        assert sender.has_unacked is bool(pending)
+        assert sender.pending_bytes >= sum(len(frame.record.target) for frame in pending)
+        assert [frame.sequence for frame in pending] == list(range(sent - len(pending) + 1, sent + 1))
     wire.clear()
     resend()
     for frame in wire:
@@ -118,13 +118,13 @@ def test_durability_18_a_frame_is_acked_once_it_is_durable() -> None:
 
 
 def test_a_channel_has_its_own_copy_of_the_reference() -> None:
-    given_ref = common_pb2.TaskRef(task_id="t", epoch=1)
-    channel: Channel[session_pb2.AgentFrame] = Channel(given_ref)
+    original = common_pb2.TaskRef(task_id="t", epoch=1)
+    channel: Channel[session_pb2.AgentFrame] = Channel(original)
     [frame] = up(channel.stamp(record(1)))
-    given_ref.epoch = 9
+    original.epoch = 9
     assert frame.task.epoch == 1
     channel.ref.epoch = 2
-    assert up(channel.unacked()[0])[0].task.epoch == 2  # sent again under the new owner
+    assert up(channel.unacked()[0])[0].task.epoch == 2  # resent with the new owner's epoch
 
 
 def test_contract_rule_5_a_new_owners_frames_follow_the_applied() -> None:
@@ -145,12 +145,12 @@ async def test_contract_rule_10_batches_keep_order_and_the_soft_target(sizes: li
         assert queue.put(record(number, size))
     queue.close()
     assert not queue.put(record(0))
-    seen = []
+    targets = []
     while batch := await queue.batch():
         frames = up(batch)
         assert len(frames) == 1 or len(batch) <= SOFT_BATCH_BYTES
-        seen += [frame.record.target for frame in frames]
-    assert seen == [str(number) for number in range(len(sizes))]
+        targets += [frame.record.target for frame in frames]
+    assert targets == [str(number) for number in range(len(sizes))]
 
 
 async def test_contract_rule_10_only_deltas_over_the_bound_are_dropped() -> None:
@@ -168,7 +168,7 @@ async def test_a_peer_that_never_reads_loses_the_stream() -> None:
     assert await queue.batch() == b""
 
 
-async def test_a_lone_frame_leaves_at_once_and_close_wakes_the_writer() -> None:
+async def test_a_single_frame_leaves_at_once_and_close_wakes_writers() -> None:
     queue = FrameQueue()
     waiting = asyncio.create_task(queue.batch())
     await asyncio.sleep(0)
@@ -192,10 +192,10 @@ async def test_frames_of_several_tasks_share_a_message() -> None:
     queue.put(of_task(2))
     assert len(up(await queue.batch())) == 2
     queue.put(of_task(3))
-    held = asyncio.create_task(queue.batch())
+    batch = asyncio.create_task(queue.batch())
     await asyncio.sleep(0)
     queue.put(of_task(4))
-    assert [frame.record.target for frame in up(await held)] == ["3", "4"]
+    assert [frame.record.target for frame in up(await batch)] == ["3", "4"]
 
 
 async def test_frames_of_one_task_and_full_messages_are_not_held() -> None:
@@ -208,7 +208,7 @@ async def test_frames_of_one_task_and_full_messages_are_not_held() -> None:
     for expected in (["1"], ["2"], ["3"]):
         step = asyncio.create_task(queue.batch())
         await asyncio.sleep(0)
-        assert step.done(), "no timer stood in between"
+        assert step.done(), "a full message must not wait for a timer"
         assert [frame.record.target for frame in up(step.result())] == expected
 
 
@@ -245,7 +245,7 @@ def test_the_content_of_each_arm_equals_protobufs_bytes(arm: str) -> None:
 @given(st.lists(st.integers(0, 300), max_size=6), st.binary(max_size=20))
 def test_split_yields_frames_and_skips_unknown_fields(sizes: list[int], unknown: bytes) -> None:
     frames = [record(number, size) for number, size in enumerate(sizes)]
-    message = b"\x78\x01" + b"\x7d\x00\x00\x00\x00"  # fields 15, a varint and a fixed32: from a newer version
+    message = b"\x78\x01" + b"\x7d\x00\x00\x00\x00"  # field 15 as a varint and as a fixed32, from a newer version
     for frame in frames:
         message += agent_service_pb2.SessionResponse(frames=[frame]).SerializeToString()
         message += b"\x7a" + bytes([len(unknown)]) + unknown
@@ -262,12 +262,12 @@ def test_split_ends_in_frames_or_a_decode_error_for_any_bytes(data: bytes) -> No
 
 
 @pytest.mark.parametrize("damaged", [b"\x0a\x7fshort", b"\x0a", b"\x0d\x00", b"\x02\x00", b"\x0b", b"\xff" * 11])
-def test_split_refuses_what_is_no_message(damaged: bytes) -> None:
+def test_split_refuses_invalid_messages(damaged: bytes) -> None:
     with pytest.raises(DecodeError):
         list(split(damaged))
 
 
-def test_the_task_of_a_broken_frame_is_found_where_it_can_be() -> None:
+def test_the_task_of_a_malformed_frame_is_read_if_possible() -> None:
     frame = session_pb2.OrchestratorFrame(task=REF, cancel_task=session_pb2.CancelTask(reason="abcdef"))
     raw = frame.SerializeToString().replace(b"abcdef", b"\xff\xfe\xff\xfe\xff\xfe")
     with pytest.raises(DecodeError):
@@ -281,11 +281,11 @@ async def test_durability_11_the_lease_is_checked_when_a_batch_leaves() -> None:
     queue = FrameQueue(may_send=lambda: leased)
     for task_id in ("one", "two"):
         queue.put(session_pb2.OrchestratorFrame(task=common_pb2.TaskRef(task_id=task_id)))
-    assert len(down(await queue.batch())) == 2  # of two tasks: the next one waits for company
+    assert len(down(await queue.batch())) == 2  # frames of two tasks: the next frame waits for further frames
     queue.put(session_pb2.OrchestratorFrame(task=common_pb2.TaskRef(task_id="three")))
     batch = asyncio.create_task(queue.batch())
     await asyncio.sleep(0)
-    leased = False  # the process was stopped meanwhile
+    leased = False  # the process was halted meanwhile
     await asyncio.sleep(0.03)
     assert not batch.done()
     batch.cancel()

@@ -1,4 +1,4 @@
-"""What a handler returned, on the wire; and what a task sees of earlier attempts."""
+"""The result of a handler on the wire, and the data of earlier attempts that a task receives."""
 
 from __future__ import annotations
 
@@ -32,10 +32,12 @@ def test_contract_rule_7_a_question_is_a_complete_result() -> None:
     task = task_of()
     spend(task, 7)
     plan = common_pb2.Part(url="https://example.org/plan", media_type="text/html")
-    asked = Question("go on?", schema_json='{"enum": ["yes"]}', checkpoint=b"page 7", input_id="go-on", parts=[plan])
-    result = to_result(task, asked)
+    question = Question("go on?", schema_json='{"enum": ["yes"]}', checkpoint=b"page 7", input_id="go-on", parts=[plan])
+    result = to_result(task, question)
     assert result.state == common_pb2.TASK_STATE_INPUT_REQUIRED
-    assert [part.WhichOneof("content") for part in result.input_request.prompt] == ["url", "text"], "parts go first"
+    assert [part.WhichOneof("content") for part in result.input_request.prompt] == ["url", "text"], (
+        "parts precede the text"
+    )
     assert result.input_request.prompt[1].text == "go on?"
     assert (result.input_request.input_id, result.input_request.schema_json) == ("go-on", '{"enum": ["yes"]}')
     assert result.checkpoint == b"page 7"
@@ -54,7 +56,7 @@ def test_a_question_of_parts_alone_has_no_empty_text() -> None:
     assert [part.text for part in result.input_request.prompt] == ["only this"]
 
 
-def test_what_utf8_has_no_bytes_for_hinders_no_question() -> None:
+def test_a_question_with_a_lone_surrogate_is_cleaned() -> None:
     assert to_result(task_of(), Question("is it \ud800?")).input_request.prompt[0].text == "is it ??"
 
 
@@ -66,12 +68,12 @@ def test_a_checkpoint_above_a_mebibyte_is_refused() -> None:
 
 
 @pytest.mark.parametrize("returned", [1, b"bytes", ["a"], Question])
-def test_what_is_neither_answer_nor_question_is_refused_by_name(returned: object) -> None:
+def test_another_return_type_is_refused_by_name(returned: object) -> None:
     with pytest.raises(ArchonError, match=rf"clerk returned {type(returned).__name__}, not str, Answer or Question"):
         to_result(task_of(), returned)
 
 
-def test_an_answer_and_no_answer_are_as_they_were() -> None:
+def test_text_none_and_answers_become_results() -> None:
     assert to_result(task_of(), "text").output[0].text == "text"
     assert not to_result(task_of(), None).output
     assert to_result(task_of(), Answer("text", publish=False)).no_publish
@@ -84,12 +86,12 @@ def test_a_task_sees_peoples_answers_and_the_checkpoint() -> None:
     assert (task.input_text, task.checkpoint) == ("blue\n\nround", b"page 7")
 
 
-def test_the_first_attempt_sees_neither() -> None:
+def test_a_first_attempt_has_no_answers_and_no_checkpoint() -> None:
     task = task_of()
     assert (list(task.inputs), task.input_text, task.checkpoint) == ([], "", b"")
 
 
-def test_save_hands_over_the_bytes_as_they_are_up_to_a_mebibyte() -> None:
+def test_save_sends_bytes_unchanged_up_to_a_mebibyte() -> None:
     sent: list[session_pb2.AgentFrame] = []
     task = task_of(sent=sent)
     for size in (0, 1, MAX_CHECKPOINT):

@@ -1,4 +1,4 @@
-"""A stateful role: what a task brings of its session, and what its answer adds to that."""
+"""Stateful roles: the history that a task receives, and the turn that its answer adds."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ def task_of(
     return TaskContext(ref, assigned, FakeLink([]), role="clerk", stateful=stateful)
 
 
-def said(result: agent_pb2.TaskResult) -> list[tuple[str, str]]:
-    return [(one.role, one.parts[0].text) for one in result.new_history]
+def turn_of(result: agent_pb2.TaskResult) -> list[tuple[str, str]]:
+    return [(message.role, message.parts[0].text) for message in result.new_history]
 
 
-def test_a_plain_answer_is_remembered_with_what_was_asked() -> None:
+def test_a_plain_answer_adds_the_question_and_the_answer() -> None:
     result = to_result(task_of(), "Noon.")
-    assert said(result) == [("user", "And now?"), ("assistant", "Noon.")]
+    assert turn_of(result) == [("user", "And now?"), ("assistant", "Noon.")]
     assert result.conversation_version == 3
 
 
-def test_an_answer_may_say_what_is_to_be_remembered_also_nothing() -> None:
-    kept = to_result(task_of(), Answer("Noon.", new_history=[HistoryMessage("assistant", "12 o'clock")]))
-    assert said(kept) == [("assistant", "12 o'clock")]
+def test_an_answer_may_set_its_own_turn_or_an_empty_one() -> None:
+    result = to_result(task_of(), Answer("Noon.", new_history=[HistoryMessage("assistant", "12 o'clock")]))
+    assert turn_of(result) == [("assistant", "12 o'clock")]
     assert not to_result(task_of(), Answer("Noon.", new_history=[])).new_history
 
 
@@ -65,20 +65,20 @@ def test_a_question_adds_nothing_yet() -> None:
 
 
 def test_of_a_long_question_or_answer_the_middle_is_left_out() -> None:
-    (_, asked), (_, answered) = said(to_result(task_of("q" * 300_000), "a" * 300_000))
-    assert len(asked) < MAX_CHARS + 100 and "240,000 characters left out" in asked
-    assert answered.startswith("aaa") and answered.endswith("aaa")
-    assert turn_to_proto([HistoryMessage("user", "\N{GRINNING FACE}" * MAX_CHARS)] * 2), "whatever the script"
+    (_, question), (_, answer) = turn_of(to_result(task_of("q" * 300_000), "a" * 300_000))
+    assert len(question) < MAX_CHARS + 100 and "240,000 characters left out" in question
+    assert answer.startswith("aaa") and answer.endswith("aaa")
+    assert turn_to_proto([HistoryMessage("user", "\N{GRINNING FACE}" * MAX_CHARS)] * 2), "characters count, not bytes"
 
 
-def test_a_turn_of_ones_own_that_is_too_long_is_a_typed_error() -> None:
+def test_an_own_turn_that_is_too_long_is_a_typed_error() -> None:
     with pytest.raises(FrameTooLarge, match="600,"):
         to_result(task_of(), Answer("", new_history=[HistoryMessage("user", "x" * 600_000)]))
 
 
 async def test_an_agent_continues_its_history_and_adds_its_turn() -> None:
     def clock() -> str:
-        """Says what time it is."""
+        """Returns the time."""
         return "noon"
 
     model = ScriptedModel(says("", ToolCall("c1", "clock", "{}")), says("It is noon."))
@@ -88,54 +88,54 @@ async def test_an_agent_continues_its_history_and_adds_its_turn() -> None:
         agent_pb2.HistoryMessage(role="assistant", parts=[common_pb2.Part(text="Good day.")]),
     ]
     answer = await agent_handler(agent, memory="")(task_of(history=before))
-    asked = [(one.role, one.content) for one in model.requests[0].messages]
-    assert asked == [("system", "You serve."), ("user", "Hello."), ("assistant", "Good day."), ("user", "And now?")]
+    messages = [(message.role, message.content) for message in model.requests[0].messages]
+    assert messages == [("system", "You serve."), ("user", "Hello."), ("assistant", "Good day."), ("user", "And now?")]
     assert answer.new_history is not None
-    assert [one.role for one in answer.new_history] == ["user", "assistant", "tool", "assistant"]
+    assert [message.role for message in answer.new_history] == ["user", "assistant", "tool", "assistant"]
 
     again = task_of("Thanks.", turn_to_proto(answer.new_history))
     restored = load_history(again, TurnRecorder(), "clerk")
     assert restored[1].tool_calls == (ToolCall("c1", "clock", "{}"),)
     assert (restored[2].tool_call_id, restored[2].content) == ("c1", "noon")
-    assert [one.content for one in agent.history] == [], "the agent itself remembers nothing: the mesh does"
+    assert [message.content for message in agent.history] == [], "the history is kept by the mesh, not by the agent"
 
 
 async def test_concurrent_tasks_of_two_sessions_share_nothing() -> None:
     agent = Agent("clerk", model=ScriptedModel(says("A."), says("B.")))
     handler = agent_handler(agent, memory="")
     answers = await asyncio.gather(*(handler(task_of(text)) for text in ("a?", "b?")))
-    turns = [[one.text for one in answer.new_history or ()] for answer in answers]
+    turns = [[message.text for message in answer.new_history or ()] for answer in answers]
     assert sorted(turns) == [["a?", "A."], ["b?", "B."]]
 
 
-async def test_without_a_session_an_agent_begins_anew_and_adds_nothing() -> None:
+async def test_without_a_session_an_agent_adds_no_history() -> None:
     answer = await agent_handler(Agent("clerk", model=ScriptedModel(says("A."))), memory="")(task_of(session=""))
     assert answer.new_history is None
 
 
 def test_a_too_large_turn_is_kept_as_question_and_answer() -> None:
-    keeper = TurnRecorder()
-    keeper.appended("k", "r", [ChatMessage("user", "q"), ChatMessage("tool", "x" * MAX_TURN_CHARS, tool_call_id="c")])
-    assert keeper.new_messages() is None
+    recorder = TurnRecorder()
+    recorder.appended("k", "r", [ChatMessage("user", "q"), ChatMessage("tool", "x" * MAX_TURN_CHARS, tool_call_id="c")])
+    assert recorder.new_messages() is None
     assert TurnRecorder().new_messages() is None
 
 
 def test_a_rolled_back_run_leaves_no_history() -> None:
-    keeper = TurnRecorder()
-    history = load_history(task_of(), keeper, "clerk")
+    recorder = TurnRecorder()
+    history = load_history(task_of(), recorder, "clerk")
     history.update_context("one")
     history.append(ChatMessage("user", "first"))
     history.replace_all([ChatMessage("system", "a summary")])
     history.update_context("two")
     history.append(ChatMessage("user", "second"))
     history.undo("two")
-    assert [one.text for one in keeper.new_messages() or ()] == ["first"]
+    assert [message.text for message in recorder.new_messages() or ()] == ["first"]
 
 
-def test_a_message_of_another_form_is_read_by_its_words() -> None:
+def test_a_message_of_another_form_is_read_as_text() -> None:
     odd = [
         agent_pb2.HistoryMessage(role="oracle", parts=[common_pb2.Part(text="hm")], metadata={MESSAGE_KEY: "{no json"}),
         agent_pb2.HistoryMessage(role="assistant", parts=[common_pb2.Part(text="so")], metadata={MESSAGE_KEY: "[]"}),
     ]
     messages = load_history(task_of(history=odd), TurnRecorder(), "clerk")
-    assert [(one.role, one.content) for one in messages] == [("user", "hm"), ("assistant", "so")]
+    assert [(message.role, message.content) for message in messages] == [("user", "hm"), ("assistant", "so")]

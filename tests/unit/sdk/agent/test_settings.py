@@ -66,14 +66,16 @@ def test_a_port_variable_set_by_kubernetes_is_ignored() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "upstreams"), [(None, ["author"]), ((), []), (("critic", "author"), ["critic", "author"])]
+    ("depends_on", "upstreams"), [(None, ["author"]), ((), []), (("critic", "author"), ["critic", "author"])]
 )
-def test_the_environment_may_replace_a_roles_dependencies(told: tuple[str, ...] | None, upstreams: list[str]) -> None:
-    agent = AgentServer("translator", depends_on=["author"], settings=AgentSettings(depends_on=told))
-    assert [one.role for one in agent.registration.depends_on] == upstreams
+def test_the_environment_may_replace_a_roles_dependencies(
+    depends_on: tuple[str, ...] | None, upstreams: list[str]
+) -> None:
+    agent = AgentServer("translator", depends_on=["author"], settings=AgentSettings(depends_on=depends_on))
+    assert [dependency.role for dependency in agent.registration.depends_on] == upstreams
 
 
-def test_the_address_is_announced_whole(tmp_path: Path) -> None:
+def test_the_address_is_announced_in_a_complete_file(tmp_path: Path) -> None:
     announce(tmp_path / "ready", "127.0.0.1:7201")
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("ready", "127.0.0.1:7201")]
 
@@ -86,6 +88,6 @@ def test_flags_precede_environment_and_environment_the_file(tmp_path: Path, monk
     monkeypatch.setenv("ARCHON_CONFIG", str(config))
     monkeypatch.setenv("ARCHON_MAX_TASKS", "3")
     settings = load(AgentServiceSettings, ["--model", "openai/b", "--registry", "here:1"])
-    told = settings.agent_settings()
-    assert (settings.model, told.max_tasks, told.ttl, told.registry) == ("openai/b", 3, 5.0, "here:1")
-    assert told.depends_on == ("requirements", "critic")
+    agent = settings.agent_settings()
+    assert (settings.model, agent.max_tasks, agent.ttl, agent.registry) == ("openai/b", 3, 5.0, "here:1")
+    assert agent.depends_on == ("requirements", "critic")

@@ -15,7 +15,7 @@ def test_valid_request_raises_nothing() -> None:
     violations.raise_if_any()
 
 
-def test_all_violations_are_in_the_error_and_the_first_in_its_text() -> None:
+def test_the_error_has_all_violations_and_the_text_of_the_first() -> None:
     violations = Violations()
     violations.check(False, "first", "must be 1")
     violations.check_role("No Role", "role")

@@ -1,4 +1,4 @@
-"""One sweep compacts all runs that are due; a run that can't be read does not stop the others."""
+"""A sweep compacts all runs that are due; a run that cannot be read does not stop the others."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RUNS = 2 * PAGE + 50
 
 
 class Clock:
-    """Seconds that pass only when told to."""
+    """A clock that only the test advances."""
 
     def __init__(self) -> None:
         self.time = 1_000.0

@@ -1,4 +1,4 @@
-"""Journals of each store, opened."""
+"""Fixtures that open journals of each store."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ STORES = ["memory", "sqlite-full", "sqlite-normal", "postgres"]
 
 @pytest.fixture
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], Journal]:
-    """Makes journals of a store, all over the same file or database of this test."""
+    """Creates journals of a store, all with the same file or database of this test."""
 
     def make(store: str) -> Journal:
         if store == "postgres":

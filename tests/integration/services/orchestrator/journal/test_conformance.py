@@ -1,4 +1,4 @@
-"""What every journal promises, tested on each store. Names with durability_N test line DN of docs/durability.md."""
+"""The contract of every journal, tested on each store. Names with durability_N test line DN of docs/durability.md."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ async def test_a_repeated_request_id_gives_its_run(journal: Journal) -> None:
     with pytest.raises(RequestIdReused) as refused:
         await store(journal, creation(new_run("r3", "q", b"other")))
     assert refused.value.metadata["run_id"] == "r1"
-    assert await create(journal, "r4") is Outcome.DONE, "no request id: always a new run"
+    assert await create(journal, "r4") is Outcome.DONE, "without a request id every submit is a new run"
     assert await create(journal, "r5") is Outcome.DONE
     assert await store(journal, creation(new_run("r6", "q", tenant="another"))) is Outcome.DONE
 
@@ -110,7 +110,7 @@ async def test_a_run_id_that_is_taken_is_refused(journal: Journal) -> None:
     with pytest.raises(AlreadyExists) as refused:
         await store(journal, creation(new_run("r", "another"), batch="another"))
     assert refused.value.metadata["run_id"] == "r"
-    assert await journal.request("default", "another") is None, "a request that created nothing"
+    assert await journal.request("default", "another") is None, "a refused creation stores no request id"
     assert await stored_events(journal, "r") == [event("r", 1)]
 
 
@@ -165,7 +165,7 @@ async def test_durability_15_a_publication_waits_to_be_confirmed(journal: Journa
     await store(journal, step("r", 1, 3, publications=(publication,), ended=True))
     (row,) = await journal.outbox("owner")
     assert (row.run_id, row.epoch, row.publication, row.content) == ("r", 1, publication, None)
-    assert events_in(row.data) == [b"r:2", b"r:3", b"r:4"], "the step that holds the event"
+    assert events_in(row.data) == [b"r:2", b"r:3", b"r:4"], "the row has the step that holds the event"
     assert (await journal.unpublished("scope"), await journal.unpublished("r")) == (True, False)
     await journal.published([row.row_id])
     assert await journal.outbox("owner") == []
@@ -192,7 +192,7 @@ async def test_durability_15_a_run_with_publications_is_kept_whole(journal: Jour
     assert sorted(await journal.compactable(150.0)) == ["other", "r"]
 
 
-async def test_deleting_a_run_deletes_all_that_belongs_to_it(journal: Journal) -> None:
+async def test_deleting_a_run_deletes_all_its_rows(journal: Journal) -> None:
     publication = Publication("scope", "role", "r.1", 1)
     await store(journal, creation(new_run("kept"), publications=(publication,)))
     await store(journal, creation(new_run("r"), publications=(publication,), records=(RecordRow("a", b"x"),)))
@@ -203,7 +203,7 @@ async def test_deleting_a_run_deletes_all_that_belongs_to_it(journal: Journal) -
     assert await journal.records("r") == []
     assert (await journal.steps("r"), await journal.inputs("r")) == ([], [])
     await create(journal, "r")
-    assert await journal.posted("owner") == [], "a command for a run that is gone"
+    assert await journal.posted("owner") == [], "commands of a deleted run are deleted"
 
 
 async def test_durability_7_a_request_id_outlives_its_deleted_run(journal: Journal) -> None:
@@ -226,7 +226,7 @@ async def test_durability_7_a_request_id_outlives_its_deleted_run(journal: Journ
 
 
 @pytest.mark.parametrize("durable", DURABLE)
-async def test_what_was_acknowledged_is_there_after_reopening(durable: str, place: Callable[[str], Journal]) -> None:
+async def test_an_acknowledged_run_is_there_after_reopening(durable: str, place: Callable[[str], Journal]) -> None:
     first = place(durable)
     await first.open()
     await create(first, "r", "q", 2)

@@ -1,4 +1,4 @@
-"""What roles remember of sessions, tested on each store: a turn is stored with its step, or not at all."""
+"""Conversations of stateful roles, tested on each store: a turn is stored with its step or not at all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Groups of steps, tested on each store: each step has its own result, and one that fails does not stop the others."""
+"""Groups of steps, tested on each store: each step has its own result, and a failing step does not stop the others."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def test_durability_2_of_two_steps_with_one_base_one_is_done(journal: Jour
         assert set(outcomes) == {Outcome.DONE, Outcome.STALE}
         assert await stored_events(journal, run_id) == [event(run_id, 1), event(run_id, 2)]
         for each, outcome in zip(steps, outcomes, strict=True):
-            assert await store(journal, each) is outcome, "the same answer if it is sent again"
+            assert await store(journal, each) is outcome, "a repeated step has the same result"
 
 
 @changes
@@ -146,7 +146,7 @@ async def test_a_value_that_sqlite_refuses_fails_its_step_alone(sqlite_journal: 
 
 @pytest.fixture
 async def two(postgres_dsn: str) -> AsyncIterator[tuple[PostgresJournal, PostgresJournal]]:
-    """Two processes' journals over one database."""
+    """The journals of two processes with one database."""
     journals = PostgresJournal(postgres_dsn), PostgresJournal(postgres_dsn)
     for journal in journals:
         await journal.open()
@@ -248,7 +248,7 @@ class Replica:
 
 
 async def test_durability_9_claims_racing_with_steps_fence_them(two: Two) -> None:
-    """Epochs of stored steps never go back, no step is lost, and after a claim's first step only its owner writes."""
+    """Epochs of stored steps never decrease, no step is lost, and after a claim's first step only its owner writes."""
     runs = [f"r{number}" for number in range(8)]
     for run_id in runs:
         await create(two[0], run_id)
@@ -258,14 +258,14 @@ async def test_durability_9_claims_racing_with_steps_fence_them(two: Two) -> Non
     await asyncio.sleep(4.0)
     stop.set()
     await asyncio.gather(*working)
-    assert all(replica.deposed > 5 for replica in replicas), "they took runs from each other"
+    assert all(replica.deposed > 5 for replica in replicas), "both replicas must lose runs to the other"
     for run_id in runs:
         stored = [content.decode().split() for content in (await stored_events(two[0], run_id))[1:]]
         epochs = [int(epoch) for epoch, _ in stored]
-        assert epochs == sorted(epochs), "an epoch that was over stored a step"
-        assert len({(epoch, name) for epoch, name in stored}) == len(set(epochs)), "one owner for each epoch"
+        assert epochs == sorted(epochs), "a step of an earlier epoch was stored"
+        assert len({(epoch, name) for epoch, name in stored}) == len(set(epochs)), "an epoch has more than one owner"
         for replica in replicas:
             for epoch, seq in replica.acknowledged[run_id]:
-                assert stored[seq - 2] == [str(epoch), replica.name], "acknowledged and not stored"
+                assert stored[seq - 2] == [str(epoch), replica.name], "an acknowledged step is not stored"
         acknowledged = sum(len(replica.acknowledged[run_id]) for replica in replicas)
         assert acknowledged == len(stored) > 10

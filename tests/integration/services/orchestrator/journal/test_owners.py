@@ -18,9 +18,9 @@ async def test_durability_8_an_expired_incarnation_never_comes_back(journal: Jou
     assert await journal.live_owners() == [OwnerRow("owner", "owner:7100", 1, 0)]
     assert await journal.beat("owner", "moved:1")
     assert await journal.live_owners() == [OwnerRow("owner", "moved:1", 1, 1)]
-    assert not await journal.expire("owner", 0), "it has beaten since"
+    assert not await journal.expire("owner", 0), "its heartbeat counter has increased since"
     assert await journal.expire("owner", 1)
-    assert await journal.expire("owner", 1), "a second observer finds it expired"
+    assert await journal.expire("owner", 1), "it is already expired for a second observer"
     assert not await journal.beat("owner", "moved:1")
     assert await journal.live_owners() == []
 
@@ -116,14 +116,14 @@ async def test_durability_13_a_command_waits_until_a_step_executes_it(journal: J
     assert await journal.posted("other") == []
     wrong = step("r", 7, commands=(first.row_id,))
     assert await store(journal, wrong) is Outcome.STALE
-    assert len(await journal.posted("owner")) == 2, "deleted with the step or not at all"
+    assert len(await journal.posted("owner")) == 2, "a refused step deletes no command"
     assert await store(journal, step("r", 1, commands=(first.row_id,))) is Outcome.DONE
     assert [row.data for row in await journal.posted("owner")] == [b"second"]
     await journal.drop([second.row_id])
     assert await journal.posted("owner") == []
 
 
-async def test_publications_are_the_owners_or_anyones_without_owner(journal: Journal) -> None:
+async def test_publications_without_a_live_owner_are_for_every_replica(journal: Journal) -> None:
     await journal.enter(owner_row("owner"))
     await store(journal, creation(new_run("r"), publications=(Publication("s", "a", "r.1", 1),)))
     assert len(await journal.outbox("owner")) == 1
@@ -140,7 +140,7 @@ async def test_entering_an_unshared_store_expires_all_others() -> None:
     assert [row.owner for row in await journal.live_owners()] == ["b"]
 
 
-async def test_durability_23_a_store_tells_its_time(journal: Journal) -> None:
+async def test_durability_23_a_store_has_its_own_clock(journal: Journal) -> None:
     first = await journal.now()
     assert abs(first - time.time()) < 1, "seconds since the epoch; here all stores are on one machine"
     assert await journal.now() > first

@@ -1,4 +1,4 @@
-"""The PostgreSQL journal while its server restarts, dies, freezes, isn't there, or has a full disk."""
+"""The PostgreSQL journal while its server restarts, dies, freezes or is not running."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ async def journal(fresh_postgres: PostgresServer) -> AsyncIterator[PostgresJourn
 
 
 class Owner:
-    """Stores steps of one run as a driver does: if a step fails it reads the run again and goes on from there."""
+    """Stores steps of one run as a driver does: if a step fails it reads the run again and continues from there."""
 
     def __init__(self, journal: PostgresJournal, run_id: str) -> None:
         self._journal = journal
@@ -58,7 +58,8 @@ class Owner:
 
 
 async def under_load(journal: PostgresJournal, outage: Iterator[float]) -> list[Owner]:
-    """Works on all runs while an outage takes its course: it gives the seconds between its steps."""
+    """Stores steps of all runs during an outage, whose iterator yields the seconds to wait before it continues. Returns
+    the owners after checking that no acknowledged step is lost."""
     stop = asyncio.Event()
     owners = [Owner(journal, f"r{n}") for n in range(RUNS)]
     working = [asyncio.create_task(owner.work(stop)) for owner in owners]
@@ -75,7 +76,7 @@ async def under_load(journal: PostgresJournal, outage: Iterator[float]) -> list[
         row = await journal.run(owner.run_id)
         assert row is not None and row.last_seq >= owner.acknowledged > 1
         expected = [event(owner.run_id, seq) for seq in range(1, row.last_seq + 1)]
-        assert await stored_events(journal, owner.run_id) == expected, "each once, in order"
+        assert await stored_events(journal, owner.run_id) == expected, "an event is missing, repeated or out of order"
     return owners
 
 
@@ -102,7 +103,7 @@ async def test_a_killed_server_loses_nothing_acknowledged(
     await under_load(journal, outage())
 
 
-async def test_a_server_that_freezes_briefly_is_waited_for(
+async def test_steps_wait_for_a_server_that_freezes_briefly(
     fresh_postgres: PostgresServer, journal: PostgresJournal
 ) -> None:
     def outage() -> Iterator[float]:
@@ -148,12 +149,12 @@ async def test_a_server_that_freezes_for_long_is_unavailable(
     assert len(await stored_events(journal, "r")) == 3
 
 
-async def test_a_stopped_server_is_unavailable_at_once_and_heals(
+async def test_a_stopped_server_is_unavailable_until_it_starts(
     fresh_postgres: PostgresServer, journal: PostgresJournal
 ) -> None:
     await create(journal, "r")
     await asyncio.to_thread(fresh_postgres.stop)
-    await asyncio.sleep(0.1)  # the connections' ends are heard
+    await asyncio.sleep(0.1)  # until the journal notices that its connections have ended
     began = time.monotonic()
     calls = (
         store(journal, step("r", 1)),
@@ -204,19 +205,19 @@ async def test_a_frozen_server_does_not_hold_up_a_shutdown(
 
 async def test_synchronous_commit_off_is_overruled(postgres: PostgresServer, postgres_dsn: str) -> None:
     database = postgres_dsn.rpartition("/")[2]
-    for given, kept in (("off", "on"), ("remote_apply", "remote_apply"), ("on", "on")):
-        postgres.execute(f"ALTER DATABASE {database} SET synchronous_commit = {given}")
+    for setting, effective in (("off", "on"), ("remote_apply", "remote_apply"), ("on", "on")):
+        postgres.execute(f"ALTER DATABASE {database} SET synchronous_commit = {setting}")
         journal = PostgresJournal(postgres_dsn)
         await journal.open()
         for connect in (journal._connections.fetch, journal._beats.fetch):
-            assert (await connect("SHOW synchronous_commit"))[0][0] == kept
+            assert (await connect("SHOW synchronous_commit"))[0][0] == effective
         connection = await journal._appends._dial()
-        assert await connection.fetchval("SHOW synchronous_commit") == kept
+        assert await connection.fetchval("SHOW synchronous_commit") == effective
         await connection.close()
         await journal.close()
 
 
-async def test_closing_the_journal_commits_what_is_queued(postgres_dsn: str) -> None:
+async def test_closing_the_journal_commits_queued_steps(postgres_dsn: str) -> None:
     journal = PostgresJournal(postgres_dsn)
     await journal.open()
     creating = [asyncio.create_task(create(journal, f"r{n}")) for n in range(300)]
@@ -229,7 +230,7 @@ async def test_closing_the_journal_commits_what_is_queued(postgres_dsn: str) -> 
     ("change", "says"),
     [
         (("s3cret%3Aw%40rd", "wrong"), "password"),
-        (("archon:", "nobody:"), "password"),
+        (("archon:", "stranger:"), "password"),
         (("/postgres", "/nowhere"), "no such database"),
         (("/postgres", "/postgres?options=-cno_such_setting%3D1"), "option"),
     ],
@@ -260,11 +261,11 @@ async def test_durability_6_a_group_is_one_statement_without_notify(
             written = server.log_file.read_bytes()[start:].decode()
             return [line for line in written.splitlines() if "execute " in line or "statement:" in line]
 
-        await statements(0, 1, 1)  # dials
+        await statements(0, 1, 1)  # opens a connection
         alone = await statements(0, 1, 4)
         assert len(alone) == 1
         assert "WITH given AS" in server.log_file.read_text()
-        assert len(await statements(1, 64, 1)) <= 2, "one that finds the lane free, and the rest"
+        assert len(await statements(1, 64, 1)) <= 2, "one group for the first step, one for the rest"
         assert "NOTIFY" not in server.log_file.read_text().upper()
         assert "BEGIN" not in " ".join(alone)
         await journal.close()

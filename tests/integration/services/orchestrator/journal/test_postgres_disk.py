@@ -1,4 +1,4 @@
-"""The PostgreSQL journal on a disk that is really full."""
+"""The PostgreSQL journal on a real disk that is full."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def test_a_full_disk_refuses_steps_until_there_is_room(small_disk: SmallDi
                 acknowledged.append(f"n{n}")
         assert refused.value.retry_delay
         assert acknowledged
-        assert await journal.open_runs() == [*acknowledged, "r"], "what was refused is not there, all else is"
+        assert await journal.open_runs() == [*acknowledged, "r"], "exactly the acknowledged runs are stored"
         subprocess.run(["mount", "-o", "remount,size=200m", small_disk.folder], check=True)
         assert await store(journal, step("r", 1)) is Outcome.DONE
         await store(journal, creation(new_run("more"), records=(RecordRow("role", os.urandom(200_000)),)))

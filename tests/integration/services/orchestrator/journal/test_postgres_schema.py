@@ -1,4 +1,4 @@
-"""The schema of the PostgreSQL journal: its migrations, each with data in it, and the indexes that lists go by."""
+"""The schema of the PostgreSQL journal: migrations of journals with data, and the indexes of list queries."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.fixtures.postgres import PostgresServer
 
 REVISIONS = [revision.revision for revision in ScriptDirectory.from_config(alembic_config(SCHEMA)).walk_revisions()]
 DATA = Path(__file__).parent / "revisions"
-"""For each revision a file NNNN.sql: the rows of a journal of that revision. All hold the same runs."""
+"""A folder with a file NNNN.sql for each revision: the rows of a journal of that revision, with the same runs."""
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ async def test_durability_7_a_journal_of_each_revision_is_migrated(
     await journal.close()
 
 
-def test_there_is_data_for_each_revision() -> None:
+def test_each_revision_has_data() -> None:
     assert sorted(path.stem for path in DATA.glob("????.sql")) == sorted(REVISIONS)
     assert ScriptDirectory.from_config(alembic_config(SCHEMA)).get_current_head() == SCHEMA.head
 
@@ -107,7 +107,7 @@ async def test_a_journal_that_a_newer_version_wrote_is_refused(postgres_dsn: str
 
 
 async def test_a_migration_that_fails_leaves_nothing(postgres_dsn: str, connection: Any) -> None:
-    await connection.execute(f"CREATE SCHEMA {SCHEMA.name}; CREATE TABLE {SCHEMA.name}.outbox (somebody_elses int)")
+    await connection.execute(f"CREATE SCHEMA {SCHEMA.name}; CREATE TABLE {SCHEMA.name}.outbox (foreign_column int)")
     with pytest.raises(Internal, match='relation "outbox" already exists'):
         await PostgresJournal(postgres_dsn).open()
     left = "SELECT count(*) FROM pg_tables WHERE schemaname = $1"
@@ -162,7 +162,7 @@ async def test_no_statement_reads_a_whole_table(filled: bool, postgres_dsn: str,
     await connection.execute("SET plan_cache_mode = force_generic_plan")
 
     async def plan(text: str, *values: object) -> str:
-        """As it is for values that aren't known."""
+        """Returns the generic plan of a statement, which does not depend on its values."""
         return "\n".join(row[0] for row in await connection.fetch(f"EXPLAIN {text}", *values))
 
     lists = [
@@ -175,9 +175,11 @@ async def test_no_statement_reads_a_whole_table(filled: bool, postgres_dsn: str,
         statements.list_records("r7", "role", 2, 100),
     ]
     for statement in lists:
-        said = await plan(*_split(compile_statement(statement)))
-        assert "Seq Scan" not in said, said
-        assert "Sort" not in said or "records_pkey" in said or not filled, "the few records of one run may be sorted"
+        plan_text = await plan(*_split(compile_statement(statement)))
+        assert "Seq Scan" not in plan_text, plan_text
+        assert "Sort" not in plan_text or "records_pkey" in plan_text or not filled, (
+            "the few records of one run may be sorted"
+        )
     assert not filled or "runs_of_session" in await plan(*_split(compile_statement(lists[2])))
     for text, values in (
         (statements.RUN, ("r7",)),
@@ -203,8 +205,8 @@ async def test_no_statement_reads_a_whole_table(filled: bool, postgres_dsn: str,
         (_LAST_STEP, (["r7"],)),
         (_KNOWN, ([1], ["default"], ["q7"], ["r7"])),
     ):
-        said = await plan(text, *values)
-        assert "Seq Scan" not in said.replace("Seq Scan on owners", ""), said
+        plan_text = await plan(text, *values)
+        assert "Seq Scan" not in plan_text.replace("Seq Scan on owners", ""), plan_text
 
 
 def _split(statement: tuple[str, list[Any]]) -> tuple[Any, ...]:

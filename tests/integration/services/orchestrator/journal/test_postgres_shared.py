@@ -1,4 +1,4 @@
-"""What several orchestrators may do with one PostgreSQL journal, and what a lost connection leaves open."""
+"""Several orchestrators with one PostgreSQL journal, and connections that are lost during a write."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def opened(dsn: str) -> AsyncIterator[PostgresJournal]:
 
 @pytest.fixture
 async def two(postgres_dsn: str) -> AsyncIterator[tuple[PostgresJournal, PostgresJournal]]:
-    """Two processes' journals over one database."""
+    """The journals of two processes with one database."""
     async with opened(postgres_dsn) as first, opened(postgres_dsn) as second:
         yield first, second
 
@@ -37,7 +37,7 @@ async def two(postgres_dsn: str) -> AsyncIterator[tuple[PostgresJournal, Postgre
 async def proxied(
     postgres: PostgresServer, postgres_dsn: str
 ) -> AsyncIterator[tuple[PostgresJournal, TcpProxy, PostgresJournal]]:
-    """A journal behind a proxy, the proxy, and a journal that goes past it."""
+    """A journal behind a proxy, the proxy, and a journal with a direct connection."""
     async with AsyncExitStack() as stack:
         proxy = await stack.enter_async_context(TcpProxy(postgres.port))
         database = postgres_dsn.rpartition("/")[2]
@@ -75,10 +75,10 @@ async def test_durability_9_a_claim_behind_a_live_owners_takes_nothing(
 ) -> None:
     journal = two[0]
     await create(journal, "r")
-    async with postgres.connection(postgres_dsn.rpartition("/")[2]) as other:
-        async with other.transaction():
-            await other.execute("INSERT INTO archon_journal.owners VALUES ('other', 'host:1', 1, 0)")
-            await other.execute("UPDATE archon_journal.runs SET owner = 'other', epoch = 2")
+    async with postgres.connection(postgres_dsn.rpartition("/")[2]) as connection:
+        async with connection.transaction():
+            await connection.execute("INSERT INTO archon_journal.owners VALUES ('other', 'host:1', 1, 0)")
+            await connection.execute("UPDATE archon_journal.runs SET owner = 'other', epoch = 2")
             claiming = asyncio.create_task(journal.claim("r", "me"))
             await asyncio.sleep(0.3)
             assert not claiming.done()
@@ -89,12 +89,12 @@ async def test_durability_9_a_claim_behind_a_live_owners_takes_nothing(
 
 async def test_creations_of_one_request_in_two_processes_make_one_run(two: Two) -> None:
     for round in range(20):
-        wanted = [
+        creations = [
             create(journal, f"{name}-{round}-{n}", f"q{round}")
             for name, journal in zip("ab", two, strict=True)
             for n in range(3)
         ]
-        results = await asyncio.gather(*wanted)
+        results = await asyncio.gather(*creations)
         others = [result for result in results if isinstance(result, SameRequest)]
         assert len(set(others)) == 1 and results.count(Outcome.DONE) == 1 == len(results) - len(others)
     assert len(await two[0].open_runs()) == 20
@@ -130,7 +130,7 @@ async def test_durability_3_a_step_with_lost_connection_is_stored_once(proxied: 
     appending = asyncio.create_task(store(behind, step("r", 1, 3, batch="the batch")))
     await asyncio.wait_for(lost.wait(), 5)
     if answered:
-        assert len(await stored_events(direct, "r")) == 4, "it is committed, and nobody here knows"
+        assert len(await stored_events(direct, "r")) == 4, "the step is committed, but its answer was lost"
     assert not appending.done()
     proxy.refuse = False
     assert await appending is Outcome.DONE
@@ -194,8 +194,8 @@ async def test_durability_3_a_group_that_fails_is_tried_run_by_run(
 ) -> None:
     journal = two[0]
     await asyncio.gather(*(create(journal, f"r{n}") for n in range(10)))
-    async with postgres.connection(postgres_dsn.rpartition("/")[2]) as somebody, somebody.transaction():
-        await somebody.execute("SELECT 1 FROM archon_journal.runs WHERE run_id = 'r3' FOR UPDATE")
+    async with postgres.connection(postgres_dsn.rpartition("/")[2]) as connection, connection.transaction():
+        await connection.execute("SELECT 1 FROM archon_journal.runs WHERE run_id = 'r3' FOR UPDATE")
         outcomes = await asyncio.gather(
             *(store(journal, step(f"r{n}", 1, changed=True)) for n in range(10)), return_exceptions=True
         )
@@ -217,10 +217,10 @@ async def test_a_value_that_postgresql_refuses_fails_its_run_alone(two: Two) -> 
 async def test_the_queue_for_the_database_has_a_bound(two: Two, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("archon_services.postgres.group_commit.MAX_WAITING", 5)
     journal = two[0]
-    done = await asyncio.gather(*(create(journal, f"r{n}") for n in range(50)), return_exceptions=True)
-    refused = [error for error in done if isinstance(error, ResourceExhausted)]
+    results = await asyncio.gather(*(create(journal, f"r{n}") for n in range(50)), return_exceptions=True)
+    refused = [error for error in results if isinstance(error, ResourceExhausted)]
     assert refused and all(error.retry_delay for error in refused)
-    assert len(await journal.open_runs()) == 50 - len(refused), "nothing of them is stored"
+    assert len(await journal.open_runs()) == 50 - len(refused), "a refused run was stored"
 
 
 async def test_an_orchestrator_takes_eight_connections_at_most(
@@ -231,10 +231,10 @@ async def test_an_orchestrator_takes_eight_connections_at_most(
     await asyncio.gather(*(create(journal, f"r{n}") for n in range(100)))
     busy = [store(journal, step(f"r{n}", 1)) for n in range(100)]
     await asyncio.gather(*busy, *(journal.steps(f"r{n}") for n in range(100)))
-    async with postgres.connection(postgres_dsn.rpartition("/")[2]) as somebody:
+    async with postgres.connection(postgres_dsn.rpartition("/")[2]) as connection:
         count = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'archon-orchestrator'"
-        everybody = await somebody.fetchval(count + " AND datname = current_database()")
-    assert everybody <= 8 + 2, "the second journal has opened two"
+        total = await connection.fetchval(count + " AND datname = current_database()")
+    assert total <= 8 + 2, "eight of the first journal, two of the second"
 
 
 async def test_a_cancelled_caller_cancels_no_other(two: Two) -> None:
@@ -275,8 +275,8 @@ async def test_the_row_of_a_run_is_written_at_changes_of_state(
         for base in range(1, 6):
             assert await store(journal, step("r", base)) is Outcome.DONE
         assert await store(journal, step("r", 2, batch="x", changed=True)) is Outcome.STALE
-        assert await store(journal, step("r", 5, changed=True)) is Outcome.DONE, "stored before"
-        assert await writes() == ["INSERT"], "steps that change no state, or are not stored"
+        assert await store(journal, step("r", 5, changed=True)) is Outcome.DONE, "the step is already stored"
+        assert await writes() == ["INSERT"], "steps without a change of state, and refused steps, write no row"
         row = await journal.run("r")
         assert row is not None and row.last_seq == 6
         assert await store(journal, step("r", 6, changed=True, state=4)) is Outcome.DONE

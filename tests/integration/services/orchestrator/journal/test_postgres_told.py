@@ -18,13 +18,13 @@ from tests.fixtures.waiting import eventually
 
 
 class Held:
-    """One run, and the commands that are brought to it."""
+    """Holds one run and records its commands."""
 
     owner = "owner"
     room = 0
 
     def __init__(self) -> None:
-        self.brought: list[bytes] = []
+        self.commands: list[bytes] = []
 
     def holds(self, run_id: str) -> bool:
         return run_id == "r"
@@ -33,7 +33,7 @@ class Held:
         raise AssertionError
 
     def command(self, row: CommandRow) -> None:
-        self.brought.append(row.data)
+        self.commands.append(row.data)
 
     def release_all(self) -> None:
         raise AssertionError
@@ -54,18 +54,18 @@ async def listening(journal: PostgresJournal) -> None:
     await asyncio.wait_for(journal._listener.listening.wait(), 5)
 
 
-async def test_durability_13_the_owner_is_told_of_a_command_at_once(
+async def test_durability_13_the_owner_is_notified_of_a_command(
     journals: list[PostgresJournal],
 ) -> None:
     mine, theirs = journals
-    held = Held()
+    runs = Held()
     owning = Ownership(
         mine,
-        held,
+        runs,
         new_owner=lambda: "another",
         monotonic=time.monotonic,
         jitter=lambda: 0.0,
-        limits=OwnershipLimits(scan_interval=60.0),  # commands are found by notification alone
+        limits=OwnershipLimits(scan_interval=60.0),  # commands are received by notification only
     )
     await owning.start()
     await create(mine, "r")
@@ -74,42 +74,42 @@ async def test_durability_13_the_owner_is_told_of_a_command_at_once(
         await theirs.post("r", b"%d" % number)
         await asyncio.sleep(0.2)
     await owning.stop()
-    assert set(held.brought) == {b"0", b"1", b"2"}, "brought until they are taken"
+    assert set(runs.commands) == {b"0", b"1", b"2"}, "commands are delivered until a step takes them"
 
 
-async def test_a_listener_whose_connection_was_cut_listens_again(
+async def test_a_listener_reconnects_after_a_lost_connection(
     journals: list[PostgresJournal], postgres: PostgresServer, postgres_dsn: str
 ) -> None:
     mine, theirs = journals
-    heard: list[str] = []
-    mine.listen(heard.append)
+    owners: list[str] = []
+    mine.listen(owners.append)
     await listening(mine)
     await create(mine, "r")
     await theirs.post("r", b"x")
-    await theirs.post("nobody's", b"x")
+    await theirs.post("unowned", b"x")
 
-    async def told(count: int) -> bool:
-        return heard == ["owner"] * count
+    async def notified(count: int) -> bool:
+        return owners == ["owner"] * count
 
-    await eventually(lambda: told(1), 5)
+    await eventually(lambda: notified(1), 5)
     assert mine._listener is not None
-    async with postgres.connection(postgres_dsn.rpartition("/")[2]) as somebody:
-        await somebody.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN%'")
+    async with postgres.connection(postgres_dsn.rpartition("/")[2]) as connection:
+        await connection.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN%'")
 
     async def cut() -> bool:
         return not mine._listener.listening.is_set()  # type: ignore[union-attr]
 
     await eventually(cut, 5)
-    await theirs.post("r", b"while nobody listens")
+    await theirs.post("r", b"while not listening")
     await listening(mine)
     await theirs.post("r", b"y")
-    await eventually(lambda: told(2), 5)
+    await eventually(lambda: notified(2), 5)
 
 
 async def test_a_stopped_replica_gets_no_notification(journals: list[PostgresJournal]) -> None:
     mine, theirs = journals
-    held = Held()
-    owning = Ownership(mine, held, new_owner=lambda: "another", monotonic=time.monotonic, jitter=lambda: 0.0)
+    runs = Held()
+    owning = Ownership(mine, runs, new_owner=lambda: "another", monotonic=time.monotonic, jitter=lambda: 0.0)
     await owning.start()
     await create(mine, "r")
     await mine.enter(OwnerRow("else", "", 1, 0))
@@ -117,4 +117,4 @@ async def test_a_stopped_replica_gets_no_notification(journals: list[PostgresJou
     await owning.stop()
     await theirs.post("r", b"late")
     await asyncio.sleep(0.3)
-    assert held.brought == []
+    assert runs.commands == []

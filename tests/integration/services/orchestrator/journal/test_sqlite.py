@@ -1,4 +1,4 @@
-"""The SQLite journal: what it survives, a full disk, its writer, and when it writes the row of a run."""
+"""The SQLite journal: killed processes, full disks, groups of writes, and writes of a run's row."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ async def test_durability_5_a_full_disk_refuses_until_there_is_room(
     await journal.close()
 
 
-async def test_a_file_that_is_no_journal_raises_data_loss(tmp_path: Path) -> None:
+async def test_a_file_that_is_not_a_journal_raises_data_loss(tmp_path: Path) -> None:
     (tmp_path / "journal.db").write_bytes(b"this is no database, " * 100)
     journal = SqliteJournal(tmp_path / "journal.db")
     with pytest.raises(DataLoss):
@@ -128,8 +128,8 @@ asyncio.run(main())
 
 async def test_durability_5_a_killed_holder_frees_the_file_at_once(tmp_path: Path) -> None:
     path = tmp_path / "journal.db"
-    done = subprocess.run([sys.executable, "-c", DIES_OPEN, str(path)], timeout=30)
-    assert done.returncode == -signal.SIGKILL
+    process = subprocess.run([sys.executable, "-c", DIES_OPEN, str(path)], timeout=30)
+    assert process.returncode == -signal.SIGKILL
     journal = SqliteJournal(path)
     await journal.open()
     await journal.close()
@@ -141,11 +141,11 @@ async def test_the_queue_of_writes_has_a_bound(tmp_path: Path, monkeypatch: pyte
     await journal.open()
     try:
         await create(journal, "r")
-        done = await asyncio.gather(*(create(journal, f"r{number}") for number in range(50)), return_exceptions=True)
-        refused = [error for error in done if isinstance(error, ResourceExhausted)]
+        results = await asyncio.gather(*(create(journal, f"r{number}") for number in range(50)), return_exceptions=True)
+        refused = [error for error in results if isinstance(error, ResourceExhausted)]
         assert refused
         assert all(error.retry_delay for error in refused)
-        assert len(await journal.runs(tenant="default")) == 51 - len(refused), "nothing of them is stored"
+        assert len(await journal.runs(tenant="default")) == 51 - len(refused), "a refused run was stored"
         assert await create(journal, "later") is Outcome.DONE
     finally:
         await journal.close()
@@ -177,7 +177,7 @@ async def test_the_row_of_a_run_is_written_at_changes_of_state_only(
         step("u", 1, changed=True),
     )
     assert list(await commit_group(journal, again, stale, unknown)) == [Outcome.DONE, Outcome.STALE, Outcome.DEPOSED]
-    assert await writes() == ["insert"], "steps that change no state, or are not stored"
+    assert await writes() == ["insert"], "steps without a change of state, and refused steps, write no row"
     row = await journal.run("r")
     assert row is not None and row.last_seq == 6
     assert await store(journal, step("r", 6, changed=True, state=4)) is Outcome.DONE

@@ -1,4 +1,4 @@
-"""Journals of the version before, with the runs of a real orchestrator that was killed, are upgraded in place."""
+"""Journals of the previous version, with runs of a real orchestrator that was killed, are upgraded in place."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.fixtures.postgres import PostgresServer
 
 HERE: Final = Path(__file__).parent
 SIZES: Final = (0, 1, 127, 128, 300, 16_383, 16_384, 2_097_151, 2_097_152)
-"""Sizes of events on both sides of each length of a varint."""
+"""Sizes of events just below and above each change of a varint's length."""
 
 LARGE: Final = "large"
 ORPHAN: Final = "no inputs"
@@ -40,7 +40,7 @@ Rows = list[tuple[Any, ...]]
 
 
 class Earlier(ABC):
-    """A store that the version before has written."""
+    """A store that the previous version has written."""
 
     @abstractmethod
     async def read(self, sql: str) -> Rows: ...
@@ -53,7 +53,7 @@ class Earlier(ABC):
 
     @abstractmethod
     async def break_upgrade(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Lets the last statement of the upgrade fail."""
+        """Makes the last statement of the upgrade fail."""
 
     @abstractmethod
     async def repair_upgrade(self, monkeypatch: pytest.MonkeyPatch) -> None: ...
@@ -65,7 +65,7 @@ class Earlier(ABC):
         return {name: sorted(await self.read(f"SELECT * FROM {self.table(name)}"), key=repr) for name in tables}
 
     async def grouped(self, table: str, order: str) -> dict[str, list[tuple[int, bytes]]]:
-        """Returns (number, data) by run of a table of the version before."""
+        """Returns (number, data) by run of a table of the previous version."""
         by_run: dict[str, list[tuple[int, bytes]]] = {}
         for run_id, number, data in await self.read(
             f"SELECT run_id, {order}, data FROM {self.table(table)} ORDER BY 1, 2"
@@ -144,7 +144,7 @@ class EarlierDatabase(Earlier):
 
 @pytest.fixture(params=["sqlite", "postgres"])
 async def earlier(request: pytest.FixtureRequest, tmp_path: Path) -> Earlier:
-    """A journal of the version before; one run has events of many sizes, one has lost its inputs."""
+    """A journal of the previous version, with one run of events of many sizes, and one run without inputs."""
     if request.param == "sqlite":
         opened: Earlier = EarlierFile(tmp_path / "journal.db")
         db = sqlite3.connect(tmp_path / "journal.db")
@@ -171,7 +171,7 @@ async def earlier(request: pytest.FixtureRequest, tmp_path: Path) -> Earlier:
 
 @pytest.fixture
 async def upgraded(earlier: Earlier) -> AsyncIterator[Journal]:
-    """A journal over `earlier`, not opened."""
+    """A journal with the store of `earlier`, not opened."""
     journal = earlier.journal()
     yield journal
     await journal.close()
@@ -192,7 +192,7 @@ async def test_durability_7_all_events_and_inputs_are_kept(earlier: Earlier, upg
     assert await stored_events(upgraded, ORPHAN) == [b"one", b"two"]
 
 
-async def test_upgraded_runs_load_and_rows_stay_as_they_were(earlier: Earlier, upgraded: Journal) -> None:
+async def test_upgraded_runs_load_and_their_rows_are_unchanged(earlier: Earlier, upgraded: Journal) -> None:
     columns = "run_id, tenant, session_id, owner, epoch, last_seq, state, created_at, ended_at, compacted, summary"
     before = await earlier.read(f"SELECT {columns} FROM {earlier.table('runs')} ORDER BY run_id")
     await upgraded.open()
@@ -219,18 +219,18 @@ async def take(journal: Journal, owner: str) -> list[Any]:
     return await journal.claim_some(owner, 100, 1)
 
 
-async def test_upgraded_open_runs_are_claimed_and_go_on(earlier: Earlier, upgraded: Journal) -> None:
+async def test_upgraded_open_runs_are_claimed_and_continue(earlier: Earlier, upgraded: Journal) -> None:
     await upgraded.open()
     claimed = await take(upgraded, "new")
-    assert len(claimed) == 5, "a question, a sleeping task, a paused run, and the two that the test made"
+    assert len(claimed) == 5, "a question, a waiting retry, a paused run, and the two runs of the fixture"
     finished = 0
     for row in claimed:
         if row.run_id in (LARGE, ORPHAN):
             continue
         state = await load_run(upgraded, row.run_id)
         assert state.last_seq == row.last_seq
-        for given in (inp.Claim("new", row.epoch), inp.Cancel("someone", "enough")):
-            state = await _go_on(upgraded, row.run_id, row.epoch, state, given)
+        for decided in (inp.Claim("new", row.epoch), inp.Cancel("caller", "enough")):
+            state = await _append(upgraded, row.run_id, row.epoch, state, decided)
         stored = await load_run(upgraded, row.run_id)
         assert (stored.last_seq, stored.state, stored.epoch) == (state.last_seq, state.state, row.epoch)
         assert stored.ending is not None
@@ -238,13 +238,13 @@ async def test_upgraded_open_runs_are_claimed_and_go_on(earlier: Earlier, upgrad
         assert ended is not None and ended.last_seq == state.last_seq > row.last_seq
         assert ended.ended_at == (5e9 if stored.ended else 0.0)
         finished += stored.ended
-    assert finished == 1, "the question; attempts that were under way are waited for"
+    assert finished == 1, "the run with the question ends; the others wait for attempts in progress"
 
 
-async def _go_on(journal: Journal, run_id: str, epoch: int, state: RunState, given: inp.Input) -> RunState:
+async def _append(journal: Journal, run_id: str, epoch: int, state: RunState, decided: inp.Input) -> RunState:
     base, before = state.last_seq, int(state.state)
-    decided = decide(state, given, 5e9)
-    for event in decided:
+    events = decide(state, decided, 5e9)
+    for event in events:
         apply(state, event, 5e9)
     step = build_step(
         state,
@@ -253,8 +253,8 @@ async def _go_on(journal: Journal, run_id: str, epoch: int, state: RunState, giv
         base=base,
         batch_id=f"{base}",
         now=5e9,
-        events=decided,
-        inputs=[given],
+        events=events,
+        inputs=[decided],
         batch=[],
         new=None,
         state_before=before,
@@ -264,7 +264,7 @@ async def _go_on(journal: Journal, run_id: str, epoch: int, state: RunState, giv
     return state
 
 
-async def test_an_upgraded_outbox_keeps_the_texts_it_had(earlier: Earlier, upgraded: Journal) -> None:
+async def test_an_upgraded_outbox_keeps_its_texts(earlier: Earlier, upgraded: Journal) -> None:
     sql = f"SELECT row_id, run_id, epoch, scope, role, task_id, seq, content FROM {earlier.table('outbox')} ORDER BY 1"
     before = await earlier.read(sql)
     assert len(before) >= 3
@@ -278,12 +278,12 @@ async def test_an_upgraded_outbox_keeps_the_texts_it_had(earlier: Earlier, upgra
         text = content.decode() if isinstance(content, bytes) else content
         assert row.content == text
         (result,) = [event.result for event in events_of(row.data, run_id) if event.seq == seq]
-        assert text_of(result.output) == text, "new rows take the text from the step"
+        assert text_of(result.output) == text, "the text of new rows is read from the step"
     await upgraded.published([row.row_id for row in rows])
     assert await upgraded.outbox("new") == []
 
 
-async def test_upgraded_requests_records_commands_turns_are_there(earlier: Earlier, upgraded: Journal) -> None:
+async def test_upgraded_requests_records_commands_and_turns_are_kept(earlier: Earlier, upgraded: Journal) -> None:
     requests = await earlier.read(f"SELECT tenant, request_id, payload_hash, run_id FROM {earlier.table('requests')}")
     records = await earlier.grouped("records", "ordinal")
     commands = await earlier.read(f"SELECT run_id, data FROM {earlier.table('commands')}")
@@ -325,7 +325,7 @@ async def test_durability_7_an_interrupted_upgrade_changes_nothing(
     with pytest.raises((sqlite3.Error, ArchonError)):
         await upgraded.open()
     await upgraded.close()
-    assert await earlier.dump(OLD_TABLES) == before, "what the earlier version reads"
+    assert await earlier.dump(OLD_TABLES) == before, "the previous version can still read it"
     await earlier.execute(
         f"INSERT INTO {earlier.table('outbox')} (run_id, epoch, scope, role, task_id, seq, content) "
         "SELECT run_id, epoch, scope, role, task_id, seq, content FROM "
@@ -363,7 +363,7 @@ async def test_durability_7_a_file_of_version_1_is_upgraded(tmp_path: Path) -> N
 
 
 async def test_the_last_batch_of_an_upgraded_run_is_known(earlier: Earlier, upgraded: Journal) -> None:
-    """A step that was acknowledged to nobody before the upgrade is found again by its batch."""
+    """A step that was not acknowledged before the upgrade is recognised by its batch when it is repeated."""
     await upgraded.open()
     (last,) = await upgraded.steps(LARGE, len(SIZES) - 1)
     assert events_in(last.data)[-1] == bytes([len(SIZES)]) * SIZES[-1]

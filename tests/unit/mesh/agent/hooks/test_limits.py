@@ -52,7 +52,7 @@ async def test_unused_reservation_is_released_even_after_a_failure() -> None:
         assert await agent.run_async(str(number)) == "ok"
 
 
-async def test_forbidden_tool_is_not_called_and_the_model_is_told() -> None:
+async def test_forbidden_tool_is_not_called_and_is_an_error_result() -> None:
     async def allow(hook: HookContext) -> bool | str:
         return "that is private" if hook.arguments["what"] == "diary" else hook.arguments["what"] != "safe"
 

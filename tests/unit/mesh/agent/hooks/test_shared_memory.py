@@ -91,7 +91,7 @@ async def test_only_the_final_answer_after_hooks_is_published() -> None:
     assert memory.pull_for("b")[0].version == 1, "an empty answer is not published"
 
 
-async def test_coordinator_is_told_the_current_edges_in_each_run(
+async def test_coordinator_receives_the_current_edges_in_each_run(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     memory = graph(("a", "b"))

@@ -56,7 +56,7 @@ def spans() -> Spans:
 
 
 def clock() -> str:
-    """Says what time it is."""
+    """Returns the time."""
     return "noon"
 
 
@@ -219,7 +219,7 @@ async def test_delegation_propagates_the_span_that_makes_it() -> None:
             requests.append(request)
             return session_pb2.DelegateResult(result=agent_pb2.TaskResult(state=common_pb2.TASK_STATE_COMPLETED))
 
-        async def reserve(self, wanted: common_pb2.Budget) -> session_pb2.BudgetGrant:
+        async def reserve(self, budget: common_pb2.Budget) -> session_pb2.BudgetGrant:
             raise AssertionError
 
     assigned = agent_pb2.AssignTask(trace=common_pb2.TraceContext(traceparent="of the task"))

@@ -267,7 +267,7 @@ async def test_two_hundred_agents_run_concurrently() -> None:
     began = time.monotonic()
     answers = await asyncio.gather(*(agent.run_async("?") for agent in agents))
     assert answers == [f"done {n}" for n in range(200)]
-    assert time.monotonic() - began < 5, "one after another they would take 40 s"
+    assert time.monotonic() - began < 5, "sequential calls would take 40 s"
 
 
 @pytest.mark.parametrize(

@@ -145,7 +145,7 @@ def test_edge_added_again_takes_the_new_policy() -> None:
     assert graph.pull_for("b") == []
 
 
-def test_item_needs_one_path_whose_edges_all_let_it_through() -> None:
+def test_item_needs_a_path_whose_edges_all_let_it_through() -> None:
     graph = graph_of(("mid", "goal"))
     graph.add_edge("top", "mid", FULL)
     graph.publish("top", "x", policy=FULL)

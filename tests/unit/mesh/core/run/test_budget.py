@@ -45,7 +45,7 @@ def test_contract_rule_9_an_attempt_starts_with_a_slice() -> None:
     assert dispatched.reserved is None, "how deep it may nest is no amount"
 
 
-def test_contract_rule_9_a_request_reserves_what_is_left() -> None:
+def test_contract_rule_9_a_request_reserves_the_rest() -> None:
     run = Lead(budget=Budget(800))
     run.place(1)
     assert run.request(1, 600, "b1") == Amount(600)
@@ -55,7 +55,7 @@ def test_contract_rule_9_a_request_reserves_what_is_left() -> None:
     assert reserved(run) == Amount(800)
     assert {effect.request_id for effect in run.opened(Grant)} == {"b1", "b2", "b3"}
     again = inp.BudgetRequestIn("r.1", 1, "b1", 0, Amount(600))
-    assert run.feed(again) == [], "sent again"
+    assert run.feed(again) == [], "a repeat changes nothing"
     assert run.feed(inp.BudgetRequestIn("r.1", 2, "b4", 0, Amount(1))) == [], "of no attempt that there is"
 
 
@@ -108,7 +108,7 @@ def test_contract_rule_9_concurrent_starts_stay_within_budget() -> None:
     assert all(task.live and task.reserved.tokens for task in run.state.tasks.values())
 
 
-def test_contract_rule_9_where_nothing_is_left_nothing_begins() -> None:
+def test_contract_rule_9_a_task_without_budget_fails_the_run() -> None:
     run = Lead(("a", "b"), budget=Budget(100))
     run.place(1)
     run.result(1, spent=Amount(100))
@@ -172,10 +172,10 @@ def test_contract_rule_9_usage_above_the_budget_ends_the_run() -> None:
     run = Lead(budget=Budget(800))
     run.place(1)
     assert spend(run, 1, 800) == []
-    (asked,) = spend(run, 1, 801)
-    assert isinstance(asked, ev.CancelRequested)
-    assert asked.cause == "BUDGET_EXHAUSTED"
-    assert spend(run, 1, 900) == [], "once"
+    (cancel,) = spend(run, 1, 801)
+    assert isinstance(cancel, ev.CancelRequested)
+    assert cancel.cause == "BUDGET_EXHAUSTED"
+    assert spend(run, 1, 900) == [], "the run is canceled once"
     run.result(1)
     ended = run.log[-1]
     assert isinstance(ended, ev.RunEnded)

@@ -68,16 +68,16 @@ INPUTS: list[inp.Input] = [
 ]
 
 
-@pytest.mark.parametrize("given", INPUTS, ids=lambda given: type(given).__name__)
-def test_an_input_comes_back_as_it_was(given: inp.Input) -> None:
-    (again,), now = decode_inputs(encode_inputs([given], 1_000.000001))
-    assert again == given
-    assert repr(again) == repr(given), "also what no comparison sees: a tuple is a tuple, a state a state"
+@pytest.mark.parametrize("encoded", INPUTS, ids=lambda encoded: type(encoded).__name__)
+def test_an_input_is_decoded_as_it_was_encoded(encoded: inp.Input) -> None:
+    (again,), now = decode_inputs(encode_inputs([encoded], 1_000.000001))
+    assert again == encoded
+    assert repr(again) == repr(encoded), "the types are the same, which a comparison does not show"
     assert now == 1_000.000001
 
 
-def test_every_kind_of_input_is_among_these() -> None:
-    assert {type(given) for given in INPUTS} == set(get_args(inp.Input))
+def test_every_kind_of_input_is_covered() -> None:
+    assert {type(covered) for covered in INPUTS} == set(get_args(inp.Input))
 
 
 def test_the_inputs_of_one_append_come_back_together_in_order() -> None:
@@ -85,21 +85,21 @@ def test_the_inputs_of_one_append_come_back_together_in_order() -> None:
     assert decode_inputs(encode_inputs([], 1.0)) == ([], 1.0)
 
 
-def test_a_payload_stays_out_of_it() -> None:
+def test_a_payload_is_not_encoded() -> None:
     secret = object()
-    given: list[inp.Input] = [
+    inputs: list[inp.Input] = [
         inp.ResultIn("r.1", 1, TaskState.COMPLETED, secret),
         inp.DelegateIn("r.1", 1, "d1", 0, "a", True, "f00", secret),
         inp.Submit(replace(WHOLE, goal=secret), "o", 1),
     ]
-    (result, delegated, submitted), _ = decode_inputs(encode_inputs(given, 1.0))
+    (result, delegated, submitted), _ = decode_inputs(encode_inputs(inputs, 1.0))
     assert isinstance(result, inp.ResultIn)
     assert isinstance(delegated, inp.DelegateIn)
     assert isinstance(submitted, inp.Submit)
     assert result.payload is delegated.payload is submitted.submission.goal is None
 
 
-def test_inputs_of_another_version_are_not_guessed_at() -> None:
+def test_inputs_of_another_version_are_refused() -> None:
     _, now, packed = json.loads(encode_inputs(INPUTS, 1.0))
     with pytest.raises(ValueError, match=f"version {VERSION + 1}"):
         decode_inputs(json.dumps([VERSION + 1, now, packed]).encode())
@@ -110,6 +110,6 @@ def test_inputs_of_an_older_revision_get_defaults() -> None:
     submission = stored[2][0]["Submit"][0]["Submission"]
     del submission[-1]
     assert decode_inputs(json.dumps(stored).encode())[0] == [inp.Submit(replace(WHOLE, session_context=()), "o", 1)]
-    submission += [[], "what a later one knows"]
+    submission += [[], "a field of a later revision"]
     with pytest.raises(ValueError, match="Submission"):
         decode_inputs(json.dumps(stored).encode())

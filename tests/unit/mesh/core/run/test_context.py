@@ -11,7 +11,7 @@ DIAMOND = (("a", "b"), ("a", "c"), ("b", "d"), ("c", "d"))
 
 
 def roles(run: Lead, number: int) -> list[str]:
-    return [given.role for given in context_of(run.state, run.state.tasks[f"r.{number}"])]
+    return [context.role for context in context_of(run.state, run.state.tasks[f"r.{number}"])]
 
 
 def answered(run: Lead, *numbers: int) -> None:
@@ -24,7 +24,7 @@ def test_a_diamonds_sink_gets_each_ancestor_once() -> None:
     for deep, expected in (((), ["b", "c"]), (("d",), ["a", "b", "c"])):
         run = Lead(("a", "b", "c", "d"), edges=DIAMOND, all_ancestors=deep)
         answered(run, 1, 3, 2)
-        assert roles(run, 4) == expected, "in dependency order, whoever was done first"
+        assert roles(run, 4) == expected, "the order is that of dependencies, not of results"
 
 
 def test_a_role_without_predecessors_gets_no_context() -> None:
@@ -32,7 +32,7 @@ def test_a_role_without_predecessors_gets_no_context() -> None:
     assert roles(run, 1) == []
 
 
-def test_what_is_handed_over_is_the_event_that_holds_the_answer() -> None:
+def test_context_refers_to_the_event_that_holds_the_answer() -> None:
     run = Lead(("a", "b"), edges=(("a", "b"),))
     answered(run, 1)
     run.place(2)
@@ -44,7 +44,7 @@ def test_a_delegated_task_gets_answers_of_its_pipeline() -> None:
     answered(run, 1)
     run.place(2)
     run.delegate(2, "helper")
-    assert roles(run, 3) == ["a"], "b itself has no answer yet"
+    assert roles(run, 3) == ["a"], "b has no answer yet"
 
 
 def test_a_delegated_task_gets_the_newest_answer_at_any_depth() -> None:
@@ -109,7 +109,9 @@ def test_an_answer_of_this_run_takes_the_place_of_the_sessions() -> None:
     run = Lead(edges=(("a", "c"),), targets=("a", "c"), session_context=(SessionContextRef("a", 7, ("c",)),))
     run.place(1)
     run.delegate(role="c")
-    assert context_of(run.state, run.state.tasks["r.2"]) == (ContextRef("a", 0, 7, "s"),), "it has none in this run yet"
+    assert context_of(run.state, run.state.tasks["r.2"]) == (ContextRef("a", 0, 7, "s"),), (
+        "the role has no answer in this run yet"
+    )
     run.delegate(role="a")
     answered(run, 3)
     assert context_of(run.state, run.state.tasks["r.2"]) == (ContextRef("a", run.state.tasks["r.3"].result_seq),)

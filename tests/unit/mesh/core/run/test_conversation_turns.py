@@ -1,4 +1,4 @@
-"""Each turn of a stateful role is stored once: the engine's part of it. Line D17 of docs/durability.md."""
+"""The engine stores each turn of a stateful role once. Line D17 of docs/durability.md."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_a_conflict_is_retried_at_once_and_costs_no_other_try() -> None:
     assert retried.not_before == run.now
     task = run.state.tasks["r.1"]
     assert (task.retries, task.version_conflicts, run.state.recovered) == (0, 1, 0)
-    assert run.feed(inp.ResultIn("r.1", 1, TaskState.COMPLETED, None, has_turn=True)) == [], "sent again"
+    assert run.feed(inp.ResultIn("r.1", 1, TaskState.COMPLETED, None, has_turn=True)) == [], "a repeat changes nothing"
     run.feed(inp.SlotFound("r.1", "i", 5))
     result, *_ = run.feed(turn(run))
     assert isinstance(result, ev.ResultReceived) and result.attempt == 2
@@ -51,8 +51,8 @@ def test_a_conflict_drops_the_checkpoint() -> None:
 def test_a_conflict_keeps_the_checkpoint_of_a_question() -> None:
     run = Lead()
     run.feed(inp.SlotFound("r.1", "i", 4))
-    asked = inp.ResultIn("r.1", 1, TaskState.INPUT_REQUIRED, "which?", input_id="q", checkpointed=True)
-    run.feed(asked)
+    question = inp.ResultIn("r.1", 1, TaskState.INPUT_REQUIRED, "which?", input_id="q", checkpointed=True)
+    run.feed(question)
     run.feed(inp.Respond(run.state.tasks["r.1"].question, "me", "", "digest", "this"))
     run.feed(inp.SlotFound("r.1", "i", 5))
     (retried,) = run.feed(turn(run, version_conflict=True))
@@ -80,7 +80,7 @@ def test_the_second_turn_of_a_role_in_one_run_conflicts() -> None:
     assert isinstance(second, ev.Retried)
 
 
-def test_whoever_was_told_nothing_is_remembered_nothing_of() -> None:
+def test_an_attempt_without_a_history_stores_no_turn() -> None:
     run = Lead()
     run.place(1)
     result, *_ = run.feed(turn(run))
@@ -95,7 +95,7 @@ def test_a_failure_adds_nothing() -> None:
     assert isinstance(result, ev.ResultReceived) and not result.stores_turn
 
 
-def test_a_task_that_always_comes_second_ends_with_a_reason() -> None:
+def test_a_task_whose_turn_is_always_second_fails_with_a_reason() -> None:
     run = Lead()
     for number in range(RECOVERY[Kind.CONFLICT].tries):
         assert run.state.state is not TaskState.FAILED
@@ -106,17 +106,17 @@ def test_a_task_that_always_comes_second_ends_with_a_reason() -> None:
     assert run.state.conversation_versions == {}
 
 
-def test_what_was_told_stands_beside_the_events_as_an_input() -> None:
-    told = [inp.SlotFound("r.1", "i", 4), inp.SlotFound("r.1", "i"), inp.SlotFound("r.1", "i", 0)]
-    assert decode_inputs(encode_inputs(told, 1.0)) == (told, 1.0)
+def test_the_version_of_the_history_is_stored_with_the_input() -> None:
+    inputs = [inp.SlotFound("r.1", "i", 4), inp.SlotFound("r.1", "i"), inp.SlotFound("r.1", "i", 0)]
+    assert decode_inputs(encode_inputs(inputs, 1.0)) == (inputs, 1.0)
 
 
 def test_a_turn_that_is_too_large_fails_in_a_stateful_role_only() -> None:
-    run, forgetful = Lead(), Lead()
+    run, stateless = Lead(), Lead()
     run.feed(inp.SlotFound("r.1", "i", 4))
     run.feed(turn(run, turn_too_large=True))
     assert run.state.failure is not None and run.state.failure.reason == "MESSAGE_TOO_LARGE"
     assert run.state.conversation_versions == {}
-    forgetful.place(1)
-    forgetful.feed(turn(forgetful, turn_too_large=True))
-    assert forgetful.state.state is TaskState.COMPLETED
+    stateless.place(1)
+    stateless.feed(turn(stateless, turn_too_large=True))
+    assert stateless.state.state is TaskState.COMPLETED

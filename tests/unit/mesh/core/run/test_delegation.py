@@ -34,7 +34,11 @@ def test_contract_rule_8_the_nth_equal_delegation_is_memoized() -> None:
     run.place(1)
     run.delegate(digest="y"), run.delegate(digest="x"), run.delegate(digest="other", key="named")
     known = run.state.tasks["r.1"].delegations.values()
-    assert [(one.child, one.memoized) for one in known] == [("r.4", True), ("r.2", True), ("r.5", True)]
+    assert [(delegation.child, delegation.memoized) for delegation in known] == [
+        ("r.4", True),
+        ("r.2", True),
+        ("r.5", True),
+    ]
     assert len(run.state.tasks) == 5
 
 
@@ -83,7 +87,7 @@ def test_an_unknown_target_is_refused_a_role_of_the_run_not() -> None:
     run.place(1)
     assert refused(run.delegate(role="", available=False)) == "INVALID_ARGUMENT"
     assert refused(run.delegate(role="", available=False, capability="able")) == "UNKNOWN_CAPABILITY"
-    assert refused(run.delegate(role="nobody", available=False)) == "UNKNOWN_ROLE"
+    assert refused(run.delegate(role="absent", available=False)) == "UNKNOWN_ROLE"
     assert refused(run.delegate(budget=Budget(-1))) == "INVALID_ARGUMENT"
     assert len(run.delegate(role="down", available=False)) == 2
     assert run.state.tasks["r.1"].live
@@ -95,20 +99,20 @@ def test_contract_rule_8_delegations_of_a_task_are_bounded() -> None:
     for number in range(MAX_DELEGATIONS):
         run.delegate(key=f"{number}")
     assert refused(run.delegate()) == "TOO_MANY_DELEGATIONS"
-    assert len(run.delegate(key="7")) == 1, "what is remembered may be asked again"
+    assert len(run.delegate(key="7")) == 1, "a memoized delegation is not counted again"
 
 
 def test_refused_and_ended_delegations_are_answered() -> None:
     run = Lead()
     run.place(1)
-    run.delegate(role="nobody", available=False)
+    run.delegate(role="absent", available=False)
     run.delegate()
     assert [effect.delegation_id for effect in run.opened(Answer)] == ["d1"]
     run.place(2)
     run.result(2)
     assert {effect.delegation_id for effect in run.opened(Answer)} == {"d1", "d2"}
     run.cancel("d2")
-    assert [effect.delegation_id for effect in run.opened(Answer)] == ["d1"], "nobody waits for it"
+    assert [effect.delegation_id for effect in run.opened(Answer)] == ["d1"], "no task waits for the answer"
 
 
 def test_a_frame_of_a_superseded_or_stopping_attempt_is_ignored() -> None:
@@ -118,7 +122,7 @@ def test_a_frame_of_a_superseded_or_stopping_attempt_is_ignored() -> None:
     assert run.delegate() == []
     run.place(1)
     assert run.delegate(name="d") != []
-    assert run.delegate(name="d") == [], "sent again"
+    assert run.delegate(name="d") == [], "a repeat changes nothing"
     run.place(2)
     run.cancel("d")
     assert run.delegate(2) == []
@@ -168,7 +172,7 @@ def test_a_stop_includes_descendants_and_nothing_else() -> None:
     events = run.cancel("d1")
     assert [type(event) for event in events] == [ev.DelegationCancelled, ev.TaskStopping, ev.TaskStopping, ev.TaskEnded]
     assert [run.state.tasks[f"r.{n}"].answered for n in (2, 3, 4, 5)] == [True, False, True, True]
-    assert run.after(61.0) != [], "b is out of time on its own"
+    assert run.after(61.0) != [], "the delegation to b times out"
     assert [event.task_id for event in run.log if isinstance(event, ev.TaskStopping)] == ["r.2", "r.4", "r.3"]
 
 
@@ -178,7 +182,7 @@ def test_a_shared_child_runs_until_both_delegations_cancel() -> None:
     run.delegate(key="k"), run.delegate(key="k")
     run.place(2)
     assert len(run.cancel("d1")) == 1
-    assert run.cancel("d1") == [], "twice changes nothing"
+    assert run.cancel("d1") == [], "a second cancel changes nothing"
     assert len(run.cancel("d2")) == 2
 
 
@@ -192,16 +196,16 @@ def test_durability_22_children_survive_a_loss_of_their_parent() -> None:
     run.place(1)
     run.delegate(role="a")
     events = run.result(1)
-    assert [type(event) for event in events] == [ev.ResultReceived], "one of its children is still to stop"
+    assert [type(event) for event in events] == [ev.ResultReceived], "a child has not stopped yet"
     stopped = {(effect.task_id, effect.attempt) for effect in run.opened(CancelAttempt)}
-    assert stopped == {("r.1", 1), ("r.2", 1)}, "and its own lost attempt"
+    assert stopped == {("r.1", 1), ("r.2", 1)}, "the child and the lost attempt are stopped"
     run.result(2)
     assert isinstance(run.log[-1], ev.RunEnded)
     assert run.state.state is TaskState.COMPLETED
     assert {task.state for task in run.state.tasks.values() if task.parent} == {TaskState.CANCELED}
 
 
-def test_a_run_does_not_wait_for_ever_for_what_does_not_stop() -> None:
+def test_a_run_waits_for_stopping_tasks_for_a_limited_time() -> None:
     run = Lead()
     run.place(1)
     run.delegate()

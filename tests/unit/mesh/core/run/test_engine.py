@@ -56,7 +56,7 @@ def test_a_role_starts_once_its_predecessors_are_done() -> None:
     assert run.places() == {"a", "b"}
     run.place("a"), run.place("b")
     run.result("a")
-    assert run.places() == {"c"}, "c waits for a alone, b is still at work"
+    assert run.places() == {"c"}, "c waits for a only; b is still in progress"
 
 
 def test_the_answers_of_a_run_are_those_of_its_sinks() -> None:
@@ -76,22 +76,22 @@ def test_a_dispatch_records_its_context_in_dependency_order() -> None:
         run.result(role)
     (dispatched,) = run.place("c")
     assert isinstance(dispatched, ev.Dispatched)
-    assert [given.role for given in dispatched.context] == ["a", "b"]
-    assert [type(run.log[given.seq - 1]) for given in dispatched.context] == [ev.ResultReceived] * 2
+    assert [context.role for context in dispatched.context] == ["a", "b"]
+    assert [type(run.log[context.seq - 1]) for context in dispatched.context] == [ev.ResultReceived] * 2
 
 
 def test_all_ancestors_come_in_dependency_order() -> None:
-    asking: tuple[str, ...]
-    for asking, given in ((("d",), ["a", "b", "c"]), ((), ["c"])):
+    all_ancestors: tuple[str, ...]
+    for all_ancestors, expected in ((("d",), ["a", "b", "c"]), ((), ["c"])):
         run = Run("abcd", ("ab", "bc", "cd"))
         assert run.state.submission is not None
-        run.state.submission = replace(run.state.submission, all_ancestors=asking)
+        run.state.submission = replace(run.state.submission, all_ancestors=all_ancestors)
         for role in "abc":
             run.place(role)
             run.result(role)
         (dispatched,) = run.place("d")
         assert isinstance(dispatched, ev.Dispatched)
-        assert [one.role for one in dispatched.context] == given
+        assert [context.role for context in dispatched.context] == expected
 
 
 def test_durability_1_step_and_restart_open_the_same_effects() -> None:
@@ -100,7 +100,7 @@ def test_durability_1_step_and_restart_open_the_same_effects() -> None:
     run.place("a", "i1")
     assert open_effects(run.state) - before == {Assign("r.1", 1, 1, "i1")}
     run.feed(inp.Claim("other", 2))
-    assert Adopt("r.1", 1, 2, "i1") in open_effects(run.state), "a new epoch asks for what the old one dispatched"
+    assert Adopt("r.1", 1, 2, "i1") in open_effects(run.state), "the new owner adopts what the former owner dispatched"
     assert not any(isinstance(effect, Assign) for effect in open_effects(run.state))
 
 
@@ -108,7 +108,7 @@ def test_durability_20_every_dispatch_takes_a_new_attempt() -> None:
     run = Run("a", ())
     run.place("a")
     run.feed(inp.RejectIn("r.1", 1, FULL, 0.5))
-    assert run.place("a") == [], "not before its time"
+    assert run.place("a") == [], "the delay has not passed yet"
     run.now += 1.0
     (again,) = run.place("a")
     assert isinstance(again, ev.Dispatched)
@@ -133,14 +133,14 @@ def test_durability_10_each_owner_stops_abandoned_attempts() -> None:
     run.place("b", instance="k")
     run.feed(inp.Cancel("me", ""))
     run.feed(inp.Claim("other", 2))
-    assert {one for one in open_effects(run.state) if isinstance(one, CancelAttempt)} == {
+    assert {effect for effect in open_effects(run.state) if isinstance(effect, CancelAttempt)} == {
         CancelAttempt("r.1", 1, 2, "i"),
         CancelAttempt("r.1", 2, 2, "j"),
         CancelAttempt("r.2", 1, 2, "k"),
     }
 
 
-def test_rejects_are_no_losses_but_do_not_go_on_for_ever() -> None:
+def test_rejects_are_not_losses_and_are_limited() -> None:
     run = Run("a", ())
     for attempt in range(1, RECOVERY[Kind.REFUSED].tries + 1):
         assert run.state.state is TaskState.WORKING
@@ -274,6 +274,6 @@ def test_the_version_of_a_published_answer_is_kept_once() -> None:
     run = Run()
     run.place("a")
     run.result("a")
-    given = inp.PublishedIn("r.1", 6, 4)
-    assert run.feed(given) == [ev.Published("r.1", "a", 6, 4)]
-    assert run.feed(given) == []
+    published = inp.PublishedIn("r.1", 6, 4)
+    assert run.feed(published) == [ev.Published("r.1", "a", 6, 4)]
+    assert run.feed(published) == []

@@ -129,10 +129,10 @@ def test_durability_1_v6_the_folded_journal_equals_the_state(
     run, now = RunState(), 1_000.0
     log: list[tuple[ev.Event, float]] = []
     journal: list[run_pb2.RunEvent] = []
-    for wait, one in [(0.0, inp.Submit(submission, "o1", 1)), *steps]:
+    for wait, decided in [(0.0, inp.Submit(submission, "o1", 1)), *steps]:
         now = quantize(now + wait)
         before = repr(run)
-        events = decide(run, one, now)
+        events = decide(run, decided, now)
         assert repr(run) == before, "decide changed the state"
         for event in events:
             assert not run.ended, "an event after the last"
@@ -141,8 +141,8 @@ def test_durability_1_v6_the_folded_journal_equals_the_state(
             journal.append(
                 event_to_proto(_carried(event), run_id="r", seq=run.last_seq, time=timestamp(now), epoch=run.epoch)
             )
-        again, at = decode_inputs(encode_inputs([one], now))
-        assert (again, at) == ([one], now)
+        again, at = decode_inputs(encode_inputs([decided], now))
+        assert (again, at) == ([decided], now)
     assert fold(log) == run
     stored = [run_pb2.RunEvent.FromString(event.SerializeToString()) for event in journal]
     assert fold_journal(stored) == run
@@ -150,16 +150,16 @@ def test_durability_1_v6_the_folded_journal_equals_the_state(
     if run.ended:
         assert open_effects(run) == set()
         assert all(task.ended and not task.live for task in run.tasks.values())
-    seen: dict[tuple[str, str], str] = {}
+    children: dict[tuple[str, str], str] = {}
     for event, _ in log:
         if isinstance(event, ev.Delegated) and event.child:
-            child = seen.setdefault((event.task_id, event.memo_key), event.child)
-            assert child == event.child, "one child per task and key"
+            child = children.setdefault((event.task_id, event.memo_key), event.child)
+            assert child == event.child, "a task has one child per memo key"
     reserved = [task.reserved for task in run.tasks.values() if not run.ended]
     if budget.tokens:
-        assert sum(one.tokens for one in reserved) <= budget.tokens
+        assert sum(amount.tokens for amount in reserved) <= budget.tokens
     if budget.cost:
-        assert sum(one.cost for one in reserved) <= budget.cost
+        assert sum(amount.cost for amount in reserved) <= budget.cost
 
 
 @settings(max_examples=200, deadline=None)
@@ -168,14 +168,14 @@ def test_v7_a_run_ends_when_time_passes_and_people_answer(steps: list[tuple[floa
     submission = Submission("r", "default", "q", "", "pipeline", ("a", "b"), (Edge("a", "b"),), 60.0, None)
     run, now = RunState(), 1_000.0
 
-    def feed(one: inp.Input) -> None:
-        for event in decide(run, one, now):
+    def feed(decided: inp.Input) -> None:
+        for event in decide(run, decided, now):
             apply(run, event, now)
 
     feed(inp.Submit(submission, "o1", 1))
-    for wait, one in steps:
+    for wait, step in steps:
         now += wait
-        feed(one)
+        feed(step)
     assert run.ended or run.clock_stopped_since or run.ending or Timer(run.deadline) in open_effects(run)
     feed(inp.Resume("me"))
     for question in [task.question for task in run.tasks.values() if task.question]:

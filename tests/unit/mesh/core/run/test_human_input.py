@@ -14,10 +14,10 @@ from tests.unit.mesh.core.run.lead_run import Lead
 
 def ask(run: Lead, number: int = 1, name: str = "q1", spent: Amount | None = None) -> list[ev.Event]:
     task = run.state.tasks[f"r.{number}"]
-    given = inp.ResultIn(
+    question = inp.ResultIn(
         task.task_id, task.attempt, TaskState.INPUT_REQUIRED, "?", input_id=name, spent=spent or Amount(0)
     )
-    return run.feed(given)
+    return run.feed(question)
 
 
 def respond(run: Lead, question: str, request_id: str = "", digest: str = "00") -> list[ev.Event]:
@@ -31,13 +31,13 @@ def places(run: Lead) -> list[str]:
 def test_contract_rule_7_a_question_ends_the_attempt() -> None:
     run = Lead()
     run.place(1)
-    (asked,) = ask(run)
-    assert isinstance(asked, ev.InputRequested)
+    (event,) = ask(run)
+    assert isinstance(event, ev.InputRequested)
     task = run.state.tasks["r.1"]
     assert (task.live, task.state, task.question) == (False, TaskState.INPUT_REQUIRED, "r.1/q1")
     assert run.state.state is TaskState.INPUT_REQUIRED
-    assert places(run) == [], "nobody is to do anything"
-    assert ask(run) == [], "sent again"
+    assert places(run) == [], "no task waits for an instance"
+    assert ask(run) == [], "a repeat changes nothing"
 
 
 def test_contract_rule_7_the_answer_comes_with_a_new_attempt() -> None:
@@ -45,14 +45,14 @@ def test_contract_rule_7_the_answer_comes_with_a_new_attempt() -> None:
     run.place(1)
     ask(run)
     assert respond(run, "r.1/nothing") == []
-    (given,) = respond(run, "r.1/q1", "q")
-    assert isinstance(given, ev.InputGiven)
+    (event,) = respond(run, "r.1/q1", "q")
+    assert isinstance(event, ev.InputGiven)
     assert run.state.state is TaskState.WORKING
     assert places(run) == ["r.1"]
     run.place(1)
     task = run.state.tasks["r.1"]
     assert (task.attempt, task.losses, task.inputs) == (2, 0, ("!",))
-    assert respond(run, "r.1/q1", "q") == [], "answered"
+    assert respond(run, "r.1/q1", "q") == [], "the question is answered already"
     assert run.state.responses == {"q": "00"}
     ask(run, name="q2")
     respond(run, "r.1/q2")
@@ -79,7 +79,7 @@ def test_contract_rule_7_a_question_stops_run_and_task_clocks() -> None:
     assert isinstance(stopping, ev.TaskStopping)
 
 
-def test_what_an_attempt_spent_before_it_asked_is_settled() -> None:
+def test_the_usage_of_an_attempt_that_asks_is_settled() -> None:
     run = Lead(budget=Budget(800))
     run.place(1)
     ask(run, spent=Amount(30))
@@ -88,7 +88,7 @@ def test_what_an_attempt_spent_before_it_asked_is_settled() -> None:
 
 
 @pytest.mark.parametrize("end", ["cancel", "parent"])
-def test_a_question_ends_with_whoever_wanted_its_answer(end: str) -> None:
+def test_a_question_ends_with_its_run_or_its_parent(end: str) -> None:
     run = Lead()
     run.place(1)
     run.delegate()

@@ -17,8 +17,8 @@ NEVER = Failure("INTERNAL", "INTERNAL", "it broke")
 
 def fail(run: Lead, failure: Failure, number: int = 1, spent: int = 0) -> list[ev.Event]:
     task = run.state.tasks[f"r.{number}"]
-    given = inp.ResultIn(task.task_id, task.attempt, TaskState.FAILED, "said", failure, spent=Amount(spent))
-    return run.feed(given)
+    result = inp.ResultIn(task.task_id, task.attempt, TaskState.FAILED, "text", failure, spent=Amount(spent))
+    return run.feed(result)
 
 
 def test_every_kind_has_its_recovery() -> None:
@@ -33,21 +33,21 @@ def test_a_failure_is_transient_only_with_a_retry_delay() -> None:
 
 
 @pytest.mark.parametrize(
-    ("tried", "asked", "due"), [(1, None, 0.5), (2, None, 1.0), (1, 2.0, 2.0), (1, 10_000.0, 30.0), (3, 2.0, None)]
+    ("tried", "delay", "due"), [(1, None, 0.5), (2, None, 1.0), (1, 2.0, 2.0), (1, 10_000.0, 30.0), (3, 2.0, None)]
 )
-def test_pauses_double_or_follow_the_failure_within_bounds(tried: int, asked: float | None, due: float | None) -> None:
-    assert next_try(Kind.TRANSIENT, tried, asked, 0.0) == due
+def test_pauses_double_or_follow_the_failure_within_bounds(tried: int, delay: float | None, due: float | None) -> None:
+    assert next_try(Kind.TRANSIENT, tried, delay, 0.0) == due
 
 
-def test_a_failure_that_may_pass_is_tried_again_after_its_time() -> None:
+def test_a_transient_failure_is_retried_after_its_delay() -> None:
     run = Lead()
     run.place(1)
     (retried,) = fail(run, LATER)
     assert isinstance(retried, ev.Retried)
     assert retried.not_before == run.now + 2.0
-    assert fail(run, LATER) == [], "sent again"
+    assert fail(run, LATER) == [], "a repeat changes nothing"
     run.place(1)
-    assert not run.state.tasks["r.1"].live, "not yet"
+    assert not run.state.tasks["r.1"].live, "the delay has not passed yet"
     run.after(2.0)
     run.place(1)
     task = run.state.tasks["r.1"]
@@ -85,7 +85,7 @@ def test_a_delegated_task_is_retried_unseen_by_its_parent() -> None:
     assert run.state.tasks["r.2"].state is TaskState.COMPLETED
 
 
-def test_what_a_failed_attempt_spent_is_settled() -> None:
+def test_the_usage_of_a_failed_attempt_is_settled() -> None:
     run = Lead(budget=Budget(800))
     run.place(1)
     fail(run, LATER, spent=30)

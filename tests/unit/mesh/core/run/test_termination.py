@@ -1,4 +1,4 @@
-"""How tasks and runs end, by example: which attempts are stopped, which tasks end at once, what the last event is."""
+"""The end of tasks and runs by example: the attempts that are stopped, the tasks that end at once, the last event."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from archon_mesh.core.run.types import Failure, TaskState
 from tests.unit.mesh.core.run.lead_run import Lead
 
 WHY = Failure("CANCELLED", "CANCELLED", "enough")
-ASKED = ev.CancelRequested("me", "enough")
+CANCEL = ev.CancelRequested("me", "enough")
 
 
 def family() -> Lead:
-    """r.1 (live) has delegated to r.2 (live), r.3 (not dispatched) and r.4 (completed); r.2 to r.5 (live)."""
+    """Returns a run where r.1 (live) has delegated to r.2 (live), r.3 (not dispatched) and r.4 (completed), and r.2 to
+    r.5 (live)."""
     run = Lead()
     run.place(1)
     for role in ("a", "b", "c"):
@@ -25,20 +26,20 @@ def family() -> Lead:
     return run
 
 
-def said(events: list[ev.Event]) -> list[tuple[str, str]]:
-    """Kind and task, or kind and final state, of each event."""
+def kinds_and_tasks(events: list[ev.Event]) -> list[tuple[str, str]]:
+    """Returns the kind and the task of each event, `run` for events of the run."""
     return [(type(event).__name__, getattr(event, "task_id", "run")) for event in events]
 
 
 def test_a_stop_orders_live_attempts_and_ends_other_tasks() -> None:
     run = family()
     lead = run.state.tasks["r.1"]
-    assert said(stop(run.state, lead, WHY)) == [
+    assert kinds_and_tasks(stop(run.state, lead, WHY)) == [
         ("TaskStopping", "r.1"),
         ("TaskStopping", "r.2"),
         ("TaskEnded", "r.3"),
         ("TaskStopping", "r.5"),
-    ], "r.4 has its answer"
+    ], "r.4 has completed"
     stopping, *_ = stop(run.state, run.state.tasks["r.2"], WHY)
     assert stopping == ev.TaskStopping("r.2", "a", 1, WHY)
     (ended,) = stop(run.state, run.state.tasks["r.3"], WHY)
@@ -48,21 +49,21 @@ def test_a_stop_orders_live_attempts_and_ends_other_tasks() -> None:
 def test_nothing_is_stopped_twice() -> None:
     run = family()
     once: set[str] = set()
-    assert [name for _, name in said(stop(run.state, run.state.tasks["r.2"], WHY, once))] == ["r.2", "r.5"]
+    assert [name for _, name in kinds_and_tasks(stop(run.state, run.state.tasks["r.2"], WHY, once))] == ["r.2", "r.5"]
     assert once == {"r.2", "r.5"}
     assert stop(run.state, run.state.tasks["r.5"], WHY, once) == []
     for event in stop(run.state, run.state.tasks["r.2"], WHY):
         apply(run.state, event, run.now)
-    assert stop(run.state, run.state.tasks["r.2"], WHY) == [], "they are stopping already"
+    assert stop(run.state, run.state.tasks["r.2"], WHY) == [], "the tasks are stopping already"
 
 
-def test_orphans_are_all_that_came_of_a_task_and_never_the_task() -> None:
+def test_orphans_are_all_descendants_of_a_task() -> None:
     run = family()
     events = orphans(run.state, run.state.tasks["r.1"])
-    assert [name for _, name in said(events)] == ["r.2", "r.5", "r.3"]
+    assert [name for _, name in kinds_and_tasks(events)] == ["r.2", "r.5", "r.3"]
     failures = {event.failure for event in events if isinstance(event, (ev.TaskStopping, ev.TaskEnded))}
     assert {failure and failure.message for failure in failures} == {"the delegating task of lead has ended"}, (
-        "whoever reads it learns why"
+        "the failure names the reason"
     )
     assert orphans(run.state, run.state.tasks["r.5"]) == []
 
@@ -71,15 +72,15 @@ def test_a_child_that_two_delegations_share_is_one_orphan() -> None:
     run = Lead()
     run.place(1)
     run.delegate(key="same"), run.delegate(key="same")
-    assert said(orphans(run.state, run.state.tasks["r.1"])) == [("TaskEnded", "r.2")]
+    assert kinds_and_tasks(orphans(run.state, run.state.tasks["r.1"])) == [("TaskEnded", "r.2")]
 
 
 def test_the_end_waits_for_every_attempt_that_is_under_way() -> None:
     run = family()
     for closed in (set(), {"r.1"}, {"r.1", "r.2"}):
-        assert then_end(run.state, [ASKED], closed, TaskState.CANCELED, WHY) == [ASKED]
-    events = then_end(run.state, [ASKED], {"r.1", "r.2", "r.5"}, TaskState.CANCELED, WHY)
-    assert said(events) == [
+        assert then_end(run.state, [CANCEL], closed, TaskState.CANCELED, WHY) == [CANCEL]
+    events = then_end(run.state, [CANCEL], {"r.1", "r.2", "r.5"}, TaskState.CANCELED, WHY)
+    assert kinds_and_tasks(events) == [
         ("CancelRequested", "run"),
         ("TaskEnded", "r.1"),
         ("TaskEnded", "r.2"),
@@ -100,13 +101,13 @@ def test_a_task_that_just_ended_is_not_cancelled() -> None:
     )
     for end in ends:
         events = then_end(run.state, [end], {"r.1"}, TaskState.FAILED, WHY)
-        assert said(events)[1:] == [("TaskEnded", "r.2"), ("RunEnded", "run")]
+        assert kinds_and_tasks(events)[1:] == [("TaskEnded", "r.2"), ("RunEnded", "run")]
 
 
 def test_the_first_cause_of_an_end_wins() -> None:
     run = Lead()
     run.place(1)
-    apply(run.state, ASKED, run.now)
+    apply(run.state, CANCEL, run.now)
     late = ev.Lost("r.1", 1, "i", WHY)
     events = then_end(run.state, [late], {"r.1"}, TaskState.COMPLETED)
     ended = events[-1]

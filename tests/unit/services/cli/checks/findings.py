@@ -22,7 +22,8 @@ def texts(findings: Sequence[Finding]) -> str:
 
 @contextmanager
 def http_server(status: int, body: bytes, headers: Mapping[str, str]) -> Iterator[tuple[str, list[Mapping[str, str]]]]:
-    """Answers every request with this response and only these headers. Yields host:port, and the headers of requests."""
+    """Answers every request with this response and only these headers. Yields host:port, and the headers of
+    requests."""
     requests: list[Mapping[str, str]] = []
 
     class Handler(BaseHTTPRequestHandler):

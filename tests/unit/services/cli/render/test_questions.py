@@ -219,5 +219,5 @@ def test_other_parts_are_shown_by_name_or_type() -> None:
 
 
 def test_id_without_the_prefix_of_its_run_is_unchanged() -> None:
-    asked = pending_question("r", run_pb2.Question(input_id="other/q1"))
-    assert (asked.short_id, asked.command()) == ("other/q1", 'archon respond r --question other/q1 "..."')
+    question = pending_question("r", run_pb2.Question(input_id="other/q1"))
+    assert (question.short_id, question.command()) == ("other/q1", 'archon respond r --question other/q1 "..."')

@@ -1,4 +1,4 @@
-"""A caller that sends without reading is held back, and receives every reply once it reads."""
+"""A caller that does not read is throttled, and receives every reply when it reads."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from archon_services.orchestrator.roles.registry_watch import RegistryWatch
 from archon_services.orchestrator.runs.manager import Runs
 from tests.fixtures.orchestrating import commands_of
 
-ASKED = 3 * MAX_COMMANDS
+COMMANDS = 3 * MAX_COMMANDS
 
 
 async def test_commands_with_unread_replies_are_bounded() -> None:
@@ -22,9 +22,9 @@ async def test_commands_with_unread_replies_are_bounded() -> None:
 
     async def requests() -> AsyncIterator[pb.ConverseRequest]:
         nonlocal taken
-        for number in range(ASKED):
+        for number in range(COMMANDS):
             taken += 1
-            cancel = pb.CancelRunRequest(run_id="nobody's")
+            cancel = pb.CancelRunRequest(run_id="unknown")
             yield pb.ConverseRequest(correlation_id=str(number), cancel=cancel)
 
     journal = MemoryJournal()
@@ -36,10 +36,10 @@ async def test_commands_with_unread_replies_are_bounded() -> None:
         async with ConverseStream(commands, runs.watchers, requests()) as conversation:
             for _ in range(20):
                 await asyncio.sleep(0.01)
-            assert taken == MAX_COMMANDS + 1, "one waits for room"
+            assert taken == MAX_COMMANDS + 1, "one further command waits for room"
             answered: list[str] = []
             while response := await conversation.next():
                 answered += [reply.correlation_id for reply in pb.ConverseResponse.FromString(response).replies]
     finally:
         await follower.close()
-    assert sorted(answered, key=int) == [str(number) for number in range(ASKED)]
+    assert sorted(answered, key=int) == [str(number) for number in range(COMMANDS)]

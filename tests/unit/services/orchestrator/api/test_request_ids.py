@@ -22,7 +22,7 @@ from archon_services.orchestrator.runs.manager import Runs
 from tests.fixtures.orchestrating import commands_of, started
 
 
-class Nobody:
+class NoInstances:
     """A transport without instances."""
 
     def stateful(self, role: str) -> bool:
@@ -43,7 +43,7 @@ class Graph:
 
     reached = True
 
-    async def choose(self, *asked: Any, **more: Any) -> Participants:
+    async def choose(self, *arguments: Any, **more: Any) -> Participants:
         if not self.reached:
             raise Unavailable("the registry is away")
         return Participants(("a",), (), (), ())
@@ -70,7 +70,7 @@ class World:
         self.runs = Runs(
             owner="o", clock=self.clock, journal=self.journal, new_id=lambda: f"r{next(self._ids)}", max_runs=5
         )
-        await started(self.runs, self.journal, Nobody())
+        await started(self.runs, self.journal, NoInstances())
         self.commands = commands_of(self.runs, self.journal, self.graph)
         self.servicer = OrchestratorServicer(self.commands, self.journal, self.runs.watchers)
 
@@ -83,7 +83,7 @@ class World:
         return await self.servicer.SubmitRun(request, None)
 
     async def pass_(self, seconds: float) -> None:
-        """Advances the clock, sweeps, and restarts the orchestrator, which keeps no state of its own."""
+        """Advances the clock, sweeps, and restarts the orchestrator, which has no other state than the journal."""
         self.clock.ahead += seconds
         await self.retention.sweep()
         await self.start()

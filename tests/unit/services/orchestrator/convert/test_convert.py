@@ -1,4 +1,4 @@
-"""The engine's events and the journal's: what is written is read again as it was, delegations and budget included."""
+"""Conversion of the engine's events to the journal's and back: each event is read as it was written."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ SUBMISSION = Submission(
     (Target("c", "does", True), Target("d")),
     Budget(800, 80, 3),
 )
-ASKED = ev.Delegated("r.1", 2, "d1", "r.2", "a", "key", 4, "able", 0.25)
+DELEGATED = ev.Delegated("r.1", 2, "d1", "r.2", "a", "key", 4, "able", 0.25)
 EVENTS: list[ev.Event] = [
     ev.Submitted(SUBMISSION, "o", 1),
     ev.Claimed("o", 3),
@@ -57,7 +57,7 @@ EVENTS: list[ev.Event] = [
     ev.Dispatched("r.1", 1, 3, "a", "i", (ContextRef("x", 0, 7, "s"), ContextRef("b", 5)), None),
     ev.Dispatched("r.1", 1, 3, "a", "i", (), Amount(100, 10)),
     ev.Dispatched("r.1", 1, 3, "a", "i", (), NOTHING),
-    ASKED,
+    DELEGATED,
     ev.Delegated("r.1", 2, "d1", "", "a", "key", 4, "", 60.0, failure=LOOP),
     ev.DelegationCancelled("r.1", 2, "d1", 5),
     ev.BudgetReserved("r.1", 2, "b1", 6, Amount(5, 7)),
@@ -88,7 +88,7 @@ EVENTS: list[ev.Event] = [
 
 
 def written(event: ev.Event) -> run_pb2.RunEvent:
-    """As the journal has it."""
+    """Returns an event as the journal stores it."""
     proto = event_to_proto(event, run_id="r", seq=7, time=timestamp(1_000.5), epoch=3)
     return run_pb2.RunEvent.FromString(proto.SerializeToString())
 
@@ -101,31 +101,31 @@ def test_an_event_is_read_as_it_was_written(event: ev.Event) -> None:
     assert proto.task.task_id == getattr(event, "task_id", "")
 
 
-def test_every_kind_of_event_is_among_these() -> None:
+def test_every_kind_of_event_is_covered() -> None:
     assert {type(event) for event in EVENTS} == set(get_args(ev.Event))
 
 
-def test_what_is_asked_travels_with_a_delegation_and_its_budget_and_checkpoint_are_read_from_it() -> None:
-    asked = run_pb2.Delegated(input=[common_pb2.Part(text="an egg")], checkpoint=b"half way")
-    asked.budget.max_tokens, asked.budget.max_cost_micro_usd, asked.budget.max_depth = 5, 6, 7
-    asked.trace.traceparent = "00-1-2-01"
-    event = replace(ASKED, payload=asked, budget=Budget(5, 6, 7), checkpointed=True)
+def test_a_delegation_keeps_its_input_budget_and_checkpoint() -> None:
+    payload = run_pb2.Delegated(input=[common_pb2.Part(text="an egg")], checkpoint=b"half way")
+    payload.budget.max_tokens, payload.budget.max_cost_micro_usd, payload.budget.max_depth = 5, 6, 7
+    payload.trace.traceparent = "00-1-2-01"
+    event = replace(DELEGATED, payload=payload, budget=Budget(5, 6, 7), checkpointed=True)
     again = event_from_proto(written(event))
     assert again == event
     assert isinstance(again, ev.Delegated)
     assert isinstance(again.payload, run_pb2.Delegated)
-    assert (again.payload.input, again.payload.trace) == (asked.input, asked.trace)
+    assert (again.payload.input, again.payload.trace) == (payload.input, payload.trace)
     assert again.payload.child_task_id == "r.2"
-    assert not asked.child_task_id, "the agent's own frame stays as it was"
+    assert not payload.child_task_id, "the agent's frame must not be changed"
 
 
 @pytest.mark.parametrize("timeout", [-1.5, -0.25, 0.0, 0.000001, 59.999999])
 def test_the_time_of_a_delegation_is_read_to_the_microsecond(timeout: float) -> None:
-    event = replace(ASKED, timeout=quantize(timeout))
+    event = replace(DELEGATED, timeout=quantize(timeout))
     assert event_from_proto(written(event)) == event
 
 
-def test_what_a_result_spent_is_read_from_the_usage_that_it_says() -> None:
+def test_the_amount_of_a_result_is_read_from_its_usage() -> None:
     usage = common_pb2.Usage(input_tokens=3, output_tokens=4, cost_micro_usd=5)
     payload = agent_pb2.TaskResult(usage=usage, output=[common_pb2.Part(text="x")], metadata={"a.b/c": "d"})
     event = ev.ResultReceived("r.1", 1, "a", TaskState.COMPLETED, payload, None, True, Amount(7, 5))
@@ -146,19 +146,19 @@ def test_an_event_that_this_revision_does_not_know_is_data_loss(arm: str) -> Non
         event_from_proto(proto)
 
 
-def test_a_question_travels_with_its_prompt_its_checkpoint_and_what_the_attempt_spent() -> None:
-    asked = agent_pb2.TaskResult(checkpoint=b"half way")
-    asked.usage.input_tokens = 7
-    asked.input_request.input_id, asked.input_request.schema_json = "q1", "{}"
-    asked.input_request.prompt.add(text="which?")
-    event = ev.InputRequested("r.1", 1, "a", "r.1/q1", asked, Amount(7), True)
+def test_a_question_keeps_its_prompt_checkpoint_and_usage() -> None:
+    payload = agent_pb2.TaskResult(checkpoint=b"half way")
+    payload.usage.input_tokens = 7
+    payload.input_request.input_id, payload.input_request.schema_json = "q1", "{}"
+    payload.input_request.prompt.add(text="which?")
+    event = ev.InputRequested("r.1", 1, "a", "r.1/q1", payload, Amount(7), True)
     again = event_from_proto(written(event))
     assert again == event
     assert isinstance(again, ev.InputRequested)
     assert isinstance(again.payload, agent_pb2.TaskResult)
-    assert again.payload.input_request.prompt == asked.input_request.prompt
+    assert again.payload.input_request.prompt == payload.input_request.prompt
     assert again.payload.input_request.schema_json == "{}"
-    assert (again.payload.checkpoint, again.payload.usage) == (b"half way", asked.usage)
+    assert (again.payload.checkpoint, again.payload.usage) == (b"half way", payload.usage)
 
 
 def test_an_answer_and_a_checkpoint_are_kept_as_they_are() -> None:
@@ -173,7 +173,7 @@ def test_an_answer_and_a_checkpoint_are_kept_as_they_are() -> None:
     assert taken.payload.data == b"abc"
 
 
-def test_durability_16_what_the_session_knew_is_kept_with_its_content_and_who_is_handed_it() -> None:
+def test_durability_16_recalled_items_keep_content_and_readers() -> None:
     ref = common_pb2.MemoryRef(scope="s", role="x", version=3, run_id="earlier", seq=9)
     item = common_pb2.ContextItem(ref=ref, parts=[common_pb2.Part(text="known")])
     goal = run_pb2.Submitted(session_context=[run_pb2.SessionContext(item=item, readers=["a", "b"])])

@@ -64,7 +64,7 @@ def test_a_short_lease_is_taken_over_soon() -> None:
         await submit(journal, "first", "r")
         first.held.add("r")
         await asyncio.sleep(3.0)
-        assert not second.held, "its heartbeats go on"
+        assert not second.held, "its heartbeats continue"
         assert all(each.may_send() for each in owning)
         await owning[0].stop()  # kill -9
         await asyncio.sleep(0.15)

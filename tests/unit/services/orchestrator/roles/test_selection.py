@@ -75,10 +75,10 @@ def test_the_end_of_a_grace_period_is_selected_from(world: World) -> None:
     world.alive = {"c"}
     world.selection.choose([], [], {})
     world.snapshot(instance("a"), instance("b"), graph=Graph(("a", "b"), GRAPH.edges[:1], 2))
-    kept = world.selection.choose([], [], {})
-    assert kept.roles == ("a", "b", "c"), "c is expected back"
+    during_grace = world.selection.choose([], [], {})
+    assert during_grace.roles == ("a", "b", "c"), "c is in its grace period"
     world.now += 4.9
-    assert world.selection.choose([], [], {}) is kept
+    assert world.selection.choose([], [], {}) is during_grace
     world.now += 0.2
     assert world.selection.choose([], [], {}).roles == ("a", "b")
     with pytest.raises(UnknownRole):

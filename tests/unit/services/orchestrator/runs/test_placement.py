@@ -1,4 +1,4 @@
-"""Waiting for room, and for a time: nobody waits for ever because another one was told in vain, or the journal slow."""
+"""Tasks that wait for a slot or for a time are woken, even if a slot was offered in vain or the journal was slow."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from archon_services.orchestrator.runs.timer import RunTimer
 
 
 class OneSlot:
-    """Wakes the first who waits whenever its slot is free."""
+    """A transport with one slot. Wakes the first waiting task whenever the slot is free."""
 
     def __init__(self) -> None:
         self.free = 0
@@ -39,29 +39,29 @@ class OneSlot:
         return lambda: None
 
 
-def test_room_that_was_offered_to_a_task_which_needs_none_any_more_is_the_next_ones() -> None:
+def test_a_slot_that_a_paused_task_does_not_use_goes_to_the_next() -> None:
     transport, woken = OneSlot(), list[str]()
-    paused, other = (Placement(cast(Transport, transport), lambda name=name: woken.append(name)) for name in "po")  # type: ignore[misc]
+    paused, waiting = (Placement(cast(Transport, transport), lambda name=name: woken.append(name)) for name in "po")  # type: ignore[misc]
     assert paused.find(Place("p", Requirement("a"), 1, 0.0)) is None
-    assert other.find(Place("o", Requirement("a"), 1, 0.0)) is None
+    assert waiting.find(Place("o", Requirement("a"), 1, 0.0)) is None
     transport.release("i")
     assert woken == ["p"]
-    paused.pass_on()  # its run was paused: it looked for nothing
+    paused.pass_on()  # its run was paused, so that it needs no slot
     assert woken == ["p", "o"]
-    assert other.find(Place("o", Requirement("a"), 1, 0.0)) == "i"
+    assert waiting.find(Place("o", Requirement("a"), 1, 0.0)) == "i"
 
 
-def test_room_that_was_offered_to_a_run_that_is_over_is_the_next_ones() -> None:
+def test_a_slot_that_an_ended_run_does_not_use_goes_to_the_next() -> None:
     transport, woken = OneSlot(), list[str]()
-    over, other = (Placement(cast(Transport, transport), lambda name=name: woken.append(name)) for name in "xo")  # type: ignore[misc]
+    over, waiting = (Placement(cast(Transport, transport), lambda name=name: woken.append(name)) for name in "xo")  # type: ignore[misc]
     over.find(Place("x", Requirement("a"), 1, 0.0))
-    other.find(Place("o", Requirement("a"), 1, 0.0))
+    waiting.find(Place("o", Requirement("a"), 1, 0.0))
     transport.release("i")
     over.cancel()
     assert woken == ["x", "o"]
 
 
-async def test_what_came_due_while_its_append_was_under_way_is_looked_at_at_once() -> None:
+async def test_a_time_that_passed_during_an_append_fires_at_once() -> None:
     class Clock:
         def now(self) -> float:
             return 101.0
@@ -70,9 +70,9 @@ async def test_what_came_due_while_its_append_was_under_way_is_looked_at_at_once
             return 1.0
 
     rung = asyncio.Event()
-    alarm = RunTimer(Clock(), rung.set)
+    timer = RunTimer(Clock(), rung.set)
     effects: set[Effect] = {Place("t", Requirement("a"), 2, not_before=100.5)}
-    alarm.set(effects, decided_at=100.4)
+    timer.set(effects, decided_at=100.4)
     await asyncio.wait_for(rung.wait(), 1.0)
-    alarm.set(effects, decided_at=101.0)
-    assert not alarm.at, "it waits for room, and for no time"
+    timer.set(effects, decided_at=101.0)
+    assert not timer.at, "it waits for a slot, not for a time"

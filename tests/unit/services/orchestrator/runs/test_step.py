@@ -1,4 +1,4 @@
-"""A step stores recorded calls beside the event that counts them: each once, whatever they came with."""
+"""A step stores recorded calls beside the event that counts them: each call once, whatever frame carried it."""
 
 from __future__ import annotations
 
@@ -41,27 +41,27 @@ def records(batch: Sequence[Delivery], events: Sequence[ev.Event]) -> tuple[Reco
 
 
 @pytest.mark.parametrize(
-    "given",
+    "carrier",
     [
         inp.ResultIn("r.1", 1, TaskState.COMPLETED, None, records=2),
         inp.DelegateIn("r.1", 1, "d1", 3, "cook", True, "", records=2),
         inp.CheckpointIn("r.1", 1, 3, records=2),
     ],
 )
-def test_calls_are_stored_whatever_they_came_with(given: inp.Input) -> None:
-    rows = records([Delivery(given, records=CALLS)], [ev.Recorded("r.1", 1, 2)])
+def test_calls_are_stored_with_every_kind_of_input(carrier: inp.Input) -> None:
+    rows = records([Delivery(carrier, records=CALLS)], [ev.Recorded("r.1", 1, 2)])
     assert len(rows) == 2
 
 
-def test_calls_that_are_sent_again_after_a_takeover_count_once() -> None:
+def test_calls_repeated_after_a_takeover_count_once() -> None:
     again = [Delivery(inp.ResultIn("r.1", 1, TaskState.COMPLETED, None, records=2), records=CALLS)] * 2
     assert len(records(again, [ev.Recorded("r.1", 1, 2)])) == 2
     assert not records(again, [ev.Paused("")])
 
 
 def test_a_step_holds_its_events_in_order_after_its_base() -> None:
-    delivery = Delivery(inp.Pause("someone"), posted=7)
-    step = step_of([delivery], [ev.Paused("someone"), ev.Recorded("r.1", 1, 2)])
+    delivery = Delivery(inp.Pause("caller"), posted=7)
+    step = step_of([delivery], [ev.Paused("caller"), ev.Recorded("r.1", 1, 2)])
     assert (step.base, step.last_seq, step.commands, step.epoch) == (4, 6, (7,), 3)
     stored = events_of(step.data, "r")
     assert [(event.run_id, event.seq) for event in stored] == [("r", 5), ("r", 6)]

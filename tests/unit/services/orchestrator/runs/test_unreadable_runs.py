@@ -1,4 +1,4 @@
-"""A journal that holds what nobody can read: DataLoss for whoever asks for that run, and no harm to the others."""
+"""A journal with a run that cannot be read: requests for that run raise DataLoss, other runs are unaffected."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.fixtures.orchestrating import commands_of, started
 Spoil = Callable[[list[bytes]], None]
 
 
-class Nobody:
+class NoInstances:
     """A transport that reaches no instance."""
 
     def stateful(self, role: str) -> bool:
@@ -40,7 +40,7 @@ class Nobody:
         pass
 
     def __getattr__(self, name: str) -> object:
-        raise AssertionError(f"nobody is reached: {name}")
+        raise AssertionError(f"no instance may be called: {name}")
 
 
 def event(seq: int) -> run_pb2.RunEvent:
@@ -48,7 +48,7 @@ def event(seq: int) -> run_pb2.RunEvent:
 
 
 def begun() -> list[bytes]:
-    """A run of one role, submitted and not dispatched."""
+    """Returns the events of a run of one role that was submitted and not dispatched."""
     submitted, created = event(1), event(2)
     submitted.time.GetCurrentTime()
     submitted.submitted.strategy = run_pb2.STRATEGY_PIPELINE
@@ -60,7 +60,7 @@ def begun() -> list[bytes]:
 
 
 def _stranger(events: list[bytes]) -> None:
-    """An event of a task that was never made."""
+    """Replaces an event with one of a task that was never created."""
     lost = event(2)
     lost.task.task_id = "r.9"
     lost.lost.SetInParent()
@@ -68,12 +68,12 @@ def _stranger(events: list[bytes]) -> None:
 
 
 SPOILED: dict[str, Spoil] = {
-    "no message": lambda events: events.__setitem__(1, b"\xff"),
+    "not a message": lambda events: events.__setitem__(1, b"\xff"),
     "cut short": lambda events: events.__setitem__(1, events[1][:-1]),
     "nothing": lambda events: events.__setitem__(0, b""),
-    "the first is gone": lambda events: events.__delitem__(0),
-    "one in between is gone": lambda events: events.append(event(4).SerializeToString()),
-    "of a task that there is not": _stranger,
+    "first event missing": lambda events: events.__delitem__(0),
+    "event in between missing": lambda events: events.append(event(4).SerializeToString()),
+    "unknown task": _stranger,
 }
 
 
@@ -83,7 +83,7 @@ async def stored(journal: MemoryJournal, run_id: str, events: list[bytes]) -> No
 
 @pytest.fixture(params=SPOILED.values(), ids=list(SPOILED))
 async def journal(request: pytest.FixtureRequest) -> MemoryJournal:
-    """Three runs, the second one can't be read."""
+    """A journal of three runs, of which the second cannot be read."""
     journal = MemoryJournal()
     for run_id in ("r1", "r2", "r3"):
         events = begun()
@@ -100,17 +100,15 @@ async def runs(journal: MemoryJournal) -> AsyncIterator[Runs]:
     await runs.stop()
 
 
-async def test_a_run_that_cannot_be_read_is_data_loss_and_no_other_error(journal: MemoryJournal) -> None:
+async def test_an_unreadable_run_raises_data_loss(journal: MemoryJournal) -> None:
     with pytest.raises(DataLoss) as lost:
         await load_run(journal, "r2")
     assert lost.value.metadata == {"run_id": "r2"}
     assert (await load_run(journal, "r3")).tasks["r.1"].role == "a"
 
 
-async def test_a_run_that_cannot_be_read_keeps_no_other_from_being_taken_up_and_says_what_is_wrong(
-    journal: MemoryJournal, runs: Runs
-) -> None:
-    assert await started(runs, journal, Nobody()) == 3
+async def test_an_unreadable_run_does_not_stop_other_claims(journal: MemoryJournal, runs: Runs) -> None:
+    assert await started(runs, journal, NoInstances()) == 3
     await asyncio.sleep(0)
     assert runs.held("r1") is not None
     assert runs.held("r2") is None
@@ -119,12 +117,10 @@ async def test_a_run_that_cannot_be_read_keeps_no_other_from_being_taken_up_and_
         await runs.state("r2")
 
 
-async def test_durability_14_a_run_that_cannot_be_read_is_quarantined_in_the_end_and_says_so(
-    journal: MemoryJournal, runs: Runs
-) -> None:
+async def test_durability_14_an_unreadable_run_is_quarantined(journal: MemoryJournal, runs: Runs) -> None:
     follower = RegistryWatch("127.0.0.1:1", lambda instances: None)
     commands = commands_of(runs, journal, follower)
-    await started(runs, journal, Nobody())
+    await started(runs, journal, NoInstances())
     with pytest.raises(DataLoss):
         await commands.run("r2")
     for _ in range(MAX_STALLED):
@@ -134,12 +130,12 @@ async def test_durability_14_a_run_that_cannot_be_read_is_quarantined_in_the_end
     run = await commands.run("r2")
     assert run.state == common_pb2.TASK_STATE_FAILED
     assert run.failure.reason == failure_pb2.ERROR_REASON_QUARANTINED
-    assert len(await stored_events(journal, "r2")) == run.last_seq, "what was there is kept"
+    assert len(await stored_events(journal, "r2")) == run.last_seq, "the stored events are kept"
     await follower.close()
 
 
-async def test_bytes_of_the_journal_that_are_no_message_are_not_the_callers_mistake() -> None:
-    """An event that is watched, a record that is listed, a summary that is asked for."""
+async def test_undecodable_bytes_of_the_journal_are_data_loss() -> None:
+    """Watching an event, listing a record and reading a summary raise DataLoss, not InvalidArgument."""
     journal = MemoryJournal()
     await stored(journal, "r1", [begun()[0], b"\xff"])
     last = [event(3).SerializeToString()]

@@ -1,4 +1,4 @@
-"""What an agent says of a run that isn't held here: whose it is stands in the journal, and may change while that is read."""
+"""Frames about a run that this replica does not hold: its owner is read from the journal, and may change meanwhile."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from archon_services.orchestrator.runs.manager import Runs
 
 
 class Slow(MemoryJournal):
-    """Answers whose a run is only when it is told to, and then that it can't."""
+    """A journal whose `run` waits for the test and then raises Unavailable."""
 
     def __init__(self) -> None:
         super().__init__(shared=True)
@@ -25,14 +25,14 @@ class Slow(MemoryJournal):
 
     async def run(self, run_id: str) -> RunRow | None:
         await self.answers.wait()
-        raise Unavailable("the database can't be reached")
+        raise Unavailable("cannot reach the database")
 
 
 class Instances:
-    """Has no room, and remembers what it was to forget."""
+    """A transport without free slots that records released runs."""
 
     def __init__(self) -> None:
-        self.let_go_of: list[str] = []
+        self.released: list[str] = []
 
     def stateful(self, role: str) -> bool:
         return False
@@ -44,15 +44,15 @@ class Instances:
         return lambda: None
 
     def release_run(self, run_id: str, *, over: bool = False) -> None:
-        self.let_go_of.append(run_id)
+        self.released.append(run_id)
 
 
 class OneInstance(Instances):
-    """Has one slot, and remembers what is done about it."""
+    """A transport with one slot that records its calls."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.done: list[str] = []
+        self.calls: list[str] = []
 
     def stateful(self, role: str) -> bool:
         return False
@@ -61,11 +61,11 @@ class OneInstance(Instances):
         return "a-1"
 
     def __getattr__(self, name: str) -> Callable[..., None]:
-        return lambda *arguments: self.done.append(name)
+        return lambda *arguments: self.calls.append(name)
 
 
 class Late(MemoryJournal):
-    """Answers a commit only when it is told to."""
+    """A journal whose commits are answered when the test sets `answers`."""
 
     inline = False
 
@@ -84,7 +84,7 @@ class Late(MemoryJournal):
 
 
 class Receipt:
-    """Hears nothing."""
+    """A receipt that must not be acknowledged or discarded."""
 
     def accept(self, epoch: int = 0) -> None:
         raise AssertionError
@@ -93,34 +93,34 @@ class Receipt:
         raise AssertionError
 
 
-async def test_a_run_that_is_taken_up_while_it_is_asked_whose_it_is_keeps_its_attempts() -> None:
+async def test_a_run_submitted_during_a_lookup_keeps_its_attempts() -> None:
     journal, instances = Slow(), Instances()
     runs = Runs(owner="o1", clock=SystemClock(), journal=journal, new_id=lambda: "new")
     runs.start(cast(Transport, instances))
     runs.claimed()
-    said = Delivery(inp.CheckpointIn("r.1", 1, 1), cast(Any, Receipt()))
-    runs.deliver("r", said)
-    runs.deliver("other", said)
+    checkpoint = Delivery(inp.CheckpointIn("r.1", 1, 1), cast(Any, Receipt()))
+    runs.deliver("r", checkpoint)
+    runs.deliver("other", checkpoint)
     await journal.enter(OwnerRow("o1", "", 1, 0))
     await runs.submit(Submission("r", "t", "", "", "pipeline", ("a",), (), 60.0, None), b"")
     journal.answers.set()
     await asyncio.sleep(0.01)
-    assert instances.let_go_of == ["other"]
+    assert instances.released == ["other"]
     await runs.stop()
 
 
-@pytest.mark.parametrize("asked_after", [False, True], ids=["asked for before all was let go", "and after"])
-async def test_a_run_that_is_claimed_in_another_name_before_its_creation_is_answered_is_driven_once(
-    asked_after: bool,
+@pytest.mark.parametrize("released", [True, False], ids=["after a release", "without a release"])
+async def test_a_run_claimed_before_its_creation_is_answered_runs_once(
+    released: bool,
 ) -> None:
     journal, instances = Late(), OneInstance()
     runs = Runs(owner="o1", clock=SystemClock(), journal=journal, new_id=lambda: "new")
     runs.start(cast(Transport, instances))
     submit = asyncio.create_task(runs.submit(Submission("r", "t", "", "", "pipeline", ("a",), (), 60.0, None), b""))
     await asyncio.sleep(0.01)
-    await journal.enter(OwnerRow("o2", "", 1, 0))  # the first name was buried
+    await journal.enter(OwnerRow("o2", "", 1, 0))  # the first incarnation has expired
     runs.owner = "o2"
-    if not asked_after:
+    if released:
         runs.release_all()
     row = await journal.claim("r", "o2")
     assert row is not None
@@ -129,6 +129,6 @@ async def test_a_run_that_is_claimed_in_another_name_before_its_creation_is_answ
     journal.answers.set()
     assert await submit == ("r", True)
     await asyncio.sleep(0.01)
-    assert sorted(instances.done) == ["adopt", "release"], "the slot was taken once, by its new owner"
+    assert sorted(instances.calls) == ["adopt", "release"], "the slot was reserved once, by the new owner"
     assert runs.holds("r")
     await runs.stop()

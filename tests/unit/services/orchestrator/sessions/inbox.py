@@ -1,4 +1,4 @@
-"""An inbox that keeps what sessions deliver."""
+"""An inbox that records what sessions deliver."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from archon_services.orchestrator.ports import Delivery
 
 class Inbox:
     def __init__(self) -> None:
-        self.got: list[Delivery] = []
+        self.deliveries: list[Delivery] = []
 
     def deliver(self, run_id: str, delivery: Delivery) -> None:
-        self.got.append(delivery)
+        self.deliveries.append(delivery)
 
     def progress(self, ref: common_pb2.TaskRef, progress: agent_pb2.Progress) -> None:
         pass

@@ -1,4 +1,4 @@
-"""Frames of attempts whose run several replicas own, one after the other."""
+"""Frames of attempts whose run is owned by several replicas in turn."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def ref(epoch: int = 1, attempt: int = 1) -> common_pb2.TaskRef:
 
 
 def begun() -> tuple[Attempts, Inbox, list[session_pb2.OrchestratorFrame]]:
-    """Attempts with an open stream, their inbox, and the frames that they send."""
+    """Returns attempts with an open stream, their inbox, and the frames that they send."""
     inbox, sent = Inbox(), list[session_pb2.OrchestratorFrame]()
 
     def send(frame: OutgoingFrame | session_pb2.OrchestratorFrame) -> None:
@@ -38,7 +38,7 @@ def ready() -> session_pb2.Ready:
     return session_pb2.Ready(features=FEATURES)
 
 
-def said(sequence: int, epoch: int = 1, **frame: Any) -> session_pb2.AgentFrame:
+def frame_of(sequence: int, epoch: int = 1, **frame: Any) -> session_pb2.AgentFrame:
     return session_pb2.AgentFrame(task=ref(epoch), sequence=sequence, **frame)
 
 
@@ -51,9 +51,9 @@ def arms(sent: list[session_pb2.OrchestratorFrame]) -> list[str | None]:
 
 def test_durability_11_a_replica_stops_no_foreign_attempts() -> None:
     attempts, inbox, sent = begun()
-    attempts.frame(said(1, delegate=session_pb2.Delegate(delegation_id="d1", role="b")))
-    assert not sent, "it doesn't know whether anybody will answer"
-    receipt = inbox.got[0].receipt
+    attempts.frame(frame_of(1, delegate=session_pb2.Delegate(delegation_id="d1", role="b")))
+    assert not sent, "another replica may own the run and answer"
+    receipt = inbox.deliveries[0].receipt
     assert receipt is not None
     receipt.discard("UNKNOWN_RUN", 4)
     assert arms(sent) == ["cancel_task"]
@@ -62,10 +62,10 @@ def test_durability_11_a_replica_stops_no_foreign_attempts() -> None:
 
 def test_an_unassigned_attempt_that_is_over_is_stopped() -> None:
     attempts, inbox, sent = begun()
-    attempts.frame(said(0, adopted=session_pb2.Adopted(last_applied=3)))
-    assert inbox.got[0].given == inp.WorkingIn("r.1", 1)
-    assert not sent, "another replica may be about to ask for it"
-    receipt = inbox.got[0].receipt
+    attempts.frame(frame_of(0, adopted=session_pb2.Adopted(last_applied=3)))
+    assert inbox.deliveries[0].given == inp.WorkingIn("r.1", 1)
+    assert not sent, "another replica may be about to adopt it"
+    receipt = inbox.deliveries[0].receipt
     assert receipt is not None
     receipt.accept(2)
     assert not sent
@@ -75,54 +75,54 @@ def test_an_unassigned_attempt_that_is_over_is_stopped() -> None:
 
 def test_an_attempt_known_by_its_records_is_stopped_if_over() -> None:
     attempts, inbox, sent = begun()
-    attempts.frame(said(1, record=agent_pb2.CallRecord(request_json="{}")))
-    attempts.frame(said(0, adopted=session_pb2.Adopted(last_applied=1)))
-    assert [one.given for one in inbox.got] == [inp.WorkingIn("r.1", 1)]
-    receipt = inbox.got[0].receipt
+    attempts.frame(frame_of(1, record=agent_pb2.CallRecord(request_json="{}")))
+    attempts.frame(frame_of(0, adopted=session_pb2.Adopted(last_applied=1)))
+    assert [delivery.given for delivery in inbox.deliveries] == [inp.WorkingIn("r.1", 1)]
+    receipt = inbox.deliveries[0].receipt
     assert receipt is not None
     receipt.discard("UNKNOWN_RUN", 1)
     assert arms(sent) == ["cancel_task"]
-    attempts.frame(said(2, result=RESULT))
-    assert len(inbox.got[1].records) == 1, "what was offered goes on"
+    attempts.frame(frame_of(2, result=RESULT))
+    assert len(inbox.deliveries[1].records) == 1, "frames of the offer are still delivered"
 
 
 def test_durability_12_an_offer_is_acked_in_the_owners_epoch() -> None:
     attempts, inbox, sent = begun()
-    attempts.frame(said(1, result=RESULT))
-    receipt = inbox.got[0].receipt
+    attempts.frame(frame_of(1, result=RESULT))
+    receipt = inbox.deliveries[0].receipt
     assert receipt is not None
     receipt.discard("UNKNOWN_RUN", 3)
-    assert (sent[0].task.epoch, sent[0].ack) == (3, 1), "the agent may have heard of epoch 3 already"
+    assert (sent[0].task.epoch, sent[0].ack) == (3, 1), "the agent may have received epoch 3 already"
 
 
 def test_durability_18_an_offer_is_acked_only_once_durable() -> None:
     attempts, _, sent = begun()
-    attempts.frame(said(2, record=agent_pb2.CallRecord()))
-    attempts.frame(said(2, record=agent_pb2.CallRecord()))
-    assert not sent, "frame 1, a checkpoint, came to nobody here"
+    attempts.frame(frame_of(2, record=agent_pb2.CallRecord()))
+    attempts.frame(frame_of(2, record=agent_pb2.CallRecord()))
+    assert not sent, "frame 1, a checkpoint, did not reach this replica"
 
 
 def test_durability_19_a_repeated_offer_is_delivered_again() -> None:
     attempts, inbox, _ = begun()
-    attempts.frame(said(2, result=RESULT))
-    attempts.frame(said(2, result=RESULT))
-    assert len(inbox.got) == 2
+    attempts.frame(frame_of(2, result=RESULT))
+    attempts.frame(frame_of(2, result=RESULT))
+    assert len(inbox.deliveries) == 2
 
 
 def test_durability_21_a_new_stream_adopts_no_offers() -> None:
     attempts, _, sent = begun()
-    attempts.frame(said(1, record=agent_pb2.CallRecord()))
+    attempts.frame(frame_of(1, record=agent_pb2.CallRecord()))
     attempts.opened(ready())
-    assert not sent, "the attempt may be another replica's"
+    assert not sent, "another replica may own the attempt"
 
 
 def test_durability_21_unapplied_frames_are_accepted_again() -> None:
     attempts, inbox, sent = begun()
     attempts.adopt(ref(2), "a", AttemptStatus(60.0), connected=True)
-    attempts.frame(said(1, 2, result=RESULT))
+    attempts.frame(frame_of(1, 2, result=RESULT))
     attempts.adopt(ref(3), "a", AttemptStatus(60.0), connected=True)
-    attempts.frame(said(1, 3, result=RESULT))
-    assert len(inbox.got) == 2
+    attempts.frame(frame_of(1, 3, result=RESULT))
+    assert len(inbox.deliveries) == 2
     assert arms(sent) == ["adopt_task", "adopt_task"]
 
 
@@ -132,7 +132,7 @@ def test_a_lost_attempt_is_stopped_once_its_loss_is_durable() -> None:
     attempts.lose_all(Unavailable("silent"))
     attempts.opened(ready())
     assert arms(sent) == ["assign_task"]
-    lost = inbox.got[0]
+    lost = inbox.deliveries[0]
     assert isinstance(lost.given, inp.LostIn)
     assert lost.receipt is not None
     lost.receipt.accept(1)
@@ -143,10 +143,10 @@ def test_a_lost_attempt_is_stopped_once_its_loss_is_durable() -> None:
 
 def test_a_stop_of_an_unassigned_attempt_is_sent_again() -> None:
     attempts, _, sent = begun()
-    attempts.cancel(ref(2), "the run ends")  # a run that was taken over only to be ended
+    attempts.cancel(ref(2), "the run ends")  # the run was taken over and ends at once
     assert arms(sent) == ["cancel_task"]
     attempts.opened(ready())
-    assert arms(sent)[1:] == ["cancel_task"], "the first may have been lost with its stream"
+    assert arms(sent)[1:] == ["cancel_task"], "the first cancel may have been lost with its stream"
 
 
 def test_attempts_of_an_ended_run_are_stopped_on_reconnect() -> None:
@@ -163,10 +163,12 @@ def test_durability_18_acks_of_a_former_owner_are_ignored() -> None:
     attempts.adopt(ref(2), "a", AttemptStatus(60.0, applied=1), connected=True)
     answer = session_pb2.DelegateResult(delegation_id="d1")
     attempts.tell(ref(2), session_pb2.OrchestratorFrame(delegate_result=answer))
-    attempts.frame(said(2, ack=1, delegate=session_pb2.Delegate(delegation_id="d2", role="b")))  # on its way already
-    attempts.frame(said(0, 2, adopted=session_pb2.Adopted(last_applied=1)))
-    told = [frame for frame in sent if frame.HasField("delegate_result")]
-    assert [(frame.sequence, frame.delegate_result.delegation_id) for frame in told][-1:] == [(2, "d1")]
+    attempts.frame(
+        frame_of(2, ack=1, delegate=session_pb2.Delegate(delegation_id="d2", role="b"))
+    )  # sent before the takeover
+    attempts.frame(frame_of(0, 2, adopted=session_pb2.Adopted(last_applied=1)))
+    results = [frame for frame in sent if frame.HasField("delegate_result")]
+    assert [(frame.sequence, frame.delegate_result.delegation_id) for frame in results][-1:] == [(2, "d1")]
 
 
 def test_an_adopted_frame_of_a_lower_epoch_is_ignored() -> None:
@@ -174,7 +176,9 @@ def test_an_adopted_frame_of_a_lower_epoch_is_ignored() -> None:
     attempts.adopt(ref(3), "a", AttemptStatus(60.0, 0, frozenset()), connected=True)
     answer = session_pb2.DelegateResult(delegation_id="d1")
     attempts.tell(ref(3), session_pb2.OrchestratorFrame(delegate_result=answer))
-    attempts.frame(said(0, 2, adopted=session_pb2.Adopted(last_applied=1)))
-    assert arms(sent) == ["adopt_task"], "frames of the former owner are under way: nobody knows yet how many it takes"
-    attempts.frame(said(0, 3, adopted=session_pb2.Adopted(last_applied=2)))
+    attempts.frame(frame_of(0, 2, adopted=session_pb2.Adopted(last_applied=1)))
+    assert arms(sent) == ["adopt_task"], (
+        "the agent may still apply frames of the former owner, so that the next number is not known"
+    )
+    attempts.frame(frame_of(0, 3, adopted=session_pb2.Adopted(last_applied=2)))
     assert [(frame.WhichOneof("frame"), frame.sequence) for frame in sent[1:]] == [("delegate_result", 3)]

@@ -39,7 +39,7 @@ def test_a_waiting_task_frees_its_slot_until_its_last_answer() -> None:
     window.credit.delegated(first, "b")
     assert (window.credit.in_flight, window.credit.waiting, window.freed) == (0, 1, 1)
     second = window.begin()
-    assert window.credit.may_pass(first, answer("a")), "it still waits for another: no slot is needed"
+    assert window.credit.may_pass(first, answer("a")), "a task that still waits for another answer needs no slot"
     assert not window.credit.may_pass(first, answer("b"))
     assert window.credit.released() == []
     window.credit.leave(second)
@@ -70,7 +70,7 @@ def test_above_max_waiting_a_task_keeps_its_slot_while_it_waits() -> None:
     assert (window.credit.in_flight, window.credit.waiting) == (2, 0)
 
 
-def test_a_delegation_that_is_needed_no_more_lets_its_task_go_on() -> None:
+def test_a_cancelled_delegation_lets_its_task_continue() -> None:
     window = Window(1)
     attempt = window.begin()
     window.credit.delegated(attempt, "a")
@@ -78,7 +78,7 @@ def test_a_delegation_that_is_needed_no_more_lets_its_task_go_on() -> None:
     assert (window.credit.in_flight, window.credit.waiting) == (1, 0)
 
 
-def test_what_is_held_for_an_attempt_that_is_over_goes_nowhere() -> None:
+def test_answers_held_for_an_ended_attempt_are_dropped() -> None:
     window = Window(0)
     attempt = window.begin()
     window.credit.delegated(attempt, "a")
@@ -98,7 +98,7 @@ def test_other_frames_need_no_slot() -> None:
     assert window.credit.may_pass(attempt, grant)
 
 
-def test_an_attempt_that_is_taken_up_with_open_delegations_waits() -> None:
+def test_an_adopted_attempt_with_open_delegations_waits() -> None:
     window = Window(1)
     attempt = AttemptChannel(common_pb2.TaskRef(task_id="t", attempt=1), "role")
     attempt.outstanding = {"a"}

@@ -37,7 +37,7 @@ def connect(pool: SessionPool, instance_id: str, slots: int = 1) -> Session:
 
 async def test_a_slot_is_reserved_at_the_least_loaded_instance(pool: SessionPool) -> None:
     pool.update([Registration("a", instance_id="a1"), Registration("a", instance_id="a2")])
-    assert pool.reserve(Requirement("a")) is None, "neither is connected"
+    assert pool.reserve(Requirement("a")) is None, "no instance is connected"
     connect(pool, "a1", 4)
     connect(pool, "a2", 2)
     assert [pool.reserve(Requirement("a")) for _ in range(4)] == ["a1", "a2", "a1", "a1"]
@@ -112,7 +112,7 @@ async def test_a_released_run_is_removed_from_its_holders_only(
     assert released == ["a1", "a2"]
     assert [session.idle for session in sessions.values()] == [True, False, False]
     pool.release_run("r")
-    assert released == ["a1", "a2"], "nobody holds it any more"
+    assert released == ["a1", "a2"], "no session holds the run any more"
     pool.release_run("s", over=True)
     assert released[2:] == ["a2", "a3"]
     assert [len(session.stale) for session in sessions.values()] == [0, 1, 1]
@@ -125,9 +125,9 @@ async def test_a_run_is_not_held_after_its_results_are_durable(pool: SessionPool
     pool.assign("a1", ref("r"), "a", TASK)
     result = agent_pb2.TaskResult(state=common_pb2.TASK_STATE_COMPLETED)
     session._frame(session_pb2.AgentFrame(task=ref("r"), sequence=1, result=result))
-    assert list(pool._holders) == ["r"], "its event is not durable yet"
+    assert list(pool._holders) == ["r"], "the event of the result is not durable yet"
     assert isinstance(pool._inbox, Inbox)
-    receipt = pool._inbox.got[-1].receipt
+    receipt = pool._inbox.deliveries[-1].receipt
     assert receipt is not None
     receipt.accept(1)
     assert pool._holders == {}
@@ -145,12 +145,12 @@ async def test_a_removed_session_holds_no_runs(pool: SessionPool) -> None:
     pool.update([])
     assert (pool._sessions, pool._holders) == ({}, {})
     former._frame(session_pb2.AgentFrame(task=ref("t"), sequence=1, result=result))
-    assert pool._holders == {}, "what it hears while it closes"
+    assert pool._holders == {}, "frames to a session that closes hold no run"
     pool.update([instance])
     connect(pool, "a1", 4)
     pool.assign("a1", ref("s", 2), "a", TASK)
     assert isinstance(pool._inbox, Inbox)
-    receipts = [delivery.receipt for delivery in pool._inbox.got if delivery.receipt is not None]
+    receipts = [delivery.receipt for delivery in pool._inbox.deliveries if delivery.receipt is not None]
     for receipt in receipts:
         receipt.discard("ABORTED")
-    assert list(pool._holders) == ["s"], "of the new session"
+    assert list(pool._holders) == ["s"], "only the new session holds a run"

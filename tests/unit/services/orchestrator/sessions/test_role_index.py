@@ -64,7 +64,7 @@ def test_an_index_finds_the_sessions_of_one_role_only() -> None:
     assert index.fitting(Requirement("designer")) == sessions[:2]
     assert index.fitting(Requirement("writer", "poems")) == sessions[2:]
     assert index.fitting(Requirement("writer", "prose")) == []
-    assert index.fitting(Requirement("nobody")) == []
+    assert index.fitting(Requirement("absent")) == []
     index.remove(sessions[0])
     assert index.fitting(Requirement("designer")) == sessions[1:2]
 
@@ -88,7 +88,7 @@ def test_a_capability_resolves_to_the_roles_that_offer_it() -> None:
         index.add(entry)
     assert index.resolve("", "poems") == ("bard", "writer")
     assert index.resolve("bard", "") == ("bard",)
-    assert index.resolve("nobody", "") == ()
+    assert index.resolve("absent", "") == ()
     index.remove(sessions[1])
     assert (index.resolve("", "poems"), index.resolve("", "songs")) == (("bard", "writer"), ())
     index.remove(sessions[2])

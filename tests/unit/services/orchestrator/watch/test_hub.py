@@ -1,4 +1,4 @@
-"""Who follows a run sees every durable event once and in order, however slow, and is bounded."""
+"""A watcher of a run receives every durable event once and in order, however slow it is, and its queue is bounded."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Journaled:
             return [event.WhichOneof("event") async for batch in batches for event in shown(batch)]
 
 
-async def test_what_is_stored_and_what_comes_join_without_gap_or_double() -> None:
+async def test_stored_and_new_events_join_without_gap_or_repetition() -> None:
     run = Journaled()
     await run.happen(5)
     watching = asyncio.create_task(run.seqs())
@@ -59,7 +59,7 @@ async def test_what_is_stored_and_what_comes_join_without_gap_or_double() -> Non
     assert await run.seqs(20) == [21]
 
 
-async def test_an_event_that_was_stored_but_never_announced_is_read_from_the_journal() -> None:
+async def test_an_unpublished_event_is_read_from_the_journal() -> None:
     run = Journaled()
     await run.happen(2)
     watching = asyncio.create_task(run.seqs())
@@ -69,18 +69,18 @@ async def test_an_event_that_was_stored_but_never_announced_is_read_from_the_jou
     assert await watching == [1, 2, 3, 4, 5]
 
 
-async def test_whoever_has_seen_more_than_an_owner_knows_is_not_told_what_passes_by_it() -> None:
+async def test_deltas_of_an_owner_behind_the_watcher_are_not_shown() -> None:
     run = Journaled()
     await run.happen(5)
     async with aclosing(run.watchers.follow("r", 5)) as batches:
         reading = asyncio.ensure_future(anext(batches))
         await asyncio.sleep(0.01)
-        run.delta("by one who was deposed after the third event", known=3)
-        run.delta("by the owner", known=5)
-        assert [event.text_delta.text for event in shown(await reading)] == ["by the owner"]
+        run.delta("from an owner deposed after the third event", known=3)
+        run.delta("from the owner", known=5)
+        assert [event.text_delta.text for event in shown(await reading)] == ["from the owner"]
 
 
-async def test_what_passes_while_a_watcher_reads_what_is_stored_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_deltas_are_shown_after_stored_events_that_precede_them(monkeypatch: pytest.MonkeyPatch) -> None:
     run, answers = Journaled(), asyncio.Event()
     await run.happen(3)
     stored = run.journal.steps
@@ -93,19 +93,19 @@ async def test_what_passes_while_a_watcher_reads_what_is_stored_is_shown(monkeyp
     async with aclosing(run.watchers.follow("r", 0)) as batches:
         first = asyncio.ensure_future(anext(batches))
         await asyncio.sleep(0.01)
-        run.delta("said before the fourth event", known=3)
+        run.delta("sent before the fourth event", known=3)
         await run.happen(1)
         answers.set()
         assert [event.seq for event in shown(await first)] == [1, 2, 3, 4]
         (delta,) = shown(await asyncio.wait_for(anext(batches), 1.0))
-        assert delta.text_delta.text == "said before the fourth event"
+        assert delta.text_delta.text == "sent before the fourth event"
 
 
-async def test_a_watcher_that_falls_behind_loses_deltas_and_no_durable_event() -> None:
+async def test_a_slow_watcher_loses_deltas_but_no_durable_event() -> None:
     run = Journaled()
     await run.happen(1)
     async with aclosing(run.watchers.follow("r", 0)) as batches:
-        seen = [event.seq for event in shown(await anext(batches))]
+        seqs = [event.seq for event in shown(await anext(batches))]
         for _ in range(MAX_QUEUED + 500):
             run.delta("x")
         await run.happen(MAX_QUEUED + 500)
@@ -113,11 +113,11 @@ async def test_a_watcher_that_falls_behind_loses_deltas_and_no_durable_event() -
         (watcher,) = run.watchers._tails["r"]
         assert len(watcher.queue) <= MAX_QUEUED
         async for batch in batches:
-            seen += [event.seq for event in shown(batch) if event.seq]
-    assert seen == list(range(1, run.seq + 1))
+            seqs += [event.seq for event in shown(batch) if event.seq]
+    assert seqs == list(range(1, run.seq + 1))
 
 
-async def test_what_waits_for_a_watcher_is_bounded_in_bytes_too_and_so_is_a_batch() -> None:
+async def test_queue_and_batches_of_a_watcher_are_bounded_in_bytes() -> None:
     run = Journaled()
     await run.happen(1)
     text, took = "x" * 64_000, 0
@@ -141,7 +141,7 @@ async def test_what_waits_for_a_watcher_is_bounded_in_bytes_too_and_so_is_a_batc
     assert took <= MAX_QUEUED_BYTES + 1_000
 
 
-async def test_deltas_are_left_out_where_only_durable_events_are_wanted() -> None:
+async def test_a_watch_of_durable_events_has_no_deltas() -> None:
     run = Journaled()
     await run.happen(1)
     watching = asyncio.create_task(run.seqs(durable_only=True))
@@ -151,7 +151,7 @@ async def test_deltas_are_left_out_where_only_durable_events_are_wanted() -> Non
     assert await watching == [1, 2]
 
 
-async def test_nobody_is_left_behind_when_a_watcher_leaves_or_the_orchestrator_stops() -> None:
+async def test_a_stop_of_the_orchestrator_ends_its_watches() -> None:
     run = Journaled()
     await run.happen(1)
     watching = asyncio.create_task(run.seqs())
@@ -163,7 +163,7 @@ async def test_nobody_is_left_behind_when_a_watcher_leaves_or_the_orchestrator_s
     assert not run.watchers.watched("r")
 
 
-async def test_nothing_passing_of_an_attempt_is_shown_after_its_end() -> None:
+async def test_deltas_of_an_attempt_are_not_shown_after_its_end() -> None:
     run = Journaled()
     await run.happen(1)
     task = common_pb2.TaskRef(task_id="r.1", attempt=1)
@@ -176,7 +176,7 @@ async def test_nothing_passing_of_an_attempt_is_shown_after_its_end() -> None:
     assert await watching == ["recorded", "text_delta", "result", "run_state"]
 
 
-async def test_what_is_thrown_away_of_an_earlier_attempt_opens_no_later_one_again() -> None:
+async def test_a_discarded_result_does_not_reopen_a_later_attempt() -> None:
     run = Journaled()
     await run.happen(1)
     watching = asyncio.create_task(run.kinds())

@@ -17,7 +17,7 @@ import dev.archon.api.orchestrator.v1.WatchRunRequest;
 import io.grpc.Channel;
 import io.grpc.stub.StreamObserver;
 
-/** The session of the smallest member, and a client: what both use of the stubs compiles. */
+/** The session of the smallest member, and a client. Both must compile against the stubs. */
 final class Speak extends AgentServiceGrpc.AgentServiceImplBase {
   private final String instanceId;
 
@@ -38,7 +38,7 @@ final class Speak extends AgentServiceGrpc.AgentServiceImplBase {
                 said.setHeartbeat(Heartbeat.newBuilder().setEcho(frame.getHeartbeat().getCounter()));
             case ASSIGN_TASK -> said.setTask(frame.getTask()).setResult(answer(frame));
             default -> {
-              continue; // the smallest member ignores what it doesn't know
+              continue; // the smallest member ignores frames that it does not support
             }
           }
           out.onNext(SessionResponse.newBuilder().addFrames(said).build());
