@@ -80,7 +80,7 @@ def test_a_word_not_used_is_found(tmp_path: Path, name: str, text: str, finding:
     [
         ("services__questions_py", ""),
         ("mesh__alarms_py", "class Alarms:\n    pass\n"),
-        ("tests__placing_py", "class Alarm:\n    '''It is none.'''\n"),
+        ("examples__placing_py", "class Alarm:\n    '''It is none.'''\n"),
         ("sdk__python__archon__api__a_py", '"""See protos."""\n'),
     ],
 )
