@@ -17,10 +17,8 @@ from typing import Any, Final, Protocol
 
 from archon.errors import ArchonError, Internal, ResourceExhausted, Unavailable
 from archon_mesh.core.run import (
-    Effect,
     Place,
     RunState,
-    Task,
     Timer,
     apply,
     decide,
@@ -34,6 +32,8 @@ from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.types import TaskState
 from archon_services.orchestrator.journal import Journal, NewRun, Outcome, SameRequest, Step, StepResult
 from archon_services.orchestrator.ports import Clock, Delivery, Transport
+from archon_services.orchestrator.runs.candidates import Candidates
+from archon_services.orchestrator.runs.decision import Decision
 from archon_services.orchestrator.runs.effects import EffectExecutor
 from archon_services.orchestrator.runs.load import load_run, load_run_since
 from archon_services.orchestrator.runs.placement import Placement
@@ -83,29 +83,6 @@ class Drive:
         return f"{self._prefix}{next(self._batches)}"
 
 
-@dataclass(slots=True)
-class _Decision:
-    """What was decided in a turn, and what it leads to once its step is durable."""
-
-    batch: Sequence[Delivery]
-    now: float
-    events: list[ev.Event] = field(default_factory=list)
-    inputs: list[inp.Input] = field(default_factory=list)
-    discarded: dict[int, str] = field(default_factory=dict)
-    """Reasons, by position in the batch."""
-
-    placed: dict[tuple[str, int], str] = field(default_factory=dict)
-    """Reserved instances, by (task, attempt)."""
-
-    before: set[Effect] | None = None
-    """Effects that were open before the first input whose events are not local; None if all are."""
-
-    early: Sequence[Effect] = ()
-    """Effects of the events before that input."""
-
-    step: Step | None = None
-
-
 class RunDriver:
     """Drives a run from its first event, or from a claim, until it has ended or another replica has taken it over.
 
@@ -128,7 +105,6 @@ class RunDriver:
         "_new",
         "_placement",
         "_posted",
-        "_successors",
         "_task",
         "_timer",
         "_until_end",
@@ -175,7 +151,7 @@ class RunDriver:
         self._clock = clock
         self._new = new
         self._created: asyncio.Future[None] | None = None
-        self._decision: _Decision | None = None
+        self._decision: Decision | None = None
         self._delay = RETRY_DELAY
         self._executed_seq = -1
         """Effects of events up to this one have been executed by this driver; -1: none."""
@@ -191,10 +167,7 @@ class RunDriver:
         self._posted = {delivery.posted for delivery in self._inbox if delivery.posted}
         """Commands that have arrived already: they are delivered again until a step executes them."""
 
-        self._candidates: dict[str, None] | None = None
-        """Tasks that may have become ready since the last look; None: look at all."""
-
-        self._successors: dict[str, list[str]] = {}
+        self._candidates = Candidates()
         self._placement = Placement(drive.transport, self.wake)
         self._history = SessionHistory(drive.journal, drive.turns, drive.transport.stateful, self.wake)
         self._effects = EffectExecutor(run_id, drive.transport, self._history.turns)
@@ -255,7 +228,7 @@ class RunDriver:
         return waiter
 
     def _tick(self) -> None:
-        self._candidates = None
+        self._candidates.reset()
         self.offer(Delivery(inp.Tick()))
 
     # A turn of the scheduler ------------------------------------------------------------------------------------
@@ -274,7 +247,7 @@ class RunDriver:
             self._slowly(self._history.read())
             return None
         run, base, state_before = self.state, self.state.last_seq, int(self.state.state)
-        decision = _Decision(list(self._inbox), self._clock.now())
+        decision = Decision(list(self._inbox), self._clock.now())
         self._inbox.clear()
         try:
             self._decide_inputs(decision)
@@ -304,12 +277,12 @@ class RunDriver:
         self.doubtful = True
         return decision.step
 
-    def _decide_inputs(self, decision: _Decision) -> None:
+    def _decide_inputs(self, decision: Decision) -> None:
         inputs = [delivery.given for delivery in decision.batch]
         if self._history.outdated:
             inputs = [self._history.marked(given) for given in inputs]
         if self._timer.at and decision.now >= self._timer.at:
-            self._candidates = None  # the backoff of a task may be over, and this turn may set the timer anew
+            self._candidates.reset()  # the backoff of a task may be over, and this turn may set the timer anew
             if not (inputs and isinstance(inputs[-1], inp.Tick)):
                 inputs.append(inp.Tick())
         for number, given in enumerate(inputs):
@@ -320,58 +293,36 @@ class RunDriver:
             if isinstance(given, _REQUESTS) and self._is_over(given.task_id, given.attempt):
                 decision.discarded[number] = "ABORTED"  # there will be no reply: the sender is to stop
 
-    def _apply(self, events: Sequence[ev.Event], decision: _Decision) -> Sequence[ev.Event]:
+    def _apply(self, events: Sequence[ev.Event], decision: Decision) -> Sequence[ev.Event]:
         run = self.state
         known = self._executed_seq >= 0 or self._new is not None
         if decision.before is None and events and not (known and is_local(run, events)):
             decision.before = open_effects(run) if known else set()
             decision.early = effects_of(run, decision.events)
-            self._candidates = None
+            self._candidates.reset()
         for event in events:
             apply(run, event, decision.now)
-            if self._candidates is not None:
-                if type(event) is ev.TaskCreated:
-                    self._candidates[event.task_id] = None
-                elif type(event) is ev.ResultReceived:
-                    self._candidates |= dict.fromkeys(self._successors.get(event.task_id, ()))
+            self._candidates.note(event)
         decision.events += events
         return events
 
-    def _place(self, decision: _Decision) -> None:
+    def _place(self, decision: Decision) -> None:
         """Finds instances for the tasks that are ready, within the same step: one step holds a result and the
         dispatches that it makes possible."""
         run, placement = self.state, self._placement
-        tasks = self._unplaced()
-        self._candidates = {}
-        for task in tasks:
+        for task in self._candidates.take(run, placement.woken):
             if not run.ready(task):
                 continue
             place = place_of(run, task)
             if place.not_before > decision.now:
                 self._timer.advance(place.not_before)
             elif self._history.waits(run, place):
-                self._retain(task)
+                self._candidates.keep(task.task_id)
             elif (instance_id := placement.find(place)) is not None:
                 self._dispatch(place, instance_id, decision)
         placement.pass_on()
 
-    def _unplaced(self) -> list[Task]:
-        """Returns the tasks that may be ready and have no place yet."""
-        run = self.state
-        if self._candidates is not None:
-            return [run.tasks[name] for name in (*self._candidates, *self._placement.woken)]
-        tasks = list(run.tasks.values())
-        self._successors = {}
-        for task in tasks:
-            for predecessor in task.predecessors:
-                self._successors.setdefault(predecessor, []).append(task.task_id)
-        return tasks
-
-    def _retain(self, task: Task) -> None:
-        if self._candidates is not None:
-            self._candidates[task.task_id] = None
-
-    def _dispatch(self, place: Place, instance_id: str, decision: _Decision) -> None:
+    def _dispatch(self, place: Place, instance_id: str, decision: Decision) -> None:
         key = place.task_id, place.attempt
         decision.placed[key] = instance_id
         given = inp.SlotFound(place.task_id, instance_id, self._history.version(place))
@@ -386,7 +337,7 @@ class RunDriver:
         task = self.state.tasks.get(task_id)
         return task is not None and (attempt < task.attempt or (attempt == task.attempt and not task.live))
 
-    def _nothing_decided(self, decision: _Decision) -> None:
+    def _nothing_decided(self, decision: Decision) -> None:
         self._delay = RETRY_DELAY
         if posted := [delivery.posted for delivery in decision.batch if delivery.posted]:
             self._slowly(self._drive.journal.drop(posted))
@@ -420,7 +371,7 @@ class RunDriver:
         else:
             self._slowly(self._reconsider(decision.events, conflict=result is Outcome.CONFLICT))
 
-    def _creation_done(self, decision: _Decision, result: StepResult) -> None:
+    def _creation_done(self, decision: Decision, result: StepResult) -> None:
         self._new = None
         if result is Outcome.DONE:
             self._stored(decision)
@@ -439,7 +390,7 @@ class RunDriver:
         self._inbox.clear()
         self._finish()
 
-    def _stored(self, decision: _Decision) -> None:
+    def _stored(self, decision: Decision) -> None:
         assert decision.step is not None
         self.doubtful, self.durable_seq, self._delay = False, decision.step.last_seq, RETRY_DELAY
         self._drive.observer.stored(decision.step, decision.events)
@@ -451,7 +402,7 @@ class RunDriver:
         if self._over():
             self._finish()
 
-    def _execute(self, decision: _Decision) -> None:
+    def _execute(self, decision: Decision) -> None:
         run = self.state
         if decision.before is None:
             if effects := effects_of(run, decision.events):
@@ -467,7 +418,7 @@ class RunDriver:
         self._executed_seq = run.last_seq
         self._history.release(run)
 
-    def _release(self, decision: _Decision) -> None:
+    def _release(self, decision: Decision) -> None:
         for instance_id in decision.placed.values():
             self._drive.transport.release(instance_id)
         decision.placed.clear()
@@ -512,7 +463,8 @@ class RunDriver:
             state, opened = await load_run(self._drive.journal, self.run_id), None
         else:
             state, opened = await load_run_since(self._drive.journal, self.run_id, self._executed_seq)
-        self.state, self.doubtful, self._candidates = state, False, None
+        self.state, self.doubtful = state, False
+        self._candidates.reset()
         self.durable_seq = state.last_seq
         if state.epoch > self.epoch:
             self.deposed = True

@@ -1,0 +1,50 @@
+"""The tasks of a run that may have become ready since they were last looked at, so that a step of a run with a thousand
+tasks does not look at all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from archon_mesh.core.run import RunState, Task
+from archon_mesh.core.run import events as ev
+
+
+class Candidates:
+    """At first all tasks."""
+
+    __slots__ = ("_successors", "_task_ids")
+
+    def __init__(self) -> None:
+        self._task_ids: dict[str, None] | None = None
+        self._successors: dict[str, list[str]] = {}
+
+    def reset(self) -> None:
+        """Any task may be ready: the next call of `take` returns all."""
+        self._task_ids = None
+
+    def note(self, event: ev.Event) -> None:
+        """Adds the tasks that a local event may have made ready."""
+        if self._task_ids is None:
+            return
+        if type(event) is ev.ResultReceived:
+            for task_id in self._successors.get(event.task_id, ()):
+                self._task_ids[task_id] = None
+        elif type(event) is ev.TaskCreated:
+            self._task_ids[event.task_id] = None
+
+    def keep(self, task_id: str) -> None:
+        """Has the next call of `take` return this task too."""
+        if self._task_ids is not None:
+            self._task_ids[task_id] = None
+
+    def take(self, run: RunState, further: Iterable[str]) -> list[Task]:
+        """Returns the candidates and the tasks with the ids `further`, and forgets them."""
+        task_ids, self._task_ids = self._task_ids, {}
+        if task_ids is not None:
+            return [run.tasks[task_id] for task_id in (*task_ids, *further)]
+        tasks = list(run.tasks.values())
+        self._successors = {}
+        for task in tasks:
+            for predecessor in task.predecessors:
+                self._successors.setdefault(predecessor, []).append(task.task_id)
+        return tasks

@@ -1,0 +1,35 @@
+"""What one turn of the scheduler decides about a run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from archon_mesh.core.run import Effect
+from archon_mesh.core.run import events as ev
+from archon_mesh.core.run import inputs as inp
+from archon_services.orchestrator.journal import Step
+from archon_services.orchestrator.ports import Delivery
+
+
+@dataclass(slots=True)
+class Decision:
+    """What was decided in a turn, and what it leads to once its step is durable."""
+
+    batch: Sequence[Delivery]
+    now: float
+    events: list[ev.Event] = field(default_factory=list)
+    inputs: list[inp.Input] = field(default_factory=list)
+    discarded: dict[int, str] = field(default_factory=dict)
+    """Reasons, by position in the batch."""
+
+    placed: dict[tuple[str, int], str] = field(default_factory=dict)
+    """Reserved instances, by (task, attempt)."""
+
+    before: set[Effect] | None = None
+    """Effects that were open before the first input whose events are not local; None if all are."""
+
+    early: Sequence[Effect] = ()
+    """Effects of the events before that input."""
+
+    step: Step | None = None
