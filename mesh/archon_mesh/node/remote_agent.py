@@ -15,7 +15,7 @@ from archon.api.orchestrator.v1 import run_pb2
 from archon.client import Client, submit_request
 from archon.errors import FailedPrecondition, Unavailable
 from archon.status import from_failure
-from archon.wire import without_surrogates
+from archon.wire import text_of, without_surrogates
 from archon_mesh.agent.events import types as events
 from archon_mesh.agent.events.emit import MessageEmitter, emit_tool_call, emit_tool_result
 from archon_mesh.agent.ids import new_id
@@ -92,7 +92,7 @@ class RemoteAgent:
                         case "tool_event" if event.tool_event.role == self.name:
                             await run_events.tool(event.tool_event)
                         case "result" if event.result.role == self.name:
-                            answer = _result_text(event.result)
+                            answer = text_of(event.result.output)
                         case "run_state":
                             has_ended = True
                             if event.run_state.state != common_pb2.TASK_STATE_COMPLETED:
@@ -175,7 +175,3 @@ async def _cancel_run(client: Client, run_id: str) -> None:
     cancel = asyncio.ensure_future(client.cancel(run_id, "its caller was cancelled"))
     await asyncio.wait([cancel], timeout=2.0)
     cancel.cancel()
-
-
-def _result_text(result: run_pb2.ResultReceived) -> str:
-    return "\n\n".join(part.text for part in result.output if part.WhichOneof("content") == "text")

@@ -78,22 +78,23 @@ class Outcome:
 
 
 def go_on(value: Any = None) -> Outcome:
-    """CONTINUE, optionally with a replacement value."""
+    """Returns the decision CONTINUE, optionally with a value that replaces the current one."""
     return Outcome(HookDecision.CONTINUE, value)
 
 
 def retry() -> Outcome:
-    """RETRY."""
+    """Returns the decision RETRY: the step is repeated."""
     return Outcome(HookDecision.RETRY)
 
 
 def stop(value: Any = None) -> Outcome:
-    """STOP."""
+    """Returns the decision STOP: the run ends with `value` as its answer; before a tool, `value` is the result of the
+    call, and the tool is skipped."""
     return Outcome(HookDecision.STOP, value)
 
 
 def fail(why: str | Exception) -> Outcome:
-    """FAIL."""
+    """Returns the decision FAIL: the run fails with this error or message."""
     return Outcome(HookDecision.FAIL, why)
 
 

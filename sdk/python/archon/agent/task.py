@@ -96,7 +96,7 @@ class TaskContext:
 
     @property
     def parts(self) -> Sequence[common_pb2.Part]:
-        """The input, whole."""
+        """All parts of the input."""
         return self._assigned.input
 
     @property

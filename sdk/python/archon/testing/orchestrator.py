@@ -131,7 +131,7 @@ class FakeOrchestrator:
         return self.stamped(ref, session_pb2.OrchestratorFrame(assign_task=task))
 
     def cancellation(self, ref: common_pb2.TaskRef) -> session_pb2.OrchestratorFrame:
-        """A CancelTask."""
+        """A CancelTask frame for the attempt, with the next sequence number."""
         return self.stamped(ref, session_pb2.OrchestratorFrame(cancel_task=session_pb2.CancelTask(reason="enough")))
 
     def adoption(self, ref: common_pb2.TaskRef, *, last_applied: int = 0) -> session_pb2.OrchestratorFrame:
@@ -152,7 +152,7 @@ class FakeOrchestrator:
             await self._call.write(message)
 
     async def assign(self, ref: common_pb2.TaskRef, text: str = "", *, remaining: float | None = None) -> None:
-        """Sends a task."""
+        """Sends an AssignTask frame with a text; `remaining` is in seconds."""
         await self.send(self.assignment(ref, text, remaining=remaining))
 
     # From the agent
