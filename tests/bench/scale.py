@@ -1,0 +1,355 @@
+"""python -m tests.bench.scale: whether the cost of a run grows with what lies there.
+
+CPU of the orchestrator (user and system) per run of three roles, by SubmitRun with wait at concurrency 64. An
+orchestrator with much there (ended runs in its journal, runs under way, idle instances) is measured against one without
+it, in interleaved rounds, each with its own registry, journal and agents. A run of many tasks is measured against runs
+of three, all of them delegations and the task that makes them. Figures are medians over the rounds; the changes of the
+single rounds stand beside them. What an orchestrator spends at rest counts in the figures per run, and is also shown by
+itself. The journal is a SQLite file, by default `normal`: then the speed of the disk does not change how many steps
+share a commit.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import grpc.aio
+import psutil
+import uvloop
+from rich.console import Console
+from rich.table import Table
+
+from archon.api.common.v1 import common_pb2
+from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
+from archon.api.orchestrator.v1 import orchestrator_service_pb2_grpc
+from archon.channel import service_options
+from archon.registry import RegistryClient
+from tests.bench.drive import GOAL, drive
+from tests.bench.pipeline import fdatasync_p50
+from tests.bench.processes import ROOT, Processes
+from tests.bench.usage import cpu_seconds
+
+CONCURRENCY = 64
+REST = 5.0
+"""Seconds over which an orchestrator at rest is measured."""
+
+SETTLED_WITHIN = 120.0
+CHANGE_AIM = 1.10
+TASK_AIM = 1.5
+SMALL_RUN = 3
+"""Tasks of the run that a run of many tasks is compared with."""
+
+WORKING = common_pb2.TASK_STATE_WORKING
+COMPLETED = common_pb2.TASK_STATE_COMPLETED
+
+
+@dataclass(frozen=True)
+class Subject:
+    """An orchestrator that is measured."""
+
+    address: str
+    pid: int
+
+    @asynccontextmanager
+    async def stub(self) -> AsyncIterator[Any]:
+        """Yields a stub of its service."""
+        async with grpc.aio.insecure_channel(self.address, options=service_options()) as channel:
+            yield orchestrator_service_pb2_grpc.OrchestratorServiceStub(channel)
+
+
+@dataclass(frozen=True)
+class Load:
+    """A measurement of `runs` runs of `tasks` tasks, `concurrency` at once. Its figure is per run, or per task if
+    `per_task`. Without `roles` a run has the roles of the pipeline."""
+
+    subject: Subject
+    runs: int
+    tasks: int = 3
+    concurrency: int = CONCURRENCY
+    goal: str = GOAL
+    roles: tuple[str, ...] = ()
+    per_task: bool = False
+
+    async def measure(self, scale: float = 1.0) -> float:
+        """Returns microseconds of the orchestrator's CPU."""
+        runs = max(1, round(self.runs * scale))
+        async with self.subject.stub() as stub:
+
+            async def run() -> None:
+                request = submit_request(self.goal, self.roles)
+                request.wait.seconds = 300
+                answer = (await stub.SubmitRun(request)).run
+                assert answer.state == COMPLETED, answer.failure or answer.state
+                assert len(answer.tasks) == self.tasks, len(answer.tasks)
+
+            before = cpu_seconds(self.subject.pid)
+            await drive(run, runs, self.concurrency)
+            used = cpu_seconds(self.subject.pid) - before
+        return used * 1e6 / (runs * self.tasks if self.per_task else runs)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Microseconds of each round, and milliseconds of CPU per second at rest."""
+
+    base: list[float]
+    loaded: list[float]
+    base_rest: float = 0.0
+    loaded_rest: float = 0.0
+
+    @property
+    def change(self) -> float:
+        """The median with much there over that without it."""
+        return statistics.median(self.loaded) / statistics.median(self.base)
+
+
+def submit_request(goal: str, roles: tuple[str, ...] = ()) -> pb.SubmitRunRequest:
+    """Returns a request with an id of its own, as a client sends it."""
+    return pb.SubmitRunRequest(goal=[common_pb2.Part(text=goal)], roles=roles, request_id=uuid.uuid4().hex)
+
+
+async def until(what: str, reached: Callable[[], Awaitable[bool]]) -> None:
+    """Returns when `reached` holds; errors count as not yet. Ends the command if that takes too long."""
+    deadline, problem = time.monotonic() + SETTLED_WITHIN, "not reached"
+    while time.monotonic() < deadline:
+        try:
+            if await reached():
+                return
+        except Exception as error:  # noqa: BLE001 - it passes, or the time is over
+            problem = repr(error)
+        await asyncio.sleep(0.1)
+    sys.exit(f"{what}: {problem}")
+
+
+async def ready(load: Load) -> None:
+    """Returns when the orchestrator has sessions with the agents of this load, and its caches are warm."""
+
+    async def one_run() -> bool:
+        async with load.subject.stub() as stub:
+            request = submit_request("1" if load.goal.isdigit() else load.goal, load.roles)
+            request.wait.seconds = 30
+            return bool((await stub.SubmitRun(request)).run.state == COMPLETED)
+
+    await until("a run completes", one_run)
+    await load.measure(0.25)
+
+
+async def at_rest(*subjects: Subject) -> list[float]:
+    """Returns the milliseconds of CPU per second of orchestrators without load."""
+    before = [cpu_seconds(subject.pid) for subject in subjects]
+    await asyncio.sleep(REST)
+    return [(cpu_seconds(subject.pid) - used) / REST * 1e3 for subject, used in zip(subjects, before, strict=True)]
+
+
+async def compare(base: Load, loaded: Load, rounds: int) -> Comparison:
+    """Measures both in interleaved rounds, of which every other one begins with the second."""
+    await ready(base)
+    await ready(loaded)
+    figures: dict[str, list[float]] = {"base": [], "loaded": []}
+    for number in range(rounds):
+        order = [("base", base), ("loaded", loaded)]
+        for name, load in order if number % 2 == 0 else reversed(order):
+            figures[name].append(await load.measure())
+    rest = [0.0, 0.0] if base.subject == loaded.subject else await at_rest(base.subject, loaded.subject)
+    return Comparison(figures["base"], figures["loaded"], *rest)
+
+
+class Scale:
+    """The comparisons, each between orchestrators of their own. `journal` is `normal` or `full`."""
+
+    def __init__(self, home: Path, *, journal: str, rounds: int, runs: int) -> None:
+        self._home = home
+        self._journal = journal
+        self._rounds = rounds
+        self._runs = runs
+
+    def ended_runs(self, count: int) -> Comparison:
+        """Compares with ended runs in the journal."""
+        file = self._file_with_ended_runs(count)
+        with self._processes("base") as base, self._processes("ended") as much:
+            file.rename(much.journal_file(self._journal))
+            return self._compare(self._pipeline(base), self._pipeline(much))
+
+    def runs_under_way(self, count: int) -> Comparison:
+        """Compares with runs under way, whose only role does not answer."""
+        room = {"ARCHON_MAX_RUNS": str(count + 1_000)}
+        with self._processes("base") as base, self._processes("under-way") as much:
+            loads = [self._pipeline(base, **room)]
+            registry, _ = much.members()
+            much.start("tests.bench.scale_agents", "hold", str(count), ARCHON_REGISTRY=registry)
+            loads.append(self._load(much, registry, **room))
+            uvloop.run(hold_runs(loads[1].subject, count))
+            return self._compare(*loads)
+
+    def idle_instances(self, count: int) -> Comparison:
+        """Compares with idle instances of other roles."""
+        with self._processes("base") as base, self._processes("idle") as much:
+            registry, _ = much.members()
+            much.start("tests.bench.scale_agents", "idle", str(count), ARCHON_REGISTRY=registry)
+            loads = self._pipeline(base), self._load(much, registry)
+            uvloop.run(until_connected(loads[1].subject, registry, count + 3))
+            return self._compare(*loads)
+
+    def many_tasks(self, tasks: int) -> Comparison:
+        """Compares a run of many tasks, alone, with runs of three, 64 at once. The figures are per task."""
+        with self._processes("tasks") as processes:
+            registry = processes.start("archon_services.registry", ARCHON_ETCD="memory")
+            for kind in ("worker", "lead"):
+                processes.start("tests.bench.scale_agents", kind, ARCHON_REGISTRY=registry)
+            subject = self._load(processes, registry).subject
+            small_runs = max(CONCURRENCY, self._runs)
+            large_runs = max(1, round(small_runs * SMALL_RUN / tasks))
+            small, large = (
+                Load(subject, runs, size, at_once, str(size - 1), ("lead",), per_task=True)
+                for runs, size, at_once in ((small_runs, SMALL_RUN, CONCURRENCY), (large_runs, tasks, 1))
+            )
+            return self._compare(small, large)
+
+    def _compare(self, base: Load, loaded: Load) -> Comparison:
+        return uvloop.run(compare(base, loaded, self._rounds))
+
+    def _processes(self, name: str) -> Processes:
+        return Processes(Path(tempfile.mkdtemp(prefix=f"{name}-", dir=self._home)))
+
+    def _pipeline(self, processes: Processes, **environment: str) -> Load:
+        registry, _ = processes.members()
+        return self._load(processes, registry, **environment)
+
+    def _load(self, processes: Processes, registry: str, **environment: str) -> Load:
+        address = processes.orchestrator(registry, self._journal, **environment)
+        return Load(Subject(address, processes.pids[address]), self._runs)
+
+    def _file_with_ended_runs(self, count: int) -> Path:
+        """Runs one run through an orchestrator to its end, and copies it."""
+        with self._processes("template") as processes:
+            load = self._pipeline(processes)
+            run_id = uvloop.run(one_ended_run(load.subject))
+            file = processes.journal_file(self._journal)
+        command = [sys.executable, "-m", "tests.bench.ended_runs", str(file), run_id, str(count)]
+        subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+        return file
+
+
+async def one_ended_run(subject: Subject) -> str:
+    """Returns the id of a run that has completed on this orchestrator."""
+    run_id = ""
+
+    async def completed() -> bool:
+        nonlocal run_id
+        async with subject.stub() as stub:
+            request = submit_request(GOAL)
+            request.wait.seconds = 30
+            run = (await stub.SubmitRun(request)).run
+            run_id = run.run_id
+            return bool(run.state == COMPLETED)
+
+    await until("a run completes", completed)
+    return run_id
+
+
+async def hold_runs(subject: Subject, count: int) -> None:
+    """Submits runs to the role that does not answer, and returns when the agents have the task of each."""
+    run_ids: list[str] = []
+    async with subject.stub() as stub:
+
+        async def role_known() -> bool:
+            run_ids.append((await stub.SubmitRun(submit_request(GOAL, ("hold",)))).run.run_id)
+            return True
+
+        async def submit() -> None:
+            run_ids.append((await stub.SubmitRun(submit_request(GOAL, ("hold",)))).run.run_id)
+
+        async def dispatched() -> bool:
+            while run_ids:
+                run = (await stub.GetRun(pb.GetRunRequest(run_id=run_ids[-1]))).run
+                if run.tasks[0].state != WORKING:
+                    return False
+                run_ids.pop()
+            return True
+
+        await until("the role that holds runs is known", role_known)
+        await drive(submit, count - 1, CONCURRENCY)
+        await until("every run has been dispatched", dispatched)
+
+
+async def until_connected(subject: Subject, registry: str, count: int) -> None:
+    """Returns when so many instances are registered and the orchestrator has a connection to each."""
+
+    async def registered() -> bool:
+        async with RegistryClient(registry) as client:
+            return len(await client.list_instances()) == count
+
+    async def connected() -> bool:
+        connections = psutil.Process(subject.pid).net_connections("tcp")
+        peers = {each.raddr for each in connections if each.status == psutil.CONN_ESTABLISHED}
+        return len(peers) > count  # one is the registry
+
+    await until(f"{count} instances are registered", registered)
+    await until(f"the orchestrator has {count} sessions", connected)
+
+
+def show(console: Console, rows: dict[str, tuple[Comparison, float]]) -> None:
+    """Prints the table."""
+    table = Table(
+        "", "without, us", "with, us", "change", "aim", "of the rounds", "at rest without, ms/s", "with, ms/s"
+    )
+    for name, (comparison, aim) in rows.items():
+        changes = sorted(much / base for base, much in zip(comparison.base, comparison.loaded, strict=True))
+        rest = comparison.base_rest, comparison.loaded_rest
+        table.add_row(
+            name,
+            f"{statistics.median(comparison.base):,.0f}",
+            f"{statistics.median(comparison.loaded):,.0f}",
+            f"{comparison.change:.2f}",
+            f"<= {aim:.2f}",
+            f"{changes[0]:.2f} to {changes[-1]:.2f}",
+            *(f"{each:.0f}" if any(rest) else "" for each in rest),
+        )
+    console.print(table)
+
+
+def main() -> None:
+    """Prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--runs", type=int, default=1_000, help="of a measurement")
+    parser.add_argument("--journal", choices=("normal", "full"), default="normal")
+    parser.add_argument("--ended", type=int, default=100_000, help="ended runs in the journal; 0 leaves this out")
+    parser.add_argument("--under-way", type=int, default=5_000, help="runs under way; 0 leaves this out")
+    parser.add_argument("--instances", type=int, default=1_000, help="idle instances; 0 leaves this out")
+    parser.add_argument("--tasks", type=int, default=1_000, help="tasks of the large run; 0 leaves this out")
+    given = parser.parse_args()
+    console, rows = Console(width=150), {}
+    with tempfile.TemporaryDirectory() as folder:
+        home = Path(folder)
+        console.print(
+            f"fdatasync p50 of the disk: {fdatasync_p50(home) * 1e6:.0f} us; journal {given.journal}; "
+            f"{given.rounds} rounds of {given.runs} runs at {CONCURRENCY}; medians; CPU of the orchestrator"
+        )
+        scale = Scale(home, journal=given.journal, rounds=given.rounds, runs=given.runs)
+        comparisons: list[tuple[int, str, Callable[[int], Comparison], float]] = [
+            (given.ended, "ended runs, per run", scale.ended_runs, CHANGE_AIM),
+            (given.under_way, "runs under way, per run", scale.runs_under_way, CHANGE_AIM),
+            (given.instances, "idle instances, per run", scale.idle_instances, CHANGE_AIM),
+            (given.tasks, f"tasks in a run, per task, against {SMALL_RUN}", scale.many_tasks, TASK_AIM),
+        ]
+        for count, name, comparison, aim in comparisons:
+            if count:
+                rows[f"{count:,} {name}"] = comparison(count), aim
+        show(console, rows)
+
+
+if __name__ == "__main__":
+    main()
