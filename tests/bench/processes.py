@@ -33,10 +33,11 @@ class NotStarted(SystemExit):
 
 
 class Processes:
-    """Children that end with the block."""
+    """Children that end with the block. Each has to announce its address within so many seconds."""
 
-    def __init__(self, home: Path, checkout: Checkout | None = None) -> None:
+    def __init__(self, home: Path, checkout: Checkout | None = None, *, within: float = STARTED_WITHIN) -> None:
         self._home = home
+        self._within = within
         self._checkout = checkout or Checkout()
         self.pids: dict[str, int] = {}
         """Process ids, by the address that each process serves on."""
@@ -68,7 +69,7 @@ class Processes:
             stderr=log,
         )
         self._stack.callback(_end, process)
-        deadline = time.monotonic() + STARTED_WITHIN
+        deadline = time.monotonic() + self._within
         while not ready.exists() or not ready.read_text():
             if process.poll() is not None or time.monotonic() > deadline:
                 raise NotStarted(f"{' '.join(command)} did not start: {Path(log.name).read_text()[-1000:]}")

@@ -25,6 +25,8 @@ AT_ONCE = 64
 
 TASKS_PER_HOLDER = 500
 IDLE_ROLES = 10
+IDLE_TTL = 60.0
+"""Seconds of the lease of an idle instance: few renewals, so that the registry leaves the cores to what is measured."""
 
 
 async def answer(task: TaskContext) -> str:
@@ -52,12 +54,13 @@ async def lead(task: TaskContext) -> str:
 
 def agents(kind: str, number: int) -> list[AgentServer]:
     """Returns the agents of a kind of process. Raises ValueError if there is no such kind."""
-    settings = AgentSettings(registry=os.environ["ARCHON_REGISTRY"])
+    registry = os.environ["ARCHON_REGISTRY"]
+    settings = AgentSettings(registry=registry)
     match kind:
         case "idle":
-            return [
-                AgentServer(f"idle-{index % IDLE_ROLES}", handler=answer, settings=settings) for index in range(number)
-            ]
+            settings = AgentSettings(registry=registry, ttl=IDLE_TTL)
+            roles = [f"idle-{index % IDLE_ROLES}" for index in range(number)]
+            return [AgentServer(role, handler=answer, settings=settings) for role in roles]
         case "hold":
             rooms = [min(TASKS_PER_HOLDER, number - start) for start in range(0, number, TASKS_PER_HOLDER)]
             return [AgentServer("hold", max_tasks=room, handler=hold, settings=settings) for room in rooms]
