@@ -19,7 +19,7 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,6 +44,9 @@ from tests.bench.usage import cpu_seconds
 CONCURRENCY = 64
 REST = 5.0
 """Seconds over which an orchestrator at rest is measured."""
+
+SLICES = 10
+"""Parts of a round's measurement."""
 
 SETTLED_WITHIN = 120.0
 CHANGE_AIM = "<= 1.10"
@@ -179,17 +182,36 @@ async def at_rest(*subjects: Subject) -> list[float]:
     return [(cpu_seconds(subject.pid) - used) / REST * 1e3 for subject, used in zip(subjects, before, strict=True)]
 
 
+async def measure_round(base: Load, loaded: Load) -> tuple[Figure, Figure]:
+    """Measures both once, a slice of the one and a slice of the other in turn: a core that other work slows down then
+    slows down both."""
+    slices = min(SLICES, base.runs, loaded.runs)
+    figures: list[tuple[Figure, Figure]] = []
+    for number in range(slices):
+        if number % 2 == 0:
+            first = await base.measure(1 / slices)
+            figures.append((first, await loaded.measure(1 / slices)))
+        else:
+            first = await loaded.measure(1 / slices)
+            figures.append((await base.measure(1 / slices), first))
+    few, much = zip(*figures, strict=True)
+    return mean(few), mean(much)
+
+
+def mean(figures: Sequence[Figure]) -> Figure:
+    """Returns the mean of slices of the same size."""
+    return Figure(
+        statistics.fmean(figure.cpu for figure in figures), statistics.fmean(figure.elapsed for figure in figures)
+    )
+
+
 async def compare(base: Load, loaded: Load, rounds: int) -> Comparison:
-    """Measures both in interleaved rounds, of which every other one begins with the second."""
+    """Measures both in rounds of interleaved slices."""
     await ready(base)
     await ready(loaded)
     rest = [0.0, 0.0] if base.subject == loaded.subject else await at_rest(base.subject, loaded.subject)
-    figures: dict[str, list[Figure]] = {"base": [], "loaded": []}
-    for number in range(rounds):
-        order = [("base", base), ("loaded", loaded)]
-        for name, load in order if number % 2 == 0 else reversed(order):
-            figures[name].append(await load.measure())
-    return Comparison(figures["base"], figures["loaded"], *rest)
+    pairs = [await measure_round(base, loaded) for _ in range(rounds)]
+    return Comparison([few for few, _ in pairs], [much for _, much in pairs], *rest)
 
 
 class Scale:
