@@ -36,7 +36,7 @@ from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.api.orchestrator.v1 import orchestrator_service_pb2_grpc
 from archon.channel import service_options
 from archon.registry import RegistryClient
-from tests.bench.drive import GOAL, drive
+from tests.bench.drive import GOAL, ROLES, drive
 from tests.bench.pipeline import fdatasync_p50
 from tests.bench.processes import ROOT, NotStarted, Processes
 from tests.bench.usage import cpu_seconds
@@ -95,7 +95,7 @@ class Load:
 
     subject: Subject
     runs: int
-    tasks: int = 3
+    tasks: int = len(ROLES)
     concurrency: int = CONCURRENCY
     goal: str = GOAL
     roles: tuple[str, ...] = ()
@@ -225,10 +225,12 @@ class Scale:
 
     def ended_runs(self, count: int) -> Comparison:
         """Compares with ended runs in the journal."""
-        file = self._file_with_ended_runs(count)
+        file, last_run_id = self._file_with_ended_runs(count)
         with self._processes("base") as base, self._processes("ended") as much:
             file.rename(much.journal_file(self._journal))
-            return self._compare(self._pipeline(base), self._pipeline(much))
+            loads = self._pipeline(base), self._pipeline(much)
+            uvloop.run(until_completed(loads[1].subject, last_run_id))
+            return self._compare(*loads)
 
     def runs_under_way(self, count: int) -> Comparison:
         """Compares with runs under way, whose only role does not answer."""
@@ -279,15 +281,15 @@ class Scale:
         address = processes.orchestrator(registry, self._journal, **environment)
         return Load(Subject(address, processes.pids[address]), self._runs)
 
-    def _file_with_ended_runs(self, count: int) -> Path:
-        """Runs one run through an orchestrator to its end, and copies it."""
+    def _file_with_ended_runs(self, count: int) -> tuple[Path, str]:
+        """Runs one run through an orchestrator to its end, and copies it. Returns the file and the last copy's id."""
         with self._processes("template") as processes:
             load = self._pipeline(processes)
             run_id = uvloop.run(one_ended_run(load.subject))
             file = processes.journal_file(self._journal)
         command = [sys.executable, "-m", "tests.bench.ended_runs", str(file), run_id, str(count)]
-        subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
-        return file
+        done = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True)
+        return file, done.stdout.strip()
 
 
 async def one_ended_run(subject: Subject) -> str:
@@ -305,6 +307,17 @@ async def one_ended_run(subject: Subject) -> str:
 
     await until("a run completes", completed)
     return run_id
+
+
+async def until_completed(subject: Subject, run_id: str) -> None:
+    """Returns when the orchestrator answers for this run, which has completed."""
+
+    async def completed() -> bool:
+        async with subject.stub() as stub:
+            run = (await stub.GetRun(pb.GetRunRequest(run_id=run_id))).run
+            return bool(run.state == COMPLETED and len(run.tasks) == len(ROLES))
+
+    await until("a copied run is read back", completed)
 
 
 async def hold_runs(subject: Subject, count: int) -> None:
