@@ -14,7 +14,7 @@ def test_work_at_rest_is_taken_out_of_a_figure() -> None:
 
 
 def test_slices_of_a_round_are_averaged() -> None:
-    assert mean([Figure(1.0, 0.1), Figure(3.0, 0.3)]) == Figure(2.0, pytest.approx(0.2))
+    assert mean([Figure(1.0, 0.25), Figure(3.0, 0.75)]) == Figure(2.0, 0.5)
 
 
 def test_cells_show_medians_their_change_and_its_range() -> None:
