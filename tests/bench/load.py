@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Any
 
 import grpc.aio
@@ -15,36 +13,8 @@ from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.api.orchestrator.v1 import orchestrator_service_pb2_grpc
 from archon.channel import service_options
 from archon.client import Client, submit_request
+from tests.bench.drive import GOAL, Measured, drive
 from tests.bench.peers import METHOD
-
-GOAL = "g" * 200
-
-
-@dataclass
-class Measured:
-    """`p50` in seconds."""
-
-    p50: float
-    rate: float
-
-
-async def drive(one: Callable[[], Awaitable[None]], runs: int, concurrency: int) -> Measured:
-    """`concurrency` workers, each with one run at a time."""
-    latencies: list[float] = []
-    left = runs
-
-    async def worker() -> None:
-        nonlocal left
-        while left > 0:
-            left -= 1
-            began = time.perf_counter()
-            await one()
-            latencies.append(time.perf_counter() - began)
-
-    began = time.perf_counter()
-    await asyncio.gather(*(worker() for _ in range(concurrency)))
-    elapsed = time.perf_counter() - began
-    return Measured(sorted(latencies)[len(latencies) // 2], len(latencies) / elapsed)
 
 
 async def floor(target: str, runs: int, concurrency: int) -> Measured:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import sys
-from pathlib import Path
 from typing import Any
 
 import grpc.aio
@@ -20,14 +19,9 @@ from archon import AgentServer
 from archon.agent import AgentSettings
 from archon.channel import server_options
 from archon.server import signalled
+from tests.bench.drive import ANSWER, announce
 
-ANSWER = "x" * 1024
 METHOD = "/bench.Floor/Call"
-
-
-def announce(address: str) -> None:
-    """Tells whoever started this process."""
-    Path(os.environ["BENCH_READY"]).write_text(address)
 
 
 async def serve_floor(call: Any) -> None:

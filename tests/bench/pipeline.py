@@ -15,7 +15,7 @@ import statistics
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tests.bench import load
-from tests.bench.load import Measured
+from tests.bench.drive import Measured
 from tests.bench.processes import Checkout, Processes
 from tests.bench.usage import cpu_seconds, wake_ups
 
@@ -53,11 +53,14 @@ def fdatasync_p50(folder: Path) -> float:
     return statistics.median(times)
 
 
-async def measure(targets: dict[str, tuple[str, Edge]], rounds: int, scale: float) -> dict[tuple[str, int], Measured]:
-    """Medians over interleaved rounds, by (name, concurrency)."""
+async def measure(
+    targets: dict[str, tuple[str, Edge]], rounds: int, scale: float, shape: Mapping[int, int] = RUNS
+) -> dict[tuple[str, int], Measured]:
+    """Returns medians over interleaved rounds, by (name, concurrency). `shape` is the number of runs of a measurement
+    by its concurrency."""
     seen: dict[tuple[str, int], list[Measured]] = defaultdict(list)
     for _ in range(rounds):
-        for concurrency, runs in RUNS.items():
+        for concurrency, runs in shape.items():
             for name, (target, edge) in targets.items():
                 seen[name, concurrency].append(await edge(target, max(10, int(runs * scale)), concurrency))
     return {
@@ -89,14 +92,18 @@ class Meter:
 
         return run
 
+    def cpu_per_run(self, name: str) -> float:
+        """Returns the microseconds of CPU per run at 64 of all processes of a target."""
+        return statistics.median(map(sum, self._cpu[name]))
+
     def show(self, names: list[str]) -> None:
         """Prints the table: microseconds of CPU per run at 64, wake-ups per run at 1."""
         table = Table("CPU us per run at 64", *PARTS, "sum", "x floor", "wake-ups at 1", "x floor")
-        floor_cpu = statistics.median(map(sum, self._cpu["floor"]))
+        floor_cpu = self.cpu_per_run("floor")
         floor_wakes = statistics.median(map(sum, self._wakes["floor"]))
         for name in names:
             parts = [statistics.median(values) for values in zip(*self._cpu[name], strict=True)]
-            total = statistics.median(map(sum, self._cpu[name]))
+            total = self.cpu_per_run(name)
             wakes = [statistics.median(values) for values in zip(*self._wakes[name], strict=True)]
             table.add_row(
                 name,

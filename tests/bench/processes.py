@@ -28,11 +28,16 @@ class Checkout:
         return Checkout(folder.resolve(), str(folder.resolve() / ".venv" / "bin" / "python"))
 
 
-class Processes:
-    """Children that end with the block."""
+class NotStarted(SystemExit):
+    """A process ended, or announced no address in time; ends the command with its log unless it is caught."""
 
-    def __init__(self, home: Path, checkout: Checkout | None = None) -> None:
+
+class Processes:
+    """Children that end with the block. Each has to announce its address within so many seconds."""
+
+    def __init__(self, home: Path, checkout: Checkout | None = None, *, within: float = STARTED_WITHIN) -> None:
         self._home = home
+        self._within = within
         self._checkout = checkout or Checkout()
         self.pids: dict[str, int] = {}
         """Process ids, by the address that each process serves on."""
@@ -46,25 +51,28 @@ class Processes:
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
-    def start(self, *command: str, **environment: str) -> str:
-        """`python -m COMMAND`; its address."""
+    def start(self, *command: str, python: str = "", **environment: str) -> str:
+        """Starts `python -m COMMAND`, by the checkout's Python or by another one. Returns the address that it
+        announces. Raises NotStarted."""
         self._number += 1
         ready = self._home / f"{self._number}.ready"
         log = (self._home / f"{self._number}.log").open("wb")
         self._stack.callback(log.close)
         told = {"BENCH_READY": str(ready), "ARCHON_READY_FILE": str(ready), "ARCHON_HOME": str(self._home)}
         inherited = {key: value for key, value in os.environ.items() if not key.startswith("ARCHON_")}
+        if python:  # an environment of its own, which must hold nothing of this one
+            inherited.pop("PYTHONPATH", None)
         process = subprocess.Popen(
-            [self._checkout.python, "-m", *command],
+            [python or self._checkout.python, "-m", *command],
             cwd=self._checkout.root,
             env={**inherited, **told, **environment},
             stderr=log,
         )
         self._stack.callback(_end, process)
-        deadline = time.monotonic() + STARTED_WITHIN
+        deadline = time.monotonic() + self._within
         while not ready.exists() or not ready.read_text():
             if process.poll() is not None or time.monotonic() > deadline:
-                sys.exit(f"{' '.join(command)} didn't start: {Path(log.name).read_text()[-1000:]}")
+                raise NotStarted(f"{' '.join(command)} did not start: {Path(log.name).read_text()[-1000:]}")
             time.sleep(0.01)
         address = ready.read_text()
         self.pids[address] = process.pid
@@ -87,13 +95,18 @@ class Processes:
             for role, depends_on in ROLES
         ]
 
-    def orchestrator(self, registry: str, journal: str) -> str:
-        """One whose journal is `memory`, `normal`, `full`, or at the address of a database."""
+    def orchestrator(self, registry: str, journal: str, **environment: str) -> str:
+        """Starts an orchestrator whose journal is `memory`, `normal`, `full`, or at the address of a database. The
+        file of `normal` and `full` is `journal_file`. Returns its address."""
         in_file = journal in ("normal", "full")
-        path = str(self._home / f"{journal}.db") if in_file else journal
+        path = str(self.journal_file(journal)) if in_file else journal
         sync = journal if in_file else "full"
-        environment = {"ARCHON_REGISTRY": registry, "ARCHON_MEMORY": "", "ARCHON_LOG_LEVEL": "warning"}
-        return self.start("archon_services.orchestrator", ARCHON_JOURNAL=path, ARCHON_JOURNAL_SYNC=sync, **environment)
+        settings = {"ARCHON_REGISTRY": registry, "ARCHON_MEMORY": "", "ARCHON_LOG_LEVEL": "warning", **environment}
+        return self.start("archon_services.orchestrator", ARCHON_JOURNAL=path, ARCHON_JOURNAL_SYNC=sync, **settings)
+
+    def journal_file(self, journal: str) -> Path:
+        """Returns the file of an orchestrator whose journal is `normal` or `full`."""
+        return self._home / f"{journal}.db"
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tests.bench import load
-from tests.bench.load import Measured
+from tests.bench.drive import Measured
 from tests.bench.pipeline import RUNS, Edge, fdatasync_p50, measure
 from tests.bench.processes import Processes
 from tests.fixtures.postgres import PostgresServer

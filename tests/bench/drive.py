@@ -1,0 +1,94 @@
+"""One measurement: runs at a concurrency, their latency and rate. Imports the standard library only, because the
+processes of other frameworks use it too, in environments that hold nothing of Archon."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+GOAL = "g" * 200
+ANSWER = "x" * 1024
+ROLES = ("first", "second", "third")
+
+Run = Callable[[], Awaitable[None]]
+"""Makes one run and returns when it has ended; raises if it failed."""
+
+
+@dataclass
+class Measured:
+    """`p50` in seconds, `rate` in runs per second."""
+
+    p50: float
+    rate: float
+
+
+async def drive(run: Run, runs: int, concurrency: int) -> Measured:
+    """Measures `runs` runs by `concurrency` workers, each with one run at a time."""
+    latencies: list[float] = []
+    left = runs
+
+    async def worker() -> None:
+        nonlocal left
+        while left > 0:
+            left -= 1
+            began = time.perf_counter()
+            await run()
+            latencies.append(time.perf_counter() - began)
+
+    began = time.perf_counter()
+    await asyncio.gather(*(worker() for _ in range(concurrency)))
+    elapsed = time.perf_counter() - began
+    return Measured(sorted(latencies)[len(latencies) // 2], len(latencies) / elapsed)
+
+
+def announce(address: str) -> None:
+    """Writes the address that this process serves on to the file BENCH_READY."""
+    Path(os.environ["BENCH_READY"]).write_text(address)
+
+
+async def until_terminated() -> None:
+    """Returns when the process gets SIGTERM."""
+    terminated = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, terminated.set)
+    await terminated.wait()
+
+
+async def serve_load(run: Run) -> None:
+    """Measures on request until SIGTERM. A request is one connection to the announced address: a line of JSON with
+    `runs` and `concurrency`, answered by one with the fields of Measured, or with `error`."""
+
+    async def measure(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        request = json.loads(await reader.readline())
+        try:
+            reply = asdict(await drive(run, request["runs"], request["concurrency"]))
+        except Exception as error:  # noqa: BLE001 - the error is the reply
+            reply = {"error": f"{type(error).__name__}: {error}"}
+        writer.write(json.dumps(reply).encode() + b"\n")
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(measure, "127.0.0.1", 0)
+    host, port = server.sockets[0].getsockname()
+    announce(f"{host}:{port}")
+    await until_terminated()
+    server.close()
+
+
+async def request_load(target: str, runs: int, concurrency: int) -> Measured:
+    """Asks the process at `target`, which runs `serve_load`, for a measurement. Raises RuntimeError if a run fails."""
+    host, _, port = target.rpartition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    try:
+        writer.write(json.dumps({"runs": runs, "concurrency": concurrency}).encode() + b"\n")
+        reply = json.loads(await reader.readline() or '{"error": "the process ended"}')
+    finally:
+        writer.close()
+    if "error" in reply:
+        raise RuntimeError(reply["error"])
+    return Measured(**reply)

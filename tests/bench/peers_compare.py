@@ -1,0 +1,157 @@
+"""python -m tests.bench.peers_compare: the pipeline of three roles on Archon and on what users would pick in its place,
+as ratios to the floor of `tests.bench.pipeline`, in one command and interleaved rounds.
+
+Each role answers 1 KB at once and is handed what came before. AutoGen runs as a host, three workers and a client on its
+gRPC runtime; LangGraph as three nodes in one process, with its SQLite saver. Each has a virtual environment of its own
+in the user's cache, made on the first use. CPU per run is the user and system time of all processes at 64, those of the
+client included.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import tempfile
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import uvloop
+from rich.console import Console
+from rich.table import Table
+
+from tests.bench import load
+from tests.bench.drive import ROLES, Measured, request_load
+from tests.bench.environments import Environment, NotInstalled
+from tests.bench.pipeline import Edge, Meter, fdatasync_p50, measure
+from tests.bench.processes import NotStarted, Processes
+
+AUTOGEN = Environment(
+    "autogen", ("autogen-core==0.7.5", "autogen-ext[grpc]==0.7.5", "grpcio==1.70.0", "protobuf==5.29.6")
+)
+LANGGRAPH = Environment(
+    "langgraph",
+    ("langgraph==1.2.22", "langgraph-checkpoint==4.3.2", "langgraph-checkpoint-sqlite==3.1.2", "aiosqlite==0.22.1"),
+)
+RUNS = {1: 150, 64: 1000}
+JOURNALS = ("memory", "normal", "full")
+
+
+@dataclass(frozen=True)
+class Peer:
+    """What is measured: `durable` is what an ended run survives, `address` that of the process that takes the load,
+    `pids` those of all its processes, the client first."""
+
+    durable: str
+    address: str
+    pids: list[int]
+    edge: Edge
+
+
+def floor(started: Processes) -> Peer:
+    """Starts the floor."""
+    address, agents = started.floor()
+    pids = [os.getpid(), *(started.pids[each] for each in (address, *agents))]
+    return Peer("no", address, pids, load.floor)
+
+
+def archon(started: Processes, journal: str) -> Peer:
+    """Starts an orchestrator with this journal, and its mesh."""
+    registry, agents = started.members()
+    address = started.orchestrator(registry, journal)
+    pids = [os.getpid(), *(started.pids[each] for each in (address, *agents))]
+    durable = {"memory": "no", "normal": "kill -9", "full": "power cut"}[journal]
+    return Peer(durable, address, pids, load.unary)
+
+
+def autogen(started: Processes) -> Peer:
+    """Starts AutoGen's host, three workers with one agent each, and a client. Raises NotInstalled, NotStarted."""
+    python, module = AUTOGEN.python(), "tests.bench.peers_autogen"
+    host = started.start(module, "host", python=python)
+    agents = [started.start(module, "agent", host, role, python=python) for role in ROLES]
+    client = started.start(module, "load", host, python=python)
+    pids = [started.pids[each] for each in (client, host, *agents)]
+    return Peer("no", client, pids, request_load)
+
+
+def langgraph(started: Processes, file: Path) -> Peer:
+    """Starts LangGraph's process. Raises NotInstalled, NotStarted."""
+    address = started.start("tests.bench.peers_langgraph", str(file), python=LANGGRAPH.python())
+    return Peer("power cut", address, [started.pids[address]], request_load)
+
+
+async def warm_up(peer: Peer) -> None:
+    """Makes a few runs. Raises RuntimeError if one fails."""
+    await peer.edge(peer.address, 64, 64)
+
+
+def start_peers(started: Processes, home: Path, console: Console) -> dict[str, Peer]:
+    """Starts all peers, and makes a few runs on each. Names those that cannot be measured, and why."""
+    starts: dict[str, Callable[[], Peer]] = {
+        "floor": partial(floor, started),
+        **{f"Archon, {journal}": partial(archon, started, journal) for journal in JOURNALS},
+        "AutoGen": partial(autogen, started),
+        "LangGraph": partial(langgraph, started, home / "langgraph.db"),
+    }
+    peers: dict[str, Peer] = {}
+    for name, start in starts.items():
+        try:
+            peer = start()
+            uvloop.run(warm_up(peer))
+            peers[name] = peer
+        except (NotInstalled, NotStarted, RuntimeError) as error:
+            console.print(f"{name} is not measured: {error}", markup=False)
+    return peers
+
+
+def show(console: Console, peers: dict[str, Peer], figures: dict[tuple[str, int], Measured], meter: Meter) -> None:
+    """Prints the table."""
+    table = Table(
+        "",
+        "processes",
+        "durable against",
+        "p50 at 1",
+        "x floor",
+        "runs/s at 64",
+        "x floor",
+        "CPU us per run",
+        "x floor",
+    )
+    for name, peer in peers.items():
+        p50, rate, cpu = figures[name, 1].p50, figures[name, 64].rate, meter.cpu_per_run(name)
+        table.add_row(
+            name,
+            str(len(peer.pids)),
+            peer.durable,
+            f"{p50 * 1e3:.2f} ms",
+            f"{p50 / figures['floor', 1].p50:.2f}",
+            f"{rate:,.0f}",
+            f"{rate / figures['floor', 64].rate:.2f}",
+            f"{cpu:,.0f}",
+            f"{cpu / meter.cpu_per_run('floor'):.2f}",
+        )
+    console.print(table)
+
+
+def main() -> None:
+    """Prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--scale", type=float, default=1.0, help="of the runs per measurement")
+    given = parser.parse_args()
+    console, meter = Console(width=150), Meter()
+    with ExitStack() as stack:
+        home = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        peers = start_peers(stack.enter_context(Processes(home)), home, console)
+        console.print(
+            f"fdatasync p50 of the disk: {fdatasync_p50(home) * 1e6:.0f} us; {given.rounds} rounds; medians; "
+            f"{', '.join((*AUTOGEN.packages, *LANGGRAPH.packages))}"
+        )
+        targets = {name: (peer.address, meter.metered(name, peer.pids, peer.edge)) for name, peer in peers.items()}
+        show(console, peers, uvloop.run(measure(targets, given.rounds, given.scale, RUNS)), meter)
+
+
+if __name__ == "__main__":
+    main()

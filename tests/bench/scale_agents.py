@@ -1,0 +1,90 @@
+"""Agents of the benchmark of scale. `python -m tests.bench.scale_agents KIND ...` serves until SIGTERM and writes its
+address to the file BENCH_READY once all its agents are registered.
+
+    idle N    N instances of roles that no run names, each with a server, a lease and a session of its own
+    hold N    a role whose handler never answers, with room for N tasks
+    lead      delegates to the role `worker` as often as the text of its task says, at most 64 at once
+    worker    answers 1 KB at once
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+
+import uvloop
+
+from archon import AgentServer, TaskContext
+from archon.agent import AgentSettings
+from archon.server import signalled
+from tests.bench.drive import ANSWER, announce
+
+AT_ONCE = 64
+"""Delegations of one task that are under way together; as many as there are runs in the comparison."""
+
+TASKS_PER_HOLDER = 500
+IDLE_ROLES = 10
+IDLE_TTL = 60.0
+"""Seconds of the lease of an idle instance: few renewals, so that the registry leaves the cores to what is measured."""
+
+
+async def answer(task: TaskContext) -> str:
+    """Answers 1 KB."""
+    return ANSWER
+
+
+async def hold(task: TaskContext) -> str:
+    """Never answers."""
+    await asyncio.Event().wait()
+    return ANSWER
+
+
+async def lead(task: TaskContext) -> str:
+    """Delegates as often as the text says."""
+    left = iter(range(int(task.text)))
+
+    async def delegate() -> None:
+        for number in left:
+            await task.delegate(f"{number}", role="worker")
+
+    await asyncio.gather(*(delegate() for _ in range(AT_ONCE)))
+    return ANSWER
+
+
+def agents(kind: str, number: int) -> list[AgentServer]:
+    """Returns the agents of a kind of process. Raises ValueError if there is no such kind."""
+    registry = os.environ["ARCHON_REGISTRY"]
+    settings = AgentSettings(registry=registry)
+    match kind:
+        case "idle":
+            settings = AgentSettings(registry=registry, ttl=IDLE_TTL)
+            roles = [f"idle-{index % IDLE_ROLES}" for index in range(number)]
+            return [AgentServer(role, handler=answer, settings=settings) for role in roles]
+        case "hold":
+            rooms = [min(TASKS_PER_HOLDER, number - start) for start in range(0, number, TASKS_PER_HOLDER)]
+            return [AgentServer("hold", max_tasks=room, handler=hold, settings=settings) for room in rooms]
+        case "lead":
+            return [AgentServer("lead", coordinator=True, max_tasks=256, handler=lead, settings=settings)]
+        case "worker":
+            return [AgentServer("worker", max_tasks=256, handler=answer, settings=settings)]
+    raise ValueError(f"unknown kind of agent {kind!r}")
+
+
+async def serve(servers: list[AgentServer]) -> None:
+    """Serves until SIGTERM."""
+    stop = signalled()
+    addresses = [await server.start() for server in servers]
+    announce(addresses[0])
+    await stop.wait()
+    await asyncio.gather(*(server.stop(0.0) for server in servers))
+
+
+def main() -> None:
+    """Serves what the arguments name."""
+    kind, *number = sys.argv[1:]
+    uvloop.run(serve(agents(kind, int(number[0]) if number else 1)))
+
+
+if __name__ == "__main__":
+    main()
