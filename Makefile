@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 RUN := $(BIN)/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo up down test test-unit test-integration test-e2e simulate failures chaos bench bench-postgres bench-agents soak tools interop test-interop check format lint types floors words drift buf \
+.PHONY: help demo up down test test-unit test-integration test-e2e simulate failures chaos bench bench-postgres bench-agents bench-scale bench-peers soak tools interop test-interop check format lint types floors words drift buf \
         buf-baseline gates protos hooks clean
 
 help: ## this list
@@ -74,6 +74,13 @@ bench-postgres: $(VENV)/.dev ## the pipeline with two orchestrators on PostgreSQ
 
 bench-agents: $(VENV)/.dev ## what the agent runtime adds to an iteration, over a loop written by hand
 	@$(RUN) -m tests.bench.agent_loop
+
+bench-scale: $(VENV)/.dev ## whether runs cost more beside 100,000 ended runs, 5,000 under way or 1,000 idle instances
+	@$(RUN) -m tests.bench.scale --rounds $(ROUNDS)
+
+bench-peers: ROUNDS := 3
+bench-peers: $(VENV)/.dev ## the pipeline on AutoGen and LangGraph in the same rounds (installs them into a cache once)
+	@$(RUN) -m tests.bench.peers_compare --rounds $(ROUNDS)
 
 MINUTES ?= 60
 soak: $(VENV)/.dev ## a mesh under load whose agents are killed in turn: it must neither lose nor grow (make soak MINUTES=60)

@@ -37,12 +37,12 @@ class Course:
     per_hour: float
 
     def is_flat(self, limit: Limit) -> bool:
-        """See RULE."""
+        """Returns whether the measure is flat by RULE."""
         return self.last - self.first <= limit.growth or self.per_hour <= limit.per_hour
 
 
 def course(samples: Sequence[Sample]) -> Course:
-    """See RULE. Without samples everything is 0."""
+    """Returns the course of samples by RULE. Without samples everything is 0."""
     if not samples:
         return Course(0.0, 0.0, 0.0)
     begin, end = samples[0][0], samples[-1][0]

@@ -74,7 +74,7 @@ async def _answer(task: object) -> str:
 
 
 def main() -> None:
-    """See the module."""
+    """Runs the process that the arguments name."""
     kind, *rest = sys.argv[1:]
     match kind:
         case "agent":

@@ -124,7 +124,7 @@ async def soak(mesh: LocalMesh, minutes: float) -> int:
 
 
 def main() -> int:
-    """See the module."""
+    """Runs the load and prints the report."""
     allowed = "\n".join(
         f"  {name}: {limit.growth:g} {unit} of growth, {limit.per_hour:g} {unit} an hour".replace(
             "  of", " of"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from archon import status
 from archon.api.agent.v1 import agent_service_pb2, session_pb2
 from archon.errors import ArchonError, ResourceExhausted, Unavailable
+from archon_services.orchestrator.sessions.heartbeat import Silent
 from archon_services.orchestrator.sessions.stream import Stream
 from tests.simulation.faults import Dice
 from tests.simulation.leaving import Leaving
@@ -119,7 +120,7 @@ class SimStream(Stream):
             return
         mute = wire.mute_since
         if mute is not None and self._network.loop.now - max(mute, since, wire.began) > SILENCE:
-            wire.broken(self._silence())
+            wire.broken(Silent(f"{self._instance_id} was silent for {SILENCE:g} s"))
             return
         waits = len(self.queue) or any(
             attempt.channel.ack_owed and attempt.session is wire.session for attempt in wire.agent.server.attempts

@@ -22,6 +22,7 @@ from archon_services.orchestrator.sessions.attempt_channel import Key, key_of
 from archon_services.orchestrator.sessions.pending_adoptions import Adoption, PendingAdoptions
 from archon_services.orchestrator.sessions.role_index import RoleIndex
 from archon_services.orchestrator.sessions.session import Limits, Session
+from archon_services.orchestrator.sessions.stream import MAX_OPENING
 from archon_services.orchestrator.sessions.waiting_list import WaitingList
 
 MAX_DEPARTED: Final = 1_000
@@ -45,6 +46,7 @@ class SessionPool:
         self._orchestrator_id = orchestrator_id
         self._inbox = inbox
         self._limits = limits or Limits()
+        self._opening = asyncio.Semaphore(MAX_OPENING)
         self._sessions: dict[str, Session] = {}
         self._roles = RoleIndex()
         self._holders: dict[str, dict[str, Session]] = {}
@@ -103,6 +105,7 @@ class SessionPool:
             resolve=self._roles.resolve,
             may_send=self._may_send,
             limits=self._limits,
+            opening=self._opening,
             run_held=lambda run_id, held: self._run_held(session, run_id, held),
         )
         self._sessions[instance_id] = session

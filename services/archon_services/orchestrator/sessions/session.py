@@ -23,8 +23,9 @@ from archon_services.orchestrator.ports import AttemptStatus, Inbox
 from archon_services.orchestrator.sessions.attempt_channel import Key
 from archon_services.orchestrator.sessions.attempts import Attempts
 from archon_services.orchestrator.sessions.credit_window import CreditWindow
+from archon_services.orchestrator.sessions.heartbeat import Limits, Silent
 from archon_services.orchestrator.sessions.inbound import Resolve
-from archon_services.orchestrator.sessions.stream import Limits, Silent, Stream
+from archon_services.orchestrator.sessions.stream import MAX_OPENING, Stream
 
 __all__ = ["Limits", "Session"]
 
@@ -40,7 +41,7 @@ class Session:
 
     `room_changed` is called with the role whenever a slot may be free, `unneeded` with the id of an instance that is no
     longer registered when its stream has ended, `run_held` as in Attempts. `may_send` tells whether frames about tasks
-    may be sent.
+    may be sent. `opening` bounds the streams that wait for Ready.
     """
 
     def __init__(
@@ -54,6 +55,7 @@ class Session:
         resolve: Resolve,
         may_send: Callable[[], bool],
         limits: Limits,
+        opening: asyncio.Semaphore | None = None,
         run_held: Callable[[str, bool], None] = lambda run_id, held: None,
     ) -> None:
         self.instance = instance
@@ -70,6 +72,7 @@ class Session:
         self._unneeded = unneeded
         self._may_send = may_send
         self._limits = limits
+        self._opening = opening or asyncio.Semaphore(MAX_OPENING)
         self._window = 0
         self._stream: Stream | None = None
         self._fresh = False
@@ -116,9 +119,11 @@ class Session:
 
     def assign(self, ref: common_pb2.TaskRef, role: str, task: agent_pb2.AssignTask) -> None:
         self._attempts.assign(ref, role, task)
+        self._hurry()
 
     def adopt(self, ref: common_pb2.TaskRef, role: str, standing: AttemptStatus) -> None:
         self._attempts.adopt(ref, role, standing, connected=self.connected)
+        self._hurry()
 
     def tell(self, ref: common_pb2.TaskRef, frame: session_pb2.OrchestratorFrame) -> None:
         self._attempts.tell(ref, frame)
@@ -147,6 +152,8 @@ class Session:
                 orchestrator_id=self._orchestrator_id,
                 instance_id=self.instance_id,
                 limits=self._limits,
+                opening=self._opening,
+                busy=lambda: not self.idle,
                 on_ready=self._ready,
                 on_frame=self._frame,
                 may_send=self._may_send,
@@ -170,6 +177,10 @@ class Session:
                     return
             await asyncio.sleep(backoff * random.uniform(0.7, 1.0))
             backoff = min(MAX_BACKOFF, backoff * 1.5)
+
+    def _hurry(self) -> None:
+        if self._stream is not None:
+            self._stream.hurry()
 
     def _send(self, frame: OutgoingFrame | session_pb2.OrchestratorFrame) -> None:
         if self.connected and self._stream is not None:

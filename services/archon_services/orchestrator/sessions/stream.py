@@ -1,15 +1,10 @@
 """One stream to one instance: connects, sends Open and heartbeats, and passes frames on until the stream breaks or the
-instance falls silent.
-
-Heartbeats in both directions detect a silent instance. If this process itself was suspended, its timer is late, and it
-counts the silence from then on.
-"""
+instance falls silent."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
 from typing import Any, Final
 
 import grpc.aio
@@ -20,7 +15,6 @@ from archon.api.agent.v1 import agent_service_pb2, session_pb2
 from archon.channel import agent_options
 from archon.errors import (
     ArchonError,
-    DeadlineExceeded,
     FailedPrecondition,
     MalformedMessage,
     SessionNotOpen,
@@ -28,31 +22,18 @@ from archon.errors import (
 )
 from archon.frames import FEATURES, SOFT_BATCH_BYTES, FrameQueue, encode, split, task_of
 from archon.wire import MAX_CHECKED_BYTES, set_seconds
+from archon_services.orchestrator.sessions.heartbeat import Heartbeat, Limits
 
 METHOD: Final = "/archon.api.agent.v1.AgentService/Session"
 PROTOCOL: Final = 1
-SLIP: Final = 0.5
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """Time limits of sessions, in seconds."""
-
-    heartbeat_interval: float = 0.5
-    silence_limit: float = 2.0
-    resume_window: float = 2.0
-    open_timeout: float = 1.0
-    park_ttl: float = 25 * 3600.0
-    missed: float = 15.0
-    """How long an instance that is no longer registered keeps its session, even without tasks."""
-
-
-class Silent(DeadlineExceeded):
-    """The instance sent no message for longer than the silence limit."""
+MAX_OPENING: Final = 64
+"""Streams of a process that may wait for Ready at a time. If a thousand opened at once, none would be answered within
+its time."""
 
 
 class Stream:
-    """Is used for one call of `serve`. `on_ready` and `on_frame` must not block."""
+    """Is used for one call of `serve`. `opening` bounds the streams that wait for Ready, `busy` tells whether the
+    instance holds attempts; `on_ready` and `on_frame` must not block."""
 
     def __init__(
         self,
@@ -60,6 +41,8 @@ class Stream:
         orchestrator_id: str,
         instance_id: str,
         limits: Limits,
+        opening: asyncio.Semaphore,
+        busy: Callable[[], bool],
         on_ready: Callable[[session_pb2.Ready], None],
         on_frame: Callable[[session_pb2.AgentFrame], None],
         may_send: Callable[[], bool],
@@ -68,45 +51,71 @@ class Stream:
         self._orchestrator_id = orchestrator_id
         self._instance_id = instance_id
         self._limits = limits
+        self._opening = opening
+        self._busy = busy
         self._on_ready = on_ready
         self._on_frame = on_frame
         self._ready = False
-        self._silent = False
-        self._heard = 0.0
+        self._opens = False
+        """True while this stream counts as opening."""
+
+        self._heartbeat: Heartbeat | None = None
         self._ended: ArchonError | None = None
 
     async def serve(self, address: str, *, fresh: bool) -> None:
         """Runs until the stream ends and raises the reason: Silent after silence, Unavailable if the instance cannot be
         reached or ended the stream without an error, WrongInstance if another instance answers."""
-        loop = asyncio.get_running_loop()
-        self._heard = loop.time()
-        async with grpc.aio.insecure_channel(address, options=agent_options(fresh=fresh)) as channel:
-            method: Any = channel.stream_stream(METHOD)  # serialised messages, both ways
-            call = method(self._requests())
-            beat = asyncio.create_task(self._beat(call), name=f"beat-{self._instance_id}")
-            try:
-                async for message in call:
-                    self._heard = loop.time()
-                    self._message(message)
-            except grpc.aio.AioRpcError as error:
-                if self._silent:
-                    raise self._silence() from None
-                raise self._ended or status.from_rpc_error(error) from None
-            except asyncio.CancelledError:
-                if self._silent and not _cancelled_from_outside():
-                    raise self._silence() from None
-                if self._ended is not None and not _cancelled_from_outside():
-                    raise self._ended from None
-                raise
-            finally:
-                self.queue.close()
-                beat.cancel()
-                call.cancel()
-                await asyncio.wait([beat], timeout=1.0)
+        await self._opening.acquire()
+        self._opens = True
+        try:
+            await self._serve(address, fresh=fresh)
+        finally:
+            self._opened()
         raise self._ended or Unavailable(f"{self._instance_id} ended the session")
 
-    def _silence(self) -> Silent:
-        return Silent(f"{self._instance_id} was silent for {self._limits.silence_limit:g} s")
+    async def _serve(self, address: str, *, fresh: bool) -> None:
+        # The channel is closed when it is collected: `close` looks at every task of the process for calls to end.
+        channel = grpc.aio.insecure_channel(address, options=agent_options(fresh=fresh))
+        method: Any = channel.stream_stream(METHOD)  # serialised messages, both ways
+        call = method(self._requests())
+
+        def broken(error: ArchonError) -> None:
+            self._ended = error
+            call.cancel()
+
+        self._heartbeat = heartbeat = Heartbeat(
+            self._instance_id, self._limits, busy=self._busy, send=self._beat, on_broken=broken
+        )
+        heartbeat.start()
+        loop = asyncio.get_running_loop()
+        try:
+            async for message in call:
+                heartbeat.heard_at = loop.time()
+                self._message(message)
+        except grpc.aio.AioRpcError as error:
+            raise self._ended or status.from_rpc_error(error) from None
+        except asyncio.CancelledError:
+            if self._ended is not None and not _cancelled_from_outside():
+                raise self._ended from None
+            raise
+        finally:
+            heartbeat.stop()
+            self._heartbeat = None
+            self.queue.close()
+            call.cancel()
+
+    def hurry(self) -> None:
+        """The instance has been given an attempt: from now on its silence counts."""
+        if self._heartbeat is not None:
+            self._heartbeat.hurry()
+
+    def _opened(self) -> None:
+        if self._opens:
+            self._opens = False
+            self._opening.release()
+
+    def _beat(self, counter: int) -> None:
+        self.queue.put(session_pb2.OrchestratorFrame(heartbeat=session_pb2.Heartbeat(counter=counter)))
 
     def _open(self) -> session_pb2.OrchestratorFrame:
         limits = self._limits
@@ -128,29 +137,6 @@ class Stream:
         yield opening.head + opening.content
         while message := await self.queue.batch():
             yield message
-
-    async def _beat(self, call: Any) -> None:
-        loop = asyncio.get_running_loop()
-        started = last = loop.time()
-        counter = 0
-        while True:
-            await asyncio.sleep(self._limits.heartbeat_interval)
-            now = loop.time()
-            if now - last > self._limits.heartbeat_interval + SLIP:
-                self._heard = started = now  # this process was suspended
-            last = now
-            if not self._ready:
-                if now - started > self._limits.open_timeout:
-                    self._ended = Unavailable(f"{self._instance_id} did not answer Open")
-                    call.cancel()
-                continue
-            if now - self._heard > self._limits.silence_limit:
-                self._silent = True
-                call.cancel()
-                return
-            counter += 1
-            beat = session_pb2.Heartbeat(counter=counter)
-            self.queue.put(session_pb2.OrchestratorFrame(heartbeat=beat))
 
     def _message(self, message: bytes) -> None:
         try:
@@ -185,6 +171,9 @@ class Stream:
                 self.queue.close()
                 return
             self._ready = True
+            self._opened()
+            if self._heartbeat is not None:
+                self._heartbeat.ready = True
             if frame.ready.max_message_bytes:
                 self.queue.batch_bytes = min(SOFT_BATCH_BYTES, frame.ready.max_message_bytes // 2)
             self._on_ready(frame.ready)

@@ -1,0 +1,155 @@
+"""Heartbeats: an idle instance is asked seldom, its silence is noticed all the same, and many instances open in turn."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import grpc
+import grpc.aio
+
+from archon.api.agent.v1 import agent_pb2, session_pb2
+from archon.api.agent.v1 import agent_service_pb2 as pb
+from archon.api.common.v1 import common_pb2
+from archon.registry import Registration
+from archon_mesh.core.run import inputs as inp
+from archon_mesh.core.run.types import Requirement
+from archon_services.orchestrator.ports import Delivery
+from archon_services.orchestrator.sessions import Limits, SessionPool
+from archon_services.orchestrator.sessions.stream import MAX_OPENING
+from tests.fixtures.waiting import eventually
+
+LIMITS = Limits(heartbeat_interval=0.05, silence_limit=0.3, idle_interval=0.5, open_timeout=5.0)
+
+
+class RecordingInbox:
+    """An inbox that records inputs and accepts them."""
+
+    def __init__(self) -> None:
+        self.inputs: list[inp.Input] = []
+
+    def deliver(self, run_id: str, delivery: Delivery) -> None:
+        self.inputs.append(delivery.given)
+        if delivery.receipt is not None:
+            delivery.receipt.accept()
+
+    def progress(self, ref: common_pb2.TaskRef, progress: agent_pb2.Progress) -> None:
+        """Ignores progress."""
+
+
+class Instances:
+    """One server that answers for every instance; `frozen` ones read and say nothing."""
+
+    def __init__(self) -> None:
+        self.heartbeats = 0
+        self.frozen = False
+        self.delay = 0.0
+        self.opening = self.most_opening = 0
+
+    async def session(self, incoming: AsyncIterator[bytes], context: Any) -> AsyncIterator[bytes]:
+        async for raw in incoming:
+            for frame in pb.SessionRequest.FromString(raw).frames:
+                if frame.HasField("open"):
+                    self.opening += 1
+                    self.most_opening = max(self.most_opening, self.opening)
+                    await asyncio.sleep(self.delay)
+                    self.opening -= 1
+                    ready = session_pb2.Ready(instance_id=frame.open.instance_id, protocol=1, max_tasks=4)
+                    yield _message(session_pb2.AgentFrame(ready=ready))
+                elif frame.HasField("heartbeat"):
+                    self.heartbeats += 1
+                    if not self.frozen:
+                        echo = session_pb2.Heartbeat(echo=frame.heartbeat.counter)
+                        yield _message(session_pb2.AgentFrame(heartbeat=echo))
+
+
+def _message(frame: session_pb2.AgentFrame) -> bytes:
+    return pb.SessionResponse(frames=[frame]).SerializeToString()
+
+
+@asynccontextmanager
+async def connected(
+    instances: Instances, count: int, inbox: RecordingInbox, limits: Limits = LIMITS
+) -> AsyncIterator[SessionPool]:
+    """Yields a pool with sessions to so many instances, as soon as all are connected."""
+    server = grpc.aio.server()
+    handler: Any = grpc.stream_stream_rpc_method_handler(instances.session)
+    service = grpc.method_handlers_generic_handler("archon.api.agent.v1.AgentService", {"Session": handler})
+    server.add_generic_rpc_handlers((service,))
+    address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+    await server.start()
+    pool = SessionPool(orchestrator_id="o", inbox=inbox, limits=limits)
+    try:
+        pool.update(
+            [Registration("worker", instance_id=f"worker-{number}", address=address) for number in range(count)]
+        )
+        await eventually(_all(pool, lambda session: session.connected))
+        yield pool
+    finally:
+        await pool.close()
+        await server.stop(0)
+
+
+def _all(pool: SessionPool, holds: Callable[[Any], bool]) -> Callable[[], Any]:
+    async def check() -> bool:
+        return all(holds(session) for session in pool._sessions.values())
+
+    return check
+
+
+def assign(pool: SessionPool) -> None:
+    instance_id = pool.reserve(Requirement("worker"))
+    assert instance_id is not None
+    ref = common_pb2.TaskRef(task_id="r.1", run_id="r", attempt=1, epoch=1)
+    pool.assign(instance_id, ref, "worker", agent_pb2.AssignTask(input=[common_pb2.Part(text="x")]))
+
+
+async def test_an_idle_instance_is_asked_once_per_idle_interval() -> None:
+    instances = Instances()
+    async with connected(instances, 1, RecordingInbox()) as pool:
+        instances.heartbeats = 0
+        await asyncio.sleep(4 * LIMITS.idle_interval)
+        assert 1 <= instances.heartbeats <= 5
+        assert pool.alive("worker-0")
+        assign(pool)
+        instances.heartbeats = 0
+        await asyncio.sleep(2 * LIMITS.idle_interval)
+        assert instances.heartbeats > 6, "an instance with an attempt is asked at each heartbeat interval"
+
+
+async def test_a_silent_idle_instance_is_noticed_and_not_used() -> None:
+    instances = Instances()
+    async with connected(instances, 1, RecordingInbox()) as pool:
+        instances.frozen = True
+        loop = asyncio.get_running_loop()
+        frozen_at = loop.time()
+        await eventually(_all(pool, lambda session: not session.connected))
+        assert loop.time() - frozen_at < LIMITS.idle_interval + 2 * LIMITS.silence_limit
+
+
+async def test_a_task_on_a_silent_idle_instance_is_lost_in_time() -> None:
+    instances, inbox = Instances(), RecordingInbox()
+    limits = Limits(heartbeat_interval=0.05, silence_limit=0.3, idle_interval=60.0, open_timeout=5.0)
+    async with connected(instances, 1, inbox, limits) as pool:
+        await asyncio.sleep(2 * limits.silence_limit)  # nothing has been heard for longer than the limit
+        assert pool.alive("worker-0")
+        instances.frozen = True
+        assign(pool)
+        assert not inbox.inputs
+
+        async def lost() -> bool:
+            return any(isinstance(delivered, inp.LostIn) for delivered in inbox.inputs)
+
+        loop = asyncio.get_running_loop()
+        assigned_at = loop.time()
+        await eventually(lost)
+        assert limits.silence_limit - 0.05 < loop.time() - assigned_at < 3 * limits.silence_limit
+
+
+async def test_many_instances_open_a_bounded_number_at_a_time() -> None:
+    instances = Instances()
+    instances.delay = 0.05
+    async with connected(instances, 3 * MAX_OPENING, RecordingInbox()):
+        assert 1 < instances.most_opening <= MAX_OPENING
