@@ -81,7 +81,7 @@ def test_seeds_with_every_fault_hold_every_line_of_the_validator() -> None:
         inputs, passed, kinds = inputs + outcome.inputs, passed + 1, kinds + len(outcome.fired)
     silent = [fault for fault in FAULTS if not fired[fault]]
     assert not silent, f"these faults never fired: {silent}"
-    assert inputs >= 200 * passed, "inputs to engines"
+    assert inputs >= 190 * passed, "inputs to engines"
     assert kinds >= 3 * passed, "kinds of fault"
 
 

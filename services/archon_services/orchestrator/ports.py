@@ -94,7 +94,8 @@ class Transport(Protocol):
         ...
 
     def reserve(self, want: Requirement) -> str | None:
-        """Reserves a slot on the least loaded matching instance with free capacity; returns its id, or None."""
+        """Reserves a slot on a matching instance with free capacity, the least loaded of those that are compared;
+        returns its id, or None."""
         ...
 
     def release(self, instance_id: str) -> None:

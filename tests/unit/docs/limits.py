@@ -232,6 +232,18 @@ LIMITS: Final[dict[str, list[Limit]]] = {
             ["test_a_dead_session_ends_when_it_has_no_work"],
         ),
         Limit(
+            "Sessions that open at a time",
+            "{archon_services.orchestrator.sessions.stream:MAX_OPENING}",
+            "Further ones wait.",
+            ["test_many_instances_open_a_bounded_number_at_a_time"],
+        ),
+        Limit(
+            "Sessions whose loads are compared for a placement",
+            "{archon_services.orchestrator.sessions.role_index:MAX_COMPARED}",
+            "The next ones in turn are compared.",
+            ["test_a_placement_among_many_sessions_compares_a_few"],
+        ),
+        Limit(
             "Lost attempts remembered per session",
             "{archon_services.orchestrator.sessions.attempts:MAX_STALE}",
             "The oldest is forgotten.",

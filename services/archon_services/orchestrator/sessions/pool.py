@@ -20,7 +20,7 @@ from archon_mesh.core.run.types import Failure, Requirement
 from archon_services.orchestrator.ports import AttemptStatus, Delivery, Inbox
 from archon_services.orchestrator.sessions.attempt_channel import Key, key_of
 from archon_services.orchestrator.sessions.pending_adoptions import Adoption, PendingAdoptions
-from archon_services.orchestrator.sessions.role_index import RoleIndex
+from archon_services.orchestrator.sessions.role_index import RoleIndex, fits
 from archon_services.orchestrator.sessions.session import Limits, Session
 from archon_services.orchestrator.sessions.stream import MAX_OPENING
 from archon_services.orchestrator.sessions.waiting_list import WaitingList
@@ -169,10 +169,9 @@ class SessionPool:
         return self._roles.stateful(role)
 
     def reserve(self, want: Requirement) -> str | None:
-        free = [session for session in self._roles.fitting(want) if session.room > 0]
-        if not free:
+        best = self._roles.best(want)
+        if best is None:
             return None
-        best = free[0] if len(free) == 1 else min(free, key=_preference)
         best.reserved += 1
         return best.instance_id
 
@@ -185,10 +184,11 @@ class SessionPool:
     def when_free(self, want: Requirement, wake: Callable[[], None]) -> Callable[[], None]:
         return self._waiting.add(want, wake)
 
-    def _room_changed(self, role: str) -> None:
-        for requirement in self._waiting.requirements(role):
-            slots = sum(max(0, session.room) for session in self._roles.fitting(requirement))
-            self._waiting.wake(requirement, slots)
+    def _room_changed(self, session: Session) -> None:
+        """Wakes tasks that wait for a slot, as many as this session has free slots."""
+        for requirement in self._waiting.requirements(session.role):
+            if fits(session.instance, requirement):
+                self._waiting.wake(requirement, max(0, session.room))
 
     def assign(self, instance_id: str, ref: common_pb2.TaskRef, role: str, task: agent_pb2.AssignTask) -> None:
         session = self._sessions.get(instance_id)
@@ -250,7 +250,3 @@ class SessionPool:
             "UNAVAILABLE", "INSTANCE_LOST", f"instance {instance_id} is gone", (("instance_id", instance_id),)
         )
         self._inbox.deliver(ref.run_id, Delivery(inp.LostIn(ref.task_id, ref.attempt, failure)))
-
-
-def _preference(session: Session) -> tuple[bool, float, str]:
-    return not session.registered, session.load, session.instance_id

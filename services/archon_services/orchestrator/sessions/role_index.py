@@ -3,19 +3,39 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import chain, islice
+from typing import Final
 
 from archon.registry import Registration
 from archon_mesh.core.run.types import Requirement
 from archon_services.common.versions import version_matches
 from archon_services.orchestrator.sessions.session import Session
 
+MAX_COMPARED: Final = 16
+"""Sessions with a free slot whose loads are compared for a placement: with a thousand instances of a role, comparing
+all would cost more than the rest of the run."""
+
 
 @dataclass(slots=True)
 class _Role:
     sessions: dict[str, Session] = field(default_factory=dict)
+    order: list[Session] = field(default_factory=list)
+    """The same sessions."""
+
+    turn: int = 0
+    """Where in the order the next placement begins, if there are many."""
+
     stateful: int = 0
     """How many of the instances are stateful."""
+
+    def in_turn(self) -> Iterable[Session]:
+        """Returns all sessions, each time from another one on if there are many."""
+        if len(self.order) <= MAX_COMPARED:
+            return self.order
+        self.turn = (self.turn + 1) % len(self.order)
+        return chain(islice(self.order, self.turn, None), islice(self.order, self.turn))
 
 
 class RoleIndex:
@@ -31,6 +51,7 @@ class RoleIndex:
         instance = session.instance
         role = self._roles.setdefault(instance.role, _Role())
         role.sessions[session.instance_id] = session
+        role.order = list(role.sessions.values())
         role.stateful += instance.stateful
         for capability_id in _capability_ids(instance):
             self._offering.setdefault(capability_id, Counter())[instance.role] += 1
@@ -39,6 +60,7 @@ class RoleIndex:
         instance = session.instance
         role = self._roles[instance.role]
         del role.sessions[session.instance_id]
+        role.order = list(role.sessions.values())
         role.stateful -= instance.stateful
         if not role.sessions:
             del self._roles[instance.role]
@@ -67,14 +89,29 @@ class RoleIndex:
         """Whether any instance of the role is stateful."""
         return role in self._roles and self._roles[role].stateful > 0
 
+    def best(self, requirement: Requirement) -> Session | None:
+        """Returns a session with a free slot whose instance can take a task with this requirement: the least loaded, or
+        of many, the least loaded of the next MAX_COMPARED. None if no slot is free."""
+        role = self._roles.get(requirement.role)
+        if role is None:
+            return None
+        best: Session | None = None
+        compared = 0
+        is_plain = not requirement.capability and not requirement.version
+        for session in role.in_turn():
+            if session.room <= 0 or not (is_plain or fits(session.instance, requirement)):
+                continue
+            if best is None or _preference(session) < _preference(best):
+                best = session
+            compared += 1
+            if compared == MAX_COMPARED:
+                break
+        return best
+
     def fitting(self, requirement: Requirement) -> list[Session]:
         """The sessions whose instance can take a task with this requirement, with or without a free slot."""
         role = self._roles.get(requirement.role)
-        if role is None:
-            return []
-        if not requirement.capability and not requirement.version:
-            return list(role.sessions.values())
-        return [session for session in role.sessions.values() if fits(session.instance, requirement)]
+        return [session for session in role.order if fits(session.instance, requirement)] if role is not None else []
 
     def resolve(self, role: str, capability: str) -> tuple[str, ...]:
         """The role, if it has an instance, and all roles with an instance that offers the capability; sorted."""
@@ -91,6 +128,10 @@ def fits(instance: Registration, requirement: Requirement) -> bool:
         and (not requirement.capability or requirement.capability in _capability_ids(instance))
         and version_matches(instance.version, requirement.version)
     )
+
+
+def _preference(session: Session) -> tuple[bool, float, str]:
+    return not session.registered, session.load, session.instance_id
 
 
 def _capability_ids(instance: Registration) -> set[str]:

@@ -39,9 +39,9 @@ MAX_BACKOFF: Final = 0.5
 class Session:
     """Keeps a stream to one instance open, and holds its attempts.
 
-    `room_changed` is called with the role whenever a slot may be free, `unneeded` with the id of an instance that is no
-    longer registered when its stream has ended, `run_held` as in Attempts. `may_send` tells whether frames about tasks
-    may be sent. `opening` bounds the streams that wait for Ready.
+    `room_changed` is called with the session whenever a slot may be free, `unneeded` with the id of an instance that is
+    no longer registered when its stream has ended, `run_held` as in Attempts. `may_send` tells whether frames about
+    tasks may be sent. `opening` bounds the streams that wait for Ready.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class Session:
         orchestrator_id: str,
         instance: Registration,
         inbox: Inbox,
-        room_changed: Callable[[str], None],
+        room_changed: Callable[[Session], None],
         unneeded: Callable[[str], None],
         resolve: Resolve,
         may_send: Callable[[], bool],
@@ -141,7 +141,7 @@ class Session:
     def changed(self) -> None:
         """Gives slots that may be free to attempts that wait to continue, then to new ones."""
         self._attempts.send_released()
-        self._room_changed(self.role)
+        self._room_changed(self)
 
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()

@@ -7,7 +7,7 @@ import pytest
 from archon.registry import Capability, Registration
 from archon_mesh.core.run.types import Requirement
 from archon_services.orchestrator.sessions import Limits, Session
-from archon_services.orchestrator.sessions.role_index import RoleIndex, fits
+from archon_services.orchestrator.sessions.role_index import MAX_COMPARED, RoleIndex, fits
 from tests.unit.services.orchestrator.sessions.inbox import Inbox
 
 
@@ -19,7 +19,7 @@ def session(instance_id: str, role: str = "designer", *capabilities: str, statef
             role, instance_id=instance_id, capabilities=[Capability(name) for name in capabilities], stateful=stateful
         ),
         inbox=Inbox(),
-        room_changed=lambda role: None,
+        room_changed=lambda session: None,
         unneeded=lambda instance_id: None,
         resolve=lambda role, capability: (),
         may_send=lambda: True,
@@ -106,3 +106,55 @@ def test_a_changed_registration_is_indexed_again() -> None:
     assert (index.resolve("", "x"), index.stateful("designer")) == ((), True)
     index.remove(changing)
     assert (index.resolve("designer", ""), index.stateful("designer")) == ((), False)
+
+
+def ready(instance_id: str, slots: int) -> Session:
+    """A session with so many free slots."""
+    connected = session(instance_id)
+    connected.connected, connected._window = True, slots
+    return connected
+
+
+def test_the_least_loaded_of_a_few_sessions_is_best() -> None:
+    index = RoleIndex()
+    sessions = [ready(f"designer-{number}", 4) for number in range(MAX_COMPARED)]
+    for added in sessions:
+        index.add(added)
+        added.reserved = 2
+    sessions[11].reserved = 1
+    assert index.best(Requirement("designer")) is sessions[11]
+    sessions[11].registered = False
+    assert index.best(Requirement("designer")) is sessions[0], "an instance that is registered goes first"
+
+
+def test_a_placement_among_many_sessions_compares_a_few() -> None:
+    index = RoleIndex()
+    looked_at: list[str] = []
+
+    class Watched(Session):
+        @property
+        def room(self) -> int:
+            looked_at.append(self.instance_id)
+            return super().room
+
+    sessions = [ready(f"designer-{number}", 2) for number in range(200)]
+    for added in sessions:
+        index.add(added)
+        added.__class__ = Watched
+    for _ in range(200):
+        best = index.best(Requirement("designer"))
+        assert best is not None
+        best.reserved += 1
+    assert len(looked_at) <= 200 * (MAX_COMPARED + 2)
+    assert {added.reserved for added in sessions} <= {0, 1, 2}
+    assert sum(added.reserved > 0 for added in sessions) > 150, "the load is spread"
+
+
+def test_the_only_free_slot_among_many_sessions_is_found() -> None:
+    index = RoleIndex()
+    sessions = [ready(f"designer-{number}", 0) for number in range(100)]
+    for added in sessions:
+        index.add(added)
+    assert index.best(Requirement("designer")) is None
+    sessions[70]._window = 1
+    assert index.best(Requirement("designer")) is sessions[70]

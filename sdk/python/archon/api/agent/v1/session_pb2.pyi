@@ -286,7 +286,9 @@ class Open(_message.Message):
 
     @_builtins.property
     def heartbeat_interval(self) -> _duration_pb2.Duration:
-        """Maximum interval between the orchestrator's heartbeats; the agent echoes each."""
+        """Maximum interval between the orchestrator's heartbeats while the agent holds a task; without a task it is longer,
+        but always below five silence limits. The agent echoes each.
+        """
 
     @_builtins.property
     def silence_limit(self) -> _duration_pb2.Duration:
