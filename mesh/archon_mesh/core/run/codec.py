@@ -97,12 +97,12 @@ def decode_inputs(data: bytes) -> tuple[list[inp.Input], float]:
     version, now, packed = json.loads(data)
     if version != VERSION:
         raise ValueError(f"inputs of version {version} cannot be read")
-    return [_unpack(one) for one in packed], now
+    return [_unpack(value) for value in packed], now
 
 
 def _unpack(value: Any) -> Any:
     if isinstance(value, list):
-        return tuple(_unpack(one) for one in value)
+        return tuple(_unpack(item) for item in value)
     if not isinstance(value, dict):
         return value
     ((name, packed),) = value.items()

@@ -80,9 +80,9 @@ def _guard(handler: Any, method: str) -> Any:
         make: Any = (
             grpc.stream_stream_rpc_method_handler if handler.request_streaming else grpc.unary_stream_rpc_method_handler
         )
-        return make(guarded.many)
+        return make(guarded.stream)
     make = grpc.stream_unary_rpc_method_handler if handler.request_streaming else grpc.unary_unary_rpc_method_handler
-    return make(guarded.one)
+    return make(guarded.respond)
 
 
 class _Guarded:
@@ -103,7 +103,7 @@ class _Guarded:
         async for message in incoming:
             yield self._decode(message)
 
-    async def one(self, incoming: Any, context: Any) -> bytes:
+    async def respond(self, incoming: Any, context: Any) -> bytes:
         enter(_call_context(context))
         try:
             response = self._behaviour(self._request(incoming), context)
@@ -113,7 +113,7 @@ class _Guarded:
         except BaseException as raised:  # noqa: BLE001 - whatever it is, the caller gets a typed error
             return await self._failed(context, raised)
 
-    async def many(self, incoming: Any, context: Any) -> AsyncIterator[bytes]:
+    async def stream(self, incoming: Any, context: Any) -> AsyncIterator[bytes]:
         enter(_call_context(context))
         try:
             responses = self._behaviour(self._request(incoming), context)

@@ -26,7 +26,7 @@ those that don't depend on each other at the same time. In `task` say all that a
 this conversation nor the user's text, but the answers of those upstream of it reach it by themselves. Quote the \
 user's own words where they matter, and leave out no demand of theirs.
 
-Work with what the sub-agents answer: don't do their work again, and don't add what none of them said. Where a call \
+Work with what the sub-agents answer: do not do their work again, and do not add what none of them said. If a call \
 fails, read why. Call again only if another wording can help; else go on without it, and don't call what builds on it.
 
 When you have all the parts, give one whole answer that can be read without the conversation. Keep the numbers (R1, \

@@ -25,6 +25,6 @@ def decode_command(data: bytes, run_id: str) -> inp.Input:
     except (ValueError, LookupError, TypeError) as error:
         raise DataLoss(f"a command for run {run_id} cannot be read", metadata={"run_id": run_id}) from error
     if isinstance(given, inp.Respond):
-        said = from_journal(run_pb2.InputGiven, payload, run_id)
-        return inp.Respond(given.input_id, given.identity, given.request_id, given.digest, said)
+        answer = from_journal(run_pb2.InputGiven, payload, run_id)
+        return inp.Respond(given.input_id, given.identity, given.request_id, given.digest, answer)
     return given

@@ -19,7 +19,7 @@ class Placement:
         self._wake = wake
         self._waiting: dict[str, Callable[[], None]] = {}
         self._woken: dict[str, Requirement] = {}
-        """Tasks that were told of free capacity and have not looked since."""
+        """Tasks that were woken for free capacity and have not been placed since."""
 
     @property
     def woken(self) -> tuple[str, ...]:

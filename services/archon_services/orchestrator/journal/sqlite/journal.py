@@ -48,8 +48,7 @@ FROM outbox AS o ORDER BY o.row_id LIMIT ?
 
 class SqliteJournal(SqliteOwners):
     """`sync` is `full` (an fsync per commit: survives a power cut) or `normal` (survives kill -9; a power cut may take
-    the
-    last commits, but never half of one)."""
+    the last commits, but never half of one)."""
 
     def __init__(self, path: Path, *, sync: Literal["full", "normal"] = "full") -> None:
         self._path = path
