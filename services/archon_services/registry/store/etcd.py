@@ -25,7 +25,6 @@ from archon_services.registry.domain.edges import (
     plan_pins,
     plan_registration,
     plan_unpins,
-    same_content,
 )
 from archon_services.registry.domain.state import Change, State, Update, instance_key
 from archon_services.registry.store.etcd_client import EtcdClient, parse_members, range_end
@@ -87,11 +86,13 @@ class EtcdStore:
             leases = await self._etcd.leases([self._key(instance_key(name)) for name in instance_ids])
             renewed = iter(await self._etcd.renew([lease for lease in leases if lease]))
             ttls = [next(renewed) if lease else 0 for lease in leases]
-            for instance_id in self._instances_with_acceptable_edges().intersection(instance_ids):
+            for instance_id in instance_ids:
+                if instance_id not in self._view.to_plan:
+                    continue
                 try:
                     await self._register(instance_id, None)
                 except errors.ArchonError as error:  # the lease is renewed nevertheless; the next heartbeat retries
-                    _log.info("could not retry the refused edges of %s: %s", instance_id, error)
+                    _log.info("could not update the edges of %s: %s", instance_id, error)
             return ttls
 
     async def deregister(self, instance_id: str) -> None:
@@ -125,28 +126,19 @@ class EtcdStore:
     async def _list(self) -> Listing:
         return self._records.listing(await self._etcd.range(self._prefix))
 
-    def _instances_with_acceptable_edges(self) -> set[str]:
-        """Returns the instances that have a refused edge which no cycle prevents any more."""
-        return {name for refused in self._view.graph.refused if not refused.cycle for name in refused.edge.declared_by}
-
     async def _renew_unchanged(self, registration: Registration) -> Registered | None:
         """Renews the lease of a registration that is stored already: the common case, which writes nothing. Returns
         None if the full transaction is needed."""
         kv = await self._etcd.get(self._key(instance_key(registration.instance_id)))
-        current = self._view.state.instances.get(registration.instance_id)
+        current = self._view.unchanged(registration)
         if kv is None or current is None or current.revision != kv.mod_revision:
-            return None
-        if not same_content(current, registration):
-            return None
-        if registration.instance_id in self._instances_with_acceptable_edges():
             return None
         if not (ttl := (await self._etcd.renew([kv.lease]))[0]):
             return None
-        refused = [edge for edge in self._view.graph.refused if registration.instance_id in edge.edge.declared_by]
-        return Registered(current, ttl, refused)
+        return Registered(current, ttl, self._view.refused_edges(current.instance_id))
 
     async def _register(self, instance_id: str, wanted: Registration | None) -> Registered:
-        """Writes a registration; with None, retries the refused edges of the stored one."""
+        """Writes a registration; with None, updates the edges of the stored one."""
         granted: tuple[int, int] | None = None
         async with self._write_lock:
             for attempt in range(_MAX_ATTEMPTS):
