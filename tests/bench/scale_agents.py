@@ -25,8 +25,6 @@ AT_ONCE = 64
 
 TASKS_PER_HOLDER = 500
 IDLE_ROLES = 10
-IDLE_TTL = 60.0
-"""Seconds of the lease of an idle instance: few renewals, so that the registry leaves the cores to what is measured."""
 
 
 async def answer(task: TaskContext) -> str:
@@ -54,11 +52,9 @@ async def lead(task: TaskContext) -> str:
 
 def agents(kind: str, number: int) -> list[AgentServer]:
     """Returns the agents of a kind of process. Raises ValueError if there is no such kind."""
-    registry = os.environ["ARCHON_REGISTRY"]
-    settings = AgentSettings(registry=registry)
+    settings = AgentSettings(registry=os.environ["ARCHON_REGISTRY"])
     match kind:
         case "idle":
-            settings = AgentSettings(registry=registry, ttl=IDLE_TTL)
             roles = [f"idle-{index % IDLE_ROLES}" for index in range(number)]
             return [AgentServer(role, handler=answer, settings=settings) for role in roles]
         case "hold":

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 
+
+@lru_cache(maxsize=4096)
 def version_key(version: str) -> tuple[int, ...]:
     """Returns a sort key: 1.10 is newer than 1.9, and 1.0 equals 1."""
     numbers = [int(part) for part in version.split(".") if part.isdigit()]

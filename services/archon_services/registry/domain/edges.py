@@ -17,7 +17,6 @@ from graphlib import CycleError, TopologicalSorter
 from archon.api.common.v1.common_pb2 import PROPAGATION_POLICY_FINAL_RESPONSE_ONLY, Edge
 from archon.api.registry.v1.registry_pb2 import Graph, RefusedEdge, Registration
 from archon.errors import AlreadyExists, GraphCycle
-from archon_services.common.versions import version_key
 from archon_services.registry.domain.state import State, Update, edge_key, instance_key, pin_key
 
 Pair = tuple[str, str]
@@ -49,19 +48,6 @@ def _arrows(path: Sequence[str]) -> str:
     return " -> ".join(path)
 
 
-def _upstreams(state: State) -> dict[str, set[str]]:
-    """Returns, by role, the upstream roles that its newest version alive declares."""
-    newest: dict[str, tuple[int, ...]] = {}
-    upstreams: dict[str, set[str]] = {}
-    for registration in state.instances.values():
-        role, version = registration.role, version_key(registration.version)
-        if role not in newest or version > newest[role]:
-            newest[role], upstreams[role] = version, set()
-        if version == newest[role]:
-            upstreams[role].update(depends.role for depends in registration.depends_on)
-    return upstreams
-
-
 def plan_registration(
     state: State, registration: Registration
 ) -> tuple[dict[str, Registration | Edge | None], list[RefusedEdge]]:
@@ -80,13 +66,13 @@ def plan_registration(
     update: dict[str, Registration | Edge | None] = {}
     if current is None or not same_content(current, registration):
         update[instance_key(registration.instance_id)] = _content(registration)
-    upstreams = _upstreams(state.with_update(update))[registration.role]
+    upstreams = state.with_update(update).roles[registration.role].upstreams
     update |= _obsolete_edges(state, registration, upstreams)
     added, refused = _added_edges(state.with_update(update), registration, upstreams)
     return update | added, refused
 
 
-def _obsolete_edges(state: State, registration: Registration, upstreams: set[str]) -> dict[str, None]:
+def _obsolete_edges(state: State, registration: Registration, upstreams: frozenset[str]) -> dict[str, None]:
     """Returns deletions: the role's edges that its newest version does not declare, and this instance's own that it no
     longer declares."""
     role = registration.role
@@ -101,7 +87,7 @@ def _obsolete_edges(state: State, registration: Registration, upstreams: set[str
 
 
 def _added_edges(
-    state: State, registration: Registration, upstreams: set[str]
+    state: State, registration: Registration, upstreams: frozenset[str]
 ) -> tuple[dict[str, Edge], list[RefusedEdge]]:
     role, instance_id = registration.role, registration.instance_id
     pairs = set(state.pairs())
@@ -168,9 +154,8 @@ def build_graph(state: State) -> Graph:
     """Builds the graph. The widest policy among an edge's declarations applies, unless a pin sets the policy."""
     edges: dict[Pair, Edge] = {}
     for declared in state.edges.values():
-        edge = edges.setdefault(
-            (declared.upstream, declared.downstream), Edge(upstream=declared.upstream, downstream=declared.downstream)
-        )
+        pair = declared.upstream, declared.downstream
+        edge = edges.get(pair) or edges.setdefault(pair, Edge(upstream=pair[0], downstream=pair[1]))
         edge.policy = max(edge.policy, declared.policy, PROPAGATION_POLICY_FINAL_RESPONSE_ONLY)
         edge.declared_by.extend(declared.declared_by)
     for pinned in state.pins.values():
@@ -197,8 +182,8 @@ def build_graph(state: State) -> Graph:
 def _order(state: State, edges: Iterable[Pair]) -> list[str]:
     """Returns all roles in topological order, upstream first, by name among equals."""
     sorter: TopologicalSorter[str] = TopologicalSorter()
-    for registration in state.instances.values():
-        sorter.add(registration.role)
+    for role in state.roles:
+        sorter.add(role)
     for upstream, downstream in edges:
         sorter.add(downstream, upstream)
     sorter.prepare()
@@ -224,19 +209,31 @@ def _without_cycles(edges: dict[Pair, Edge]) -> tuple[dict[Pair, Edge], list[Ref
 def _refused(state: State, pairs: set[Pair]) -> list[RefusedEdge]:
     """Returns the declared edges that are not accepted. `cycle` is empty if no cycle prevents the edge any more: it is
     accepted with the instance's next renewal."""
-    upstreams = _upstreams(state)
-    return [
-        RefusedEdge(
-            edge=Edge(
-                upstream=dependency.role,
-                downstream=registration.role,
-                policy=dependency.policy,
-                declared_by=[instance_id],
-            ),
-            cycle=_arrows(cycle_path(pairs, dependency.role, registration.role)),
-        )
-        for instance_id, registration in sorted(state.instances.items())
-        for dependency in registration.depends_on
-        if dependency.role in upstreams[registration.role]
-        and edge_key(dependency.role, registration.role, instance_id) not in state.edges
-    ]
+    cycles: dict[Pair, str] = {}
+    refused = []
+    for instance_id, registration in sorted(state.instances.items()):
+        role = registration.role
+        for dependency in registration.depends_on:
+            upstream = dependency.role
+            if upstream not in state.roles[role].upstreams or edge_key(upstream, role, instance_id) in state.edges:
+                continue
+            if (upstream, role) not in cycles:
+                cycles[upstream, role] = _arrows(cycle_path(pairs, upstream, role))
+            edge = Edge(upstream=upstream, downstream=role, policy=dependency.policy, declared_by=[instance_id])
+            refused.append(RefusedEdge(edge=edge, cycle=cycles[upstream, role]))
+    return refused
+
+
+def instances_to_plan(state: State, graph: Graph) -> frozenset[str]:
+    """Returns the instances whose renewal changes edges, because edges became acceptable or obsolete when other records
+    changed. `plan_registration` has nothing to write for any other instance that renews unchanged."""
+    acceptable = {name for refused in graph.refused if not refused.cycle for name in refused.edge.declared_by}
+    obsolete = {
+        edge.downstream
+        for edge in graph.edges
+        if edge.declared_by and edge.downstream in state.roles
+        if edge.upstream not in state.roles[edge.downstream].upstreams
+    }
+    if obsolete:
+        acceptable.update(name for name, instance in state.instances.items() if instance.role in obsolete)
+    return frozenset(acceptable)

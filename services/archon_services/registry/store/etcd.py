@@ -2,6 +2,8 @@
 
 Every transaction that writes a registration or a pin compares and bumps the key `graph`. Of two transactions computed
 from the same state, one fails and is computed again, so that two halves of a cycle are never written concurrently.
+Between two writes of `graph`, keys can only disappear, with their lease. So if etcd holds the same `graph` and as many
+keys as the view, the view is current, and nothing else has to be read.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import random
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
+from dataclasses import replace
 from typing import Any, Final
 
 from aetcd import rpc
@@ -25,7 +28,6 @@ from archon_services.registry.domain.edges import (
     plan_pins,
     plan_registration,
     plan_unpins,
-    same_content,
 )
 from archon_services.registry.domain.state import Change, State, Update, instance_key
 from archon_services.registry.store.etcd_client import EtcdClient, parse_members, range_end
@@ -62,6 +64,8 @@ class EtcdStore:
         self._prefix = f"{prefix}/".encode()
         self._view = view or RegistryView()
         self._records = Records(self._prefix)
+        self._view_graph_revision = 0
+        """The revision that last wrote the key `graph`, as far as the view knows."""
         self._write_lock = asyncio.Lock()
         self._watch_loop = BackgroundLoop("registry: etcd watch", self._watch_etcd, backoff_min=0.2, backoff_max=1.0)
         self._outage_since = 0.0
@@ -87,11 +91,13 @@ class EtcdStore:
             leases = await self._etcd.leases([self._key(instance_key(name)) for name in instance_ids])
             renewed = iter(await self._etcd.renew([lease for lease in leases if lease]))
             ttls = [next(renewed) if lease else 0 for lease in leases]
-            for instance_id in self._instances_with_acceptable_edges().intersection(instance_ids):
+            for instance_id in instance_ids:
+                if instance_id not in self._view.to_plan:
+                    continue
                 try:
                     await self._register(instance_id, None)
                 except errors.ArchonError as error:  # the lease is renewed nevertheless; the next heartbeat retries
-                    _log.info("could not retry the refused edges of %s: %s", instance_id, error)
+                    _log.info("could not update the edges of %s: %s", instance_id, error)
             return ttls
 
     async def deregister(self, instance_id: str) -> None:
@@ -123,30 +129,31 @@ class EtcdStore:
         return self._prefix + key.encode()
 
     async def _list(self) -> Listing:
-        return self._records.listing(await self._etcd.range(self._prefix))
+        """Returns all records (linearizable), from the view if that is current."""
+        if self._view.ready.is_set():
+            revision, keys, graph_revision = await self._etcd.fingerprint(self._prefix, self._key(GRAPH))
+            state = self._view.state
+            keys_in_view = len(state.instances) + len(state.edges) + len(state.pins) + bool(graph_revision)
+            if graph_revision == self._view_graph_revision and keys == keys_in_view:
+                return Listing(replace(state, revision=revision), graph_revision)
+        return await self._list_etcd()
 
-    def _instances_with_acceptable_edges(self) -> set[str]:
-        """Returns the instances that have a refused edge which no cycle prevents any more."""
-        return {name for refused in self._view.graph.refused if not refused.cycle for name in refused.edge.declared_by}
+    async def _list_etcd(self) -> Listing:
+        return self._records.listing(await self._etcd.range(self._prefix))
 
     async def _renew_unchanged(self, registration: Registration) -> Registered | None:
         """Renews the lease of a registration that is stored already: the common case, which writes nothing. Returns
         None if the full transaction is needed."""
         kv = await self._etcd.get(self._key(instance_key(registration.instance_id)))
-        current = self._view.state.instances.get(registration.instance_id)
+        current = self._view.unchanged(registration)
         if kv is None or current is None or current.revision != kv.mod_revision:
-            return None
-        if not same_content(current, registration):
-            return None
-        if registration.instance_id in self._instances_with_acceptable_edges():
             return None
         if not (ttl := (await self._etcd.renew([kv.lease]))[0]):
             return None
-        refused = [edge for edge in self._view.graph.refused if registration.instance_id in edge.edge.declared_by]
-        return Registered(current, ttl, refused)
+        return Registered(current, ttl, self._view.refused_edges(current.instance_id))
 
     async def _register(self, instance_id: str, wanted: Registration | None) -> Registered:
-        """Writes a registration; with None, retries the refused edges of the stored one."""
+        """Writes a registration; with None, updates the edges of the stored one."""
         granted: tuple[int, int] | None = None
         async with self._write_lock:
             for attempt in range(_MAX_ATTEMPTS):
@@ -160,12 +167,12 @@ class EtcdStore:
                 if current is None:
                     granted = granted or await self._etcd.grant(registration.ttl.seconds)
                     lease, ttl = granted
-                elif current.ttl != registration.ttl:
-                    await self._etcd.revoke(listing.leases[instance_id])
-                    continue
                 else:
-                    lease = listing.leases[instance_id]
-                    ttl = (await self._etcd.renew([lease]))[0]
+                    lease = (await self._etcd.leases([self._key(instance_key(instance_id))]))[0]
+                    if lease and current.ttl != registration.ttl:
+                        await self._etcd.revoke(lease)
+                        continue
+                    ttl = (await self._etcd.renew([lease]))[0] if lease else 0
                     if not ttl:
                         continue
                 try:
@@ -211,13 +218,17 @@ class EtcdStore:
     async def _watch_etcd(self) -> None:
         """Keeps the view current: lists, then watches from that revision, until an error ends the watch."""
         try:
-            state = await self.read()
-            self._view.reset(state)
+            async with _bounded():
+                listing = await self._list_etcd()
+            self._view.reset(listing.state)
+            self._view_graph_revision = listing.graph_revision
             self._watch_loop.report_progress()
-            async with aclosing(self._etcd.watch(self._prefix, state.revision + 1)) as batches:
+            async with aclosing(self._etcd.watch(self._prefix, listing.state.revision + 1)) as batches:
                 async for events in batches:
-                    for revision, update in self._records.revisions(events):
+                    for revision, update, writes_graph in self._records.revisions(events):
                         self._view.apply(revision, update)
+                        if writes_graph:
+                            self._view_graph_revision = revision
         finally:
             self._note_outage()
 

@@ -111,6 +111,18 @@ class EtcdClient:
         response = await self._call(rpc.KVStub, "Range", rpc.RangeRequest(key=key))
         return response.kvs[0] if response.kvs else None
 
+    async def fingerprint(self, prefix: bytes, key: bytes) -> tuple[int, int, int]:
+        """Returns the current revision, the number of keys below a prefix, and the revision that last wrote `key`, 0 if
+        the key does not exist (linearizable)."""
+        ranges = [
+            rpc.RangeRequest(key=prefix, range_end=range_end(prefix), count_only=True),
+            rpc.RangeRequest(key=key, keys_only=True),
+        ]
+        request = rpc.TxnRequest(success=[rpc.RequestOp(request_range=item) for item in ranges])
+        response = await self._call(rpc.KVStub, "Txn", request)
+        below, written = (item.response_range for item in response.responses)
+        return response.header.revision, below.count, written.kvs[0].mod_revision if written.kvs else 0
+
     async def leases(self, keys: Sequence[bytes]) -> list[int]:
         """Returns the lease id of each key, 0 if the key does not exist."""
         leases: list[int] = []

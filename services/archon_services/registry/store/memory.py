@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 
 from archon import errors
 from archon.api.common.v1.common_pb2 import Edge
@@ -22,7 +23,9 @@ class MemoryStore:
     def __init__(self, view: RegistryView | None = None) -> None:
         self._view = view or RegistryView()
         self._expires_at: dict[str, float] = {}
-        self._lease_changed = asyncio.Event()
+        self._next_expiry = math.inf
+        """Lower bound of all expiry times. A renewal does not raise it, so that it need not visit the other leases."""
+        self._expires_earlier = asyncio.Event()
         self._expiry_loop = BackgroundLoop("registry: lease expiry", self._expire_leases)
 
     async def __aenter__(self) -> MemoryStore:
@@ -36,6 +39,9 @@ class MemoryStore:
 
     async def register(self, registration: Registration) -> Registered:
         self._remove_expired()
+        if current := self._view.unchanged(registration):
+            self._renew(current)
+            return Registered(current, current.ttl.seconds, self._view.refused_edges(current.instance_id))
         update, refused = plan_registration(self._view.state, registration)
         self._write(update)
         self._renew(registration)
@@ -48,7 +54,8 @@ class MemoryStore:
         for instance_id in instance_ids:
             registration = self._view.state.instances.get(instance_id)
             if registration is not None:
-                self._write(plan_registration(self._view.state, registration)[0])
+                if instance_id in self._view.to_plan:
+                    self._write(plan_registration(self._view.state, registration)[0])
                 self._renew(registration)
             ttls.append(registration.ttl.seconds if registration is not None else 0)
         return ttls
@@ -80,29 +87,37 @@ class MemoryStore:
             self._view.apply(self._view.state.revision + 1, update)
 
     def _renew(self, registration: Registration) -> None:
-        self._expires_at[registration.instance_id] = time.monotonic() + registration.ttl.seconds
-        self._lease_changed.set()
+        expires_at = time.monotonic() + registration.ttl.seconds
+        self._expires_at[registration.instance_id] = expires_at
+        if expires_at < self._next_expiry:
+            self._next_expiry = expires_at
+            self._expires_earlier.set()
 
-    def _remove(self, instance_ids: Sequence[str]) -> None:
+    def _remove(self, instance_ids: Iterable[str]) -> None:
+        removed = set(instance_ids)
         update: dict[str, None] = {}
-        for instance_id in instance_ids:
+        for instance_id in removed:
             self._expires_at.pop(instance_id, None)
             if instance_id in self._view.state.instances:
                 update[instance_key(instance_id)] = None
-            update |= {key: None for key, edge in self._view.state.edges.items() if instance_id in edge.declared_by}
+        if update:
+            edges = self._view.state.edges.items()
+            update |= {key: None for key, edge in edges if not removed.isdisjoint(edge.declared_by)}
         self._write(update)
 
     def _remove_expired(self) -> None:
         now = time.monotonic()
-        for instance_id in [name for name, expires_at in self._expires_at.items() if expires_at <= now]:
-            self._remove([instance_id])
+        if now < self._next_expiry:
+            return
+        self._remove([instance_id for instance_id, expires_at in self._expires_at.items() if expires_at <= now])
+        self._next_expiry = min(self._expires_at.values(), default=math.inf)
 
     async def _expire_leases(self) -> None:
         while True:
             self._remove_expired()
-            self._lease_changed.clear()
-            next_expiry = min(self._expires_at.values(), default=time.monotonic() + 3600)
+            self._expires_earlier.clear()
+            seconds = min(3600.0, max(0.01, self._next_expiry - time.monotonic()))
             try:
-                await asyncio.wait_for(self._lease_changed.wait(), max(0.01, next_expiry - time.monotonic()))
+                await asyncio.wait_for(self._expires_earlier.wait(), seconds)
             except TimeoutError:
                 pass

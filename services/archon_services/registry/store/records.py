@@ -29,11 +29,10 @@ def encode(record: Record) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """All keys at one revision. `leases` holds lease ids by instance_id; `graph_revision` is the revision that last
-    wrote the key `graph`, 0 if the key does not exist."""
+    """All records at one revision. `graph_revision` is the revision that last wrote the key `graph`, 0 if the key does
+    not exist."""
 
     state: State
-    leases: dict[str, int]
     graph_revision: int
 
 
@@ -50,28 +49,29 @@ class Records:
         instances: dict[str, Registration] = {}
         edges: dict[str, Edge] = {}
         pins: dict[str, Edge] = {}
-        leases: dict[str, int] = {}
         graph_revision = 0
         for kv in response.kvs:
             key, (_, record) = self._name(kv.key), self._cache[kv.key]
             if isinstance(record, Registration):
                 instances[record.instance_id] = record
-                leases[record.instance_id] = kv.lease
             elif isinstance(record, Edge):
                 (pins if record.pinned else edges)[key] = record
             elif key == GRAPH:
                 graph_revision = kv.mod_revision
-        return Listing(State(response.header.revision, instances, edges, pins), leases, graph_revision)
+        return Listing(State(response.header.revision, instances, edges, pins), graph_revision)
 
-    def revisions(self, events: Iterable[Any]) -> Iterator[tuple[int, dict[str, Record | None]]]:
-        """Groups the events of a watch by revision, so that the changes of one transaction come together."""
+    def revisions(self, events: Iterable[Any]) -> Iterator[tuple[int, dict[str, Record | None], bool]]:
+        """Groups the events of a watch by revision, so that the changes of one transaction come together. Yields the
+        revision, the records that it changed, and whether it wrote the key `graph`."""
         for revision, group in groupby(events, key=lambda event: int(event.kv.mod_revision)):
             update: dict[str, Record | None] = {}
+            writes_graph = False
             for event in group:
                 key = self._name(event.kv.key)
+                writes_graph = writes_graph or key == GRAPH
                 if key.startswith(("instances/", "edges/", "pins/")):
                     update[key] = self._record(event.kv) if event.type == event.PUT else None
-            yield revision, update
+            yield revision, update, writes_graph
 
     def _name(self, key: bytes) -> str:
         return key.removeprefix(self._prefix).decode(errors="replace")

@@ -11,10 +11,10 @@ from collections import deque
 from collections.abc import AsyncGenerator
 from typing import Final
 
-from archon.api.registry.v1.registry_pb2 import Graph
+from archon.api.registry.v1.registry_pb2 import Graph, RefusedEdge, Registration
 from archon.errors import ArchonError
 from archon_services.common.feed import MAX_QUEUED, Feed
-from archon_services.registry.domain.edges import build_graph
+from archon_services.registry.domain.edges import build_graph, instances_to_plan, same_content
 from archon_services.registry.domain.state import Change, State, Update, difference
 
 HISTORY: Final = 1_000
@@ -28,6 +28,10 @@ class RegistryView:
     def __init__(self, *, history: int = HISTORY, max_queued: int = MAX_QUEUED) -> None:
         self.state = State()
         self.graph = Graph()
+        self.to_plan: frozenset[str] = frozenset()
+        """The instances whose next renewal changes edges; any other renewal writes nothing."""
+        self._refused: dict[str, list[RefusedEdge]] = {}
+        """Refused edges by the instance that declares them."""
         self.ready = asyncio.Event()
         """Set while the view follows the store."""
         self._history: deque[Change] = deque(maxlen=history)
@@ -43,13 +47,24 @@ class RegistryView:
         """Replaces the state after a gap. Watchers get the difference, or a snapshot if the store's revision went
         back."""
         if not self._oldest_resumable or state.revision < self.state.revision:
-            self.state, self.graph = state, build_graph(state)
+            self._set_state(state)
             self._history.clear()
             self._oldest_resumable = max(1, state.revision)
             self._feed.publish(self._snapshot())
         else:
             self._advance_to(state)
         self.ready.set()
+
+    def unchanged(self, registration: Registration) -> Registration | None:
+        """Returns the stored registration if registering this one writes nothing, else None."""
+        current = self.state.instances.get(registration.instance_id)
+        if current is None or registration.instance_id in self.to_plan or not same_content(current, registration):
+            return None
+        return current
+
+    def refused_edges(self, instance_id: str) -> list[RefusedEdge]:
+        """Returns the refused edges of an instance."""
+        return self._refused.get(instance_id, [])
 
     def end_watches(self, error: ArchonError) -> None:
         """Ends all current watches with `error`."""
@@ -72,9 +87,17 @@ class RegistryView:
     def _snapshot(self) -> Change:
         return Change(self.state.revision, True, tuple(self.state.instances.values()), (), self.graph)
 
+    def _set_state(self, state: State) -> None:
+        self.state, self.graph = state, build_graph(state)
+        self.to_plan = instances_to_plan(state, self.graph)
+        self._refused = {}
+        for refused in self.graph.refused:
+            for instance_id in refused.edge.declared_by:
+                self._refused.setdefault(instance_id, []).append(refused)
+
     def _advance_to(self, state: State) -> None:
         old_graph, old_state = self.graph, self.state
-        self.state, self.graph = state, build_graph(state)
+        self._set_state(state)
         instances, removed = difference(old_state, state)
         graph = None if _same_graph(old_graph, self.graph) else self.graph
         if not instances and not removed and graph is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import pairwise
 
 import networkx as nx
@@ -20,10 +21,12 @@ from archon.errors import AlreadyExists, GraphCycle
 from archon_services.registry.domain.edges import (
     build_graph,
     cycle_path,
+    instances_to_plan,
     plan_pins,
     plan_registration,
     plan_unpins,
 )
+from archon_services.registry.domain.roles import summarize_roles
 from archon_services.registry.domain.state import State, edge_key, pin_key
 
 ROLES = ["a", "b", "c", "d", "e"]
@@ -106,6 +109,18 @@ def test_after_a_rollback_the_older_versions_edges_return() -> None:
     }
 
 
+def test_edge_obsolete_after_a_rollback_goes_with_a_renewal() -> None:
+    state = after(State(), declared("r1", "r", "a", version="1"))
+    state = after(after(state, declared("r2", "r", version="2")), declared("r3", "r", "a", version="3"))
+    state = after(state, declared("r1", "r", "a", version="1"))
+    state = removed(state, "r3")
+    assert pairs(build_graph(state)) == {("a", "r")}
+    assert instances_to_plan(state, build_graph(state)) == {"r1", "r2"}
+    state = after(state, declared("r2", "r", version="2"))
+    assert pairs(build_graph(state)) == set()
+    assert not instances_to_plan(state, build_graph(state))
+
+
 def test_newer_version_may_reverse_an_edge() -> None:
     state = after(State(), declared("r1", "r", "a", version="1"))
     state = after(state, declared("r2", "r", version="2"))
@@ -176,9 +191,8 @@ steps = st.lists(
 )
 
 
-@given(steps)
-def test_graph_is_acyclic_at_every_revision(history: list[tuple[object, ...]]) -> None:
-    """The raw keys are acyclic too: other readers may build their own graph from them."""
+def states(history: list[tuple[object, ...]]) -> Iterator[State]:
+    """Yields the state after each step that is not refused."""
     state = State()
     for step in history:
         match step:
@@ -198,6 +212,13 @@ def test_graph_is_acyclic_at_every_revision(history: list[tuple[object, ...]]) -
             case ("unpin", (str(upstream), str(downstream))):
                 update = plan_unpins(state, [Edge(upstream=upstream, downstream=downstream)])
                 state = state.with_update(update, state.revision + 1)
+        yield state
+
+
+@given(steps)
+def test_graph_is_acyclic_at_every_revision(history: list[tuple[object, ...]]) -> None:
+    """The raw keys are acyclic too: other readers may build their own graph from them."""
+    for state in states(history):
         raw: nx.DiGraph[str] = nx.DiGraph(list(state.pairs()))
         assert nx.is_directed_acyclic_graph(raw)
         graph = build_graph(state)
@@ -205,6 +226,19 @@ def test_graph_is_acyclic_at_every_revision(history: list[tuple[object, ...]]) -
         rank = {name: index for index, name in enumerate(graph.roles)}
         assert all(rank[edge.upstream] < rank[edge.downstream] for edge in graph.edges)
         assert set(rank) >= {instance.role for instance in state.instances.values()}
+
+
+@given(steps)
+def test_only_renewals_of_instances_to_plan_have_updates(history: list[tuple[object, ...]]) -> None:
+    for state in states(history):
+        with_updates = {name for name, instance in state.instances.items() if plan_registration(state, instance)[0]}
+        assert instances_to_plan(state, build_graph(state)) == with_updates
+
+
+@given(steps)
+def test_roles_kept_with_the_state_equal_those_computed(history: list[tuple[object, ...]]) -> None:
+    for state in states(history):
+        assert state.roles == summarize_roles(state.instances.values())
 
 
 @given(st.lists(st.tuples(role, role), max_size=12), role, role)
