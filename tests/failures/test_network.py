@@ -16,7 +16,7 @@ pytestmark = pytest.mark.liveness
     ("ways", "name", "order"),
     [
         (("up",), "partition: an agent hears nothing for 6 s, and is heard", 17),
-        (("down",), "partition: an agent isn't heard for 6 s, and hears", 17.5),
+        (("down",), "partition: an agent is not heard for 6 s, and hears", 17.5),
         (("up", "down"), "partition: both ways for 6 s", 18),
     ],
     ids=["to-the-agent", "from-the-agent", "both"],
