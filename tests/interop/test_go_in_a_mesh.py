@@ -87,7 +87,7 @@ async def test_a_run_uses_the_answer_of_the_designer_in_go(mesh: LocalMesh, clie
 
 
 async def test_deltas_of_the_designer_precede_its_result(client: Client, designer: GoAgent) -> None:
-    handle = await submit(client, delay=0.3)
+    handle = await submit(client, delay=1.0)  # deltas are not repeated: the watch begins before them
     deltas, result = [], False
     async for event in handle.events():
         if event.text_delta.role == "designer":
