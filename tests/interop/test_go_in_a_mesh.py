@@ -87,6 +87,7 @@ async def test_a_run_uses_the_answer_of_the_designer_in_go(mesh: LocalMesh, clie
 
 
 async def test_deltas_of_the_designer_precede_its_result(client: Client, designer: GoAgent) -> None:
+    await (await submit(client)).result(timeout=30)  # the orchestrator knows then that the Python designer is silent
     handle = await submit(client, delay=1.0)  # deltas are not repeated: the watch begins before them
     deltas, result = [], False
     async for event in handle.events():
