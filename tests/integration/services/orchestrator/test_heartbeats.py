@@ -16,27 +16,12 @@ from archon.api.common.v1 import common_pb2
 from archon.registry import Registration
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.types import Requirement
-from archon_services.orchestrator.ports import Delivery
 from archon_services.orchestrator.sessions import Limits, SessionPool
 from archon_services.orchestrator.sessions.stream import MAX_OPENING
+from tests.fixtures.recording_inbox import RecordingInbox
 from tests.fixtures.waiting import eventually
 
 LIMITS = Limits(heartbeat_interval=0.05, silence_limit=0.3, idle_interval=0.5, open_timeout=5.0)
-
-
-class RecordingInbox:
-    """An inbox that records inputs and accepts them."""
-
-    def __init__(self) -> None:
-        self.inputs: list[inp.Input] = []
-
-    def deliver(self, run_id: str, delivery: Delivery) -> None:
-        self.inputs.append(delivery.given)
-        if delivery.receipt is not None:
-            delivery.receipt.accept()
-
-    def progress(self, ref: common_pb2.TaskRef, progress: agent_pb2.Progress) -> None:
-        """Ignores progress."""
 
 
 class Instances:

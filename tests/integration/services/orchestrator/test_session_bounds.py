@@ -14,29 +14,14 @@ from archon.api.common.v1 import common_pb2
 from archon.errors import Unavailable
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.types import Requirement
-from archon_services.orchestrator.ports import Delivery
 from archon_services.orchestrator.sessions import Limits, SessionPool
 from archon_services.orchestrator.sessions.attempts import Attempts
 from archon_services.orchestrator.sessions.credit_window import CreditWindow
+from tests.fixtures.recording_inbox import RecordingInbox
 from tests.fixtures.waiting import eventually
 
 COUNT = 20
 MISSED = 0.3
-
-
-class RecordingInbox:
-    """An inbox that records inputs and accepts results."""
-
-    def __init__(self) -> None:
-        self.inputs: list[inp.Input] = []
-
-    def deliver(self, run_id: str, delivery: Delivery) -> None:
-        self.inputs.append(delivery.given)
-        if delivery.receipt is not None:
-            delivery.receipt.accept()
-
-    def progress(self, ref: common_pb2.TaskRef, progress: agent_pb2.Progress) -> None:
-        """Ignores progress."""
 
 
 async def test_a_dead_session_ends_when_it_has_no_work() -> None:
