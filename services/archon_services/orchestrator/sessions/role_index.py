@@ -108,11 +108,6 @@ class RoleIndex:
                 break
         return best
 
-    def fitting(self, requirement: Requirement) -> list[Session]:
-        """The sessions whose instance can take a task with this requirement, with or without a free slot."""
-        role = self._roles.get(requirement.role)
-        return [session for session in role.order if fits(session.instance, requirement)] if role is not None else []
-
     def resolve(self, role: str, capability: str) -> tuple[str, ...]:
         """The role, if it has an instance, and all roles with an instance that offers the capability; sorted."""
         roles = set(self._offering.get(capability, ()))

@@ -60,13 +60,14 @@ def test_an_index_finds_the_sessions_of_one_role_only() -> None:
     index = RoleIndex()
     sessions = [session("a"), session("b"), session("c", "writer", "poems")]
     for entry in sessions:
+        entry.connected, entry._window = True, 1
         index.add(entry)
-    assert index.fitting(Requirement("designer")) == sessions[:2]
-    assert index.fitting(Requirement("writer", "poems")) == sessions[2:]
-    assert index.fitting(Requirement("writer", "prose")) == []
-    assert index.fitting(Requirement("absent")) == []
+    assert index.best(Requirement("designer")) is sessions[0]
+    assert index.best(Requirement("writer", "poems")) is sessions[2]
+    assert index.best(Requirement("writer", "prose")) is None
+    assert index.best(Requirement("absent")) is None
     index.remove(sessions[0])
-    assert index.fitting(Requirement("designer")) == sessions[1:2]
+    assert index.best(Requirement("designer")) is sessions[1]
 
 
 def test_a_role_is_stateful_while_one_instance_is() -> None:
@@ -98,9 +99,10 @@ def test_a_capability_resolves_to_the_roles_that_offer_it() -> None:
 def test_a_changed_registration_is_indexed_again() -> None:
     index = RoleIndex()
     changing = session("a")
+    changing.connected, changing._window = True, 1
     index.add(changing)
     index.replace(changing, Registration("designer", "2.0", instance_id="a", capabilities=[Capability("x")]))
-    assert index.fitting(Requirement("designer", "x", "2.*")) == [changing]
+    assert index.best(Requirement("designer", "x", "2.*")) is changing
     assert (index.resolve("", "x"), index.stateful("designer")) == (("designer",), False)
     index.replace(changing, Registration("designer", "2.0", instance_id="a", stateful=True))
     assert (index.resolve("", "x"), index.stateful("designer")) == ((), True)
