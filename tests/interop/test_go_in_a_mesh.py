@@ -23,6 +23,7 @@ pytestmark = [pytest.mark.liveness, pytest.mark.timeout(300)]  # the first test 
 
 GOAL = "Readers must be able to reserve a book. The clerk must see overdue books."
 DELAY = "dev.archon.interop/delay"
+FIRST_DELAY = "dev.archon.interop/first-delay"
 PYTHON = "designer-1"
 
 
@@ -87,8 +88,8 @@ async def test_a_run_uses_the_answer_of_the_designer_in_go(mesh: LocalMesh, clie
 
 
 async def test_deltas_of_the_designer_precede_its_result(client: Client, designer: GoAgent) -> None:
-    await (await submit(client)).result(timeout=30)  # the orchestrator knows then that the Python designer is silent
-    handle = await submit(client, delay=1.0)  # deltas are not repeated: the watch begins before them
+    # Deltas are not repeated: the watch has to begin before them.
+    handle = await client.submit(GOAL, metadata={FIRST_DELAY: "1s"})
     deltas, result = [], False
     async for event in handle.events():
         if event.text_delta.role == "designer":

@@ -33,8 +33,9 @@ const (
 	leaseTime  = 2 * time.Second
 	drainGrace = 30 * time.Second
 	ackGrace   = 5 * time.Second
-	// The metadata key by which a caller sets the duration of a task.
-	delayKey = "dev.archon.interop/delay"
+	// Metadata keys by which a caller sets how long a task waits before its first delta, and after its last.
+	firstDelayKey = "dev.archon.interop/first-delay"
+	delayKey      = "dev.archon.interop/delay"
 )
 
 var requirement = regexp.MustCompile(`(?m)^(R\d+)\. (.+)$`)
@@ -49,9 +50,26 @@ func text(parts []*commonv1.Part) string {
 	return strings.Join(texts, "\n\n")
 }
 
+// waited waits for a duration such as "0.5s", if it is one; false if ctx is done first.
+func waited(ctx context.Context, duration string) bool {
+	delay, err := time.ParseDuration(duration)
+	if err != nil {
+		return true
+	}
+	select {
+	case <-time.After(delay):
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
 // design names a component per requirement in place of a model call; the record has its input.
 func design(ctx context.Context, assigned *agentv1.AssignTask, say func(string)) (*agentv1.TaskResult, *agentv1.CallRecord) {
 	began := time.Now()
+	if !waited(ctx, assigned.GetMetadata()[firstDelayKey]) {
+		return nil, nil
+	}
 	given := map[string]string{"goal": text(assigned.GetInput())}
 	var used []*commonv1.MemoryRef
 	var lines []string
@@ -64,12 +82,8 @@ func design(ctx context.Context, assigned *agentv1.AssignTask, say func(string))
 			say(line + "\n")
 		}
 	}
-	if delay, err := time.ParseDuration(assigned.GetMetadata()[delayKey]); err == nil {
-		select {
-		case <-time.After(delay):
-		case <-ctx.Done():
-			return nil, nil
-		}
+	if !waited(ctx, assigned.GetMetadata()[delayKey]) {
+		return nil, nil
 	}
 	answer := strings.Join(lines, "\n")
 	request, _ := json.Marshal(given)
