@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from archon.errors import Internal, InvalidArgument, NotFound, ResourceExhausted
+from archon.errors import Internal, InvalidArgument, IterationLimit, NotFound, ResourceExhausted
+from archon.failure_kinds import TOOL_PERMISSION
+
+__all__ = [
+    "HookError",
+    "IterationLimit",
+    "NotAnAgent",
+    "SubAgentNotFoundError",
+    "ToolPolicyViolation",
+]
 
 
 class HookError(Internal):
@@ -14,19 +23,10 @@ class HookError(Internal):
     """
 
 
-class IterationLimit(ResourceExhausted):
-    """The agent reached its iteration limit without an answer.
-
-    `partial_answer` holds the last texts of the model and the last tool results.
-    """
-
-    def __init__(self, message: str, partial_answer: str) -> None:
-        super().__init__(message)
-        self.partial_answer = partial_answer
-
-
 class ToolPolicyViolation(ResourceExhausted):
     """The model called a tool that the agent's policy forbids, or more often than the policy allows."""
+
+    default_kind = TOOL_PERMISSION
 
 
 class SubAgentNotFoundError(NotFound):

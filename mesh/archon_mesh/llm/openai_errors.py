@@ -23,6 +23,7 @@ from archon.errors import (
     Unavailable,
     UnknownFailure,
 )
+from archon.failure_kinds import CONTEXT_OVERFLOW, PROVIDER
 
 if TYPE_CHECKING:
     from openai import APIError, APIStatusError
@@ -49,13 +50,13 @@ def to_archon_error(error: Exception, key: str) -> ArchonError:
     if isinstance(error, openai.APIStatusError):
         return _from_status(error, key)
     if isinstance(error, openai.APITimeoutError):
-        return DeadlineExceeded("the model endpoint did not answer in time")
+        return DeadlineExceeded("the model endpoint did not answer in time", kind=PROVIDER)
     if isinstance(error, openai.APIConnectionError):
-        return Unavailable("the model endpoint is unreachable, or closed the connection")
+        return Unavailable("the model endpoint is unreachable, or closed the connection", kind=PROVIDER)
     if isinstance(error, openai.APIError):
         return _from_stream(error, key)
     if isinstance(error, JSONDecodeError):
-        return Unavailable("the model endpoint sent invalid JSON")
+        return Unavailable("the model endpoint sent invalid JSON", kind=PROVIDER)
     return UnknownFailure(f"the call of the model endpoint failed with {type(error).__name__}")
 
 
@@ -68,7 +69,16 @@ def _from_status(error: APIStatusError, key: str) -> ArchonError:
         f"the model endpoint answered {status}" + (f": {message}" if message else ""),
         metadata={"http_status": str(status)},
         retry_delay=_retry_delay(error.response.headers) if status in (429, 503) else None,
+        kind=_kind_of_failure(kind, f"{error.code} {message}"),
     )
+
+
+def _kind_of_failure(error: type[ArchonError], text: str) -> str:
+    """Returns the kind of a failure that the endpoint reported; empty if it is that of the error's class."""
+    if error is Unavailable or error is DeadlineExceeded:
+        return PROVIDER
+    overflow = "context_length" in text or "context window" in text or "maximum context" in text
+    return CONTEXT_OVERFLOW if error in (InvalidArgument, MessageTooLarge) and overflow else ""
 
 
 def _from_stream(error: APIError, key: str) -> ArchonError:
@@ -79,7 +89,9 @@ def _from_stream(error: APIError, key: str) -> ArchonError:
         kind = ResourceExhausted
     elif "invalid_request" in type_and_code:
         kind = InvalidArgument
-    return kind(f"the model endpoint aborted its reply: {_server_message(error.body, key)}")
+    message = _server_message(error.body, key)
+    failure_kind = _kind_of_failure(kind, f"{type_and_code} {message}")
+    return kind(f"the model endpoint aborted its reply: {message}", kind=failure_kind)
 
 
 def _server_message(body: object, key: str) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from archon.errors import ArchonError, InvalidArgument
+from archon.failure_kinds import INVALID_PARAMETERS, TOOL_CRASH, TOOL_TIMEOUT
 from archon_mesh.tools.registry import ToolRegistry
 from archon_mesh.tools.result import ToolResult
 from archon_mesh.tools.tool import Tool, as_result
@@ -37,13 +38,13 @@ class ToolExecutionEngine:
         """Returns the result of a call. Never raises, except if the caller is cancelled.
 
         `arguments` is a mapping, or a JSON object as text. If the tool raised an exception, the result's `metadata` has
-        it as `error`.
+        it as `error`, and the kind of the failure as `kind`.
         """
         try:
             tool = self.registry.get_tool(tool_name)
             kwargs = tool.validate_args(parse_arguments(arguments))
         except ArchonError as error:
-            return ToolResult.error(str(error), error=error)
+            return ToolResult.error(str(error), error=error, kind=INVALID_PARAMETERS)
         seconds = timeout_seconds if timeout_seconds is not None else tool.timeout or self._timeout
         if tool.wants_state:
             kwargs["agent_state"] = agent_state
@@ -55,7 +56,7 @@ class ToolExecutionEngine:
                 return as_result(await tool.execute(**kwargs))
         except TimeoutError as error:
             if time_limit.expired():
-                return ToolResult.timeout(seconds, error=error)
+                return ToolResult.timeout(seconds, error=error, kind=TOOL_TIMEOUT)
             return _failure(tool, error)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - a tool may raise anything
             return _failure(tool, error)
@@ -78,4 +79,4 @@ def parse_arguments(arguments: Mapping[str, Any] | str | None) -> Mapping[str, A
 def _failure(tool: Tool, error: BaseException) -> ToolResult:
     _log.warning("tool %s failed: %s: %s", tool.name, type(error).__name__, error)
     message = str(error) if isinstance(error, ArchonError) else f"{type(error).__name__}: {error}"
-    return ToolResult.error(message, error=error)
+    return ToolResult.error(message, error=error, kind=TOOL_CRASH)

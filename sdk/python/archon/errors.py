@@ -20,6 +20,7 @@ ArchonError
   + PermissionDenied              PERMISSION_DENIED     (PermissionError)
   + ResourceExhausted             RESOURCE_EXHAUSTED
   |   + BudgetExhausted
+  |   + IterationLimit
   |   + TooManyDelegations
   + FailedPrecondition            FAILED_PRECONDITION
   |   + GraphCycle                                      (ValueError)
@@ -51,6 +52,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from archon.failure_kinds import CATALOGUE, ErrorSeverity, FailureClass, RetryAdvice, kind_of
+
 
 @dataclass(frozen=True, slots=True)
 class FieldViolation:
@@ -65,11 +68,16 @@ class ArchonError(Exception):
 
     `message` is one clear sentence for a person; `reason` is a constant in UPPER_SNAKE_CASE for a program
     (google.rpc.ErrorInfo.reason); `metadata` names the objects involved; `retry_delay` is the seconds to wait before
-    trying again, or None if trying again is not advised.
+    trying again, or None if there is no advice; `causes` are the errors that led to this one, outermost first.
+
+    `kind` is the name of a kind in `archon.failure_kinds`, `severity` and `retry` are those of the kind unless they are
+    given. `failure_class` is the class of the kind, or the one that a peer sent with a kind unknown to this version.
     """
 
     code: ClassVar[str] = "UNKNOWN"
     default_reason: ClassVar[str] = "UNKNOWN"
+    default_kind: ClassVar[str] = ""
+    """The kind of the class if its reason and code do not tell."""
 
     def __init__(
         self,
@@ -79,6 +87,11 @@ class ArchonError(Exception):
         metadata: Mapping[str, str] | None = None,
         field_violations: Sequence[FieldViolation] = (),
         retry_delay: float | None = None,
+        kind: str = "",
+        failure_class: FailureClass = FailureClass.UNSPECIFIED,
+        severity: ErrorSeverity | None = None,
+        retry: RetryAdvice | None = None,
+        causes: Sequence[ArchonError] = (),
     ) -> None:
         super().__init__(message)
         self.message = message
@@ -86,6 +99,12 @@ class ArchonError(Exception):
         self.metadata: dict[str, str] = dict(metadata or {})
         self.field_violations = tuple(field_violations)
         self.retry_delay = retry_delay
+        self.causes = tuple(causes)
+        self.kind = kind or self.default_kind or kind_of(self.code, self.reason).name
+        entry = CATALOGUE.get(self.kind) or kind_of(self.code, self.reason)
+        self.failure_class = failure_class or entry.failure_class
+        self.severity = severity or entry.severity
+        self.retry = retry or (RetryAdvice.LATER if retry_delay is not None else entry.retry)
 
     def __str__(self) -> str:
         return self.message or self.reason
@@ -211,6 +230,20 @@ class BudgetExhausted(ResourceExhausted):
     """Too little of the run's budget is left. Trying again does not help."""
 
     default_reason = "BUDGET_EXHAUSTED"
+
+
+class IterationLimit(ResourceExhausted):
+    """An agent reached its iteration limit without an answer.
+
+    `partial_answer` holds the last texts of the model and the last tool results.
+    """
+
+    default_reason = "ITERATION_LIMIT"
+
+    @property
+    def partial_answer(self) -> str:
+        """What the agent had found; empty if it had found nothing."""
+        return self.metadata.get("partial_answer", "")
 
 
 class TooManyDelegations(ResourceExhausted):

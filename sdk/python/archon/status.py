@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from typing import Final
+from enum import IntEnum
+from typing import Final, TypeVar
 
 import grpc
 import grpc.aio
@@ -19,11 +20,20 @@ from google.rpc import error_details_pb2, status_pb2
 
 from archon import errors
 from archon.api.common.v1 import failure_pb2
+from archon.failure_kinds import ErrorSeverity, FailureClass, RetryAdvice, kind_of
 from archon.wire import duration, set_seconds, to_seconds
 
 DOMAIN: Final = "archon.dev"
 DETAILS_KEY: Final = "grpc-status-details-bin"
 MAX_DETAILS_BYTES: Final = 4096
+REASON_KEY: Final = "archon.dev/reason"
+"""The metadata key of a reason that is not in the contract."""
+
+KIND_KEY: Final = "archon.dev/kind"
+"""The metadata key of a kind that is not that of the reason, in an RPC's ErrorInfo."""
+
+MAX_CAUSES: Final = 16
+"""Causes of a failure; further ones are left out."""
 
 _log = logging.getLogger(__name__)
 
@@ -72,9 +82,9 @@ def error_class(code: str, reason: str) -> type[errors.ArchonError]:
     return _BY_REASON.get((code, reason)) or _BY_CODE.get(code, errors.UnknownFailure)
 
 
-def as_error(raised: BaseException) -> errors.ArchonError:
-    """Converts any exception to an ArchonError. An unexpected one becomes Internal: its text is only logged, under an
-    incident id that the caller receives."""
+def as_error(raised: BaseException, kind: str = "") -> errors.ArchonError:
+    """Converts any exception to an ArchonError. An unexpected one becomes Internal of this kind: its text is only
+    logged, under an incident id that the caller receives."""
     if isinstance(raised, errors.ArchonError):
         return raised
     if isinstance(raised, grpc.aio.AioRpcError):
@@ -90,6 +100,7 @@ def as_error(raised: BaseException) -> errors.ArchonError:
     return errors.Internal(
         f"internal error; see incident {incident} in the log of the process",
         metadata={"incident": incident},
+        kind=kind,
     )
 
 
@@ -109,6 +120,8 @@ def to_status(error: errors.ArchonError) -> status_pb2.Status:
             status.details.append(packed)
 
     metadata = {key[:63]: _cut(value, 256) for key, value in list(error.metadata.items())[:6]}
+    if error.kind != kind_of(error.code, error.reason).name:
+        metadata[KIND_KEY] = error.kind[:63]
     add(error_details_pb2.ErrorInfo(reason=error.reason[:63], domain=DOMAIN, metadata=metadata))
     if error.retry_delay is not None:
         add(error_details_pb2.RetryInfo(retry_delay=duration(error.retry_delay)))
@@ -136,10 +149,12 @@ def from_status(status: status_pb2.Status) -> errors.ArchonError:
             retry_delay = to_seconds(retry.retry_delay)
         elif packed.Unpack(bad):
             violations += [errors.FieldViolation(v.field, v.description) for v in bad.field_violations]
+    kind = metadata.pop(KIND_KEY, "")
     return error_class(_CODES.get(status.code, "UNKNOWN"), reason)(
         status.message,
         reason=reason,
         metadata=metadata,
+        kind=kind,
         field_violations=violations,
         retry_delay=retry_delay,
     )
@@ -162,16 +177,22 @@ async def abort(context: grpc.aio.ServicerContext, error: errors.ArchonError) ->
     await context.abort(grpc_code(error), status.message, ((DETAILS_KEY, status.SerializeToString()),))
 
 
-def to_failure(
-    error: errors.ArchonError,
-    *,
-    failure_class: failure_pb2.FailureClass.ValueType = failure_pb2.FAILURE_CLASS_UNSPECIFIED,
-) -> failure_pb2.Failure:
-    """The flat form for frames and events. A reason that is not in the contract goes into metadata."""
+def to_failure(error: errors.ArchonError) -> failure_pb2.Failure:
+    """The flat form for frames and events. A reason that is not in the contract goes into metadata. Causes are flat:
+    the causes of a cause follow it."""
+    failure = _flat(error)
+    failure.causes.extend(_flat(cause) for cause in _all_causes(error))
+    return failure
+
+
+def _flat(error: errors.ArchonError) -> failure_pb2.Failure:
     failure = failure_pb2.Failure(
         code=grpc_code(error).value[0],
         message=_cut(str(error), 1024),
-        failure_class=failure_class,
+        failure_class=failure_pb2.FailureClass.ValueType(error.failure_class),
+        retry=failure_pb2.Retry.ValueType(error.retry),
+        severity=failure_pb2.Severity.ValueType(error.severity),
+        kind=error.kind,
         metadata=error.metadata,
         field_violations=[
             failure_pb2.FieldViolation(field=v.field, description=v.description) for v in error.field_violations
@@ -181,17 +202,27 @@ def to_failure(
     if name in _REASONS:
         failure.reason = _REASONS[name]
     else:
-        failure.metadata["archon.dev/reason"] = error.reason
+        failure.metadata[REASON_KEY] = error.reason
     if error.retry_delay is not None:
-        failure.retry = failure_pb2.RETRY_LATER
         set_seconds(failure.retry_delay, error.retry_delay)
     return failure
 
 
+def _all_causes(error: errors.ArchonError) -> list[errors.ArchonError]:
+    """The causes of an error, each followed by its own, MAX_CAUSES at most."""
+    causes: list[errors.ArchonError] = []
+    waiting = list(error.causes)
+    while waiting and len(causes) < MAX_CAUSES:
+        cause = waiting.pop(0)
+        causes.append(cause)
+        waiting = [*cause.causes, *waiting]
+    return causes
+
+
 def from_failure(failure: failure_pb2.Failure) -> errors.ArchonError:
-    """The inverse of `to_failure`."""
+    """The inverse of `to_failure`. An enum value that this version does not know reads as unset."""
     metadata = dict(failure.metadata)
-    reason = metadata.pop("archon.dev/reason", "")
+    reason = metadata.pop(REASON_KEY, "")
     if not reason and failure.reason:
         reason = _REASON_NAMES.get(failure.reason, "")
     return error_class(_CODES.get(failure.code, "UNKNOWN"), reason)(
@@ -200,4 +231,17 @@ def from_failure(failure: failure_pb2.Failure) -> errors.ArchonError:
         metadata=metadata,
         field_violations=[errors.FieldViolation(v.field, v.description) for v in failure.field_violations],
         retry_delay=to_seconds(failure.retry_delay) if failure.HasField("retry_delay") else None,
+        kind=failure.kind,
+        failure_class=known(FailureClass, failure.failure_class) or FailureClass.UNSPECIFIED,
+        severity=known(ErrorSeverity, failure.severity),
+        retry=known(RetryAdvice, failure.retry),
+        causes=[from_failure(cause) for cause in failure.causes],
     )
+
+
+E = TypeVar("E", bound=IntEnum)
+
+
+def known(kind: type[E], number: int) -> E | None:
+    """The member of an enum with this number; None for 0 and for a number that this version does not know."""
+    return kind(number) if number and number in list(kind) else None

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import Any, Final, TypeVar, cast
 
 from archon.errors import ArchonError, ResourceExhausted, Unavailable
+from archon.failure_kinds import STORAGE
 
 _log = logging.getLogger(__name__)
 
@@ -72,7 +73,9 @@ class SqliteWriter:
         """Queues `work` for the writer's thread; the future ends when it is committed. Raises ResourceExhausted if too
         much work is queued."""
         if len(self._work) >= MAX_WAITING or self._closing:
-            raise ResourceExhausted(f"too many writes to the {self._store_name} are waiting", retry_delay=1.0)
+            raise ResourceExhausted(
+                f"too many writes to the {self._store_name} are waiting", retry_delay=1.0, kind=STORAGE
+            )
         future: asyncio.Future[Any] = self._loop.create_future()
         with self._wake:
             self._work.append((work, full, future))
@@ -174,5 +177,5 @@ def exit_on_disk_failure(error: sqlite3.Error, store_name: str = "journal") -> N
 def to_archon_error(error: sqlite3.Error, store_name: str = "journal") -> ArchonError:
     """Converts an error of SQLite: ResourceExhausted if the disk is full, else Unavailable."""
     if "full" in str(error).lower():
-        return ResourceExhausted(f"the disk of the {store_name} is full", retry_delay=5.0)
-    return Unavailable(f"cannot write the {store_name}: {error}", retry_delay=1.0)
+        return ResourceExhausted(f"the disk of the {store_name} is full", retry_delay=5.0, kind=STORAGE)
+    return Unavailable(f"cannot write the {store_name}: {error}", retry_delay=1.0, kind=STORAGE)

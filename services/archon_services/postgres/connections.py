@@ -11,6 +11,7 @@ from typing import Any, Final, TypeAlias
 import asyncpg
 
 from archon.errors import ArchonError, Unavailable
+from archon.failure_kinds import STORAGE
 from archon_services.postgres.dsn import Dsn
 from archon_services.postgres.errors import RETRY, is_connection_lost, to_archon_error
 
@@ -142,7 +143,7 @@ class Connections:
 
     async def _fetch_once(self, sql: str, arguments: Sequence[object], seconds: float) -> list[asyncpg.Record]:
         if self._pool is None:
-            raise Unavailable("the database is closed", retry_delay=RETRY)
+            raise Unavailable("the database is closed", retry_delay=RETRY, kind=STORAGE)
         connection: Any = None
         try:
             async with asyncio.timeout(seconds):

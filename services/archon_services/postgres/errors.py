@@ -7,6 +7,7 @@ from typing import Final
 import asyncpg
 
 from archon.errors import ArchonError, FailedPrecondition, Internal, InvalidArgument, ResourceExhausted, Unavailable
+from archon.failure_kinds import STORAGE
 
 RETRY: Final = 1.0
 """Seconds after which a caller should retry an unavailable database."""
@@ -54,9 +55,11 @@ def to_archon_error(error: BaseException, address: str) -> ArchonError:
     if isinstance(error, asyncpg.ClientConfigurationError):
         return InvalidArgument(f"the address of the PostgreSQL database at {address} cannot be used")
     if isinstance(error, TimeoutError):
-        return Unavailable(f"the database at {address} does not answer", retry_delay=RETRY)
+        return Unavailable(f"the database at {address} does not answer", retry_delay=RETRY, kind=STORAGE)
     if is_connection_lost(error):
-        return Unavailable(f"the database at {address} cannot be reached: {_first_line(error)}", retry_delay=RETRY)
+        return Unavailable(
+            f"the database at {address} cannot be reached: {_first_line(error)}", retry_delay=RETRY, kind=STORAGE
+        )
     if isinstance(error, ValueError):
         return InvalidArgument("PostgreSQL cannot store a value")  # the driver's message would repeat it
     return Internal(f"the database at {address}: {type(error).__name__}")
@@ -65,24 +68,26 @@ def to_archon_error(error: BaseException, address: str) -> ArchonError:
 def _from_server(error: asyncpg.PostgresError, address: str) -> ArchonError:
     state = error.sqlstate or ""
     if state == "53100":
-        return ResourceExhausted(f"the disk of the database at {address} is full", retry_delay=FULL_RETRY)
+        return ResourceExhausted(f"the disk of the database at {address} is full", retry_delay=FULL_RETRY, kind=STORAGE)
     if state in ("53000", "53200", "53400"):
         return ResourceExhausted(
-            f"the database at {address} is out of resources: {_first_line(error)}", retry_delay=FULL_RETRY
+            f"the database at {address} is out of resources: {_first_line(error)}", retry_delay=FULL_RETRY, kind=STORAGE
         )
     if state in _UNAVAILABLE:
-        return Unavailable(f"the database at {address} {_UNAVAILABLE[state]}", retry_delay=RETRY)
+        return Unavailable(f"the database at {address} {_UNAVAILABLE[state]}", retry_delay=RETRY, kind=STORAGE)
     if state in _REFUSED:
         return FailedPrecondition(f"the database at {address} {_REFUSED[state]}: {_first_line(error)}")
     if state in ("22021", "22P05"):
         return InvalidArgument("PostgreSQL cannot store text with the character U+0000")
     if state.startswith("08") or state in ("40001", "40P01", "55P03", "57014"):
         return Unavailable(
-            f"the database at {address} cannot serve the request now: {_first_line(error)}", retry_delay=RETRY
+            f"the database at {address} cannot serve the request now: {_first_line(error)}",
+            retry_delay=RETRY,
+            kind=STORAGE,
         )
     if state.startswith("58"):
         return Unavailable(
-            f"the disk of the database at {address} failed: {_first_line(error)}", retry_delay=FULL_RETRY
+            f"the disk of the database at {address} failed: {_first_line(error)}", retry_delay=FULL_RETRY, kind=STORAGE
         )
     return Internal(f"the database at {address} refuses a statement ({state}): {_first_line(error)}")
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final, Generic, TypeVar, cast
 
 from archon.errors import ArchonError, ResourceExhausted, Unavailable
+from archon.failure_kinds import STORAGE
 from archon_services.common.background import BackgroundLoop
 from archon_services.postgres.connections import CLOSE_TIMEOUT, DEADLINE, STATEMENT_TIMEOUT, Connection
 from archon_services.postgres.errors import RETRY, is_connection_lost, to_archon_error
@@ -100,9 +101,9 @@ class GroupCommit(Generic[T, R]):
         group: _Group[R] = _Group(len(items))
         refusal: ArchonError | None = None
         if self._closing or not self._loop.running:
-            refusal = Unavailable("the database is closed", retry_delay=RETRY)
+            refusal = Unavailable("the database is closed", retry_delay=RETRY, kind=STORAGE)
         elif len(self._waiting) >= MAX_WAITING:
-            refusal = ResourceExhausted("too many writes are queued", retry_delay=RETRY)
+            refusal = ResourceExhausted("too many writes are queued", retry_delay=RETRY, kind=STORAGE)
         if refusal is not None:
             for index in range(len(items)):
                 group.resolve(index, refusal)
@@ -163,7 +164,7 @@ class GroupCommit(Generic[T, R]):
 
     def _refuse(self, group: Sequence[_Waiting[T, R]], reason: str) -> None:
         for waiting in group:
-            waiting.group.resolve(waiting.index, Unavailable(reason, retry_delay=RETRY))
+            waiting.group.resolve(waiting.index, Unavailable(reason, retry_delay=RETRY, kind=STORAGE))
 
     async def _send_with_retries(self, items: Sequence[T], end: float = 0.0) -> Sequence[R | ArchonError]:
         """Sends a group until its outcome is known, for at most DEADLINE seconds. If the database refuses a group of
@@ -174,7 +175,7 @@ class GroupCommit(Generic[T, R]):
             if time.monotonic() >= end:
                 outcome = "it is unknown whether this was stored" if sent else "nothing was stored"
                 text = f"the database at {self._address} is too slow; {outcome}"
-                return [Unavailable(text, retry_delay=RETRY) for _ in items]
+                return [Unavailable(text, retry_delay=RETRY, kind=STORAGE) for _ in items]
             try:
                 async with asyncio.timeout(min(STATEMENT_TIMEOUT, end - time.monotonic())):
                     connection = self._connection
@@ -194,7 +195,7 @@ class GroupCommit(Generic[T, R]):
                     return [to_archon_error(error, self._address) for _ in items]
                 if time.monotonic() + backoff >= end:
                     text = f"{converted}; it is unknown whether this was stored"
-                    return [Unavailable(text, retry_delay=RETRY) for _ in items]
+                    return [Unavailable(text, retry_delay=RETRY, kind=STORAGE) for _ in items]
                 await asyncio.sleep(backoff)
                 backoff = min(_BACKOFF_MAX, backoff * 2)
             except BaseException:

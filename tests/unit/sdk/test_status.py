@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from archon import errors, status
 from archon.api.common.v1 import failure_pb2
+from archon.failure_kinds import ErrorSeverity, FailureClass, RetryAdvice, kind_of
 from archon_mesh.core.memory_graph import CycleError
 
 
@@ -27,6 +28,16 @@ def same(left: errors.ArchonError, right: errors.ArchonError) -> None:
     assert (left.message, left.reason, left.metadata) == (right.message, right.reason, right.metadata)
     assert left.field_violations == right.field_violations
     assert left.retry_delay == right.retry_delay
+
+
+def same_whole(left: errors.ArchonError, right: errors.ArchonError) -> None:
+    """Asserts that two errors agree in everything that a Failure carries."""
+    same(left, right)
+    assert (left.kind, left.failure_class, left.severity) == (right.kind, right.failure_class, right.severity)
+    assert left.retry == right.retry
+    assert len(left.causes) == len(right.causes)
+    for ours, theirs in zip(left.causes, right.causes, strict=True):
+        same_whole(ours, theirs)
 
 
 FULL = {
@@ -54,7 +65,56 @@ def test_an_error_keeps_its_class_through_a_status(cls: type[errors.ArchonError]
 @pytest.mark.parametrize("cls", every_class())
 def test_an_error_keeps_its_class_through_a_failure(cls: type[errors.ArchonError]) -> None:
     error = cls("what went wrong", **FULL)  # type: ignore[arg-type]
-    same(status.from_failure(status.to_failure(error)), error)
+    same_whole(status.from_failure(status.to_failure(error)), error)
+
+
+def test_kind_severity_retry_and_causes_cross_the_wire() -> None:
+    cause = errors.Unavailable("connection refused", kind="model.provider")
+    error = errors.Internal(
+        "no answer",
+        kind="tool.timeout",
+        severity=ErrorSeverity.CRITICAL,
+        retry=RetryAdvice.ELSEWHERE,
+        causes=[cause, errors.NotFound("no such model")],
+    )
+    received = status.from_failure(status.to_failure(error))
+    same_whole(received, error)
+    assert (received.failure_class, received.causes[0].kind) == (FailureClass.TOOL, "model.provider")
+
+
+def test_causes_of_causes_become_flat_and_are_bounded() -> None:
+    deep = errors.Internal("first")
+    for number in range(40):
+        deep = errors.Internal(f"caused {number}", causes=[deep])
+    failure = status.to_failure(deep)
+    assert [cause.message for cause in failure.causes[:2]] == ["caused 38", "caused 37"]
+    assert len(failure.causes) == status.MAX_CAUSES
+    assert not any(cause.causes for cause in failure.causes)
+
+
+def test_enum_values_of_a_newer_version_read_as_unset() -> None:
+    failure = failure_pb2.Failure(code=14, message="later", failure_class=90, retry=90, severity=90, kind="new.kind")  # type: ignore[arg-type]
+    error = status.from_failure(failure)
+    assert (error.kind, error.failure_class, error.retry) == (
+        "new.kind",
+        FailureClass.INFRASTRUCTURE,
+        RetryAdvice.LATER,
+    )
+
+
+def test_an_iteration_limit_keeps_its_partial_answer() -> None:
+    error = errors.IterationLimit("no answer", metadata={"partial_answer": "half of it"})
+    received = status.from_failure(status.to_failure(error))
+    assert isinstance(received, errors.IterationLimit)
+    assert received.partial_answer == "half of it"
+    assert (received.kind, received.retry) == ("model.reasoning_degradation", RetryAdvice.NEVER)
+
+
+@pytest.mark.parametrize("reason", [*failure_pb2.ErrorReason.keys()])
+def test_every_reason_of_the_contract_has_a_kind(reason: str) -> None:
+    name = reason.removeprefix("ERROR_REASON_")
+    if name not in ("UNSPECIFIED", "UNKNOWN", "INTERNAL"):
+        assert kind_of("UNKNOWN", name).name != "infrastructure.fault"
 
 
 @pytest.mark.parametrize("cls", every_class())

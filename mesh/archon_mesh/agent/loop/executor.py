@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Final
 
 from archon_mesh.agent.errors import IterationLimit
 from archon_mesh.agent.hooks.context import HookContext
@@ -18,6 +19,9 @@ from archon_mesh.agent.loop.tool_calls import ToolCaller
 from archon_mesh.agent.state.agent_state import AgentState
 from archon_mesh.agent.state.running_agent import Phase
 from archon_mesh.core.messages import ChatMessage
+
+MAX_PARTIAL_ANSWER: Final = 16_000
+"""Characters of the partial answer of an IterationLimit; the newest are kept."""
 
 
 async def run_loop(
@@ -67,7 +71,7 @@ async def run_loop(
             return answer
     raise IterationLimit(
         f"{state.agent_name} has no answer after {state.max_iterations} iterations",
-        partial_answer=_partial_answer(state.history),
+        metadata={"partial_answer": _partial_answer(state.history)[-MAX_PARTIAL_ANSWER:]},
     )
 
 

@@ -98,13 +98,14 @@ class DelegationCancelled:
 
 @value
 class BudgetReserved:
-    """An attempt's request for more budget was decided; `reserved` is None if too little is left."""
+    """An attempt's request for more budget was decided; `reserved` is None if too little is left, as `failure` says."""
 
     task_id: str
     attempt: int
     request_id: str
     sequence: int
     reserved: Amount | None
+    failure: Failure | None = None
 
 
 @value

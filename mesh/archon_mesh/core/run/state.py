@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Final
 
 from archon_mesh.core.run.task import Task
 from archon_mesh.core.run.types import NOTHING, Amount, Failure, Submission, TaskState
+
+MAX_RECENT: Final = 10
+"""Failures that a run compares to tell whether one kind repeats."""
 
 
 @dataclass(slots=True)
@@ -30,6 +34,8 @@ class RunState:
     """The version of each role's conversation that this run stored last."""
     recovered: int = 0
     """How many lost and failed attempts were, or will be, followed by another attempt."""
+    recent_kinds: tuple[str, ...] = ()
+    """The kinds of the run's last failures, MAX_RECENT at most."""
     responses: dict[str, str] = field(default_factory=dict)
     """The digests of people's answers, by request id."""
     ending: TaskState | None = None
@@ -61,6 +67,10 @@ class RunState:
             if self.tasks[name].state is not TaskState.COMPLETED:
                 return False
         return True
+
+    def remember(self, failure: Failure) -> None:
+        """Adds a failure to the last ones."""
+        self.recent_kinds = (*self.recent_kinds[1 - MAX_RECENT :], failure.kind)
 
     def current(self, task_id: str, attempt: int) -> Task | None:
         """The task, if `attempt` is its current one and live; else None."""

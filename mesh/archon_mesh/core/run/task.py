@@ -58,7 +58,8 @@ class Task:
     not_before: float = 0.0
     children: dict[str, str] = field(default_factory=dict)
     delegations: dict[str, Delegation] = field(default_factory=dict)
-    requests: dict[str, Amount | None] = field(default_factory=dict)
+    requests: dict[str, Amount | Failure | None] = field(default_factory=dict)
+    """What was reserved on each request; the failure if too little was left (None in journals of earlier versions)."""
     applied: int = 0
     checkpoint: Payload = field(default=None, compare=False)
     """The payload that carried the last checkpoint."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import field
 from enum import IntEnum
 
+from archon.failure_kinds import CATALOGUE, RetryAdvice, kind_of
 from archon_mesh.core.value import value
 
 Payload = object
@@ -43,9 +44,11 @@ _FINAL = frozenset(
 
 @value
 class Failure:
-    """Why something failed: the name of a gRPC status code, a machine-readable reason, a message for people.
+    """Why something failed: the fields of the contract's Failure.
 
-    `retry_delay` is in seconds; None if a retry is not advised.
+    `code` is the name of a gRPC status code, `reason` machine-readable, `message` for people, `retry_delay` in seconds
+    (None if there is no advice). `kind` names a kind in `archon.failure_kinds`; kind, class, severity and retry that
+    are not given are those of the reason. `violations` are pairs of field and description.
     """
 
     code: str
@@ -53,6 +56,25 @@ class Failure:
     message: str
     metadata: tuple[tuple[str, str], ...] = ()
     retry_delay: float | None = None
+    kind: str = ""
+    failure_class: int = 0
+    severity: int = 0
+    retry: int = 0
+    violations: tuple[tuple[str, str], ...] = ()
+    causes: tuple[Failure, ...] = ()
+
+    def __post_init__(self) -> None:
+        kind = CATALOGUE.get(self.kind) or kind_of(self.code, self.reason)
+        retry = RetryAdvice.LATER if self.retry_delay is not None else kind.retry
+        defaults = (
+            ("kind", kind.name),
+            ("failure_class", kind.failure_class),
+            ("severity", kind.severity),
+            ("retry", retry),
+        )
+        for name, default in defaults:
+            if not getattr(self, name):
+                object.__setattr__(self, name, default if isinstance(default, str) else int(default))
 
 
 @value

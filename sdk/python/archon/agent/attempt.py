@@ -19,6 +19,7 @@ from archon.agent.values import TaskRejected
 from archon.api.agent.v1 import agent_pb2, session_pb2
 from archon.api.common.v1 import common_pb2
 from archon.errors import ArchonError, DeadlineExceeded, FrameTooLarge, Internal, OperationCancelled
+from archon.failure_kinds import TOOL_CRASH
 from archon.frames import Channel, FrameQueue, agent_content
 from archon.threads import on_thread
 
@@ -297,7 +298,9 @@ class Attempt:
             state = common_pb2.TASK_STATE_REJECTED
         elif error is self._halted and isinstance(error, OperationCancelled):
             state = common_pb2.TASK_STATE_CANCELED
-        return agent_pb2.TaskResult(state=state, failure=status.to_failure(status.as_error(error)), usage=task.usage)
+        return agent_pb2.TaskResult(
+            state=state, failure=status.to_failure(status.as_error(error, TOOL_CRASH)), usage=task.usage
+        )
 
 
 class _AttemptLink:

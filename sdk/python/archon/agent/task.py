@@ -257,6 +257,8 @@ class TaskContext:
                 )
         while (missing := self._budget.missing(self.usage, tokens, cost_micro_usd)) is not None:
             grant = await self._link.reserve(missing)
+            if grant.HasField("failure"):
+                raise from_failure(grant.failure)
             if not grant.HasField("budget"):
                 raise BudgetExhausted(
                     f"insufficient budget: {tokens:,} tokens and {cost_micro_usd:,} micro-USD needed",

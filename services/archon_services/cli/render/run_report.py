@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from archon.api.common.v1 import common_pb2
+from archon.api.common.v1 import common_pb2, failure_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.wire import to_seconds
+from archon_services.cli.render.incidents import incident_text
 from archon_services.cli.render.output import duration, local_time
 from archon_services.cli.render.questions import PendingQuestion, pending_question
 from archon_services.cli.render.run_summary import token_count
@@ -50,6 +51,8 @@ def run_report(run: run_pb2.Run, now: float, view: RunView | None = None, flag: 
             yield f"  {name:<10}  {value}", ""
     if run.failure.message:
         yield f"  {'failure':<10}  {run.failure.message}", "failed"
+        if kind := _kind_text(run.failure):
+            yield f"  {'kind':<10}  {kind}", "failed"
     yield from _task_lines(run, now, view)
     for question in run.questions:
         yield from _question_lines(pending_question(run.run_id, question), flag)
@@ -106,11 +109,21 @@ def _task_lines(run: run_pb2.Run, now: float, view: RunView) -> Iterator[Line]:
     yield from branch(children.get("", []), "")
 
 
+def _kind_text(failure: failure_pb2.Failure) -> str:
+    """Kind and severity of a failure; empty if an earlier version recorded it."""
+    if not failure.kind or failure.severity not in failure_pb2.Severity.values():
+        return failure.kind
+    severity = failure_pb2.Severity.Name(failure.severity).removeprefix("SEVERITY_").lower()
+    return f"{failure.kind}, {severity} severity"
+
+
 def _note_lines(task: run_pb2.Task, view: RunView) -> Iterator[Line]:
     task_view = view.tasks.get(task.task_id)
     notes = list(task_notes(task_view)) if task_view is not None else []
     if task.failure.message:
         yield task.failure.message, "failed"
+        if incident := incident_text(task.failure):
+            yield incident, "failed"
     yield from ((note, "") for note in notes if note != task.failure.message)
 
 

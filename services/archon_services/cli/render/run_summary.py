@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.client import answer_text
+from archon_services.cli.render.incidents import incident_text
 from archon_services.cli.render.output import console, duration, is_terminal, print_table, strip_controls
 from archon_services.cli.render.run_view import state_name
 from archon_services.cli.render.task_tree import in_order
@@ -53,6 +54,8 @@ def print_summary(run: run_pb2.Run, versions: Mapping[str, int]) -> None:
     for task in run.tasks:
         if task.failure.message:
             print(f"{task.role}: {strip_controls(task.failure.message)}")
+            if incident := incident_text(task.failure):
+                print(f"  {strip_controls(incident)}")
     failure = f": {strip_controls(run.failure.message)}" if run.failure.message else ""
     usage = run.usage
     print(

@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Final, Self, TypeVar
 
 from archon.errors import ResourceExhausted, Unavailable
+from archon.failure_kinds import STORAGE
 from archon_services.common.feed import MAX_QUEUED, Feed
 from archon_services.memory.domain.items import Publish, Published, PublishOutcome, StoredItem
 from archon_services.memory.store.port import WorkingStore
@@ -90,7 +91,7 @@ class SqlStore(ABC):
 
     async def publish(self, request: Publish) -> list[Published]:
         if len(self._publishes) >= MAX_PUBLISHES:
-            raise ResourceExhausted("too many publishes in flight", retry_delay=0.5)
+            raise ResourceExhausted("too many publishes in flight", retry_delay=0.5, kind=STORAGE)
         # A task of its own: watchers see the commit even if the caller is cancelled.
         task = asyncio.create_task(self._publish(request), name="memory: publish")
         self._publishes.add(task)
@@ -130,4 +131,6 @@ async def with_timeout(operation: Awaitable[T]) -> T:
         async with asyncio.timeout(TIMEOUT):
             return await operation
     except TimeoutError:
-        raise Unavailable("the memory store takes too long; the request may still complete", retry_delay=1.0) from None
+        raise Unavailable(
+            "the memory store takes too long; the request may still complete", retry_delay=1.0, kind=STORAGE
+        ) from None

@@ -7,6 +7,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
 from archon.errors import ResourceExhausted
+from archon.failure_kinds import STORAGE
 from archon_services.memory.domain.working import Write, Written
 from archon_services.memory.store.sql_store import with_timeout
 
@@ -29,7 +30,7 @@ class WritesInFlight:
         """Raises what `write` raises, Unavailable after a timeout, and ResourceExhausted if too much is in flight."""
         size = _OVERHEAD + len(request.value_json or "")
         if self._size + size > MAX_IN_FLIGHT:
-            raise ResourceExhausted("too many writes to working memory in flight", retry_delay=0.5)
+            raise ResourceExhausted("too many writes to working memory in flight", retry_delay=0.5, kind=STORAGE)
         self._size += size
         # A task of its own: its memory counts until it is done, even if the caller is cancelled.
         task = asyncio.create_task(self._write(request), name="memory: write")

@@ -6,6 +6,7 @@ from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run.types import Amount, Budget
+from archon_services.orchestrator.convert.failures import failure_to_proto, optional_failure
 
 
 def budget_from_proto(budget: common_pb2.Budget) -> Budget:
@@ -35,10 +36,19 @@ def read_reserved(event: run_pb2.Dispatched | run_pb2.BudgetReserved) -> Amount 
 def read_budget_reserved(event: run_pb2.RunEvent) -> ev.Event:
     source = event.budget_reserved
     reserved = read_reserved(source)
-    return ev.BudgetReserved(event.task.task_id, event.task.attempt, source.request_id, source.sequence, reserved)
+    return ev.BudgetReserved(
+        event.task.task_id,
+        event.task.attempt,
+        source.request_id,
+        source.sequence,
+        reserved,
+        optional_failure(source),
+    )
 
 
 def write_budget_reserved(out: run_pb2.RunEvent, event: ev.BudgetReserved) -> None:
     out.budget_reserved.request_id, out.budget_reserved.sequence = event.request_id, event.sequence
     if event.reserved is not None:
         amount_to_proto(event.reserved, out.budget_reserved.budget)
+    if event.failure is not None:
+        out.budget_reserved.failure.CopyFrom(failure_to_proto(event.failure))

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Literal, Protocol
 
 from archon.api.common.v1 import failure_pb2
-from archon.errors import ArchonError
+from archon.errors import ArchonError, FieldViolation
+from archon.failure_kinds import ErrorSeverity, FailureClass, RetryAdvice
 from archon.status import error_class, from_failure, to_failure
 from archon_mesh.core.run.types import Failure
 
@@ -23,13 +24,34 @@ def failure_from_proto(failure: failure_pb2.Failure) -> Failure:
 def failure_as_error(failure: Failure) -> ArchonError:
     """Converts a failure to an error of Archon's tree."""
     return error_class(failure.code, failure.reason)(
-        failure.message, reason=failure.reason, metadata=dict(failure.metadata), retry_delay=failure.retry_delay
+        failure.message,
+        reason=failure.reason,
+        metadata=dict(failure.metadata),
+        field_violations=[FieldViolation(field, description) for field, description in failure.violations],
+        retry_delay=failure.retry_delay,
+        kind=failure.kind,
+        failure_class=FailureClass(failure.failure_class),
+        severity=ErrorSeverity(failure.severity),
+        retry=RetryAdvice(failure.retry),
+        causes=[failure_as_error(cause) for cause in failure.causes],
     )
 
 
 def failure_from_error(error: ArchonError) -> Failure:
     """Converts an error of Archon's tree to a failure."""
-    return Failure(error.code, error.reason, error.message, tuple(sorted(error.metadata.items())), error.retry_delay)
+    return Failure(
+        error.code,
+        error.reason,
+        error.message,
+        tuple(sorted(error.metadata.items())),
+        error.retry_delay,
+        error.kind,
+        int(error.failure_class),
+        int(error.severity),
+        int(error.retry),
+        tuple((violation.field, violation.description) for violation in error.field_violations),
+        tuple(failure_from_error(cause) for cause in error.causes),
+    )
 
 
 class MayFail(Protocol):

@@ -48,10 +48,12 @@ def _failed(failure: Failure) -> agent_pb2.TaskResult:
 
 
 def budget_grant(task: Task, request_id: str) -> session_pb2.OrchestratorFrame:
-    """The amount reserved on request; without a budget if too little was left."""
+    """The amount reserved on request; if too little was left the failure, and no budget."""
     grant = session_pb2.BudgetGrant(request_id=request_id)
     reserved = task.requests[request_id]
-    if reserved is not None:
+    if isinstance(reserved, Failure):
+        grant.failure.CopyFrom(failure_to_proto(reserved))
+    elif reserved is not None:
         amount_to_proto(reserved, grant.budget)
     return session_pb2.OrchestratorFrame(budget_grant=grant)
 

@@ -22,6 +22,7 @@ from aetcd import rpc
 from archon import context, errors
 from archon.api.common.v1.common_pb2 import Edge
 from archon.api.registry.v1.registry_pb2 import Graph, Registration
+from archon.failure_kinds import STORAGE
 from archon_services.common.background import BackgroundLoop
 from archon_services.registry.domain.edges import (
     build_graph,
@@ -52,7 +53,7 @@ async def _bounded() -> AsyncIterator[None]:
         async with asyncio.timeout(context.timeout(CALL_LIMIT)):
             yield
     except TimeoutError:
-        raise errors.Unavailable("etcd does not answer in time", retry_delay=1.0) from None
+        raise errors.Unavailable("etcd does not answer in time", retry_delay=1.0, kind=STORAGE) from None
 
 
 class EtcdStore:
@@ -183,7 +184,7 @@ class EtcdStore:
                 if revision:
                     stored = listing.state.with_update(update, revision).instances[instance_id]
                     return Registered(stored, ttl, refused)
-        raise errors.Unavailable("too many concurrent writes", retry_delay=0.5)
+        raise errors.Unavailable("too many concurrent writes", retry_delay=0.5, kind=STORAGE)
 
     async def _change_pins(self, plan: Callable[[State], Update]) -> Graph:
         async with _bounded(), self._write_lock:
@@ -193,7 +194,7 @@ class EtcdStore:
                 update = plan(listing.state)
                 if revision := await self._write(update, listing):
                     return build_graph(listing.state.with_update(update, revision))
-        raise errors.Unavailable("too many concurrent writes", retry_delay=0.5)
+        raise errors.Unavailable("too many concurrent writes", retry_delay=0.5, kind=STORAGE)
 
     async def _write(self, update: Update, listing: Listing, lease: int = 0) -> int:
         """Writes an update computed from `listing`. Returns the revision written, or that of the listing if there is
@@ -237,7 +238,7 @@ class EtcdStore:
             self._view.ready.clear()
             self._outage_since = time.monotonic()
         elif time.monotonic() - self._outage_since > OUTAGE_LIMIT:
-            self._view.end_watches(errors.Unavailable("etcd cannot be reached", retry_delay=1.0))
+            self._view.end_watches(errors.Unavailable("etcd cannot be reached", retry_delay=1.0, kind=STORAGE))
 
 
 async def _jitter(attempt: int) -> None:

@@ -16,6 +16,7 @@ import grpc.aio
 from aetcd import rpc
 
 from archon import errors
+from archon.failure_kinds import STORAGE
 
 CALL_TIMEOUT: Final = 3.0
 """Seconds that a call may take, all members included."""
@@ -62,10 +63,10 @@ def _to_archon_error(rpc_error: grpc.aio.AioRpcError) -> errors.ArchonError:
     if rpc_error.code() is grpc.StatusCode.NOT_FOUND:
         return errors.LeaseExpired(text)
     if rpc_error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED:
-        return errors.ResourceExhausted(text, retry_delay=1.0)
+        return errors.ResourceExhausted(text, retry_delay=1.0, kind=STORAGE)
     if rpc_error.code() in (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.UNIMPLEMENTED):
         return errors.Internal(text)
-    return errors.Unavailable(text, retry_delay=0.5)
+    return errors.Unavailable(text, retry_delay=0.5, kind=STORAGE)
 
 
 class EtcdClient:
@@ -176,7 +177,9 @@ class EtcdClient:
                     error, (grpc.aio.AioRpcError, TimeoutError, errors.Unavailable, asyncio.InvalidStateError)
                 ):
                     self._next_member()
-                    raise errors.Unavailable(f"etcd does not renew leases: {error!r:.200}", retry_delay=0.5) from None
+                    raise errors.Unavailable(
+                        f"etcd does not renew leases: {error!r:.200}", retry_delay=0.5, kind=STORAGE
+                    ) from None
                 raise
         return ttls
 

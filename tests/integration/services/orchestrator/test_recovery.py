@@ -5,10 +5,12 @@ from __future__ import annotations
 import time
 import uuid
 
+from archon import status
 from archon.agent import TaskContext
 from archon.api.common.v1 import common_pb2
 from archon.client import answer_text
-from archon.errors import Internal, ResourceExhausted
+from archon.errors import FieldViolation, Internal, InvalidArgument, IterationLimit, ResourceExhausted, Unavailable
+from archon.failure_kinds import ErrorSeverity
 from tests.fixtures.mesh import Mesh
 from tests.integration.services.orchestrator.troupe import Troupe, durable, of
 
@@ -41,6 +43,42 @@ async def test_a_task_that_keeps_failing_fails_the_run(mesh: Mesh, troupe: Troup
     run = (await mesh.client.submit("x", roles=[role], wait=15)).run
     assert (run.state, run.failure.message) == (common_pb2.TASK_STATE_FAILED, "busy, attempt 3")
     assert attempts == [1, 2, 3]
+
+
+async def test_a_failure_reaches_the_caller_with_every_field(mesh: Mesh, troupe: Troupe) -> None:
+    role = f"broken-{uuid.uuid4().hex[:6]}"
+    error = InvalidArgument(
+        "the order is incomplete",
+        metadata={"order": "17"},
+        field_violations=[FieldViolation("order.items", "empty")],
+        kind="tool.invalid_parameters",
+        severity=ErrorSeverity.CRITICAL,
+        causes=[Unavailable("the shop did not answer", kind="tool.network")],
+    )
+
+    async def broken(task: TaskContext) -> str:
+        raise error
+
+    await troupe(role, broken)
+    handle = await mesh.client.submit("x", roles=[role])
+    run = await handle.result(timeout=15)
+    expected = status.to_failure(error)
+    assert run.failure == expected
+    assert (await mesh.client.get(run.run_id)).failure == expected
+    assert of(await durable(handle), "result", role)[0].result.failure == expected
+
+
+async def test_an_iteration_limit_brings_what_the_agent_had_found(mesh: Mesh, troupe: Troupe) -> None:
+    role = f"thorough-{uuid.uuid4().hex[:6]}"
+
+    async def thorough(task: TaskContext) -> str:
+        raise IterationLimit("no answer", metadata={"partial_answer": "two of three books"})
+
+    await troupe(role, thorough)
+    run = (await mesh.client.submit("x", roles=[role], wait=15)).run
+    received = status.from_failure(run.failure)
+    assert isinstance(received, IterationLimit)
+    assert received.partial_answer == "two of three books"
 
 
 async def test_a_failure_without_a_retry_delay_is_final(mesh: Mesh, troupe: Troupe) -> None:

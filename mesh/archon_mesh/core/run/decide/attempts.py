@@ -6,7 +6,7 @@ from archon_mesh.core.run import events as ev
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.decide.budget import first_slice
 from archon_mesh.core.run.decide.context import context_of
-from archon_mesh.core.run.decide.recovery import Kind, next_try, recovery_exhausted
+from archon_mesh.core.run.decide.recovery import Kind, next_try, raised, recovery_exhausted
 from archon_mesh.core.run.decide.termination import orphans, then_end
 from archon_mesh.core.run.state import RunState
 from archon_mesh.core.run.task import Task
@@ -59,7 +59,7 @@ def lost(run: RunState, loss: inp.LostIn, now: float) -> list[ev.Event]:
     task = run.current(loss.task_id, loss.attempt)
     if run.ended or task is None:
         return []
-    lost = ev.Lost(task.task_id, task.attempt, task.instance_id, loss.failure)
+    lost = ev.Lost(task.task_id, task.attempt, task.instance_id, raised(run, loss.failure))
     if run.ending is not None:
         return then_end(run, [lost], {task.task_id})
     if task.stopping:

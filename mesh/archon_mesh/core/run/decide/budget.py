@@ -14,6 +14,9 @@ SLICES = 8
 """An attempt starts with 1/SLICES of its budget, but at most half of what is left, so that any number of attempts can
 start together. It requests more when it needs more."""
 
+SMALLEST = Amount(1, 1)
+"""The least that an attempt needs to start."""
+
 MAX_DEPTH = 8
 """The default limit of how deep delegations nest."""
 
@@ -30,14 +33,21 @@ def limits(run: RunState, task: Task) -> tuple[bool, bool]:
 def left(run: RunState, task: Task) -> Amount:
     """What the task can still reserve within the budgets of the run, of its ancestors and its own. A kind without a
     limit reads as 0."""
+    bounds = _bounds(run, task)
+    tokens = min((budget.tokens - used.tokens for _, budget, used in bounds if budget.tokens), default=0)
+    cost = min((budget.cost - used.cost for _, budget, used in bounds if budget.cost), default=0)
+    return Amount(max(0, tokens), max(0, cost))
+
+
+def _bounds(run: RunState, task: Task) -> list[tuple[str, Budget, Amount]]:
+    """The budgets of the run (under an empty name), of the task's ancestors and its own (under their roles), with what
+    is spent or reserved of each."""
     assert run.submission is not None
-    bounds = [(run.submission.budget, run.spent + _sum(other.reserved for other in run.tasks.values()))]
+    bounds = [("", run.submission.budget, run.spent + _sum(other.reserved for other in run.tasks.values()))]
     for ancestor in run.lineage(task):
         family = [ancestor, *run.descendants(ancestor)]
-        bounds.append((ancestor.budget, _sum(member.spent + member.reserved for member in family)))
-    tokens = min((budget.tokens - used.tokens for budget, used in bounds if budget.tokens), default=0)
-    cost = min((budget.cost - used.cost for budget, used in bounds if budget.cost), default=0)
-    return Amount(max(0, tokens), max(0, cost))
+        bounds.append((ancestor.role, ancestor.budget, _sum(member.spent + member.reserved for member in family)))
+    return bounds
 
 
 def _sum(amounts: Iterable[Amount]) -> Amount:
@@ -54,7 +64,7 @@ def first_slice(run: RunState, task: Task) -> Amount | Failure | None:
         return None
     free = left(run, task)
     if (tokens and not free.tokens) or (cost and not free.cost):
-        return exhausted(task)
+        return exhausted(run, task)
     budgets = _budgets(run, task)
     return Amount(
         _slice(free.tokens, [budget.tokens for budget in budgets]) if tokens else 0,
@@ -72,12 +82,12 @@ def _budgets(run: RunState, task: Task) -> list[Budget]:
     return [run.submission.budget, *(ancestor.budget for ancestor in run.lineage(task))]
 
 
-def grant(run: RunState, task: Task, wanted: Amount) -> Amount | None:
-    """The wanted amount, of the kinds that are limited; None if too little is left."""
+def grant(run: RunState, task: Task, wanted: Amount) -> Amount | Failure:
+    """The wanted amount, of the kinds that are limited; a Failure if too little is left."""
     tokens, cost = limits(run, task)
     free = left(run, task)
     if (tokens and wanted.tokens > free.tokens) or (cost and wanted.cost > free.cost):
-        return None
+        return exhausted(run, task, wanted)
     return Amount(wanted.tokens if tokens else 0, wanted.cost if cost else 0)
 
 
@@ -86,8 +96,10 @@ def usage(run: RunState, task: Task, spent: Amount) -> list[ev.Event]:
     only that task's budget."""
     if not _overspent(run, task, spent):
         overspent_task = _overspent_task(run, task, spent)
-        return stop(run, overspent_task, exhausted(overspent_task)) if overspent_task is not None else []
-    failure = exhausted(task)
+        if overspent_task is None:
+            return []
+        return stop(run, overspent_task, exhausted(run, overspent_task, spent - task.reserved))
+    failure = exhausted(run, task, spent - task.reserved)
     cancel = ev.CancelRequested("", failure.message, "BUDGET_EXHAUSTED")
     return then_end(run, [cancel], set(), TaskState.FAILED, failure)
 
@@ -116,11 +128,34 @@ def _exceeds(limit: Budget, total: Amount) -> bool:
     return bool((limit.tokens and total.tokens > limit.tokens) or (limit.cost and total.cost > limit.cost))
 
 
-def exhausted(task: Task) -> Failure:
-    """The failure of a task for which no budget is left."""
-    return Failure(
-        "RESOURCE_EXHAUSTED",
-        "BUDGET_EXHAUSTED",
-        f"insufficient budget: nothing left for {task.role}",
-        (("role", task.role),),
+def exhausted(run: RunState, task: Task, needed: Amount = SMALLEST) -> Failure:
+    """The failure of a task whose budget does not cover `needed`. It names the first budget that is too small: `budget`
+    (tokens or cost), `scope` (the run, or the role that the budget was given to), `limit`, `spent` (reservations
+    included) and `needed`; cost in millionths of a US dollar."""
+    for scope, budget, used in _bounds(run, task):
+        for kind, limit, spent, wanted in (
+            ("tokens", budget.tokens, used.tokens, needed.tokens),
+            ("cost", budget.cost, used.cost, needed.cost),
+        ):
+            if limit and wanted > max(0, limit - spent):
+                return _too_small(task, kind, scope, limit, spent, wanted)
+    message = f"insufficient budget: nothing left for {task.role}"
+    return Failure("RESOURCE_EXHAUSTED", "BUDGET_EXHAUSTED", message, (("role", task.role),))
+
+
+def _too_small(task: Task, kind: str, scope: str, limit: int, spent: int, needed: int) -> Failure:
+    unit = " tokens" if kind == "tokens" else " millionths of a US dollar"
+    owner = f"the task of {scope}" if scope else "the run"
+    message = (
+        f"insufficient budget of {owner}: {max(0, limit - spent):,} of {limit:,}{unit} left, "
+        f"{task.role} needs {needed:,}"
     )
+    metadata = {
+        "budget": kind,
+        "limit": str(limit),
+        "needed": str(needed),
+        "role": task.role,
+        "scope": scope or "run",
+        "spent": str(spent),
+    }
+    return Failure("RESOURCE_EXHAUSTED", "BUDGET_EXHAUSTED", message, tuple(metadata.items()))

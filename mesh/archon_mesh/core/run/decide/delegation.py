@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run import inputs as inp
-from archon_mesh.core.run.decide.budget import MAX_DEPTH, exhausted, first_slice
+from archon_mesh.core.run.decide.budget import MAX_DEPTH, first_slice
 from archon_mesh.core.run.decide.termination import stop
 from archon_mesh.core.run.state import RunState
 from archon_mesh.core.run.task import Task
@@ -133,7 +133,12 @@ def _loop_or_depth(run: RunState, task: Task, role: str) -> Failure | None:
             "FAILED_PRECONDITION",
             "DELEGATION_TOO_DEEP",
             f"delegations of this run can nest at most {max_depth} deep",
-            (("max_depth", str(max_depth)),),
+            (
+                ("budget", "depth"),
+                ("limit", str(max_depth)),
+                ("max_depth", str(max_depth)),
+                ("needed", str(len(chain))),
+            ),
         )
     return None
 
@@ -154,4 +159,5 @@ def _unknown_role(run: RunState, request: inp.DelegateIn, role: str) -> Failure 
 
 
 def _no_budget_left(run: RunState, task: Task) -> Failure | None:
-    return exhausted(task) if isinstance(first_slice(run, task), Failure) else None
+    reserved = first_slice(run, task)
+    return reserved if isinstance(reserved, Failure) else None

@@ -64,8 +64,9 @@ def _budget_request(run: RunState, request: inp.BudgetRequestIn, now: float) -> 
     task = _active_task(run, request.task_id, request.attempt)
     if task is None or request.request_id in task.requests:
         return []
-    reserved = grant(run, task, request.wanted)
-    return [ev.BudgetReserved(task.task_id, task.attempt, request.request_id, request.sequence, reserved)]
+    granted = grant(run, task, request.wanted)
+    reserved, failure = (None, granted) if isinstance(granted, Failure) else (granted, None)
+    return [ev.BudgetReserved(task.task_id, task.attempt, request.request_id, request.sequence, reserved, failure)]
 
 
 def _usage(run: RunState, report: inp.UsageIn, now: float) -> list[ev.Event]:

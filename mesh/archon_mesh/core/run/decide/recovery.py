@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
 
+from archon.failure_kinds import ErrorSeverity, RetryAdvice
+from archon_mesh.core.run.state import RunState
 from archon_mesh.core.run.types import Failure, quantize
 
 
@@ -49,10 +51,13 @@ ERROR_BUDGET: Final = 100
 """How many lost and failed attempts a run recovers from, over all its tasks. Rejections and conversation conflicts do
 not count."""
 
+MAX_ALIKE: Final = 3
+"""Failures of one kind among a run's last ones above which the next one is of high severity."""
+
 
 def kind_of(failure: Failure | None) -> Kind:
-    """The kind of a result that is no success. Only a retry delay (google.rpc.RetryInfo) advises a retry."""
-    return Kind.TRANSIENT if failure is not None and failure.retry_delay is not None else Kind.PERMANENT
+    """The kind of a result that is no success."""
+    return Kind.TRANSIENT if failure is not None and failure.retry != RetryAdvice.NEVER else Kind.PERMANENT
 
 
 def next_try(kind: Kind, tried: int, asked: float | None, now: float) -> float | None:
@@ -65,6 +70,13 @@ def next_try(kind: Kind, tried: int, asked: float | None, now: float) -> float |
         return None
     pause = max(asked or 0.0, recovery.least * 2 ** min(tried - 1, 20))
     return quantize(now + min(recovery.most, pause))
+
+
+def raised(run: RunState, failure: Failure) -> Failure:
+    """The failure, raised to high severity if more than MAX_ALIKE of the run's last failures are of its kind."""
+    if run.recent_kinds.count(failure.kind) < MAX_ALIKE or failure.severity >= ErrorSeverity.HIGH:
+        return failure
+    return replace(failure, severity=int(ErrorSeverity.HIGH))
 
 
 def recovery_exhausted(recovered: int) -> Failure | None:

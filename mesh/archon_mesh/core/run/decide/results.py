@@ -5,7 +5,7 @@ from __future__ import annotations
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.decide.human_input import MAX_QUESTIONS, question_id
-from archon_mesh.core.run.decide.recovery import Kind, kind_of, next_try, recovery_exhausted
+from archon_mesh.core.run.decide.recovery import Kind, kind_of, next_try, raised, recovery_exhausted
 from archon_mesh.core.run.decide.termination import orphans, then_end
 from archon_mesh.core.run.state import RunState
 from archon_mesh.core.run.task import Task
@@ -56,6 +56,7 @@ def _question(task: Task, result: inp.ResultIn) -> ev.InputRequested | None:
 def _outcome(run: RunState, task: Task, result: inp.ResultIn, now: float) -> ev.ResultReceived | ev.Retried:
     """The task's result, or a retry after a transient failure or a conflict of its conversation."""
     state, failure = _final_state(result)
+    failure = failure and raised(run, failure)
     due: float | None = None
     if state is TaskState.FAILED and failure is not None:
         due = _retry_time(run, task, failure, now)

@@ -23,7 +23,9 @@ def tick(run: RunState, tick: inp.Tick, now: float) -> list[ev.Event]:
     if now < run.deadline:
         return _stop_expired(run, now)
     reason = f"the run did not end within {run.submission.timeout:g} s"
-    failure = Failure("DEADLINE_EXCEEDED", "RUN_TIMEOUT", reason)
+    spent = now - run.create_time - run.clock_stopped_for
+    metadata = (("budget", "time"), ("limit", f"{run.submission.timeout:g}"), ("spent", f"{spent:.3f}"))
+    failure = Failure("DEADLINE_EXCEEDED", "RUN_TIMEOUT", reason, metadata)
     return then_end(run, [ev.CancelRequested("", reason, "RUN_TIMEOUT")], set(), TaskState.FAILED, failure)
 
 

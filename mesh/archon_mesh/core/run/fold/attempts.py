@@ -29,6 +29,7 @@ def lost(run: RunState, event: ev.Lost, time: float) -> None:
     task.state = TaskState.SUBMITTED
     task.losses += 1
     run.recovered += 1
+    run.remember(event.failure)
     settle(run, task, task.reserved)  # the amount really spent is unknown
 
 
@@ -37,6 +38,7 @@ def retried(run: RunState, event: ev.Retried, time: float) -> None:
     task.live, task.state, task.not_before = False, TaskState.SUBMITTED, event.not_before
     settle(run, task, event.spent)
     task.failures = (*task.failures, event.payload)
+    run.remember(event.failure)
     if event.failure.reason == CONVERSATION_MOVED:
         task.version_conflicts += 1
         if not task.questions:  # starts over with the new conversation, unless people would be asked again

@@ -10,7 +10,7 @@ from archon_mesh.core.run.types import NOTHING, Amount
 
 def budget_reserved(run: RunState, event: ev.BudgetReserved, time: float) -> None:
     task = run.tasks[event.task_id]
-    task.requests[event.request_id] = event.reserved
+    task.requests[event.request_id] = event.failure if event.reserved is None else event.reserved
     task.applied = max(task.applied, event.sequence)
     if event.reserved is not None:
         task.reserved += event.reserved

@@ -17,6 +17,8 @@ _CODES = {
 
 def result_received(run: RunState, event: ev.ResultReceived, time: float) -> None:
     task = run.tasks[event.task_id]
+    if event.failure is not None:
+        run.remember(event.failure)
     _end_task(task, event.state, event.failure, time)
     task.result_seq, task.payload = run.last_seq, event.payload
     settle(run, task, event.spent)

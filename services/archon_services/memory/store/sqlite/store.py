@@ -16,6 +16,7 @@ from typing import Final, Literal, TypeVar
 from typing_extensions import override
 
 from archon.errors import DataLoss, FailedPrecondition, Unavailable
+from archon.failure_kinds import STORAGE
 from archon_services.common.sqlite_writer import SqliteWriter
 from archon_services.memory.domain.items import Publish, PublishOutcome, StoredItem
 from archon_services.memory.store.sql_store import ItemFeed, SqlStore, system_clock, with_timeout
@@ -106,7 +107,7 @@ class SqliteStore(SqlStore):
 
     async def _do(self, work: Callable[[sqlite3.Connection], T]) -> T:
         if self._writer is None:
-            raise Unavailable("the memory store is closed", retry_delay=1.0)
+            raise Unavailable("the memory store is closed", retry_delay=1.0, kind=STORAGE)
         return await self._writer.do(work)
 
     @override

@@ -59,6 +59,39 @@ def test_contract_rule_9_a_request_reserves_the_rest() -> None:
     assert run.feed(inp.BudgetRequestIn("r.1", 2, "b4", 0, Amount(1))) == [], "of no attempt that there is"
 
 
+def test_a_budget_failure_names_the_budget_and_its_amounts() -> None:
+    run = Lead(budget=Budget(800, 5_000))
+    run.place(1)
+    run.request(1, 600, "b1")
+    run.request(1, 101, "b2")
+    event = run.log[-1]
+    assert isinstance(event, ev.BudgetReserved)
+    failure = event.failure
+    assert failure is not None
+    assert failure.message == "insufficient budget of the run: 100 of 800 tokens left, lead needs 101"
+    assert dict(failure.metadata) == {
+        "budget": "tokens",
+        "limit": "800",
+        "needed": "101",
+        "role": "lead",
+        "scope": "run",
+        "spent": "700",
+    }
+    assert failure.kind == "input.budget"
+
+
+def test_a_budget_failure_names_the_role_whose_own_budget_is_spent() -> None:
+    run = Lead(budget=Budget(cost=5_000))
+    run.place(1)
+    run.delegate(budget=Budget(cost=100))
+    run.place(2)
+    spend(run, 2, 0, 101)
+    failure = run.state.tasks["r.2"].failure
+    assert failure is not None
+    metadata = dict(failure.metadata)
+    assert (metadata["budget"], metadata["scope"], metadata["limit"]) == ("cost", "helper", "100")
+
+
 def test_contract_rule_9_a_reservation_is_settled_by_usage() -> None:
     run = Lead(budget=Budget(800, 800))
     run.place(1)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from archon.failure_kinds import ErrorSeverity, RetryAdvice
 from archon_mesh.core.run import Place, Timer
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.decide.recovery import ERROR_BUDGET, RECOVERY, Kind, kind_of, next_try
+from archon_mesh.core.run.state import MAX_RECENT
 from archon_mesh.core.run.types import Amount, Budget, Failure, TaskState
 from tests.unit.mesh.core.run.lead_run import GONE, Lead
 
@@ -26,10 +28,38 @@ def test_every_kind_has_its_recovery() -> None:
     assert all(recovery.tries >= 1 for recovery in RECOVERY.values())
 
 
-def test_a_failure_is_transient_only_with_a_retry_delay() -> None:
+def test_a_failure_is_transient_if_it_advises_a_retry() -> None:
     assert kind_of(LATER) is Kind.TRANSIENT
+    assert kind_of(Failure("UNAVAILABLE", "UNAVAILABLE", "no route", retry=RetryAdvice.ELSEWHERE)) is Kind.TRANSIENT
+    assert kind_of(Failure("UNAVAILABLE", "UNAVAILABLE", "no route", retry=RetryAdvice.NEVER)) is Kind.PERMANENT
     assert kind_of(NEVER) is Kind.PERMANENT
     assert kind_of(None) is Kind.PERMANENT
+
+
+def test_the_fourth_failure_of_a_kind_is_raised_to_high() -> None:
+    run = Lead()
+    run.place(1)
+    severities = []
+    for number, kind in enumerate(["tool.timeout", "tool.crash", *["tool.timeout"] * 3, "tool.crash"], 2):
+        run.delegate(digest=f"task {number}")
+        run.place(number)
+        (event,) = fail(run, Failure("INTERNAL", "INTERNAL", "no", kind=kind, retry=RetryAdvice.NEVER), number)
+        assert isinstance(event, ev.ResultReceived)
+        assert event.failure is not None
+        severities.append(ErrorSeverity(event.failure.severity).name)
+    assert severities == ["MEDIUM", "MEDIUM", "MEDIUM", "MEDIUM", "HIGH", "MEDIUM"]
+
+
+def test_a_kind_that_has_not_failed_lately_is_not_raised() -> None:
+    run = Lead()
+    for _ in range(3):
+        run.state.remember(Failure("INTERNAL", "INTERNAL", "no answer", kind="tool.timeout"))
+    for _ in range(MAX_RECENT):
+        run.state.remember(NEVER)
+    run.place(1)
+    (event,) = fail(run, Failure("INTERNAL", "INTERNAL", "no answer", kind="tool.timeout", retry_delay=0.1))
+    assert isinstance(event, ev.Retried)
+    assert event.failure.severity == ErrorSeverity.MEDIUM
 
 
 @pytest.mark.parametrize(

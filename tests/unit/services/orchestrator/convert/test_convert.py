@@ -8,11 +8,14 @@ from typing import get_args
 import pytest
 
 from archon.api.agent.v1 import agent_pb2
-from archon.api.common.v1 import common_pb2
+from archon.api.common.v1 import common_pb2, failure_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.errors import DataLoss
+from archon.failure_kinds import RetryAdvice
 from archon.wire import timestamp
 from archon_mesh.core.run import events as ev
+from archon_mesh.core.run import inputs as inp
+from archon_mesh.core.run.codec import decode_inputs, encode_inputs
 from archon_mesh.core.run.types import (
     NOTHING,
     Amount,
@@ -27,7 +30,12 @@ from archon_mesh.core.run.types import (
     TaskState,
     quantize,
 )
-from archon_services.orchestrator.convert import event_from_proto, event_to_proto
+from archon_services.orchestrator.convert import (
+    event_from_proto,
+    event_to_proto,
+    failure_from_proto,
+    failure_to_proto,
+)
 
 GONE = Failure("UNAVAILABLE", "INSTANCE_LOST", "gone", (("role", "a"),), 1.5)
 LOOP = Failure("FAILED_PRECONDITION", "DELEGATION_LOOP", "a waits for this very task", (("chain", "a -> a"),))
@@ -183,3 +191,45 @@ def test_durability_16_recalled_items_keep_content_and_readers() -> None:
     stored = event_to_proto(event, run_id="r", seq=1, time=timestamp(1_000.5), epoch=1)
     assert stored.submitted.session_context == goal.session_context
     assert event_from_proto(stored) == event
+
+
+WHOLE = failure_pb2.Failure(
+    code=14,
+    reason=failure_pb2.ERROR_REASON_UNAVAILABLE,
+    message="the store is unreachable",
+    failure_class=failure_pb2.FAILURE_CLASS_MEMORY,
+    retry=failure_pb2.RETRY_ELSEWHERE,
+    severity=failure_pb2.SEVERITY_CRITICAL,
+    kind="memory.retrieval",
+    metadata={"store": "sqlite"},
+    field_violations=[failure_pb2.FieldViolation(field="goal[0].text", description="empty")],
+)
+WHOLE.retry_delay.FromMilliseconds(1500)
+WHOLE.causes.add(
+    code=2,
+    reason=failure_pb2.ERROR_REASON_UNKNOWN,
+    message="connection reset",
+    failure_class=failure_pb2.FAILURE_CLASS_INFRASTRUCTURE,
+    retry=failure_pb2.RETRY_LATER,
+    severity=failure_pb2.SEVERITY_LOW,
+    kind="infrastructure.partition",
+)
+
+
+def test_a_failure_keeps_every_field_of_the_contract() -> None:
+    fields = {field.name for field, _ in WHOLE.ListFields()}
+    assert fields == {field.name for field in WHOLE.DESCRIPTOR.fields}, "a field of the contract is not tested"
+    assert failure_to_proto(failure_from_proto(WHOLE)) == WHOLE
+
+
+def test_a_failure_of_an_input_keeps_every_field_when_it_is_stored() -> None:
+    given = inp.LostIn("r.1", 1, failure_from_proto(WHOLE))
+    (stored,), _ = decode_inputs(encode_inputs([given], 1.0))
+    assert stored == given
+
+
+def test_a_failure_stored_by_an_earlier_version_gets_the_kind_of_its_reason() -> None:
+    old = b'[2,1.0,[{"LostIn":["r.1",1,{"Failure":["UNAVAILABLE","UNAVAILABLE","gone",[],1.5]}]}]]'
+    (stored,), _ = decode_inputs(old)
+    assert isinstance(stored, inp.LostIn)
+    assert (stored.failure.kind, stored.failure.retry) == ("infrastructure.partition", RetryAdvice.LATER)

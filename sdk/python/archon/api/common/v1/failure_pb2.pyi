@@ -136,6 +136,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """The run has recovered from its maximum number of lost and failed attempts."""
     ERROR_REASON_CONVERSATION_MOVED: _ErrorReason.ValueType  # 52
     """Other turns of the conversation were stored first on every attempt."""
+    ERROR_REASON_ITERATION_LIMIT: _ErrorReason.ValueType  # 53
+    """The agent reached its iteration limit without an answer; metadata["partial_answer"] has what it had found."""
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """Machine-readable reason for an error. RPCs carry it as google.rpc.ErrorInfo.reason without the prefix, in the domain
@@ -252,6 +254,8 @@ ERROR_REASON_ERROR_BUDGET_EXHAUSTED: ErrorReason.ValueType  # 51
 """The run has recovered from its maximum number of lost and failed attempts."""
 ERROR_REASON_CONVERSATION_MOVED: ErrorReason.ValueType  # 52
 """Other turns of the conversation were stored first on every attempt."""
+ERROR_REASON_ITERATION_LIMIT: ErrorReason.ValueType  # 53
+"""The agent reached its iteration limit without an answer; metadata["partial_answer"] has what it had found."""
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015
 
 class _FailureClass:
@@ -326,6 +330,38 @@ RETRY_ELSEWHERE: Retry.ValueType  # 3
 """A retry may succeed on another instance."""
 Global___Retry: _TypeAlias = Retry  # noqa: Y015
 
+class _Severity:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _SeverityEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Severity.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    SEVERITY_UNSPECIFIED: _Severity.ValueType  # 0
+    """The severity is not set: that of the kind."""
+    SEVERITY_LOW: _Severity.ValueType  # 1
+    """The work goes on without a loss."""
+    SEVERITY_MEDIUM: _Severity.ValueType  # 2
+    """One task or call is affected."""
+    SEVERITY_HIGH: _Severity.ValueType  # 3
+    """The run, or several runs, are affected."""
+    SEVERITY_CRITICAL: _Severity.ValueType  # 4
+    """The process is affected."""
+
+class Severity(_Severity, metaclass=_SeverityEnumTypeWrapper):
+    """How severe a failure is. More than 3 failures of one kind among the last 10 of a run raise it to HIGH."""
+
+SEVERITY_UNSPECIFIED: Severity.ValueType  # 0
+"""The severity is not set: that of the kind."""
+SEVERITY_LOW: Severity.ValueType  # 1
+"""The work goes on without a loss."""
+SEVERITY_MEDIUM: Severity.ValueType  # 2
+"""One task or call is affected."""
+SEVERITY_HIGH: Severity.ValueType  # 3
+"""The run, or several runs, are affected."""
+SEVERITY_CRITICAL: Severity.ValueType  # 4
+"""The process is affected."""
+Global___Severity: _TypeAlias = Severity  # noqa: Y015
+
 @_typing.final
 class FieldViolation(_message.Message):
     """An invalid field, as in google.rpc.BadRequest."""
@@ -387,6 +423,8 @@ class Failure(_message.Message):
     METADATA_FIELD_NUMBER: _builtins.int
     FIELD_VIOLATIONS_FIELD_NUMBER: _builtins.int
     CAUSES_FIELD_NUMBER: _builtins.int
+    SEVERITY_FIELD_NUMBER: _builtins.int
+    KIND_FIELD_NUMBER: _builtins.int
     code: _builtins.int
     """The canonical gRPC code, 1 to 16 (google.rpc.Code)."""
     reason: Global___ErrorReason.ValueType
@@ -397,6 +435,10 @@ class Failure(_message.Message):
     """The kind of fault."""
     retry: Global___Retry.ValueType
     """Whether a retry may succeed."""
+    severity: Global___Severity.ValueType
+    """How severe the failure is."""
+    kind: _builtins.str
+    """The kind of the failure in Archon's catalogue, such as tool.timeout."""
     @_builtins.property
     def retry_delay(self) -> _duration_pb2.Duration:
         """Time to wait before a retry."""
@@ -425,10 +467,12 @@ class Failure(_message.Message):
         metadata: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         field_violations: _abc.Iterable[Global___FieldViolation] | None = ...,
         causes: _abc.Iterable[Global___Failure] | None = ...,
+        severity: Global___Severity.ValueType = ...,
+        kind: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["retry_delay", b"retry_delay"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["causes", b"causes", "code", b"code", "failure_class", b"failure_class", "field_violations", b"field_violations", "message", b"message", "metadata", b"metadata", "reason", b"reason", "retry", b"retry", "retry_delay", b"retry_delay"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["causes", b"causes", "code", b"code", "failure_class", b"failure_class", "field_violations", b"field_violations", "kind", b"kind", "message", b"message", "metadata", b"metadata", "reason", b"reason", "retry", b"retry", "retry_delay", b"retry_delay", "severity", b"severity"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

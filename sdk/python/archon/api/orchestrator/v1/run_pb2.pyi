@@ -972,6 +972,7 @@ class BudgetReserved(_message.Message):
     BUDGET_FIELD_NUMBER: _builtins.int
     SEQUENCE_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
+    FAILURE_FIELD_NUMBER: _builtins.int
     sequence: _builtins.int
     """Sequence number of the budget_request frame in its attempt."""
     request_id: _builtins.str
@@ -980,16 +981,21 @@ class BudgetReserved(_message.Message):
     def budget(self) -> _common_pb2.Budget:
         """The additional slice; absent: the budget is insufficient."""
 
+    @_builtins.property
+    def failure(self) -> _failure_pb2.Failure:
+        """Which budget was insufficient, if there is no budget here."""
+
     def __init__(
         self,
         *,
         budget: _common_pb2.Budget | None = ...,
         sequence: _builtins.int = ...,
         request_id: _builtins.str = ...,
+        failure: _failure_pb2.Failure | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "failure", b"failure"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "request_id", b"request_id", "sequence", b"sequence"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "failure", b"failure", "request_id", b"request_id", "sequence", b"sequence"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
