@@ -19,6 +19,7 @@ from typing_extensions import override
 
 from archon import context
 from archon.agent import TaskContext
+from archon.background import BackgroundLoop
 from archon.errors import ArchonError, InvalidArgument
 from archon.memory import WorkingMemoryClient, WorkingValue
 from archon.memory.values import check_key, to_json
@@ -79,7 +80,8 @@ class SharedStorage(GlobalStorage):
         self._has_pending = asyncio.Event()
         self._batch_done = asyncio.Event()
         self._has_failed = False
-        self._writer = asyncio.create_task(self._write_pending(), name="shared storage")
+        self._writer = BackgroundLoop("shared storage", self._write_pending)
+        self._writer.start()
 
     async def refresh(self) -> None:
         """Merges what others have written. Never raises."""
@@ -113,8 +115,7 @@ class SharedStorage(GlobalStorage):
 
     async def close(self) -> None:
         """Stops writing. Values that are not written yet stay in this process."""
-        self._writer.cancel()
-        await asyncio.wait([self._writer], timeout=1.0)
+        await self._writer.close(timeout=1.0)
         with self._lock:
             unwritten = {**self._in_flight, **self._pending}
             self._is_closed = True  # a tool's thread may still write, to this process only
@@ -169,6 +170,10 @@ class SharedStorage(GlobalStorage):
                 self._is_merging = False
 
     async def _write_pending(self) -> None:
+        with self._lock:  # what an unexpected exception has interrupted
+            self._pending = {**self._in_flight, **self._pending}
+            self._pending_size = sum(len(value_json or "") for value_json in self._pending.values())
+            self._in_flight = {}
         failures = 0
         while True:
             await self._has_pending.wait()

@@ -15,6 +15,7 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
 
 from archon import errors
+from archon.background import monitor
 from archon.channel import server_options
 from archon.interceptors.guard import GuardedServer
 
@@ -40,6 +41,8 @@ class GrpcServer:
         self._server: grpc.aio.Server | None = None
         self._health = health.aio.HealthServicer()
         self._stopped: asyncio.Task[None] | None = None
+        self._reporting: asyncio.Future[None] | None = None
+        self._names: list[str] = []
         self.port = 0
 
     @property
@@ -68,9 +71,19 @@ class GrpcServer:
             ) from error
         await server.start()
         self._server = server
-        for name in ["", *names]:
-            await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
+        self._names = ["", *names]
+        await self._report_health()
+        monitor.subscribers.append(self._loops_changed)
         return self.address
+
+    def _loops_changed(self) -> None:
+        self._reporting = asyncio.ensure_future(self._report_health())
+
+    async def _report_health(self) -> None:
+        """Reports SERVING, or NOT_SERVING while a background loop of the process keeps failing."""
+        status = health_pb2.HealthCheckResponse
+        for name in self._names:
+            await self._health.set(name, status.NOT_SERVING if monitor.failing else status.SERVING)
 
     async def unhealthy(self) -> None:
         """Makes health report NOT_SERVING, so that clients send no new calls."""
@@ -83,6 +96,8 @@ class GrpcServer:
         await asyncio.shield(self._stopped)
 
     async def _stop(self, grace: float) -> None:
+        if self._loops_changed in monitor.subscribers:
+            monitor.subscribers.remove(self._loops_changed)
         await self.unhealthy()
         if self._server is not None:
             await self._server.stop(grace)

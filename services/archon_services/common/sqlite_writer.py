@@ -97,8 +97,14 @@ class SqliteWriter:
                 if not self._work:
                     return
                 batch = [self._work.popleft() for _ in range(min(len(self._work), MAX_BATCH))]
-            with self._lock:
-                results = self._commit_batch(batch)
+            try:
+                with self._lock:
+                    results = self._commit_batch(batch)
+            except Exception as error:  # noqa: BLE001 - the thread must go on: other work waits for it
+                _log.exception("the writer of the %s failed; whether this work is stored is unknown", self._store_name)
+                self._rollback()
+                text = f"the write to the {self._store_name} failed, and its outcome is unknown"
+                results = [Unavailable(f"{text}: {error}", retry_delay=1.0, kind=STORAGE)] * len(batch)
             self._loop.call_soon_threadsafe(_resolve, [future for _, _, future in batch], results)
 
     def _commit_batch(self, batch: list[tuple[Work, bool, asyncio.Future[Any]]]) -> list[Any]:

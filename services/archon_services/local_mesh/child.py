@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+from archon.background import BackgroundLoop
 from archon_services.local_mesh.home import Home
 from archon_services.local_mesh.logs import last_lines
 from archon_services.local_mesh.plan import ProcessSpec
@@ -46,15 +47,15 @@ class Child:
         self._wanted = asyncio.Event()
         self._paused = asyncio.Event()
         self._process: asyncio.subprocess.Process | None = None
-        self._task: asyncio.Task[None] | None = None
+        self._loop = BackgroundLoop(f"keep {spec.name} running", self._keep_running)
         self._log_offset = 0
 
     async def start(self) -> None:
         """Starts the process, and keeps it running until `pause` or `stop`."""
         self._wanted.set()
-        if self._task is None:
+        if not self._loop.running:
             await self._spawn()
-            self._task = asyncio.create_task(self._keep_running(), name=f"keep {self.spec.name}")
+            self._loop.start()
 
     async def pause(self, grace: float) -> None:
         """Stops the process until `start`: SIGTERM, then SIGKILL after `grace` seconds."""
@@ -66,10 +67,9 @@ class Child:
         """Stops the process for good: SIGTERM, then SIGKILL after `grace` seconds. Idempotent."""
         self._wanted.clear()
         await self._terminate(grace)
-        if self._task is None:  # never started
+        if not self._loop.running:  # never started
             return
-        self._task.cancel()
-        await asyncio.wait([self._task])
+        await self._loop.close()
         self._set("stopped" if self.state.condition != "failed" else "failed", pid=0, birth="")
 
     def kill(self) -> None:

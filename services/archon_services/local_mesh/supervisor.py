@@ -8,6 +8,7 @@ from itertools import groupby
 from types import TracebackType
 from typing import Final
 
+from archon.background import BackgroundLoop
 from archon.errors import ArchonError
 from archon_services.local_mesh.child import Child
 from archon_services.local_mesh.errors import StartFailed
@@ -40,7 +41,7 @@ class Supervisor:
         self._children = {
             spec.name: Child(spec, home, self._changed.set, restarts=plan.restarts) for spec in plan.specs
         }
-        self._writer: asyncio.Task[None] | None = None
+        self._writer = BackgroundLoop("state.json", self._write_changes)
         self._stopped: asyncio.Task[None] | None = None
         for name in self._children:
             rotate(home.log_file(name))
@@ -77,7 +78,7 @@ class Supervisor:
         """
         try:
             write_state(self.home, self.state())
-            self._writer = asyncio.create_task(self._write_changes(), name="state.json")
+            self._writer.start()
             if self.plan.etcd and "etcd" not in self._children and self.plan.etcd != "memory":
                 await check_etcd(self.plan.etcd)
             for child in self._children.values():
@@ -110,9 +111,7 @@ class Supervisor:
         children = sorted(self._children.values(), key=lambda child: child.spec.rank)
         for _, group in groupby(children, key=lambda child: child.spec.rank):
             await asyncio.gather(*(child.stop(grace) for child in group))
-        if self._writer is not None:
-            self._writer.cancel()
-            await asyncio.wait([self._writer])
+        await self._writer.close()
         if self._phase == "failed":
             write_state(self.home, self.state())  # `wait_ready` reads the error
         else:

@@ -9,9 +9,9 @@ import logging
 from contextlib import aclosing
 from typing import Final
 
+from archon.background import BackgroundLoop
 from archon.errors import ArchonError, Unavailable
 from archon.registry import Graph, RegistryClient
-from archon_services.common.background import BackgroundLoop
 from archon_services.memory.domain import role_graph
 from archon_services.memory.domain.scope import Scope
 from archon_services.memory.store.port import MemoryStore

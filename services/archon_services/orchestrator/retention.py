@@ -6,8 +6,8 @@ import asyncio
 import logging
 from typing import Final
 
+from archon.background import BackgroundLoop
 from archon.errors import ResourceExhausted, Unavailable
-from archon_services.common.background import BackgroundLoop
 from archon_services.orchestrator.convert.run_view import run_to_proto
 from archon_services.orchestrator.journal import Journal
 from archon_services.orchestrator.ports import Clock

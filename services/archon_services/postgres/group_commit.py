@@ -10,9 +10,9 @@ from collections.abc import Awaitable, Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Generic, TypeVar, cast
 
+from archon.background import BackgroundLoop
 from archon.errors import ArchonError, ResourceExhausted, Unavailable
 from archon.failure_kinds import STORAGE
-from archon_services.common.background import BackgroundLoop
 from archon_services.postgres.connections import CLOSE_TIMEOUT, DEADLINE, STATEMENT_TIMEOUT, Connection
 from archon_services.postgres.errors import RETRY, is_connection_lost, to_archon_error
 

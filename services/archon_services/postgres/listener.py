@@ -9,8 +9,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
+from archon.background import BackgroundLoop
 from archon.errors import Unavailable
-from archon_services.common.background import BackgroundLoop
 from archon_services.postgres.connections import CONNECT_TIMEOUT, Connection
 from archon_services.postgres.errors import to_archon_error
 

@@ -29,6 +29,7 @@ from archon.agent.servicer import SERVICE, AgentServicer
 from archon.agent.session import AgentSession
 from archon.agent.settings import AgentSettings
 from archon.api.agent.v1 import agent_service_pb2_grpc
+from archon.background import BackgroundLoop
 from archon.errors import ArchonError, FailedPrecondition, Unavailable
 from archon.registry import Capability, DependsOn, Registration, RegistryClient, Tool
 from archon.server import GrpcServer, Service, announce, run_loop, signalled
@@ -99,7 +100,7 @@ class AgentServer:
         self._left_behind = 0
         self._server: GrpcServer | None = None
         self._registry: RegistryClient | None = None
-        self._sweeper: asyncio.Task[None] | None = None
+        self._sweeper = BackgroundLoop("agent: sweep", self._sweep, backoff_max=SWEEP_INTERVAL)
         self._stopped: asyncio.Task[None] | None = None
 
     def task(self, handler: H) -> H:
@@ -128,7 +129,7 @@ class AgentServer:
         service = Service(SERVICE, agent_service_pb2_grpc.add_AgentServiceServicer_to_server, AgentServicer(self))
         self._server = GrpcServer([service], host=self.settings.host, port=self.settings.port)
         address = await self._server.start()
-        self._sweeper = asyncio.create_task(self._sweep(), name="agent-sweep")
+        self._sweeper.start()
         self.registration = replace(self.registration, address=self.settings.advertised(self._server.port))
         if self.settings.registry:
             try:
@@ -179,9 +180,7 @@ class AgentServer:
         self._left_behind = await self.attempts.stop()
         for session in self._streams:
             session.end()
-        if self._sweeper is not None:
-            self._sweeper.cancel()
-            await asyncio.wait([self._sweeper])
+        await self._sweeper.close()
         if self._server is not None:
             await self._server.stop(1.0)
 

@@ -10,6 +10,7 @@ from typing import Any, Final, cast
 
 from archon import errors
 from archon.api.registry.v1 import registry_service_pb2 as pb
+from archon.background import BackgroundLoop
 from archon.interceptors import translated
 from archon.registry.registration_handle import RegistrationHandle
 from archon.registry.retry import backoff
@@ -29,14 +30,13 @@ class Keepalive:
         self._handles: dict[RegistrationHandle, float] = {}
         """When each handle was last named in a message."""
         self._changed = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
+        self._loop = BackgroundLoop("registry keepalive", self._run)
 
     def add(self, handle: RegistrationHandle) -> None:
         """Renews the handle whenever it has a lease."""
         self._handles[handle] = 0.0
         self.wake()
-        if self._task is None:
-            self._task = asyncio.create_task(self._run(), name="registry-keepalive")
+        self._loop.start()
 
     def remove(self, handle: RegistrationHandle) -> None:
         """Stops renewing the handle."""
@@ -52,9 +52,7 @@ class Keepalive:
 
     async def close(self) -> None:
         """Stops renewing."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
+        await self._loop.close()
 
     async def _run(self) -> None:
         attempt = 0

@@ -11,6 +11,7 @@ from typing import Final
 
 from archon import errors
 from archon.api.registry.v1 import registry_service_pb2 as pb
+from archon.background import BackgroundLoop
 from archon.registry import convert
 from archon.registry.graph import RefusedEdge
 from archon.registry.registration import Registration
@@ -56,7 +57,7 @@ class RegistrationHandle:
         self._wanted = asyncio.Event()
         self._wanted.set()
         self._tried = asyncio.Event()
-        self._keeping: asyncio.Task[None] | None = None
+        self._loop = BackgroundLoop(f"registration of {registration.instance_id}", self._keep)
         self._closed: asyncio.Task[None] | None = None
 
     @property
@@ -66,7 +67,7 @@ class RegistrationHandle:
 
     def start(self) -> None:
         """Registers in the background, until `close`."""
-        self._keeping = asyncio.create_task(self._keep(), name=f"registration of {self.instance_id}")
+        self._loop.start()
 
     async def first_answer(self, timeout: float) -> None:
         """Waits until the registry holds the registration, at most `timeout` seconds. Raises errors that are not
@@ -120,6 +121,8 @@ class RegistrationHandle:
         return not self._wanted.is_set()
 
     async def _keep(self) -> None:
+        if not self.registered.is_set():
+            self._wanted.set()
         attempt = 0
         while True:
             await self._wanted.wait()
@@ -159,9 +162,7 @@ class RegistrationHandle:
 
     async def abandon(self) -> None:
         """Stops without deregistering: the registration was refused; the instance_id may belong to another owner."""
-        if self._keeping is not None:
-            self._keeping.cancel()
-            await asyncio.wait([self._keeping])
+        await self._loop.close()
         self.registered.clear()
 
     async def _close(self) -> None:

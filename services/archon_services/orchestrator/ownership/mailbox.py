@@ -54,3 +54,5 @@ class Mailbox:
                 await self.collect()
         except (ArchonError, TimeoutError) as error:
             _log.info("forwarded commands cannot be read: %s", error)
+        except Exception:  # noqa: BLE001 - the next scan finds the commands again
+            _log.exception("forwarded commands cannot be read; the next scan tries again")

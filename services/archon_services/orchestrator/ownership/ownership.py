@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
-from archon_services.common.background import BackgroundLoop
+from archon.background import BackgroundLoop
 from archon_services.orchestrator.journal import Journal
 from archon_services.orchestrator.ownership.lease import HeldRuns, Lease, OwnershipLimits
 from archon_services.orchestrator.ownership.mailbox import Mailbox

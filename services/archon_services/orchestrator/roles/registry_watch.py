@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 
 from archon import context
+from archon.background import BackgroundLoop
 from archon.errors import ArchonError, FailedPrecondition, Unavailable, UnknownCapability, UnknownRole
 from archon.registry import Registration, RegistryChange, RegistryClient
-from archon_services.common.background import BackgroundLoop
 from archon_services.orchestrator.roles.membership import GRACE
 from archon_services.orchestrator.roles.selection import Participants, RoleSelection
 

@@ -16,6 +16,7 @@ from typing import Final
 from archon import status
 from archon.api.agent.v1 import agent_pb2, session_pb2
 from archon.api.common.v1 import common_pb2
+from archon.background import BackgroundLoop
 from archon.errors import ArchonError, UnknownFrame, WrongInstance
 from archon.frames import OutgoingFrame
 from archon.registry import Registration
@@ -76,17 +77,15 @@ class Session:
         self._window = 0
         self._stream: Stream | None = None
         self._fresh = False
-        self._task: asyncio.Task[None] | None = None
+        self._loop = BackgroundLoop(f"session with {self.instance_id}", self._run, backoff_max=1.0)
 
     def start(self) -> None:
         """Keeps a stream open in the background, until `close`."""
-        self._task = asyncio.create_task(self._run(), name=f"session-{self.instance_id}")
+        self._loop.start()
 
     async def close(self) -> None:
         """Ends the stream. The attempts are neither stopped nor lost: the journal has them. Idempotent."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task], timeout=2.0)
+        await self._loop.close(timeout=2.0)
 
     @property
     def room(self) -> int:

@@ -7,11 +7,11 @@ import logging
 from typing import Final
 
 from archon.api.memory.v1 import memory_pb2
+from archon.background import BackgroundLoop
 from archon.errors import ArchonError, DeadlineExceeded, Internal, ResourceExhausted, Unavailable
 from archon.memory import MemoryGraphClient
 from archon.wire import text_of
 from archon_mesh.core.run import inputs as inp
-from archon_services.common.background import BackgroundLoop
 from archon_services.orchestrator.convert import events_of
 from archon_services.orchestrator.journal import Journal, OutboxRow
 from archon_services.orchestrator.ports import Delivery

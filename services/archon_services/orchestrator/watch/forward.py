@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -11,6 +12,7 @@ from typing import Final, Protocol, cast
 
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.api.orchestrator.v1 import orchestrator_service_pb2_grpc
+from archon.background import BackgroundLoop
 from archon.channel import connect
 from archon.errors import ArchonError
 from archon.interceptors import translated
@@ -49,7 +51,7 @@ class WatchForwarder:
         self._runs = runs
         self._owners = owners
         self._followers: Counter[str] = Counter()
-        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._loops: dict[str, BackgroundLoop] = {}
 
     @asynccontextmanager
     async def following(self, run_id: str, *, relayed: bool) -> AsyncIterator[None]:
@@ -59,25 +61,23 @@ class WatchForwarder:
             yield
             return
         self._followers[run_id] += 1
-        if run_id not in self._tasks:
-            self._tasks[run_id] = asyncio.create_task(self._forward(run_id), name=f"forward-{run_id}")
+        if run_id not in self._loops:
+            body = functools.partial(self._forward, run_id)
+            self._loops[run_id] = loop = BackgroundLoop(f"watch forward of {run_id}", body, backoff_max=1.0)
+            loop.start()
         try:
             yield
         finally:
             self._followers[run_id] -= 1
             if not self._followers[run_id]:
                 del self._followers[run_id]
-                await self._end(self._tasks.pop(run_id))
+                await self._loops.pop(run_id).close(timeout=1.0)
 
     async def close(self) -> None:
         """Idempotent."""
-        tasks, self._tasks = list(self._tasks.values()), {}
-        for task in tasks:
-            await self._end(task)
-
-    async def _end(self, task: asyncio.Task[None]) -> None:
-        task.cancel()
-        await asyncio.wait([task], timeout=1.0)
+        loops, self._loops = list(self._loops.values()), {}
+        for loop in loops:
+            await loop.close(timeout=1.0)
 
     async def _forward(self, run_id: str) -> None:
         while True:

@@ -22,8 +22,8 @@ from aetcd import rpc
 from archon import context, errors
 from archon.api.common.v1.common_pb2 import Edge
 from archon.api.registry.v1.registry_pb2 import Graph, Registration
+from archon.background import BackgroundLoop
 from archon.failure_kinds import STORAGE
-from archon_services.common.background import BackgroundLoop
 from archon_services.registry.domain.edges import (
     build_graph,
     plan_pins,

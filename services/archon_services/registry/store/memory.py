@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Iterable, Sequence
 from archon import errors
 from archon.api.common.v1.common_pb2 import Edge
 from archon.api.registry.v1.registry_pb2 import Graph, Registration
-from archon_services.common.background import BackgroundLoop
+from archon.background import BackgroundLoop
 from archon_services.registry.domain.edges import plan_pins, plan_registration, plan_unpins
 from archon_services.registry.domain.state import Change, State, Update, instance_key
 from archon_services.registry.store.port import Registered

@@ -12,8 +12,8 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+from archon.background import BackgroundLoop
 from archon.errors import FailedPrecondition
-from archon_services.common.background import BackgroundLoop
 from archon_services.memory.store.postgres.schema import SERVICE_LOCK
 from archon_services.postgres.connections import STATEMENT_TIMEOUT, Connection
 from archon_services.postgres.errors import to_archon_error

@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from archon.background import BackgroundLoop
 from archon.errors import ArchonError, DataLoss, FailedPrecondition, InvalidArgument
 from archon_services.common.sqlite_writer import Busy, SqliteWriter
 from archon_services.orchestrator.journal.rows import OutboxRow, Publication, RunRow, Step, StepResult, StoredStep
@@ -59,7 +60,7 @@ class SqliteJournal(SqliteOwners):
         self._connection: sqlite3.Connection | None = None
         self._reader: sqlite3.Connection | None = None
         self._reading = threading.Lock()
-        self._checkpoints: asyncio.Task[None] | None = None
+        self._checkpoints = BackgroundLoop("journal: checkpoints", self._checkpoint_loop)
         self._retries: set[asyncio.Task[None]] = set()
 
     async def open(self) -> None:
@@ -86,7 +87,7 @@ class SqliteJournal(SqliteOwners):
             await asyncio.to_thread(upgrade, self._connection, int(version))
         self._reader = self._connect()
         self._writer = SqliteWriter(self._connection, inline=self.inline)
-        self._checkpoints = asyncio.create_task(self._checkpoint_loop(), name="journal-checkpoints")
+        self._checkpoints.start()
 
     def _connect(self) -> sqlite3.Connection:
         try:
@@ -101,9 +102,7 @@ class SqliteJournal(SqliteOwners):
 
     async def close(self) -> None:
         """Commits what is queued, then releases the file. Idempotent."""
-        if self._checkpoints is not None:
-            self._checkpoints.cancel()
-            await asyncio.gather(self._checkpoints, return_exceptions=True)
+        await self._checkpoints.close()
         if self._writer is not None:
             await asyncio.to_thread(self._writer.close)
         for db in (self._reader, self._connection):

@@ -1,4 +1,7 @@
-"""Supervised background loops: a loop that fails is logged and restarted with exponential backoff."""
+"""Supervised background loops: a loop that fails is logged and restarted with exponential backoff.
+
+A process whose loop fails again and again with unexpected exceptions reports NOT_SERVING (see `archon.server`).
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import logging
 import random
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final
+from weakref import WeakSet
 
 from archon.errors import FailedPrecondition, ResourceExhausted, Unavailable
 
@@ -14,7 +18,28 @@ _log = logging.getLogger(__name__)
 
 EXPECTED: Final = (Unavailable, ResourceExhausted, FailedPrecondition)
 """Errors of a dependency that is unreachable, overloaded or misconfigured."""
+UNHEALTHY_AFTER: Final = 5
+"""Unexpected failures in a row after which a loop makes its process unhealthy."""
+
 Body = Callable[[], Coroutine[Any, Any, None]]
+
+
+class LoopMonitor:
+    """The background loops of this process that are running. `subscribers` are called when `failing` changes."""
+
+    def __init__(self) -> None:
+        self.loops: WeakSet[BackgroundLoop] = WeakSet()
+        self.subscribers: list[Callable[[], None]] = []
+
+    @property
+    def failing(self) -> list[str]:
+        """The names of the loops that keep failing with unexpected exceptions."""
+        return sorted(loop.name for loop in self.loops if loop.unexpected >= UNHEALTHY_AFTER)
+
+    def notify(self) -> None:
+        """Calls the subscribers."""
+        for subscriber in list(self.subscribers):
+            subscriber()
 
 
 class BackgroundLoop:
@@ -38,14 +63,17 @@ class BackgroundLoop:
     ) -> None:
         self.failures = 0
         """Failures in a row."""
+        self.unexpected = 0
+        """Failures in a row with exceptions that are not of the expected types."""
         self.last_error: BaseException | None = None
-        self._name = name
+        self.name = name
         self._body = body
         self._backoff_min = backoff_min
         self._backoff_max = backoff_max
         self._expected = expected
         self._sleep = sleep
         self._task: asyncio.Task[None] | None = None
+        self._injected: BaseException | None = None
 
     @property
     def running(self) -> bool:
@@ -55,11 +83,14 @@ class BackgroundLoop:
     def start(self) -> None:
         """Starts the loop; does nothing if it is running."""
         if not self.running:
-            self._task = asyncio.create_task(self._run(), name=self._name)
+            self._task = asyncio.create_task(self._run(), name=self.name)
+            monitor.loops.add(self)
 
     async def close(self, *, grace: float = 0.0, timeout: float = 5.0) -> None:
         """Waits up to `grace` seconds for `body` to return, then cancels it. Idempotent."""
         task, self._task = self._task, None
+        monitor.loops.discard(self)
+        self._forget_failures()
         if task is None:
             return
         try:
@@ -67,33 +98,58 @@ class BackgroundLoop:
         finally:
             task.cancel()
         if (await asyncio.wait([task], timeout=timeout))[1]:
-            _log.error("background loop '%s' ignores its cancellation", self._name)
+            _log.error("background loop '%s' ignores its cancellation", self.name)
 
     def report_progress(self) -> None:
         """Ends a row of failures: the next one is retried after `backoff_min`."""
         if self.failures:
-            _log.info("background loop '%s' recovered after %d failures", self._name, self.failures)
-        self.failures, self.last_error = 0, None
+            _log.info("background loop '%s' recovered after %d failures", self.name, self.failures)
+        self._forget_failures()
+
+    def inject(self, error: Exception) -> None:
+        """Makes `body` fail with this exception, as a test of its recovery does."""
+        if self._task is not None:
+            self._injected = error
+            self._task.cancel()
+
+    def _forget_failures(self) -> None:
+        was_failing, self.failures, self.unexpected, self.last_error = self.unexpected >= UNHEALTHY_AFTER, 0, 0, None
+        if was_failing:
+            monitor.notify()
 
     async def _run(self) -> None:
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        assert task is not None
         while True:
-            started = loop.time()
+            healthy = loop.call_later(self._backoff_max, self.report_progress) if self.failures else None
             try:
                 return await self._body()
             except (Exception, asyncio.CancelledError) as error:
-                if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+                injected, self._injected = self._injected, None
+                if injected is not None:
+                    task.uncancel()
+                if isinstance(error, asyncio.CancelledError) and task.cancelling():
                     raise  # else the body awaited something that was cancelled, which is a failure like any other
-                if loop.time() - started > self._backoff_max:
-                    self.failures = 0
-                await self._sleep(self._record_failure(error))
+                delay = self._record_failure(injected or error)
+            finally:
+                if healthy is not None:
+                    healthy.cancel()
+            await self._sleep(delay)
 
     def _record_failure(self, error: BaseException) -> float:
         """Returns the delay before the next call, in seconds."""
         exponent, self.failures, self.last_error = min(self.failures, 60), self.failures + 1, error
         delay = min(self._backoff_max, self._backoff_min * 2.0**exponent) * random.uniform(0.5, 1.0)
         is_expected = isinstance(error, self._expected)
+        self.unexpected += not is_expected
         level = logging.ERROR if not is_expected else logging.WARNING if self.failures == 1 else logging.DEBUG
         text = "background loop '%s' failed (%d in a row), restarting in %.1f s: %s"
-        _log.log(level, text, self._name, self.failures, delay, error, exc_info=None if is_expected else error)
+        _log.log(level, text, self.name, self.failures, delay, error, exc_info=None if is_expected else error)
+        if self.unexpected == UNHEALTHY_AFTER and not is_expected:
+            _log.error("background loop '%s' keeps failing: this process is not serving", self.name)
+            monitor.notify()
         return delay
+
+
+monitor: Final = LoopMonitor()
+"""The loops of this process."""

@@ -7,8 +7,8 @@ import logging
 
 import pytest
 
+from archon.background import BackgroundLoop
 from archon.errors import Unavailable
-from archon_services.common.background import BackgroundLoop
 
 
 class Sleeps:
