@@ -67,13 +67,16 @@ class Delivery:
     posted: int = 0
     """The row of a command that another replica posted, 0 if no command was posted."""
 
+    source: str = ""
+    """The instance whose session the input came from; empty if it came from no session."""
+
 
 class Inbox(Protocol):
     """Receives what a transport hears from agents."""
 
     def deliver(self, run_id: str, delivery: Delivery) -> None: ...
 
-    def progress(self, ref: common_pb2.TaskRef, progress: agent_pb2.Progress) -> None: ...
+    def progress(self, ref: common_pb2.TaskRef, progress: agent_pb2.Progress, source: str) -> None: ...
 
 
 @value

@@ -210,6 +210,7 @@ class AgentSession:
             max_tasks=self.announced,
             max_waiting=self._agent.waiting_share,
             max_message_bytes=MAX_CHECKED_BYTES,
+            role=self._agent.role,
         )
         self.queue.put(session_pb2.AgentFrame(ready=ready))
 

@@ -64,6 +64,10 @@ class Observer(Protocol):
         """The run has ended, another replica has taken it over, or its driver failed."""
         ...
 
+    def foreign(self, run_id: str, task_id: str, instance_id: str) -> None:
+        """An instance sent a frame about an attempt that was not dispatched to it; the frame does not count."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Drive:
@@ -286,6 +290,10 @@ class RunDriver:
             if not (inputs and isinstance(inputs[-1], inp.Tick)):
                 inputs.append(inp.Tick())
         for number, given in enumerate(inputs):
+            source = decision.batch[number].source if number < len(decision.batch) else ""
+            if source and not self._is_dispatched_to(source, given):
+                decision.discarded[number] = "ABORTED"
+                continue
             decision.inputs.append(given)
             for event in self._apply(decide(self.state, given, decision.now), decision):
                 if type(event) is ev.Discarded:
@@ -331,6 +339,20 @@ class RunDriver:
             self._drive.transport.release(decision.placed.pop(key))
         if events:
             decision.inputs.append(given)
+
+    def _is_dispatched_to(self, instance_id: str, given: Any) -> bool:
+        """Whether the attempt of an input was dispatched to the instance. An attempt that ended for good names no
+        instance any more: input about it would be discarded in any case."""
+        task = self.state.tasks.get(given.task_id)
+        if task is not None and given.attempt == task.attempt:
+            holder = task.instance_id
+        else:
+            holder = dict(task.abandoned).get(given.attempt, "") if task is not None else ""
+        if holder == instance_id:
+            return True
+        if holder or task is None or given.attempt > task.attempt:
+            self._drive.observer.foreign(self.run_id, given.task_id, instance_id)
+        return False
 
     def _is_over(self, task_id: str, attempt: int) -> bool:
         """Returns False for an unknown attempt: another owner may have dispatched it."""

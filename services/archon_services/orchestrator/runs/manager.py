@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -34,6 +34,12 @@ _log = logging.getLogger(__name__)
 MAX_RUNS: Final = 5_000
 MAX_ENDED: Final = 256
 """Ended runs whose state is kept in memory, for callers that ask right after the end."""
+
+MAX_LOOKUPS: Final = 1_000
+"""Open questions to the journal about runs that are not driven here."""
+
+MAX_COUNTED: Final = 10_000
+"""Instances whose foreign frames are counted."""
 
 MAX_STALLED: Final = 3
 """Claims without a new event after which a run ends as QUARANTINED."""
@@ -75,6 +81,8 @@ class Runs:
         """Runs that this process has claimed and does not drive yet, or could not take over."""
 
         self._closing = False
+        self.foreign_frames: Counter[str] = Counter()
+        """Frames about attempts that were not dispatched to their sender, by instance."""
 
     def start(self, transport: Transport) -> None:
         """Accepts runs from here on. Turns of the scheduler run in the context of this call."""
@@ -206,8 +214,20 @@ class Runs:
             elif run_id not in self._awaited:
                 delivery.receipt.discard("UNKNOWN_RUN")
 
+    def foreign(self, run_id: str, task_id: str, instance_id: str) -> None:
+        """Counts a frame of an instance about an attempt that was not dispatched to it; logs the first of each."""
+        if instance_id not in self.foreign_frames:
+            if len(self.foreign_frames) >= MAX_COUNTED:
+                return
+            text = "%s sent a frame about task %s of run %s, which was not dispatched to it; further ones are counted"
+            _log.warning(text, instance_id, task_id, run_id)
+        self.foreign_frames[instance_id] += 1
+
     def _ask(self, run_id: str, receipt: Receipt) -> None:
-        """Asks the journal about a run that is not driven here: another replica's, or one that has ended."""
+        """Asks the journal about a run that is not driven here: another replica's, or one that has ended. If too many
+        questions are open the input is dropped; its agent offers it again."""
+        if len(self._lookups) >= MAX_LOOKUPS:
+            return
 
         async def ask() -> None:
             assert self._transport is not None
@@ -226,11 +246,15 @@ class Runs:
         self._lookups.add(task)
         task.add_done_callback(self._lookups.discard)
 
-    def progress(self, ref: common_pb2.TaskRef, progress: agent_pb2.Progress) -> None:
-        """Passes an attempt's progress to watchers, unless the attempt has ended. Progress is not stored."""
+    def progress(self, ref: common_pb2.TaskRef, progress: agent_pb2.Progress, source: str) -> None:
+        """Passes an attempt's progress to watchers, unless the attempt has ended. Progress is not stored. `source` is
+        the instance that sent it."""
         driver = self._drivers.get(ref.run_id)
         task = driver.state.tasks.get(ref.task_id) if driver is not None else None
         if driver is None or task is None or not task.live or task.attempt != ref.attempt:
+            return
+        if source != task.instance_id:
+            self.foreign(ref.run_id, ref.task_id, source)
             return
         if progress.HasField("usage") and any(limits(driver.state, task)):
             driver.offer(Delivery(inp.UsageIn(ref.task_id, ref.attempt, amount_from_usage(progress.usage))))

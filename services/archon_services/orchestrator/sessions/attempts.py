@@ -16,7 +16,7 @@ from archon.wire import MAX_CHECKED_BYTES, set_seconds
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.types import TaskState
 from archon_services.orchestrator.convert.failures import failure_from_error, failure_from_proto
-from archon_services.orchestrator.ports import AttemptStatus, Delivery, Inbox
+from archon_services.orchestrator.ports import AttemptStatus, Delivery, Inbox, Receipt
 from archon_services.orchestrator.sessions.attempt_channel import (
     AttemptChannel,
     FrameReceipt,
@@ -47,7 +47,7 @@ _BEFORE_RESULT = ("delegate", "cancel_delegation", "budget_request", "checkpoint
 
 
 class Attempts:
-    """The attempts of one instance.
+    """The attempts of one instance. A run counts frames about an attempt only if it was dispatched to `instance_id`.
 
     `send` puts a frame on the stream, or drops it if there is none: what matters is sent again on the next stream.
     `no_capacity` is called when the instance rejects an attempt for lack of capacity. `run_held` is called with True
@@ -56,6 +56,7 @@ class Attempts:
 
     def __init__(
         self,
+        instance_id: str,
         role: str,
         inbox: Inbox,
         send: Send,
@@ -64,6 +65,7 @@ class Attempts:
         resolve: Resolve,
         run_held: Callable[[str, bool], None] = lambda run_id, held: None,
     ) -> None:
+        self._instance_id = instance_id
         self._role = role
         self._inbox = inbox
         self._send = send
@@ -106,7 +108,7 @@ class Attempts:
         except FrameTooLarge as error:
             self._remove(attempt)
             failed = inp.ResultIn(ref.task_id, ref.attempt, TaskState.FAILED, None, failure_from_error(error))
-            self._inbox.deliver(ref.run_id, Delivery(failed))
+            self._deliver(ref.run_id, failed)
             return
         self._send(frame)
 
@@ -179,7 +181,7 @@ class Attempts:
         """Handles a frame of the instance about an attempt. Raises SequenceGap or UnknownFrame."""
         arm = frame.WhichOneof("frame")
         if arm == "progress":
-            self._inbox.progress(frame.task, frame.progress)
+            self._inbox.progress(frame.task, frame.progress, self._instance_id)
             return
         attempt = self._attempt_of(frame, arm)
         if attempt is None:
@@ -200,8 +202,8 @@ class Attempts:
             if not restarted:
                 return attempt
         if arm in _ASKING:
-            unassigned = Delivery(unassigned_input(frame, self._resolve), StopReceipt(frame.task, self.cancel))
-            self._inbox.deliver(frame.task.run_id, unassigned)
+            receipt = StopReceipt(frame.task, self.cancel)
+            self._deliver(frame.task.run_id, unassigned_input(frame, self._resolve), receipt)
         if arm not in ("result", "record"):
             return None
         return self._add(AttemptChannel.of_offer(frame, self._role))
@@ -217,15 +219,15 @@ class Attempts:
             case "delegate":
                 self._credit.delegated(attempt, frame.delegate.delegation_id)
                 records = _taken_records(attempt)
-                self._deliver(attempt, frame, delegate_input(frame, len(records), self._resolve), records)
+                self._deliver_frame(attempt, frame, delegate_input(frame, len(records), self._resolve), records)
             case "cancel_delegation":
                 self._credit.delegation_cancelled(attempt, frame.cancel_delegation.delegation_id)
-                self._deliver(attempt, frame, cancel_delegation_input(frame))
+                self._deliver_frame(attempt, frame, cancel_delegation_input(frame))
             case "checkpoint":
                 records = _taken_records(attempt)
-                self._deliver(attempt, frame, checkpoint_input(frame, len(records)), records)
+                self._deliver_frame(attempt, frame, checkpoint_input(frame, len(records)), records)
             case "budget_request":
-                self._deliver(attempt, frame, budget_input(frame))
+                self._deliver_frame(attempt, frame, budget_input(frame))
             case "adopted" if frame.task.epoch >= attempt.ref.epoch:
                 self._adopted(attempt, frame.adopted.last_applied)
             case "failure":
@@ -264,9 +266,18 @@ class Attempts:
         self._conclude(attempt)
         result = result_input(attempt.key, frame.result, len(attempt.records))
         receipt = FrameReceipt(attempt, frame.sequence, self._send, self._remove)
-        self._inbox.deliver(attempt.run_id, Delivery(result, receipt, tuple(attempt.records)))
+        self._deliver(attempt.run_id, result, receipt, tuple(attempt.records))
 
     def _deliver(
+        self,
+        run_id: str,
+        new_input: inp.Input,
+        receipt: Receipt | None = None,
+        records: tuple[agent_pb2.CallRecord, ...] = (),
+    ) -> None:
+        self._inbox.deliver(run_id, Delivery(new_input, receipt, records, source=self._instance_id))
+
+    def _deliver_frame(
         self,
         attempt: AttemptChannel,
         frame: session_pb2.AgentFrame,
@@ -274,7 +285,7 @@ class Attempts:
         records: tuple[agent_pb2.CallRecord, ...] = (),
     ) -> None:
         receipt = FrameReceipt(attempt, frame.sequence, self._send)
-        self._inbox.deliver(attempt.run_id, Delivery(new_input, receipt, records))
+        self._deliver(attempt.run_id, new_input, receipt, records)
 
     def _adopted(self, attempt: AttemptChannel, last_applied: int) -> None:
         """Continues an adopted attempt: sends again what the agent has not applied."""
@@ -293,12 +304,12 @@ class Attempts:
         failure, ref = failure_from_proto(reject.failure), attempt.ref
         self._remove(attempt)
         if failure.reason == "NOT_HELD":
-            self._inbox.deliver(ref.run_id, Delivery(inp.LostIn(ref.task_id, ref.attempt, failure)))
+            self._deliver(ref.run_id, inp.LostIn(ref.task_id, ref.attempt, failure))
             return
         if failure.reason == "NO_CAPACITY":
             self._no_capacity()
         rejected = inp.RejectIn(ref.task_id, ref.attempt, failure, failure.retry_delay or 0.0)
-        self._inbox.deliver(ref.run_id, Delivery(rejected))
+        self._deliver(ref.run_id, rejected)
 
     def _frame_refused(self, attempt: AttemptChannel, frame: session_pb2.AgentFrame) -> None:
         """The agent refused a frame of this attempt: a gap is closed by sending again, any other error rejects it."""
@@ -310,7 +321,7 @@ class Attempts:
         elif not attempt.concluded:
             self._remove(attempt)
             rejected = inp.RejectIn(attempt.ref.task_id, attempt.ref.attempt, failure)
-            self._inbox.deliver(attempt.run_id, Delivery(rejected))
+            self._deliver(attempt.run_id, rejected)
 
     def _conclude(self, attempt: AttemptChannel) -> None:
         if not attempt.concluded:
@@ -347,7 +358,7 @@ class Attempts:
         ref = attempt.ref
         self._remove(attempt)
         lost = inp.LostIn(ref.task_id, ref.attempt, failure_from_error(error))
-        self._inbox.deliver(ref.run_id, Delivery(lost, LossReceipt(ref, self._stop_lost)))
+        self._deliver(ref.run_id, lost, LossReceipt(ref, self._stop_lost))
 
     def _stop_lost(self, ref: common_pb2.TaskRef) -> None:
         """Orders a lost attempt to stop: now, if there is a stream, and on the next one."""

@@ -67,7 +67,9 @@ class Session:
         self.connected = False
         self.draining = False
         self._credit = CreditWindow(self.changed, self._room_to_continue)
-        self._attempts = Attempts(role, inbox, self._send, self._credit, self._halve_window, resolve, run_held)
+        self._attempts = Attempts(
+            self.instance_id, role, inbox, self._send, self._credit, self._halve_window, resolve, run_held
+        )
         self._orchestrator_id = orchestrator_id
         self._room_changed = room_changed
         self._unneeded = unneeded
@@ -150,6 +152,7 @@ class Session:
             self._stream = stream = Stream(
                 orchestrator_id=self._orchestrator_id,
                 instance_id=self.instance_id,
+                role=self.role,
                 limits=self._limits,
                 opening=self._opening,
                 busy=lambda: not self.idle,

@@ -19,6 +19,7 @@ from archon.errors import (
     MalformedMessage,
     SessionNotOpen,
     Unavailable,
+    WrongInstance,
 )
 from archon.frames import FEATURES, SOFT_BATCH_BYTES, FrameQueue, encode, split, task_of
 from archon.wire import MAX_CHECKED_BYTES, set_seconds
@@ -40,6 +41,7 @@ class Stream:
         *,
         orchestrator_id: str,
         instance_id: str,
+        role: str,
         limits: Limits,
         opening: asyncio.Semaphore,
         busy: Callable[[], bool],
@@ -50,6 +52,7 @@ class Stream:
         self.queue = FrameQueue(may_send=may_send)
         self._orchestrator_id = orchestrator_id
         self._instance_id = instance_id
+        self._role = role
         self._limits = limits
         self._opening = opening
         self._busy = busy
@@ -167,6 +170,12 @@ class Stream:
                 self._ended = FailedPrecondition(
                     f"{frame.ready.instance_id} answered with protocol {frame.ready.protocol}",
                     reason="PROTOCOL_MISMATCH",
+                )
+                self.queue.close()
+                return
+            if frame.ready.role and frame.ready.role != self._role:
+                self._ended = WrongInstance(
+                    f"{self._instance_id} is registered for the role {self._role} and serves {frame.ready.role}"
                 )
                 self.queue.close()
                 return

@@ -80,7 +80,9 @@ async def test_remembered_lost_attempts_are_bounded(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("archon_services.orchestrator.sessions.attempts.MAX_STALE", 2)
     inbox = RecordingInbox()
     slots = CreditWindow(lambda: None, lambda: 0)
-    attempts = Attempts("worker", inbox, lambda frame: None, slots, lambda: None, lambda role, capability: ())
+    attempts = Attempts(
+        "worker-1", "worker", inbox, lambda frame: None, slots, lambda: None, lambda role, capability: ()
+    )
     for number in range(5):
         ref = common_pb2.TaskRef(task_id=f"r.{number}", run_id="r", attempt=1, epoch=1)
         attempts.assign(ref, "worker", agent_pb2.AssignTask(input=[common_pb2.Part(text="x")]))

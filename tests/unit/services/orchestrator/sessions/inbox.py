@@ -14,5 +14,5 @@ class Inbox:
     def deliver(self, run_id: str, delivery: Delivery) -> None:
         self.deliveries.append(delivery)
 
-    def progress(self, ref: common_pb2.TaskRef, progress: agent_pb2.Progress) -> None:
+    def progress(self, ref: common_pb2.TaskRef, progress: agent_pb2.Progress, source: str) -> None:
         pass

@@ -29,7 +29,7 @@ def begun() -> tuple[Attempts, Inbox, list[session_pb2.OrchestratorFrame]]:
         sent.append(frame)
 
     slots = CreditWindow(lambda: None, lambda: 1)
-    attempts = Attempts("a", inbox, send, slots, lambda: None, lambda role, capability: (role,))
+    attempts = Attempts("a-1", "a", inbox, send, slots, lambda: None, lambda role, capability: (role,))
     attempts.opened(ready())
     return attempts, inbox, sent
 

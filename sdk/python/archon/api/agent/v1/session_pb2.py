@@ -29,7 +29,7 @@ from archon.api.registry.v1 import registry_pb2 as archon_dot_api_dot_registry_d
 from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!archon/api/agent/v1/session.proto\x12\x13\x61rchon.api.agent.v1\x1a\x1f\x61rchon/api/agent/v1/agent.proto\x1a!archon/api/common/v1/common.proto\x1a\"archon/api/common/v1/failure.proto\x1a%archon/api/registry/v1/registry.proto\x1a\x1egoogle/protobuf/duration.proto\"\xeb\x05\n\x11OrchestratorFrame\x12+\n\x04task\x18\x01 \x01(\x0b\x32\x1d.archon.api.common.v1.TaskRef\x12\x10\n\x08sequence\x18\x02 \x01(\x03\x12\x0b\n\x03\x61\x63k\x18\x03 \x01(\x03\x12)\n\x04open\x18\x04 \x01(\x0b\x32\x19.archon.api.agent.v1.OpenH\x00\x12\x33\n\theartbeat\x18\x05 \x01(\x0b\x32\x1e.archon.api.agent.v1.HeartbeatH\x00\x12\x36\n\x0b\x61ssign_task\x18\x06 \x01(\x0b\x32\x1f.archon.api.agent.v1.AssignTaskH\x00\x12\x36\n\x0b\x63\x61ncel_task\x18\x07 \x01(\x0b\x32\x1f.archon.api.agent.v1.CancelTaskH\x00\x12\x34\n\nadopt_task\x18\x08 \x01(\x0b\x32\x1e.archon.api.agent.v1.AdoptTaskH\x00\x12\x33\n\tdiscarded\x18\t \x01(\x0b\x32\x1e.archon.api.agent.v1.DiscardedH\x00\x12>\n\x0f\x64\x65legate_result\x18\n \x01(\x0b\x32#.archon.api.agent.v1.DelegateResultH\x00\x12:\n\rupdate_memory\x18\x0b \x01(\x0b\x32!.archon.api.agent.v1.UpdateMemoryH\x00\x12+\n\x05input\x18\x0c \x01(\x0b\x32\x1a.archon.api.agent.v1.InputH\x00\x12\x38\n\x0c\x62udget_grant\x18\r \x01(\x0b\x32 .archon.api.agent.v1.BudgetGrantH\x00\x12+\n\x05\x64rain\x18\x0e \x01(\x0b\x32\x1a.archon.api.agent.v1.DrainH\x00\x12\x30\n\x07\x66\x61ilure\x18\x0f \x01(\x0b\x32\x1d.archon.api.common.v1.FailureH\x00\x42\x07\n\x05\x66rameJ\x04\x08\x10\x10\x14\"\xed\x06\n\nAgentFrame\x12+\n\x04task\x18\x01 \x01(\x0b\x32\x1d.archon.api.common.v1.TaskRef\x12\x10\n\x08sequence\x18\x02 \x01(\x03\x12\x0b\n\x03\x61\x63k\x18\x03 \x01(\x03\x12+\n\x05ready\x18\x04 \x01(\x0b\x32\x1a.archon.api.agent.v1.ReadyH\x00\x12\x33\n\theartbeat\x18\x05 \x01(\x0b\x32\x1e.archon.api.agent.v1.HeartbeatH\x00\x12\x31\n\x08progress\x18\x06 \x01(\x0b\x32\x1d.archon.api.agent.v1.ProgressH\x00\x12\x31\n\x06result\x18\x07 \x01(\x0b\x32\x1f.archon.api.agent.v1.TaskResultH\x00\x12-\n\x06reject\x18\x08 \x01(\x0b\x32\x1b.archon.api.agent.v1.RejectH\x00\x12/\n\x07\x61\x64opted\x18\t \x01(\x0b\x32\x1c.archon.api.agent.v1.AdoptedH\x00\x12\x31\n\x08\x64\x65legate\x18\n \x01(\x0b\x32\x1d.archon.api.agent.v1.DelegateH\x00\x12\x42\n\x11\x63\x61ncel_delegation\x18\x0b \x01(\x0b\x32%.archon.api.agent.v1.CancelDelegationH\x00\x12/\n\x07publish\x18\x0c \x01(\x0b\x32\x1c.archon.api.agent.v1.PublishH\x00\x12\x35\n\ncheckpoint\x18\r \x01(\x0b\x32\x1f.archon.api.agent.v1.CheckpointH\x00\x12\x31\n\x06record\x18\x0e \x01(\x0b\x32\x1f.archon.api.agent.v1.CallRecordH\x00\x12<\n\x0e\x62udget_request\x18\x0f \x01(\x0b\x32\".archon.api.agent.v1.BudgetRequestH\x00\x12-\n\x06\x63redit\x18\x10 \x01(\x0b\x32\x1b.archon.api.agent.v1.CreditH\x00\x12+\n\x05\x64rain\x18\x11 \x01(\x0b\x32\x1a.archon.api.agent.v1.DrainH\x00\x12\x30\n\x07\x66\x61ilure\x18\x12 \x01(\x0b\x32\x1d.archon.api.common.v1.FailureH\x00\x42\x07\n\x05\x66rameJ\x04\x08\x13\x10\x17\"\xbb\x02\n\x04Open\x12\x17\n\x0forchestrator_id\x18\x01 \x01(\t\x12\x13\n\x0binstance_id\x18\x02 \x01(\t\x12\x10\n\x08protocol\x18\x03 \x01(\x05\x12\x10\n\x08\x66\x65\x61tures\x18\x04 \x03(\t\x12\x35\n\x12heartbeat_interval\x18\x05 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x30\n\rsilence_limit\x18\x06 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x30\n\rresume_window\x18\x07 \x01(\x0b\x32\x19.google.protobuf.Duration\x12+\n\x08park_ttl\x18\x08 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x19\n\x11max_message_bytes\x18\t \x01(\x03\"\xbf\x01\n\x05Ready\x12\x13\n\x0binstance_id\x18\x01 \x01(\t\x12\x10\n\x08protocol\x18\x02 \x01(\x05\x12\x10\n\x08\x66\x65\x61tures\x18\x03 \x03(\t\x12\x11\n\tmax_tasks\x18\x04 \x01(\x05\x12\x13\n\x0bmax_waiting\x18\x05 \x01(\x05\x12\x19\n\x11max_message_bytes\x18\x06 \x01(\x03\x12:\n\x0cregistration\x18\x07 \x01(\x0b\x32$.archon.api.registry.v1.Registration\"*\n\tHeartbeat\x12\x0f\n\x07\x63ounter\x18\x01 \x01(\x03\x12\x0c\n\x04\x65\x63ho\x18\x02 \x01(\x03\"\x1c\n\nCancelTask\x12\x0e\n\x06reason\x18\x01 \x01(\t\"O\n\tAdoptTask\x12\x14\n\x0clast_applied\x18\x01 \x01(\x03\x12,\n\tremaining\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\"\x1f\n\x07\x41\x64opted\x12\x14\n\x0clast_applied\x18\x01 \x01(\x03\"O\n\tDiscarded\x12\x31\n\x06reason\x18\x01 \x01(\x0e\x32!.archon.api.common.v1.ErrorReason\x12\x0f\n\x07message\x18\x02 \x01(\t\"\xaf\x02\n\x08\x44\x65legate\x12\x15\n\rdelegation_id\x18\x01 \x01(\t\x12\x0e\n\x04role\x18\x02 \x01(\tH\x00\x12\x14\n\ncapability\x18\x03 \x01(\tH\x00\x12)\n\x05input\x18\x04 \x03(\x0b\x32\x1a.archon.api.common.v1.Part\x12\x10\n\x08memo_key\x18\x05 \x01(\t\x12\x12\n\ncheckpoint\x18\x06 \x01(\x0c\x12,\n\x06\x62udget\x18\x07 \x01(\x0b\x32\x1c.archon.api.common.v1.Budget\x12*\n\x07timeout\x18\x08 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x31\n\x05trace\x18\t \x01(\x0b\x32\".archon.api.common.v1.TraceContextB\x08\n\x06target\"j\n\x0e\x44\x65legateResult\x12\x15\n\rdelegation_id\x18\x01 \x01(\t\x12/\n\x06result\x18\x02 \x01(\x0b\x32\x1f.archon.api.agent.v1.TaskResult\x12\x10\n\x08memoized\x18\x03 \x01(\x08\")\n\x10\x43\x61ncelDelegation\x12\x15\n\rdelegation_id\x18\x01 \x01(\t\"\xdc\x01\n\x07Publish\x12)\n\x05parts\x18\x01 \x03(\x0b\x32\x1a.archon.api.common.v1.Part\x12\x37\n\x06policy\x18\x02 \x01(\x0e\x32\'.archon.api.common.v1.PropagationPolicy\x12<\n\x08metadata\x18\x03 \x03(\x0b\x32*.archon.api.agent.v1.Publish.MetadataEntry\x1a/\n\rMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\x1a\n\nCheckpoint\x12\x0c\n\x04\x64\x61ta\x18\x01 \x01(\x0c\"B\n\x0cUpdateMemory\x12\x32\n\x07\x63ontext\x18\x01 \x03(\x0b\x32!.archon.api.common.v1.ContextItem\"D\n\x05Input\x12\x10\n\x08input_id\x18\x01 \x01(\t\x12)\n\x05parts\x18\x02 \x03(\x0b\x32\x1a.archon.api.common.v1.Part\"\x7f\n\x0b\x42udgetGrant\x12,\n\x06\x62udget\x18\x01 \x01(\x0b\x32\x1c.archon.api.common.v1.Budget\x12\x12\n\nrequest_id\x18\x02 \x01(\t\x12.\n\x07\x66\x61ilure\x18\x03 \x01(\x0b\x32\x1d.archon.api.common.v1.Failure\"Q\n\rBudgetRequest\x12,\n\x06\x62udget\x18\x01 \x01(\x0b\x32\x1c.archon.api.common.v1.Budget\x12\x12\n\nrequest_id\x18\x02 \x01(\t\"0\n\x06\x43redit\x12\x11\n\tmax_tasks\x18\x01 \x01(\x05\x12\x13\n\x0bmax_waiting\x18\x02 \x01(\x05\"8\n\x06Reject\x12.\n\x07\x66\x61ilure\x18\x01 \x01(\x0b\x32\x1d.archon.api.common.v1.Failure\"A\n\x05\x44rain\x12(\n\x05grace\x18\x01 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x0e\n\x06reason\x18\x02 \x01(\tBV\n\x17\x64\x65v.archon.api.agent.v1P\x01Z9github.com/archon-mesh/archon/sdk/go/api/agent/v1;agentv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!archon/api/agent/v1/session.proto\x12\x13\x61rchon.api.agent.v1\x1a\x1f\x61rchon/api/agent/v1/agent.proto\x1a!archon/api/common/v1/common.proto\x1a\"archon/api/common/v1/failure.proto\x1a%archon/api/registry/v1/registry.proto\x1a\x1egoogle/protobuf/duration.proto\"\xeb\x05\n\x11OrchestratorFrame\x12+\n\x04task\x18\x01 \x01(\x0b\x32\x1d.archon.api.common.v1.TaskRef\x12\x10\n\x08sequence\x18\x02 \x01(\x03\x12\x0b\n\x03\x61\x63k\x18\x03 \x01(\x03\x12)\n\x04open\x18\x04 \x01(\x0b\x32\x19.archon.api.agent.v1.OpenH\x00\x12\x33\n\theartbeat\x18\x05 \x01(\x0b\x32\x1e.archon.api.agent.v1.HeartbeatH\x00\x12\x36\n\x0b\x61ssign_task\x18\x06 \x01(\x0b\x32\x1f.archon.api.agent.v1.AssignTaskH\x00\x12\x36\n\x0b\x63\x61ncel_task\x18\x07 \x01(\x0b\x32\x1f.archon.api.agent.v1.CancelTaskH\x00\x12\x34\n\nadopt_task\x18\x08 \x01(\x0b\x32\x1e.archon.api.agent.v1.AdoptTaskH\x00\x12\x33\n\tdiscarded\x18\t \x01(\x0b\x32\x1e.archon.api.agent.v1.DiscardedH\x00\x12>\n\x0f\x64\x65legate_result\x18\n \x01(\x0b\x32#.archon.api.agent.v1.DelegateResultH\x00\x12:\n\rupdate_memory\x18\x0b \x01(\x0b\x32!.archon.api.agent.v1.UpdateMemoryH\x00\x12+\n\x05input\x18\x0c \x01(\x0b\x32\x1a.archon.api.agent.v1.InputH\x00\x12\x38\n\x0c\x62udget_grant\x18\r \x01(\x0b\x32 .archon.api.agent.v1.BudgetGrantH\x00\x12+\n\x05\x64rain\x18\x0e \x01(\x0b\x32\x1a.archon.api.agent.v1.DrainH\x00\x12\x30\n\x07\x66\x61ilure\x18\x0f \x01(\x0b\x32\x1d.archon.api.common.v1.FailureH\x00\x42\x07\n\x05\x66rameJ\x04\x08\x10\x10\x14\"\xed\x06\n\nAgentFrame\x12+\n\x04task\x18\x01 \x01(\x0b\x32\x1d.archon.api.common.v1.TaskRef\x12\x10\n\x08sequence\x18\x02 \x01(\x03\x12\x0b\n\x03\x61\x63k\x18\x03 \x01(\x03\x12+\n\x05ready\x18\x04 \x01(\x0b\x32\x1a.archon.api.agent.v1.ReadyH\x00\x12\x33\n\theartbeat\x18\x05 \x01(\x0b\x32\x1e.archon.api.agent.v1.HeartbeatH\x00\x12\x31\n\x08progress\x18\x06 \x01(\x0b\x32\x1d.archon.api.agent.v1.ProgressH\x00\x12\x31\n\x06result\x18\x07 \x01(\x0b\x32\x1f.archon.api.agent.v1.TaskResultH\x00\x12-\n\x06reject\x18\x08 \x01(\x0b\x32\x1b.archon.api.agent.v1.RejectH\x00\x12/\n\x07\x61\x64opted\x18\t \x01(\x0b\x32\x1c.archon.api.agent.v1.AdoptedH\x00\x12\x31\n\x08\x64\x65legate\x18\n \x01(\x0b\x32\x1d.archon.api.agent.v1.DelegateH\x00\x12\x42\n\x11\x63\x61ncel_delegation\x18\x0b \x01(\x0b\x32%.archon.api.agent.v1.CancelDelegationH\x00\x12/\n\x07publish\x18\x0c \x01(\x0b\x32\x1c.archon.api.agent.v1.PublishH\x00\x12\x35\n\ncheckpoint\x18\r \x01(\x0b\x32\x1f.archon.api.agent.v1.CheckpointH\x00\x12\x31\n\x06record\x18\x0e \x01(\x0b\x32\x1f.archon.api.agent.v1.CallRecordH\x00\x12<\n\x0e\x62udget_request\x18\x0f \x01(\x0b\x32\".archon.api.agent.v1.BudgetRequestH\x00\x12-\n\x06\x63redit\x18\x10 \x01(\x0b\x32\x1b.archon.api.agent.v1.CreditH\x00\x12+\n\x05\x64rain\x18\x11 \x01(\x0b\x32\x1a.archon.api.agent.v1.DrainH\x00\x12\x30\n\x07\x66\x61ilure\x18\x12 \x01(\x0b\x32\x1d.archon.api.common.v1.FailureH\x00\x42\x07\n\x05\x66rameJ\x04\x08\x13\x10\x17\"\xbb\x02\n\x04Open\x12\x17\n\x0forchestrator_id\x18\x01 \x01(\t\x12\x13\n\x0binstance_id\x18\x02 \x01(\t\x12\x10\n\x08protocol\x18\x03 \x01(\x05\x12\x10\n\x08\x66\x65\x61tures\x18\x04 \x03(\t\x12\x35\n\x12heartbeat_interval\x18\x05 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x30\n\rsilence_limit\x18\x06 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x30\n\rresume_window\x18\x07 \x01(\x0b\x32\x19.google.protobuf.Duration\x12+\n\x08park_ttl\x18\x08 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x19\n\x11max_message_bytes\x18\t \x01(\x03\"\xcd\x01\n\x05Ready\x12\x13\n\x0binstance_id\x18\x01 \x01(\t\x12\x10\n\x08protocol\x18\x02 \x01(\x05\x12\x10\n\x08\x66\x65\x61tures\x18\x03 \x03(\t\x12\x11\n\tmax_tasks\x18\x04 \x01(\x05\x12\x13\n\x0bmax_waiting\x18\x05 \x01(\x05\x12\x19\n\x11max_message_bytes\x18\x06 \x01(\x03\x12:\n\x0cregistration\x18\x07 \x01(\x0b\x32$.archon.api.registry.v1.Registration\x12\x0c\n\x04role\x18\x08 \x01(\t\"*\n\tHeartbeat\x12\x0f\n\x07\x63ounter\x18\x01 \x01(\x03\x12\x0c\n\x04\x65\x63ho\x18\x02 \x01(\x03\"\x1c\n\nCancelTask\x12\x0e\n\x06reason\x18\x01 \x01(\t\"O\n\tAdoptTask\x12\x14\n\x0clast_applied\x18\x01 \x01(\x03\x12,\n\tremaining\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\"\x1f\n\x07\x41\x64opted\x12\x14\n\x0clast_applied\x18\x01 \x01(\x03\"O\n\tDiscarded\x12\x31\n\x06reason\x18\x01 \x01(\x0e\x32!.archon.api.common.v1.ErrorReason\x12\x0f\n\x07message\x18\x02 \x01(\t\"\xaf\x02\n\x08\x44\x65legate\x12\x15\n\rdelegation_id\x18\x01 \x01(\t\x12\x0e\n\x04role\x18\x02 \x01(\tH\x00\x12\x14\n\ncapability\x18\x03 \x01(\tH\x00\x12)\n\x05input\x18\x04 \x03(\x0b\x32\x1a.archon.api.common.v1.Part\x12\x10\n\x08memo_key\x18\x05 \x01(\t\x12\x12\n\ncheckpoint\x18\x06 \x01(\x0c\x12,\n\x06\x62udget\x18\x07 \x01(\x0b\x32\x1c.archon.api.common.v1.Budget\x12*\n\x07timeout\x18\x08 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x31\n\x05trace\x18\t \x01(\x0b\x32\".archon.api.common.v1.TraceContextB\x08\n\x06target\"j\n\x0e\x44\x65legateResult\x12\x15\n\rdelegation_id\x18\x01 \x01(\t\x12/\n\x06result\x18\x02 \x01(\x0b\x32\x1f.archon.api.agent.v1.TaskResult\x12\x10\n\x08memoized\x18\x03 \x01(\x08\")\n\x10\x43\x61ncelDelegation\x12\x15\n\rdelegation_id\x18\x01 \x01(\t\"\xdc\x01\n\x07Publish\x12)\n\x05parts\x18\x01 \x03(\x0b\x32\x1a.archon.api.common.v1.Part\x12\x37\n\x06policy\x18\x02 \x01(\x0e\x32\'.archon.api.common.v1.PropagationPolicy\x12<\n\x08metadata\x18\x03 \x03(\x0b\x32*.archon.api.agent.v1.Publish.MetadataEntry\x1a/\n\rMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\x1a\n\nCheckpoint\x12\x0c\n\x04\x64\x61ta\x18\x01 \x01(\x0c\"B\n\x0cUpdateMemory\x12\x32\n\x07\x63ontext\x18\x01 \x03(\x0b\x32!.archon.api.common.v1.ContextItem\"D\n\x05Input\x12\x10\n\x08input_id\x18\x01 \x01(\t\x12)\n\x05parts\x18\x02 \x03(\x0b\x32\x1a.archon.api.common.v1.Part\"\x7f\n\x0b\x42udgetGrant\x12,\n\x06\x62udget\x18\x01 \x01(\x0b\x32\x1c.archon.api.common.v1.Budget\x12\x12\n\nrequest_id\x18\x02 \x01(\t\x12.\n\x07\x66\x61ilure\x18\x03 \x01(\x0b\x32\x1d.archon.api.common.v1.Failure\"Q\n\rBudgetRequest\x12,\n\x06\x62udget\x18\x01 \x01(\x0b\x32\x1c.archon.api.common.v1.Budget\x12\x12\n\nrequest_id\x18\x02 \x01(\t\"0\n\x06\x43redit\x12\x11\n\tmax_tasks\x18\x01 \x01(\x05\x12\x13\n\x0bmax_waiting\x18\x02 \x01(\x05\"8\n\x06Reject\x12.\n\x07\x66\x61ilure\x18\x01 \x01(\x0b\x32\x1d.archon.api.common.v1.Failure\"A\n\x05\x44rain\x12(\n\x05grace\x18\x01 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x0e\n\x06reason\x18\x02 \x01(\tBV\n\x17\x64\x65v.archon.api.agent.v1P\x01Z9github.com/archon-mesh/archon/sdk/go/api/agent/v1;agentv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -46,41 +46,41 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_OPEN']._serialized_start=1864
   _globals['_OPEN']._serialized_end=2179
   _globals['_READY']._serialized_start=2182
-  _globals['_READY']._serialized_end=2373
-  _globals['_HEARTBEAT']._serialized_start=2375
-  _globals['_HEARTBEAT']._serialized_end=2417
-  _globals['_CANCELTASK']._serialized_start=2419
-  _globals['_CANCELTASK']._serialized_end=2447
-  _globals['_ADOPTTASK']._serialized_start=2449
-  _globals['_ADOPTTASK']._serialized_end=2528
-  _globals['_ADOPTED']._serialized_start=2530
-  _globals['_ADOPTED']._serialized_end=2561
-  _globals['_DISCARDED']._serialized_start=2563
-  _globals['_DISCARDED']._serialized_end=2642
-  _globals['_DELEGATE']._serialized_start=2645
-  _globals['_DELEGATE']._serialized_end=2948
-  _globals['_DELEGATERESULT']._serialized_start=2950
-  _globals['_DELEGATERESULT']._serialized_end=3056
-  _globals['_CANCELDELEGATION']._serialized_start=3058
-  _globals['_CANCELDELEGATION']._serialized_end=3099
-  _globals['_PUBLISH']._serialized_start=3102
-  _globals['_PUBLISH']._serialized_end=3322
-  _globals['_PUBLISH_METADATAENTRY']._serialized_start=3275
-  _globals['_PUBLISH_METADATAENTRY']._serialized_end=3322
-  _globals['_CHECKPOINT']._serialized_start=3324
-  _globals['_CHECKPOINT']._serialized_end=3350
-  _globals['_UPDATEMEMORY']._serialized_start=3352
-  _globals['_UPDATEMEMORY']._serialized_end=3418
-  _globals['_INPUT']._serialized_start=3420
-  _globals['_INPUT']._serialized_end=3488
-  _globals['_BUDGETGRANT']._serialized_start=3490
-  _globals['_BUDGETGRANT']._serialized_end=3617
-  _globals['_BUDGETREQUEST']._serialized_start=3619
-  _globals['_BUDGETREQUEST']._serialized_end=3700
-  _globals['_CREDIT']._serialized_start=3702
-  _globals['_CREDIT']._serialized_end=3750
-  _globals['_REJECT']._serialized_start=3752
-  _globals['_REJECT']._serialized_end=3808
-  _globals['_DRAIN']._serialized_start=3810
-  _globals['_DRAIN']._serialized_end=3875
+  _globals['_READY']._serialized_end=2387
+  _globals['_HEARTBEAT']._serialized_start=2389
+  _globals['_HEARTBEAT']._serialized_end=2431
+  _globals['_CANCELTASK']._serialized_start=2433
+  _globals['_CANCELTASK']._serialized_end=2461
+  _globals['_ADOPTTASK']._serialized_start=2463
+  _globals['_ADOPTTASK']._serialized_end=2542
+  _globals['_ADOPTED']._serialized_start=2544
+  _globals['_ADOPTED']._serialized_end=2575
+  _globals['_DISCARDED']._serialized_start=2577
+  _globals['_DISCARDED']._serialized_end=2656
+  _globals['_DELEGATE']._serialized_start=2659
+  _globals['_DELEGATE']._serialized_end=2962
+  _globals['_DELEGATERESULT']._serialized_start=2964
+  _globals['_DELEGATERESULT']._serialized_end=3070
+  _globals['_CANCELDELEGATION']._serialized_start=3072
+  _globals['_CANCELDELEGATION']._serialized_end=3113
+  _globals['_PUBLISH']._serialized_start=3116
+  _globals['_PUBLISH']._serialized_end=3336
+  _globals['_PUBLISH_METADATAENTRY']._serialized_start=3289
+  _globals['_PUBLISH_METADATAENTRY']._serialized_end=3336
+  _globals['_CHECKPOINT']._serialized_start=3338
+  _globals['_CHECKPOINT']._serialized_end=3364
+  _globals['_UPDATEMEMORY']._serialized_start=3366
+  _globals['_UPDATEMEMORY']._serialized_end=3432
+  _globals['_INPUT']._serialized_start=3434
+  _globals['_INPUT']._serialized_end=3502
+  _globals['_BUDGETGRANT']._serialized_start=3504
+  _globals['_BUDGETGRANT']._serialized_end=3631
+  _globals['_BUDGETREQUEST']._serialized_start=3633
+  _globals['_BUDGETREQUEST']._serialized_end=3714
+  _globals['_CREDIT']._serialized_start=3716
+  _globals['_CREDIT']._serialized_end=3764
+  _globals['_REJECT']._serialized_start=3766
+  _globals['_REJECT']._serialized_end=3822
+  _globals['_DRAIN']._serialized_start=3824
+  _globals['_DRAIN']._serialized_end=3889
 # @@protoc_insertion_point(module_scope)

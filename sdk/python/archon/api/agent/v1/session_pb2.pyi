@@ -336,6 +336,7 @@ class Ready(_message.Message):
     MAX_WAITING_FIELD_NUMBER: _builtins.int
     MAX_MESSAGE_BYTES_FIELD_NUMBER: _builtins.int
     REGISTRATION_FIELD_NUMBER: _builtins.int
+    ROLE_FIELD_NUMBER: _builtins.int
     instance_id: _builtins.str
     """The instance that answers."""
     protocol: _builtins.int
@@ -346,6 +347,10 @@ class Ready(_message.Message):
     """Initial maximum number of further tasks that only wait for their delegations."""
     max_message_bytes: _builtins.int
     """Maximum message size that the agent accepts, in bytes."""
+    role: _builtins.str
+    """The role that the instance serves. The orchestrator refuses a session whose role is not that of the registration.
+    Empty: not stated.
+    """
     @_builtins.property
     def features(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The features that both sides support."""
@@ -364,10 +369,11 @@ class Ready(_message.Message):
         max_waiting: _builtins.int = ...,
         max_message_bytes: _builtins.int = ...,
         registration: _registry_pb2.Registration | None = ...,
+        role: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["registration", b"registration"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["features", b"features", "instance_id", b"instance_id", "max_message_bytes", b"max_message_bytes", "max_tasks", b"max_tasks", "max_waiting", b"max_waiting", "protocol", b"protocol", "registration", b"registration"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["features", b"features", "instance_id", b"instance_id", "max_message_bytes", b"max_message_bytes", "max_tasks", b"max_tasks", "max_waiting", b"max_waiting", "protocol", b"protocol", "registration", b"registration", "role", b"role"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
