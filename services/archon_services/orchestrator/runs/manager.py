@@ -267,11 +267,11 @@ class Runs:
                 event.text_delta.role, event.text_delta.text = task.role, progress.text
                 event.text_delta.offset = progress.offset
             case "tool_event":
-                source = progress.tool_event
-                event.tool_event.role, event.tool_event.call_id = task.role, source.call_id
-                event.tool_event.tool_name, event.tool_event.failed = source.tool_name, source.failed
-                event.tool_event.arguments_json = source.arguments_json
-                event.tool_event.result_json = source.result_json
+                tool_event = progress.tool_event
+                event.tool_event.role, event.tool_event.call_id = task.role, tool_event.call_id
+                event.tool_event.tool_name, event.tool_event.failed = tool_event.tool_name, tool_event.failed
+                event.tool_event.arguments_json = tool_event.arguments_json
+                event.tool_event.result_json = tool_event.result_json
             case _:
                 return
         self.watchers.publish_passing(event, driver.durable_seq)
