@@ -9,6 +9,7 @@ from typing import Final
 from archon.api.registry.v1 import registry_service_pb2_grpc
 from archon.server import GrpcServer, Service
 from archon_services.registry.api.servicer import RegistryServicer
+from archon_services.registry.api.validation import is_loopback
 from archon_services.registry.settings import RegistrySettings
 from archon_services.registry.store.memory import MemoryStore
 from archon_services.registry.store.port import RegistryStore
@@ -25,7 +26,7 @@ async def registry_app(settings: RegistrySettings) -> AsyncIterator[str]:
     Raises Unavailable if the port is in use, and InvalidArgument if `etcd` is not a list of host:port.
     """
     async with _store(settings) as store:
-        servicer = RegistryServicer(store)
+        servicer = RegistryServicer(store, loopback=is_loopback(settings.host))
         server = GrpcServer(
             [Service(SERVICE, registry_service_pb2_grpc.add_RegistryServiceServicer_to_server, servicer)],
             host=settings.host,

@@ -106,12 +106,15 @@ func (a *agent) handle(ctx context.Context, task *agentv1.AssignTask, say func(s
 
 // register calls RegisterInstance every third of the lease until ctx is done, and then deregisters.
 func register(ctx context.Context, registry registryv1.RegistryServiceClient, registration *registryv1.Registration) {
+	token := ""
 	for ctx.Err() == nil {
 		call, cancel := context.WithTimeout(ctx, leaseTime)
-		_, err := registry.RegisterInstance(call, &registryv1.RegisterInstanceRequest{Registration: registration})
+		response, err := registry.RegisterInstance(call, &registryv1.RegisterInstanceRequest{Registration: registration, Token: token})
 		cancel()
 		if err != nil {
 			log.Printf("not registered: %v", err)
+		} else if response.GetToken() != "" {
+			token = response.GetToken()
 		}
 		select {
 		case <-time.After(leaseTime / 3):
@@ -120,7 +123,7 @@ func register(ctx context.Context, registry registryv1.RegistryServiceClient, re
 	}
 	call, cancel := context.WithTimeout(context.Background(), leaseTime)
 	defer cancel()
-	request := &registryv1.DeregisterInstanceRequest{InstanceId: registration.GetInstanceId()}
+	request := &registryv1.DeregisterInstanceRequest{InstanceId: registration.GetInstanceId(), Token: token}
 	if _, err := registry.DeregisterInstance(call, request); err != nil {
 		log.Printf("not deregistered: %v", err)
 	}

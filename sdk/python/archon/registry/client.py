@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Final, cast
@@ -30,13 +31,16 @@ _KINDS: Final = {"instances": pb.WATCH_KIND_INSTANCES, "edges": pb.WATCH_KIND_ED
 class RegistryClient:
     """A connection to the registry at `host:port`, which is made at the first call and may be shared by tasks of one
     event loop. Close it, or use it as an async context manager. Calls raise Unavailable and DeadlineExceeded if the
-    registry or its store is unreachable, InvalidArgument with the invalid fields."""
+    registry or its store is unreachable, InvalidArgument with the invalid fields.
+
+    What the client registers is its own: other clients can neither change nor end it."""
 
     def __init__(self, target: str, *, options: Sequence[Option] | None = None) -> None:
         self.target = target
         self._channel = connect(target, options)
         self._stub = registry_service_pb2_grpc.RegistryServiceStub(self._channel)
         self._keepalive = Keepalive(self._stub)
+        self._token = secrets.token_urlsafe(24)
         self._closed = False
 
     async def __aenter__(self) -> RegistryClient:
@@ -63,7 +67,7 @@ class RegistryClient:
         returns a handle that is not registered yet and continues in the background (`handle.registered`).
         """
         convert.registration_to_proto(registration)
-        handle = RegistrationHandle(registration, self._register, self._deregister, self._keepalive.wake)
+        handle = RegistrationHandle(registration, self._register, self._deregister, self._keepalive.wake, self._token)
         handle.start()
         self._keepalive.add(handle)
         try:
@@ -152,9 +156,9 @@ class RegistryClient:
     async def _register(self, request: pb.RegisterInstanceRequest) -> pb.RegisterInstanceResponse:
         return await self._stub.RegisterInstance(request, timeout=CALL_TIMEOUT)
 
-    async def _deregister(self, instance_id: str) -> None:
+    async def _deregister(self, instance_id: str, token: str) -> None:
         for handle in self._keepalive.handles():
             if handle.instance_id == instance_id:
                 self._keepalive.remove(handle)
-        request = pb.DeregisterInstanceRequest(instance_id=instance_id)
+        request = pb.DeregisterInstanceRequest(instance_id=instance_id, token=token)
         await self._stub.DeregisterInstance(request, timeout=CLOSE_TIMEOUT)

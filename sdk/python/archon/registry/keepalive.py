@@ -82,7 +82,8 @@ class Keepalive:
                     for handle in part:
                         self._handles[handle] = sent
                     async with asyncio.timeout(max(1.0, min(handle.ttl for handle in part) / 3)):
-                        await requests.put(pb.KeepAliveRequest(instance_ids=[handle.instance_id for handle in part]))
+                        ids, tokens = [handle.instance_id for handle in part], [handle.token for handle in part]
+                        await requests.put(pb.KeepAliveRequest(instance_ids=ids, tokens=tokens))
                         answer = await anext(answers)
                     left = {lease.instance_id: to_seconds(lease.ttl) for lease in answer.leases}
                     for handle in part:

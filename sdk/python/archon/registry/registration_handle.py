@@ -36,8 +36,9 @@ class RegistrationHandle:
         self,
         registration: Registration,
         register: Register,
-        deregister: Callable[[str], Awaitable[None]],
+        deregister: Callable[[str, str], Awaitable[None]],
         on_leased: Callable[[], None],
+        token: str,
     ) -> None:
         self.registration = registration
         """The content that is registered, or is to be."""
@@ -51,6 +52,8 @@ class RegistrationHandle:
         """The lease in seconds, as granted."""
         self.renewed = 0.0
         """When the last answered renewal was sent, on the monotonic clock."""
+        self.token = token
+        """The secret by which the registry recognizes this client as the owner."""
         self._register = register
         self._deregister = deregister
         self._on_leased = on_leased
@@ -130,7 +133,7 @@ class RegistrationHandle:
             began, registration = time.monotonic(), self.registration
             try:
                 message = convert.registration_to_proto(registration)
-                answer = await self._register(pb.RegisterInstanceRequest(registration=message))
+                answer = await self._register(pb.RegisterInstanceRequest(registration=message, token=self.token))
             except errors.ArchonError as error:
                 self.error = error
                 self._wanted.set()
@@ -168,6 +171,6 @@ class RegistrationHandle:
     async def _close(self) -> None:
         await self.abandon()
         try:
-            await self._deregister(self.instance_id)
+            await self._deregister(self.instance_id, self.token)
         except errors.ArchonError as error:
             _log.info("%s could not be deregistered, its lease will expire: %s", self.instance_id, error)

@@ -2,36 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import logging
+from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
 from typing import Any
 
 from google.protobuf.duration_pb2 import Duration
 
 from archon import context
+from archon.api.common.v1.common_pb2 import Edge
 from archon.api.registry.v1 import registry_service_pb2 as pb
 from archon_services.registry.api import validation
 from archon_services.registry.domain import queries
 from archon_services.registry.domain.edges import build_graph
+from archon_services.registry.domain.ownership import issue, owner_of
 from archon_services.registry.domain.state import Change
 from archon_services.registry.store.port import RegistryStore
+
+_log = logging.getLogger(__name__)
 
 
 class RegistryServicer:
     """Implements RegistryService over a store. The proto documents the errors of each call."""
 
-    def __init__(self, store: RegistryStore) -> None:
+    def __init__(self, store: RegistryStore, *, loopback: bool = True) -> None:
+        """`loopback`: whether registrations may have addresses that only this machine can dial."""
         self._store = store
+        self._loopback = loopback
 
     async def RegisterInstance(self, request: pb.RegisterInstanceRequest, _: Any) -> pb.RegisterInstanceResponse:
         """Registers an instance or renews its registration."""
         call = context.current()
-        wanted = validation.registration(request.registration, tenant=call.tenant, identity=call.identity)
+        wanted = validation.registration(
+            request.registration, tenant=call.tenant, identity=call.identity, loopback=self._loopback
+        )
+        issued, owner = ("", owner_of(validation.token(request.token))) if request.token else issue()
+        wanted.owner = owner
         registered = await self._store.register(wanted)
         return pb.RegisterInstanceResponse(
             registration=registered.registration,
             refused_edges=registered.refused,
             ttl=Duration(seconds=registered.ttl),
+            token=issued if registered.registration.owner == owner else "",
         )
 
     async def KeepAlive(
@@ -40,13 +52,13 @@ class RegistryServicer:
         """Renews leases; one response per request message."""
         async for request in requests:
             instance_ids = validation.instance_ids(request.instance_ids)
-            ttls = await self._store.keep_alive(instance_ids)
+            ttls = await self._store.keep_alive(instance_ids, [owner_of(token) for token in request.tokens])
             leases = [_lease_status(name, ttl) for name, ttl in zip(instance_ids, ttls, strict=True)]
             yield pb.KeepAliveResponse(leases=leases)
 
     async def DeregisterInstance(self, request: pb.DeregisterInstanceRequest, _: Any) -> pb.DeregisterInstanceResponse:
         """Removes a registration."""
-        await self._store.deregister(validation.instance_id(request.instance_id))
+        await self._store.deregister(validation.instance_id(request.instance_id), owner_of(request.token))
         return pb.DeregisterInstanceResponse()
 
     async def ResolveInstances(self, request: pb.ResolveInstancesRequest, _: Any) -> pb.ResolveInstancesResponse:
@@ -67,11 +79,17 @@ class RegistryServicer:
 
     async def PinEdges(self, request: pb.PinEdgesRequest, _: Any) -> pb.PinEdgesResponse:
         """Pins all edges or none."""
-        return pb.PinEdgesResponse(graph=await self._store.pin(validation.edges(request.edges)))
+        edges = validation.edges(request.edges)
+        graph = await self._store.pin(edges)
+        _log_pins("pinned", edges)
+        return pb.PinEdgesResponse(graph=graph)
 
     async def UnpinEdges(self, request: pb.UnpinEdgesRequest, _: Any) -> pb.UnpinEdgesResponse:
         """Removes pins."""
-        return pb.UnpinEdgesResponse(graph=await self._store.unpin(validation.edges(request.edges)))
+        edges = validation.edges(request.edges)
+        graph = await self._store.unpin(edges)
+        _log_pins("unpinned", edges)
+        return pb.UnpinEdgesResponse(graph=graph)
 
     async def GetGraph(self, request: pb.GetGraphRequest, _: Any) -> pb.GetGraphResponse:
         """Returns the current dependency graph."""
@@ -86,6 +104,12 @@ class RegistryServicer:
             async for change in changes:
                 if response := _watch_response(change, instances, graph):
                     yield response
+
+
+def _log_pins(done: str, edges: Sequence[Edge]) -> None:
+    """Logs an operator's change of the graph: who made it, and which edges."""
+    pairs = ", ".join(f"{edge.upstream} -> {edge.downstream}" for edge in edges)
+    _log.warning("%s %s the edges %s", context.current().identity, done, pairs)
 
 
 def _lease_status(instance_id: str, ttl: int) -> pb.LeaseStatus:

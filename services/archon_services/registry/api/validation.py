@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import re
 from collections.abc import Iterable, Sequence
@@ -29,12 +30,15 @@ MAX_BYTES: Final = 256 * 1024
 
 MAX_DEPENDS_ON: Final = 50
 MAX_PINS: Final = 100
+_LOOPBACK: Final = "must not be a loopback address, since this registry serves other machines too: set ARCHON_ADVERTISE"
 MAX_LEASES: Final = 1_000
+MIN_TOKEN: Final = 16
+MAX_TOKEN: Final = 128
 
 
-def registration(request: Registration, *, tenant: str, identity: str) -> Registration:
+def registration(request: Registration, *, tenant: str, identity: str, loopback: bool = True) -> Registration:
     """Returns the registration to store: with defaults, and output-only fields set from the caller's credentials.
-    Raises InvalidArgument."""
+    `loopback`: whether addresses of this machine alone are accepted. Raises InvalidArgument."""
     violations = Violations()
     violations.check_role(request.role, "registration.role")
     instance_id(request.instance_id, violations, "registration.instance_id")
@@ -47,6 +51,8 @@ def registration(request: Registration, *, tenant: str, identity: str) -> Regist
         "registration.address",
         "must be host:port that other services can dial",
     )
+    if address is not None and (reason := _undialable(address[1], loopback=loopback)):
+        violations.check(False, "registration.address", reason)
     violations.check(request.max_tasks >= 0, "registration.max_tasks", "must be at least 1; 0 means 1")
     ttl = request.ttl.seconds + (1 if request.ttl.nanos > 0 else 0) if request.HasField("ttl") else DEFAULT_TTL
     violations.check(
@@ -72,8 +78,31 @@ def registration(request: Registration, *, tenant: str, identity: str) -> Regist
     for dependency in result.depends_on:
         dependency.policy = _policy(dependency.policy)
     result.tenant, result.identity = tenant, identity
-    result.revision, result.via_orchestrator = 0, ""
+    result.revision, result.via_orchestrator, result.owner = 0, "", ""
     return result
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host, as a service listens on it, is reached from this machine alone."""
+    return bool(_undialable(host, loopback=False)) and not _undialable(host, loopback=True)
+
+
+def _undialable(host: str, *, loopback: bool) -> str:
+    """Says why other machines cannot dial a host; empty if they may. Names are not resolved."""
+    if host.rstrip(".").lower() == "localhost" or host.lower().endswith(".localhost"):
+        return "" if loopback else _LOOPBACK
+    try:
+        address = ipaddress.ip_address(host.strip("[]"))
+    except ValueError:
+        return ""
+    address = getattr(address, "ipv4_mapped", None) or address
+    if address.is_loopback:
+        return "" if loopback else _LOOPBACK
+    if address.is_unspecified:
+        return "must not be the unspecified address, which names no machine: set ARCHON_ADVERTISE"
+    if address.is_link_local:
+        return "must not be a link-local address"
+    return "must not be a multicast address" if address.is_multicast else ""
 
 
 def _offers(request: Registration, violations: Violations) -> None:
@@ -138,6 +167,14 @@ def instance_id(value: str, violations: Violations | None = None, field: str = "
     collector.check(valid, field, "must be 1 to 128 letters, digits, dots, dashes and underscores")
     if violations is None:
         collector.raise_if_any()
+    return value
+
+
+def token(value: str) -> str:
+    """Checks a registration token. Raises InvalidArgument, without the token in its message."""
+    violations = Violations()
+    violations.check(MIN_TOKEN <= len(value) <= MAX_TOKEN, "token", f"must be {MIN_TOKEN} to {MAX_TOKEN} characters")
+    violations.raise_if_any()
     return value
 
 

@@ -17,6 +17,7 @@ from graphlib import CycleError, TopologicalSorter
 from archon.api.common.v1.common_pb2 import PROPAGATION_POLICY_FINAL_RESPONSE_ONLY, Edge
 from archon.api.registry.v1.registry_pb2 import Graph, RefusedEdge, Registration
 from archon.errors import AlreadyExists, GraphCycle
+from archon_services.registry.domain.ownership import is_claim, may_renew, owns, refusal
 from archon_services.registry.domain.state import State, Update, edge_key, instance_key, pin_key
 
 Pair = tuple[str, str]
@@ -53,7 +54,8 @@ def plan_registration(
 ) -> tuple[dict[str, Registration | Edge | None], list[RefusedEdge]]:
     """Returns the update that registers an instance, empty if nothing changes, and those of its edges that are refused.
 
-    Raises AlreadyExists (CONFLICT) if the instance_id belongs to another role or another owner.
+    Raises AlreadyExists (CONFLICT) if the instance_id belongs to another role or another identity, PermissionDenied if
+    another client has registered it.
     """
     current = state.instances.get(registration.instance_id)
     if current is not None and _owner(current) != _owner(registration):
@@ -63,9 +65,14 @@ def plan_registration(
             reason="CONFLICT",
             metadata={"instance_id": registration.instance_id, "role": current.role},
         )
+    if current is not None and not owns(current, registration.owner):
+        is_renewal = may_renew(current, registration.owner) and same_content(current, registration)
+        if not is_renewal:
+            raise refusal(current)
     update: dict[str, Registration | Edge | None] = {}
-    if current is None or not same_content(current, registration):
-        update[instance_key(registration.instance_id)] = _content(registration)
+    if current is None or not same_content(current, registration) or is_claim(current, registration):
+        owner = current.owner if current is not None and current.owner else registration.owner
+        update[instance_key(registration.instance_id)] = _content(registration, owner)
     upstreams = state.with_update(update).roles[registration.role].upstreams
     update |= _obsolete_edges(state, registration, upstreams)
     added, refused = _added_edges(state.with_update(update), registration, upstreams)
@@ -113,15 +120,17 @@ def _owner(registration: Registration) -> tuple[str, str, str]:
 
 
 def same_content(left: Registration, right: Registration) -> bool:
-    """Whether two registrations are equal in everything but their revision."""
-    return _content(left) == _content(right)
+    """Whether two registrations are equal in everything but their revision and owner."""
+    return _content(left, owner="") == _content(right, owner="")
 
 
-def _content(registration: Registration) -> Registration:
-    """Returns a copy without the revision."""
+def _content(registration: Registration, owner: str | None = None) -> Registration:
+    """Returns a copy without the revision, and with another owner if one is given."""
     copy = Registration()
     copy.CopyFrom(registration)
     copy.revision = 0
+    if owner is not None:
+        copy.owner = owner
     return copy
 
 

@@ -15,6 +15,7 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
+from itertools import zip_longest
 from typing import Any, Final
 
 from aetcd import rpc
@@ -30,6 +31,7 @@ from archon_services.registry.domain.edges import (
     plan_registration,
     plan_unpins,
 )
+from archon_services.registry.domain.ownership import may_renew, owns, refusal
 from archon_services.registry.domain.state import Change, State, Update, instance_key
 from archon_services.registry.store.etcd_client import EtcdClient, parse_members, range_end
 from archon_services.registry.store.port import Registered
@@ -87,9 +89,13 @@ class EtcdStore:
             renewed = await self._renew_unchanged(registration)
             return renewed or await self._register(registration.instance_id, registration)
 
-    async def keep_alive(self, instance_ids: Sequence[str]) -> list[int]:
+    async def keep_alive(self, instance_ids: Sequence[str], owners: Sequence[str] = ()) -> list[int]:
         async with _bounded():
-            leases = await self._etcd.leases([self._key(instance_key(name)) for name in instance_ids])
+            leases = list(await self._etcd.leases([self._key(instance_key(name)) for name in instance_ids]))
+            for number, (instance_id, owner) in enumerate(zip_longest(instance_ids, owners, fillvalue="")):
+                current = self._view.state.instances.get(instance_id)
+                if current is not None and not may_renew(current, owner):
+                    leases[number] = 0
             renewed = iter(await self._etcd.renew([lease for lease in leases if lease]))
             ttls = [next(renewed) if lease else 0 for lease in leases]
             for instance_id in instance_ids:
@@ -101,10 +107,15 @@ class EtcdStore:
                     _log.info("could not update the edges of %s: %s", instance_id, error)
             return ttls
 
-    async def deregister(self, instance_id: str) -> None:
+    async def deregister(self, instance_id: str, owner: str = "") -> None:
         async with _bounded():
-            if lease := (await self._etcd.leases([self._key(instance_key(instance_id))]))[0]:
-                await self._etcd.revoke(lease)
+            kv = await self._etcd.get(self._key(instance_key(instance_id)))
+            if kv is None:
+                return
+            current = self._records.registration(kv)
+            if current is not None and not owns(current, owner):
+                raise refusal(current)
+            await self._etcd.revoke(kv.lease)
 
     async def read(self) -> State:
         async with _bounded():

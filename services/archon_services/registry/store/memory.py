@@ -6,12 +6,14 @@ import asyncio
 import math
 import time
 from collections.abc import AsyncGenerator, Iterable, Sequence
+from itertools import zip_longest
 
 from archon import errors
 from archon.api.common.v1.common_pb2 import Edge
 from archon.api.registry.v1.registry_pb2 import Graph, Registration
 from archon.background import BackgroundLoop
 from archon_services.registry.domain.edges import plan_pins, plan_registration, plan_unpins
+from archon_services.registry.domain.ownership import may_renew, owns, refusal
 from archon_services.registry.domain.state import Change, State, Update, instance_key
 from archon_services.registry.store.port import Registered
 from archon_services.registry.store.view import RegistryView
@@ -48,11 +50,13 @@ class MemoryStore:
         current = self._view.state.instances[registration.instance_id]
         return Registered(current, registration.ttl.seconds, refused)
 
-    async def keep_alive(self, instance_ids: Sequence[str]) -> list[int]:
+    async def keep_alive(self, instance_ids: Sequence[str], owners: Sequence[str] = ()) -> list[int]:
         self._remove_expired()
         ttls = []
-        for instance_id in instance_ids:
+        for instance_id, owner in zip_longest(instance_ids, owners, fillvalue=""):
             registration = self._view.state.instances.get(instance_id)
+            if registration is not None and not may_renew(registration, owner):
+                registration = None
             if registration is not None:
                 if instance_id in self._view.to_plan:
                     self._write(plan_registration(self._view.state, registration)[0])
@@ -60,7 +64,10 @@ class MemoryStore:
             ttls.append(registration.ttl.seconds if registration is not None else 0)
         return ttls
 
-    async def deregister(self, instance_id: str) -> None:
+    async def deregister(self, instance_id: str, owner: str = "") -> None:
+        registration = self._view.state.instances.get(instance_id)
+        if registration is not None and not owns(registration, owner):
+            raise refusal(registration)
         self._remove([instance_id])
 
     async def read(self) -> State:

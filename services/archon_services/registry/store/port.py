@@ -26,15 +26,18 @@ class RegistryStore(Protocol):
 
     async def register(self, registration: Registration) -> Registered:
         """Upserts by instance_id and renews the lease of `registration.ttl` seconds. Edges that would close a cycle are
-        refused. Raises AlreadyExists (CONFLICT) if the instance_id belongs to another role or another owner."""
+        refused. Raises AlreadyExists (CONFLICT) if the instance_id belongs to another role or another identity,
+        PermissionDenied if another client has registered it."""
         ...
 
-    async def keep_alive(self, instance_ids: Sequence[str]) -> list[int]:
-        """Renews leases. Returns the seconds left for each, in the same order; 0 if the lease has expired."""
+    async def keep_alive(self, instance_ids: Sequence[str], owners: Sequence[str] = ()) -> list[int]:
+        """Renews leases. `owners` are the claimed owners, in the same order; none by default. Returns the seconds left
+        for each; 0 if the lease has expired or belongs to another owner."""
         ...
 
-    async def deregister(self, instance_id: str) -> None:
-        """Removes a registration; an unknown instance_id is not an error."""
+    async def deregister(self, instance_id: str, owner: str = "") -> None:
+        """Removes a registration; an unknown instance_id is not an error. Raises PermissionDenied if `owner` does not
+        own it."""
         ...
 
     async def read(self) -> State:

@@ -73,6 +73,11 @@ class Records:
                     update[key] = self._record(event.kv) if event.type == event.PUT else None
             yield revision, update, writes_graph
 
+    def registration(self, kv: Any) -> Registration | None:
+        """Decodes the registration of one key; None if it is not a valid record."""
+        record = self._record(kv)
+        return record if isinstance(record, Registration) else None
+
     def _name(self, key: bytes) -> str:
         return key.removeprefix(self._prefix).decode(errors="replace")
 

@@ -15,6 +15,7 @@ from archon.api.registry.v1.registry_pb2 import Graph, RefusedEdge, Registration
 from archon.errors import ArchonError
 from archon_services.common.feed import MAX_QUEUED, Feed
 from archon_services.registry.domain.edges import build_graph, instances_to_plan, same_content
+from archon_services.registry.domain.ownership import is_claim, may_renew
 from archon_services.registry.domain.state import Change, State, Update, difference
 
 HISTORY: Final = 1_000
@@ -59,6 +60,8 @@ class RegistryView:
         """Returns the stored registration if registering this one writes nothing, else None."""
         current = self.state.instances.get(registration.instance_id)
         if current is None or registration.instance_id in self.to_plan or not same_content(current, registration):
+            return None
+        if is_claim(current, registration) or not may_renew(current, registration.owner):
             return None
         return current
 

@@ -73,10 +73,14 @@ async def test_malformed_message_ends_a_stream_with_a_typed_error(registry: str,
 async def test_keep_alive_answers_each_message_with_expired_leases(stub: Any, registry: str, make: Make) -> None:
     async with RegistryClient(registry) as client:
         handle = await client.register(make("r"))
+
+        def request(ids: list[str]) -> pb.KeepAliveRequest:
+            return pb.KeepAliveRequest(instance_ids=ids, tokens=[handle.token] * len(ids))
+
         names = [["unknown", handle.instance_id], [handle.instance_id], []]
         leases = [
             [(lease.instance_id, lease.expired, lease.ttl.seconds) for lease in response.leases]
-            async for response in stub.KeepAlive(iter([pb.KeepAliveRequest(instance_ids=ids) for ids in names]))
+            async for response in stub.KeepAlive(iter([request(ids) for ids in names]))
         ]
     alive = (handle.instance_id, False, 10)
     assert leases == [[("unknown", True, 0), alive], [alive], []]

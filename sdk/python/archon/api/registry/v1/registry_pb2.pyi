@@ -66,6 +66,7 @@ class Registration(_message.Message):
     ALL_ANCESTORS_FIELD_NUMBER: _builtins.int
     COORDINATOR_FIELD_NUMBER: _builtins.int
     STATEFUL_FIELD_NUMBER: _builtins.int
+    OWNER_FIELD_NUMBER: _builtins.int
     instance_id: _builtins.str
     """The instance's id, new with every start of the process; the key of the registration."""
     role: _builtins.str
@@ -96,6 +97,8 @@ class Registration(_message.Message):
     """True if the role is stateful: a task in a session receives the role's history in that session, and the history that
     its result adds is stored with the result.
     """
+    owner: _builtins.str
+    """Output only. A digest of the registration token, by which the registry recognizes the owner."""
     @_builtins.property
     def capabilities(self) -> _containers.RepeatedCompositeFieldContainer[_capability_pb2.Capability]:
         """Capabilities of the role."""
@@ -142,10 +145,11 @@ class Registration(_message.Message):
         all_ancestors: _builtins.bool = ...,
         coordinator: _builtins.bool = ...,
         stateful: _builtins.bool = ...,
+        owner: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["profile", b"profile", "ttl", b"ttl"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "all_ancestors", b"all_ancestors", "capabilities", b"capabilities", "coordinator", b"coordinator", "depends_on", b"depends_on", "description", b"description", "identity", b"identity", "instance_id", b"instance_id", "max_tasks", b"max_tasks", "profile", b"profile", "revision", b"revision", "role", b"role", "stateful", b"stateful", "tags", b"tags", "tenant", b"tenant", "tools", b"tools", "ttl", b"ttl", "version", b"version", "via_orchestrator", b"via_orchestrator"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "all_ancestors", b"all_ancestors", "capabilities", b"capabilities", "coordinator", b"coordinator", "depends_on", b"depends_on", "description", b"description", "identity", b"identity", "instance_id", b"instance_id", "max_tasks", b"max_tasks", "owner", b"owner", "profile", b"profile", "revision", b"revision", "role", b"role", "stateful", b"stateful", "tags", b"tags", "tenant", b"tenant", "tools", b"tools", "ttl", b"ttl", "version", b"version", "via_orchestrator", b"via_orchestrator"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -53,6 +53,12 @@ class RegisterInstanceRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     REGISTRATION_FIELD_NUMBER: _builtins.int
+    TOKEN_FIELD_NUMBER: _builtins.int
+    token: _builtins.str
+    """The registration token: a secret of 16 to 128 characters that the client chooses with its first registration, or
+    the one that the first response has returned. Empty: the registry issues one; the registration can then be renewed
+    without it, and changed or ended only with it.
+    """
     @_builtins.property
     def registration(self) -> _registry_pb2.Registration:
         """The instance to register. Output-only fields are ignored."""
@@ -61,10 +67,11 @@ class RegisterInstanceRequest(_message.Message):
         self,
         *,
         registration: _registry_pb2.Registration | None = ...,
+        token: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["registration", b"registration"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["registration", b"registration"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["registration", b"registration", "token", b"token"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -79,6 +86,9 @@ class RegisterInstanceResponse(_message.Message):
     REGISTRATION_FIELD_NUMBER: _builtins.int
     REFUSED_EDGES_FIELD_NUMBER: _builtins.int
     TTL_FIELD_NUMBER: _builtins.int
+    TOKEN_FIELD_NUMBER: _builtins.int
+    token: _builtins.str
+    """The registration token, if the registry has issued it with this response."""
     @_builtins.property
     def registration(self) -> _registry_pb2.Registration:
         """The registration as stored."""
@@ -97,10 +107,11 @@ class RegisterInstanceResponse(_message.Message):
         registration: _registry_pb2.Registration | None = ...,
         refused_edges: _abc.Iterable[_registry_pb2.RefusedEdge] | None = ...,
         ttl: _duration_pb2.Duration | None = ...,
+        token: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["registration", b"registration", "ttl", b"ttl"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["refused_edges", b"refused_edges", "registration", b"registration", "ttl", b"ttl"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["refused_edges", b"refused_edges", "registration", b"registration", "token", b"token", "ttl", b"ttl"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -113,18 +124,26 @@ class KeepAliveRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     INSTANCE_IDS_FIELD_NUMBER: _builtins.int
+    TOKENS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def instance_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Ids of the instances whose leases to renew, at most 1,000."""
+
+    @_builtins.property
+    def tokens(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The registration tokens of these instances, in the same order; empty strings, or no list, for those without. A
+        lease whose token does not match is reported as expired.
+        """
 
     def __init__(
         self,
         *,
         instance_ids: _abc.Iterable[_builtins.str] | None = ...,
+        tokens: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["instance_ids", b"instance_ids"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["instance_ids", b"instance_ids", "tokens", b"tokens"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -193,16 +212,20 @@ class DeregisterInstanceRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     INSTANCE_ID_FIELD_NUMBER: _builtins.int
+    TOKEN_FIELD_NUMBER: _builtins.int
     instance_id: _builtins.str
     """The instance to deregister."""
+    token: _builtins.str
+    """The registration token."""
     def __init__(
         self,
         *,
         instance_id: _builtins.str = ...,
+        token: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["instance_id", b"instance_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["instance_id", b"instance_id", "token", b"token"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

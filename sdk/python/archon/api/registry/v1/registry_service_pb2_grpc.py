@@ -93,7 +93,8 @@ class RegistryServiceServicer(object):
         is a complete client. A cycle among depends_on refuses the edges that close it, not the registration: the response
         lists them.
         Fails with INVALID_ARGUMENT (a field is invalid), ALREADY_EXISTS / CONFLICT (the instance_id belongs to another
-        role or identity), UNAVAILABLE (the store cannot be reached).
+        role or identity), PERMISSION_DENIED (another client has registered the instance_id, and the token is not its own), UNAVAILABLE
+        (the store cannot be reached).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -112,7 +113,7 @@ class RegistryServiceServicer(object):
     def DeregisterInstance(self, request, context):
         """Ends a registration at once, together with the edges that it declares. Idempotent: an unknown instance is not an
         error.
-        Fails with INVALID_ARGUMENT, UNAVAILABLE.
+        Fails with INVALID_ARGUMENT, PERMISSION_DENIED (the token is not that of the registration), UNAVAILABLE.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

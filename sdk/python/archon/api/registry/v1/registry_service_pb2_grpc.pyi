@@ -40,7 +40,8 @@ class RegistryServiceStub:
     is a complete client. A cycle among depends_on refuses the edges that close it, not the registration: the response
     lists them.
     Fails with INVALID_ARGUMENT (a field is invalid), ALREADY_EXISTS / CONFLICT (the instance_id belongs to another
-    role or identity), UNAVAILABLE (the store cannot be reached).
+    role or identity), PERMISSION_DENIED (another client has registered the instance_id, and the token is not its own), UNAVAILABLE
+    (the store cannot be reached).
     """
     KeepAlive: _grpc.StreamStreamMultiCallable[_registry_service_pb2.KeepAliveRequest, _registry_service_pb2.KeepAliveResponse]
     """Keeps many leases of one process alive on one stream: each request renews the instances that it names and is
@@ -51,7 +52,7 @@ class RegistryServiceStub:
     DeregisterInstance: _grpc.UnaryUnaryMultiCallable[_registry_service_pb2.DeregisterInstanceRequest, _registry_service_pb2.DeregisterInstanceResponse]
     """Ends a registration at once, together with the edges that it declares. Idempotent: an unknown instance is not an
     error.
-    Fails with INVALID_ARGUMENT, UNAVAILABLE.
+    Fails with INVALID_ARGUMENT, PERMISSION_DENIED (the token is not that of the registration), UNAVAILABLE.
     """
     ResolveInstances: _grpc.UnaryUnaryMultiCallable[_registry_service_pb2.ResolveInstancesRequest, _registry_service_pb2.ResolveInstancesResponse]
     """Returns the live instances of a role or of a capability that match the version and the tags. The response is empty
@@ -95,7 +96,8 @@ class RegistryServiceAsyncStub(RegistryServiceStub):
     is a complete client. A cycle among depends_on refuses the edges that close it, not the registration: the response
     lists them.
     Fails with INVALID_ARGUMENT (a field is invalid), ALREADY_EXISTS / CONFLICT (the instance_id belongs to another
-    role or identity), UNAVAILABLE (the store cannot be reached).
+    role or identity), PERMISSION_DENIED (another client has registered the instance_id, and the token is not its own), UNAVAILABLE
+    (the store cannot be reached).
     """
     KeepAlive: _aio.StreamStreamMultiCallable[_registry_service_pb2.KeepAliveRequest, _registry_service_pb2.KeepAliveResponse]  # type: ignore[assignment]
     """Keeps many leases of one process alive on one stream: each request renews the instances that it names and is
@@ -106,7 +108,7 @@ class RegistryServiceAsyncStub(RegistryServiceStub):
     DeregisterInstance: _aio.UnaryUnaryMultiCallable[_registry_service_pb2.DeregisterInstanceRequest, _registry_service_pb2.DeregisterInstanceResponse]  # type: ignore[assignment]
     """Ends a registration at once, together with the edges that it declares. Idempotent: an unknown instance is not an
     error.
-    Fails with INVALID_ARGUMENT, UNAVAILABLE.
+    Fails with INVALID_ARGUMENT, PERMISSION_DENIED (the token is not that of the registration), UNAVAILABLE.
     """
     ResolveInstances: _aio.UnaryUnaryMultiCallable[_registry_service_pb2.ResolveInstancesRequest, _registry_service_pb2.ResolveInstancesResponse]  # type: ignore[assignment]
     """Returns the live instances of a role or of a capability that match the version and the tags. The response is empty
@@ -153,7 +155,8 @@ class RegistryServiceServicer(metaclass=_abc_1.ABCMeta):
         is a complete client. A cycle among depends_on refuses the edges that close it, not the registration: the response
         lists them.
         Fails with INVALID_ARGUMENT (a field is invalid), ALREADY_EXISTS / CONFLICT (the instance_id belongs to another
-        role or identity), UNAVAILABLE (the store cannot be reached).
+        role or identity), PERMISSION_DENIED (another client has registered the instance_id, and the token is not its own), UNAVAILABLE
+        (the store cannot be reached).
         """
 
     @_abc_1.abstractmethod
@@ -176,7 +179,7 @@ class RegistryServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_registry_service_pb2.DeregisterInstanceResponse, _abc.Awaitable[_registry_service_pb2.DeregisterInstanceResponse]]:
         """Ends a registration at once, together with the edges that it declares. Idempotent: an unknown instance is not an
         error.
-        Fails with INVALID_ARGUMENT, UNAVAILABLE.
+        Fails with INVALID_ARGUMENT, PERMISSION_DENIED (the token is not that of the registration), UNAVAILABLE.
         """
 
     @_abc_1.abstractmethod
