@@ -14,7 +14,7 @@ from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.api.orchestrator.v1 import orchestrator_service_pb2_grpc, run_pb2
 from archon.channel import Option, connect
 from archon.converse_stream import ConverseStream
-from archon.errors import Aborted, DeadlineExceeded, InvalidArgument, Unavailable
+from archon.errors import Aborted, DeadlineExceeded, InvalidArgument, ResourceExhausted, Unavailable
 from archon.interceptors import translated
 from archon.wire import set_seconds, text_of, to_parts
 
@@ -33,7 +33,14 @@ Goal = str | Sequence[common_pb2.Part]
 
 
 def answer_text(run: run_pb2.Run) -> str:
-    """The text of the final answers; if there are several, each below the name of its role."""
+    """The text of the final answers; if there are several, each below the name of its role. Raises ResourceExhausted
+    (MESSAGE_TOO_LARGE) if they are missing because the run was too large for the response."""
+    if run.truncated and not run.answers:
+        raise ResourceExhausted(
+            f"the answers of run {run.run_id} are too large for one response: watch it to get each by itself",
+            reason="MESSAGE_TOO_LARGE",
+            metadata={"run_id": run.run_id},
+        )
     texts = [(answer.role, text_of(answer.parts)) for answer in run.answers]
     if len(texts) == 1:
         return texts[0][1]

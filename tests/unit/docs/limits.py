@@ -138,8 +138,12 @@ LIMITS: Final[dict[str, list[Limit]]] = {
         Limit(
             "A run in a response",
             "{archon_services.orchestrator.convert.run_view:MAX_RUN_BYTES|bytes}",
-            "`MESSAGE_TOO_LARGE`; its watch returns each result in an event of its own.",
-            ["test_large_results_are_sent_in_several_messages"],
+            "`MESSAGE_TOO_LARGE` from GetRun; responses of other calls are `truncated`; its watch returns each result in "
+            "an event of its own.",
+            [
+                "test_large_results_are_sent_in_several_messages",
+                "test_a_command_for_a_large_run_succeeds_with_a_truncated_run",
+            ],
         ),
         Limit(
             "A page of a list",

@@ -21,7 +21,7 @@ from archon import status
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.errors import ArchonError, InvalidArgument, ResourceExhausted, Unavailable
 from archon_services.orchestrator.api.commands import Commands
-from archon_services.orchestrator.convert.run_view import bounded
+from archon_services.orchestrator.convert.run_view import trimmed
 from archon_services.orchestrator.journal.framing import as_field, frame
 from archon_services.orchestrator.watch.hub import Tail, WatchHub
 
@@ -176,17 +176,17 @@ class ConverseStream:
                 return await self._submit(request.submit, reply)
             case "watch":
                 self._check_room()
-                reply.run.CopyFrom(bounded(await self._commands.run(request.watch.run_id)))
+                reply.run.CopyFrom(trimmed(await self._commands.run(request.watch.run_id)))
                 return request.watch
             case "cancel":
                 row = await self._commands.row(request.cancel.run_id)
                 await self._commands.control.cancel(row, request.cancel.reason)
-                reply.run.CopyFrom(bounded(await self._commands.run(request.cancel.run_id)))
+                reply.run.CopyFrom(trimmed(await self._commands.run(request.cancel.run_id)))
                 return None
             case "respond":
                 row = await self._commands.row(request.respond.run_id)
                 await self._commands.control.respond(row, request.respond)
-                reply.run.CopyFrom(bounded(await self._commands.run(request.respond.run_id)))
+                reply.run.CopyFrom(trimmed(await self._commands.run(request.respond.run_id)))
                 return None
         raise InvalidArgument("the message has no command that this orchestrator knows")
 
@@ -196,7 +196,7 @@ class ConverseStream:
             run_id, created = await self._commands.submit(
                 request, attach=lambda run_id: tails.append(self._hub.attach(run_id, 0, self._has_news))
             )
-            reply.run.CopyFrom(bounded(await self._commands.run(run_id)))
+            reply.run.CopyFrom(trimmed(await self._commands.run(run_id)))
         except BaseException:
             for attached in tails:
                 self._hub.detach(attached)

@@ -14,7 +14,7 @@ from archon_services.common.paging import make_token, page_size, read_token
 from archon_services.orchestrator.api.commands import Commands
 from archon_services.orchestrator.api.converse_stream import ConverseStream
 from archon_services.orchestrator.convert import from_journal
-from archon_services.orchestrator.convert.run_view import bounded, row_to_proto
+from archon_services.orchestrator.convert.run_view import bounded, row_to_proto, trimmed
 from archon_services.orchestrator.journal import Journal
 from archon_services.orchestrator.watch.forward import RELAYED
 from archon_services.orchestrator.watch.hub import WatchHub
@@ -38,7 +38,7 @@ class OrchestratorServicer(orchestrator_service_pb2_grpc.OrchestratorServiceServ
     async def SubmitRun(self, request: pb.SubmitRunRequest, context: Any) -> pb.SubmitRunResponse:
         wait = to_seconds(request.wait) if request.HasField("wait") else 0.0
         run_id, created = await self._commands.submit(request, wait=wait)
-        return pb.SubmitRunResponse(run=bounded(await self._commands.run(run_id)), repeated_before=not created)
+        return pb.SubmitRunResponse(run=trimmed(await self._commands.run(run_id)), repeated_before=not created)
 
     async def GetRun(self, request: pb.GetRunRequest, context: Any) -> pb.GetRunResponse:
         return pb.GetRunResponse(run=bounded(await self._commands.run(request.run_id)))
@@ -84,7 +84,7 @@ class OrchestratorServicer(orchestrator_service_pb2_grpc.OrchestratorServiceServ
 
     async def CancelRun(self, request: pb.CancelRunRequest, context: Any) -> pb.CancelRunResponse:
         await self._commands.control.cancel(await self._commands.row(request.run_id), request.reason)
-        return pb.CancelRunResponse(run=bounded(await self._commands.run(request.run_id)))
+        return pb.CancelRunResponse(run=trimmed(await self._commands.run(request.run_id)))
 
     async def Converse(self, request_iterator: AsyncIterator[pb.ConverseRequest], context: Any) -> AsyncIterator[Any]:
         async with ConverseStream(self._commands, self._hub, request_iterator) as stream:
@@ -93,14 +93,14 @@ class OrchestratorServicer(orchestrator_service_pb2_grpc.OrchestratorServiceServ
 
     async def Respond(self, request: pb.RespondRequest, context: Any) -> pb.RespondResponse:
         await self._commands.control.respond(await self._commands.row(request.run_id), request)
-        return pb.RespondResponse(run=bounded(await self._commands.run(request.run_id)))
+        return pb.RespondResponse(run=trimmed(await self._commands.run(request.run_id)))
 
     async def PauseRun(self, request: pb.PauseRunRequest, context: Any) -> pb.PauseRunResponse:
         await self._commands.control.pause(await self._commands.row(request.run_id))
-        return pb.PauseRunResponse(run=bounded(await self._commands.run(request.run_id)))
+        return pb.PauseRunResponse(run=trimmed(await self._commands.run(request.run_id)))
 
     async def ResumeRun(self, request: pb.ResumeRunRequest, context: Any) -> pb.ResumeRunResponse:
         await self._commands.control.resume(await self._commands.row(request.run_id))
-        return pb.ResumeRunResponse(run=bounded(await self._commands.run(request.run_id)))
+        return pb.ResumeRunResponse(run=trimmed(await self._commands.run(request.run_id)))
 
     PlanRun = EditPlan = ForkRun = RateRun = _not_served

@@ -15,7 +15,7 @@ import pytest
 from archon import TaskContext
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
-from archon.client import Client, submit_request
+from archon.client import Client, answer_text, submit_request
 from archon.errors import ArchonError, ResourceExhausted, RunExpired, UnknownRun
 from archon.memory import MemoryGraphClient
 from archon.testing import FakeAgent
@@ -171,8 +171,26 @@ async def test_large_results_are_sent_in_several_messages(mesh: Mesh) -> None:
             await mesh.client.get(handle.run_id)
         assert refused.value.reason == "MESSAGE_TOO_LARGE"
         async with mesh.client.converse() as conversation:
-            with pytest.raises(ResourceExhausted):
-                await conversation.watch(handle.run_id)
+            await conversation.watch(handle.run_id)
+            await conversation.done()
+
+
+async def test_a_command_for_a_large_run_succeeds_with_a_truncated_run(mesh: Mesh) -> None:
+    roles = [f"huge-{number}" for number in range(17)]
+    async with AsyncExitStack() as stack:
+        for role in roles:
+            agent = FakeAgent(role, ["x" * MB], registry=mesh.registry.address)
+            await mesh.seen((await stack.enter_async_context(agent)).address)
+        run = (await mesh.client.submit("x", roles=roles, wait=30)).run
+        assert (run.state, run.truncated, len(run.tasks)) == (common_pb2.TASK_STATE_COMPLETED, True, 17)
+        with pytest.raises(ResourceExhausted) as missing:
+            answer_text(run)
+        assert missing.value.reason == "MESSAGE_TOO_LARGE"
+        cancelled = (await mesh.client._stub.CancelRun(pb.CancelRunRequest(run_id=run.run_id))).run
+        assert (cancelled.state, cancelled.truncated) == (common_pb2.TASK_STATE_COMPLETED, True)
+        async with mesh.client.converse() as conversation:
+            followed = await conversation.watch(run.run_id)
+            assert followed.truncated
             await conversation.done()
 
 
