@@ -236,6 +236,17 @@ LIMITS: Final[dict[str, list[Limit]]] = {
             ["test_a_dead_session_ends_when_it_has_no_work"],
         ),
         Limit(
+            "Streams to instances that did not answer the last time",
+            "{archon_services.orchestrator.sessions.pool:MAX_REDIALLING} at a time; a pause of up to "
+            "{archon_services.orchestrator.sessions.session:MAX_REDIAL|seconds}",
+            "Further ones wait, behind the first streams of other instances; a new registration ends the pause.",
+            [
+                "test_pauses_grow_once_the_resume_window_is_over",
+                "test_only_the_first_dial_waits_with_the_first_dials_of_others",
+                "test_an_instance_that_registers_anew_is_dialled_at_once",
+            ],
+        ),
+        Limit(
             "Sessions that open at a time",
             "{archon_services.orchestrator.sessions.stream:MAX_OPENING}",
             "Further ones wait.",

@@ -148,7 +148,7 @@ def trimmed(run: run_pb2.Run) -> run_pb2.Run:
     out.CopyFrom(run)
     out.truncated = True
     for field in ("goal", "answers", "metadata", "questions", "tasks", "edges"):
-        out.ClearField(field)  # type: ignore[arg-type]
+        out.ClearField(field)
         if out.ByteSize() <= MAX_RUN_BYTES:
             break
     return out

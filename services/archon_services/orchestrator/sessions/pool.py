@@ -26,6 +26,8 @@ from archon_services.orchestrator.sessions.stream import MAX_OPENING
 from archon_services.orchestrator.sessions.waiting_list import WaitingList
 
 MAX_DEPARTED: Final = 1_000
+MAX_REDIALLING: Final = 16
+"""Streams that may wait for Ready at a time to instances that have not answered before: dead ones delay no other."""
 
 
 class SessionPool:
@@ -47,6 +49,7 @@ class SessionPool:
         self._inbox = inbox
         self._limits = limits or Limits()
         self._opening = asyncio.Semaphore(MAX_OPENING)
+        self._redialling = asyncio.Semaphore(MAX_REDIALLING)
         self._sessions: dict[str, Session] = {}
         self._roles = RoleIndex()
         self._holders: dict[str, dict[str, Session]] = {}
@@ -66,9 +69,12 @@ class SessionPool:
             if session is None:
                 self._add(instance)
             else:
-                session.registered = True
+                returned, session.registered = not session.registered, True
                 if self._roles.replace(session, instance):
                     session.changed()
+                    session.redial()
+                elif returned:
+                    session.redial()
         for instance_id, session in list(self._sessions.items()):
             if instance_id not in registered:
                 if session.registered:
@@ -106,6 +112,7 @@ class SessionPool:
             may_send=self._may_send,
             limits=self._limits,
             opening=self._opening,
+            redialling=self._redialling,
             run_held=lambda run_id, held: self._run_held(session, run_id, held),
         )
         self._sessions[instance_id] = session

@@ -34,7 +34,10 @@ _log = logging.getLogger(__name__)
 
 MIN_BACKOFF: Final = 0.1
 MAX_BACKOFF: Final = 0.5
-"""Seconds between two streams."""
+"""Seconds between two streams, while the attempts of a broken one may be resumed."""
+
+MAX_REDIAL: Final = 30.0
+"""Seconds between two streams to an instance that has not answered for longer."""
 
 
 class Session:
@@ -42,7 +45,8 @@ class Session:
 
     `room_changed` is called with the session whenever a slot may be free, `unneeded` with the id of an instance that is
     no longer registered when its stream has ended, `run_held` as in Attempts. `may_send` tells whether frames about
-    tasks may be sent. `opening` bounds the streams that wait for Ready.
+    tasks may be sent. `opening` bounds the streams that wait for Ready, `redialling`
+    those to instances that did not answer the last time.
     """
 
     def __init__(
@@ -57,6 +61,7 @@ class Session:
         may_send: Callable[[], bool],
         limits: Limits,
         opening: asyncio.Semaphore | None = None,
+        redialling: asyncio.Semaphore | None = None,
         run_held: Callable[[str, bool], None] = lambda run_id, held: None,
     ) -> None:
         self.instance = instance
@@ -76,6 +81,8 @@ class Session:
         self._may_send = may_send
         self._limits = limits
         self._opening = opening or asyncio.Semaphore(MAX_OPENING)
+        self._redialling = redialling or self._opening
+        self._redial_now = asyncio.Event()
         self._window = 0
         self._stream: Stream | None = None
         self._fresh = False
@@ -148,13 +155,14 @@ class Session:
         loop = asyncio.get_running_loop()
         broken_at = loop.time()
         backoff = MIN_BACKOFF
+        failed = 0
         while True:
             self._stream = stream = Stream(
                 orchestrator_id=self._orchestrator_id,
                 instance_id=self.instance_id,
                 role=self.role,
                 limits=self._limits,
-                opening=self._opening,
+                opening=self._redialling if failed else self._opening,
                 busy=lambda: not self.idle,
                 on_ready=self._ready,
                 on_frame=self._frame,
@@ -166,8 +174,9 @@ class Session:
                 raise
             except Exception as raised:  # noqa: BLE001 - no error of a stream may leave its attempts hanging
                 error = status.as_error(raised)
+                failed += 1
                 if self.connected:
-                    broken_at, backoff = loop.time(), MIN_BACKOFF
+                    broken_at, backoff, failed = loop.time(), MIN_BACKOFF, 0
                     _log.info("session with %s broke: %s", self.instance_id, error)
                 self.connected = False
                 self._fresh = isinstance(error, Silent)
@@ -177,8 +186,24 @@ class Session:
                 if not self.registered:
                     self._unneeded(self.instance_id)
                     return
-            await asyncio.sleep(backoff * random.uniform(0.7, 1.0))
-            backoff = min(MAX_BACKOFF, backoff * 1.5)
+            if await self._pause(backoff * random.uniform(0.7, 1.0)):
+                backoff, failed = MIN_BACKOFF, 0
+            resumable = loop.time() - broken_at <= self._limits.resume_window
+            backoff = min(MAX_BACKOFF if resumable else MAX_REDIAL, backoff * 1.5)
+
+    def redial(self) -> None:
+        """Opens the next stream without waiting: the instance has registered anew."""
+        self._redial_now.set()
+
+    async def _pause(self, seconds: float) -> bool:
+        """Waits before the next stream; returns True at once if the instance has registered anew."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._redial_now.wait()
+        except TimeoutError:
+            return False
+        self._redial_now.clear()
+        return True
 
     def _hurry(self) -> None:
         if self._stream is not None:
