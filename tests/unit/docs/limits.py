@@ -346,9 +346,9 @@ LIMITS: Final[dict[str, list[Limit]]] = {
     "Memory": [
         Limit(
             "Text of an item, a publish",
-            "{archon_services.memory.api.graph_validation:MAX_CONTENT|bytes}, {archon.wire:MAX_CHECKED_BYTES|bytes}",
+            "{archon_services.memory.api.graph_validation:MAX_CONTENT|bytes}, {archon.memory.values:MAX_PUBLISH_BYTES|bytes}",
             "`MESSAGE_TOO_LARGE`",
-            ["test_text_above_a_mebibyte_is_refused_below_it_not"],
+            ["test_text_above_4_mib_is_refused_below_it_not"],
         ),
         Limit(
             "Metadata of an item",

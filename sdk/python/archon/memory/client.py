@@ -15,10 +15,10 @@ from archon.channel import Option, connect
 from archon.interceptors import translated
 from archon.memory import convert
 from archon.memory.item import MemoryChange, MemoryItem
+from archon.memory.values import MAX_PUBLISH_BYTES
 from archon.propagation import PropagationPolicy
 from archon.registry import Edge, RegistryClient
 from archon.registry.retry import backoff, is_transient
-from archon.wire import MAX_CHECKED_BYTES
 
 CALL_TIMEOUT: Final = 10.0
 """Seconds that a call may take by default."""
@@ -73,7 +73,7 @@ class MemoryGraphClient:
         `content` is blank and nothing was published. `ttl` is in seconds; None means forever. With a `request_id` a
         repeated call publishes once; without one only the retries within this call do.
 
-        Raises MessageTooLarge for more than 1 MiB of text, RequestIdReused, ResourceExhausted.
+        Raises MessageTooLarge for more than 4 MiB of text, RequestIdReused, ResourceExhausted.
         """
         item = convert.publish_item(node_id, content, metadata, policy, ttl)
         done = await self.publish_items([item], request_id=request_id or uuid.uuid4().hex, timeout=timeout)
@@ -99,10 +99,10 @@ class MemoryGraphClient:
             request_id=convert.text(request_id, "request_id"),
         )
         size = request.ByteSize()
-        if size > MAX_CHECKED_BYTES:
+        if size > MAX_PUBLISH_BYTES:
             raise errors.MessageTooLarge(
-                f"the items make a message of {size:,} bytes, more than the limit of {MAX_CHECKED_BYTES:,}",
-                metadata={"size": str(size), "limit": str(MAX_CHECKED_BYTES)},
+                f"the items make a message of {size:,} bytes, more than the limit of {MAX_PUBLISH_BYTES:,}",
+                metadata={"size": str(size), "limit": str(MAX_PUBLISH_BYTES)},
             )
         return list((await self._stub.PublishItems(request, timeout=timeout)).published)
 

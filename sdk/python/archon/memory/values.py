@@ -7,9 +7,13 @@ from dataclasses import dataclass
 from typing import Any, Final, NoReturn
 
 from archon.errors import Aborted, FieldViolation, InvalidArgument, ResourceExhausted
+from archon.wire import MAX_CHECKED_BYTES
 
 MAX_KEY: Final = 256
 """Characters of a key."""
+
+MAX_PUBLISH_BYTES: Final = MAX_CHECKED_BYTES + 64 * 1024
+"""Bytes of a publish: an answer as large as a task's result may be, with its ids."""
 
 MAX_VALUE_BYTES: Final = 1024 * 1024
 """Bytes of one value as JSON in UTF-8."""

@@ -8,6 +8,7 @@ from typing import Final
 from archon.api.memory.v1 import memory_graph_service_pb2 as pb
 from archon.api.memory.v1 import memory_pb2
 from archon.errors import FieldViolation, MessageTooLarge
+from archon.memory.values import MAX_PUBLISH_BYTES
 from archon.wire import MAX_CHECKED_BYTES
 from archon_services.common.validation import Violations
 from archon_services.memory.api import convert
@@ -17,8 +18,8 @@ from archon_services.memory.domain.publishing import MAX_METADATA
 MAX_ID: Final = 256
 """Characters of a scope, a run id or a request id."""
 
-MAX_CONTENT: Final = 1024 * 1024
-"""Bytes of an item's text in UTF-8."""
+MAX_CONTENT: Final = MAX_CHECKED_BYTES
+"""Bytes of an item's text in UTF-8: as many as a task's result may have."""
 
 MAX_ITEMS: Final = 100
 MAX_KEY: Final = 128
@@ -29,7 +30,7 @@ MAX_TTL: Final = 3650 * 86_400
 
 def publish(request: pb.PublishItemsRequest, tenant: str) -> Publish:
     """Converts a publish. Raises MessageTooLarge if an item or the request is too large, and InvalidArgument."""
-    _check_size(request.ByteSize(), MAX_CHECKED_BYTES, "items", "a request")
+    _check_size(request.ByteSize(), MAX_PUBLISH_BYTES, "items", "a request")
     violations = Violations()
     _check_scope(request.scope, violations)
     violations.check(len(request.request_id) <= MAX_ID, "request_id", f"must be at most {MAX_ID} characters")

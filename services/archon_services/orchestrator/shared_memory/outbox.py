@@ -8,7 +8,7 @@ from typing import Final
 
 from archon.api.memory.v1 import memory_pb2
 from archon.background import BackgroundLoop
-from archon.errors import ArchonError, DeadlineExceeded, Internal, ResourceExhausted, Unavailable
+from archon.errors import ArchonError, DataLoss, DeadlineExceeded, Internal, ResourceExhausted, Unavailable
 from archon.memory import MemoryGraphClient
 from archon.wire import text_of
 from archon_mesh.core.run import inputs as inp
@@ -64,8 +64,14 @@ class OutboxPublisher:
 
     async def _publish(self, row: OutboxRow) -> None:
         publication = row.publication
+        try:
+            content = _text(row)
+        except DataLoss as error:  # it will never be readable: the other answers are not to wait for it
+            _log.error("event %d of run %s is not published: %s", publication.seq, row.run_id, error)
+            await self._journal.published([row.row_id])
+            return
         item = memory_pb2.PublishItem(
-            role=publication.role, content=_text(row), run_id=row.run_id, epoch=row.epoch, seq=publication.seq
+            role=publication.role, content=content, run_id=row.run_id, epoch=row.epoch, seq=publication.seq
         )
         if publication.scope == row.run_id:
             item.ttl.seconds = self._keep

@@ -28,6 +28,8 @@ from archon.memory import MemoryGraphClient, MemoryItem, PublishItem
 if TYPE_CHECKING:
     from tests.fixtures.memory_mesh import Mesh
 
+MB = 1024 * 1024
+
 
 def texts(items: list[MemoryItem]) -> list[tuple[str, str]]:
     return [(item.source_id, item.content) for item in items]
@@ -82,14 +84,14 @@ async def test_fence_belongs_to_one_scope_run_and_role(mesh: Mesh, client: Memor
     assert texts(await client.pull_for("b")) == [("a", "another run")]
 
 
-async def test_text_above_a_mebibyte_is_refused_below_it_not(client: MemoryGraphClient) -> None:
+async def test_text_above_4_mib_is_refused_below_it_not(client: MemoryGraphClient) -> None:
     with pytest.raises(MessageTooLarge) as refused:
-        await client.publish("a", "é" * (512 * 1024) + "x")
+        await client.publish("a", "é" * (2 * MB) + "x")
     assert refused.value.field_violations[0].field == "items[0].content"
-    assert await client.publish("a", "é" * (512 * 1024)) == 1
+    assert await client.publish("a", "é" * (2 * MB)) == 1
     with pytest.raises(MessageTooLarge):
-        await client.publish_items([PublishItem(role="a", content="x" * 1_000_000)] * 5)
-    assert len((await client.pull_for("b"))[0].content) == 512 * 1024
+        await client.publish_items([PublishItem(role="a", content="x" * MB)] * 5)
+    assert len((await client.pull_for("b"))[0].content) == 2 * MB
 
 
 async def test_response_above_the_clients_limit_names_the_reason(client: MemoryGraphClient) -> None:

@@ -15,6 +15,7 @@ from archon.agent import TaskContext
 from archon.client import answer_text
 from archon.errors import MessageTooLarge
 from archon.memory import MemoryGraphClient
+from archon.testing import FakeAgent
 from tests.fixtures.mesh import Mesh
 from tests.fixtures.waiting import eventually
 from tests.integration.services.orchestrator.troupe import Troupe, durable, of
@@ -86,6 +87,24 @@ async def test_durability_16_a_later_attempt_receives_the_same_context(
         (ref,) = event.dispatched.given
         assert (ref.scope, ref.role, ref.version, ref.seq) == (session, "designer", version, 0)
     assert "reviewer" in of(events, "submitted")[0].submitted.session_context[0].readers
+
+
+async def test_an_answer_of_3_mib_reaches_the_shared_memory_whole(mesh: Mesh, session: str) -> None:
+    role = f"verbose-{uuid.uuid4().hex[:6]}"
+    answer = "é" * (3 * 1024 * 1024 // 2)
+    await mesh.directory.pin_edges([(role, "reader-of-much")])
+    async with FakeAgent(role, [answer], registry=mesh.registry.address) as agent:
+        await mesh.seen(agent.address)
+        run = (await mesh.client.submit("x", roles=[role], session_id=session, wait=10)).run
+        assert answer_text(run) == answer
+    async with MemoryGraphClient(mesh.memory.address, session) as memory:
+
+        async def published() -> bool:
+            return bool(await memory.pull_for("reader-of-much"))
+
+        await eventually(published)
+        assert [item.content for item in await memory.pull_for("reader-of-much")] == [answer]
+    await mesh.directory.unpin_edges([(role, "reader-of-much")])
 
 
 async def test_a_delegated_role_receives_recalled_upstream_items(

@@ -73,7 +73,7 @@ class MemoryGraphServiceServicer(object):
     def PublishItems(self, request, context):
         """Publishes answers, all of them or none. Called by the orchestrator from its outbox. Idempotent by request_id, and
         by the (run_id, epoch, seq) of each item.
-        Fails with INVALID_ARGUMENT, INVALID_ARGUMENT / MESSAGE_TOO_LARGE (more than 1 MiB of text in an item, or 4 MiB in
+        Fails with INVALID_ARGUMENT, INVALID_ARGUMENT / MESSAGE_TOO_LARGE (more than 4 MiB of text in an item or in
         all), ALREADY_EXISTS / REQUEST_ID_REUSED, ABORTED / STALE_EPOCH (an owner with a higher epoch has published),
         RESOURCE_EXHAUSTED (too many publishes in progress, or the disk is full), UNAVAILABLE.
         """

@@ -39,7 +39,7 @@ class MemoryGraphServiceStub:
     PublishItems: _grpc.UnaryUnaryMultiCallable[_memory_graph_service_pb2.PublishItemsRequest, _memory_graph_service_pb2.PublishItemsResponse]
     """Publishes answers, all of them or none. Called by the orchestrator from its outbox. Idempotent by request_id, and
     by the (run_id, epoch, seq) of each item.
-    Fails with INVALID_ARGUMENT, INVALID_ARGUMENT / MESSAGE_TOO_LARGE (more than 1 MiB of text in an item, or 4 MiB in
+    Fails with INVALID_ARGUMENT, INVALID_ARGUMENT / MESSAGE_TOO_LARGE (more than 4 MiB of text in an item or in
     all), ALREADY_EXISTS / REQUEST_ID_REUSED, ABORTED / STALE_EPOCH (an owner with a higher epoch has published),
     RESOURCE_EXHAUSTED (too many publishes in progress, or the disk is full), UNAVAILABLE.
     """
@@ -74,7 +74,7 @@ class MemoryGraphServiceAsyncStub(MemoryGraphServiceStub):
     PublishItems: _aio.UnaryUnaryMultiCallable[_memory_graph_service_pb2.PublishItemsRequest, _memory_graph_service_pb2.PublishItemsResponse]  # type: ignore[assignment]
     """Publishes answers, all of them or none. Called by the orchestrator from its outbox. Idempotent by request_id, and
     by the (run_id, epoch, seq) of each item.
-    Fails with INVALID_ARGUMENT, INVALID_ARGUMENT / MESSAGE_TOO_LARGE (more than 1 MiB of text in an item, or 4 MiB in
+    Fails with INVALID_ARGUMENT, INVALID_ARGUMENT / MESSAGE_TOO_LARGE (more than 4 MiB of text in an item or in
     all), ALREADY_EXISTS / REQUEST_ID_REUSED, ABORTED / STALE_EPOCH (an owner with a higher epoch has published),
     RESOURCE_EXHAUSTED (too many publishes in progress, or the disk is full), UNAVAILABLE.
     """
@@ -112,7 +112,7 @@ class MemoryGraphServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_memory_graph_service_pb2.PublishItemsResponse, _abc.Awaitable[_memory_graph_service_pb2.PublishItemsResponse]]:
         """Publishes answers, all of them or none. Called by the orchestrator from its outbox. Idempotent by request_id, and
         by the (run_id, epoch, seq) of each item.
-        Fails with INVALID_ARGUMENT, INVALID_ARGUMENT / MESSAGE_TOO_LARGE (more than 1 MiB of text in an item, or 4 MiB in
+        Fails with INVALID_ARGUMENT, INVALID_ARGUMENT / MESSAGE_TOO_LARGE (more than 4 MiB of text in an item or in
         all), ALREADY_EXISTS / REQUEST_ID_REUSED, ABORTED / STALE_EPOCH (an owner with a higher epoch has published),
         RESOURCE_EXHAUSTED (too many publishes in progress, or the disk is full), UNAVAILABLE.
         """
