@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import stat
 import subprocess
 import sys
 
@@ -34,6 +35,20 @@ async def test_killed_process_is_restarted_and_the_mesh_serves() -> None:
         mesh.freeze("implementer-1")
     assert not any(map(_alive, pids.values()))
     assert not home.exists()
+
+
+async def test_state_and_logs_are_for_their_owner_alone() -> None:
+    previous = os.umask(0)
+    try:
+        with LocalMesh() as mesh:
+            async with Client(mesh.orchestrator) as client:
+                await (await client.submit("It must be blue.")).result(timeout=PATIENCE)
+            home = mesh.home
+            modes = {path: path.lstat().st_mode for path in [home, *home.rglob("*")]}
+    finally:
+        os.umask(previous)
+    assert {"journal.db", "memory.db", "state.json", "registry.log"} <= {path.name for path in modes}
+    assert [str(path) for path, mode in modes.items() if mode & 0o077 and not stat.S_ISLNK(mode)] == []
 
 
 def test_killed_process_without_restarts_needs_resume() -> None:

@@ -6,12 +6,14 @@ import asyncio
 import sqlite3
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from archon.errors import ArchonError, ResourceExhausted, Unavailable
+from archon.private_files import private_file
 
 T = TypeVar("T")
 
@@ -96,7 +98,12 @@ class Database:
 def _sqlite(location: str) -> sa.Engine:
     if location == "memory":
         return sa.create_engine("sqlite://", poolclass=sa.StaticPool, connect_args={"check_same_thread": False})
-    engine = sa.create_engine(f"sqlite:///{location}")
+
+    def connect() -> sqlite3.Connection:
+        private_file(Path(location))
+        return sqlite3.connect(location, check_same_thread=False)
+
+    engine = sa.create_engine(f"sqlite:///{location}", creator=connect)
 
     @sa.event.listens_for(engine, "connect")
     def prepare(connection: sqlite3.Connection, _: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import os
 import sys
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
@@ -41,6 +42,7 @@ def run(
     Returns the exit code: 0 after a clean stop, 1 if the app failed to start or failed while it served.
     """
     setup_logging(log_level, name)
+    os.umask(0o077)  # what a service writes is for its owner alone
 
     async def main() -> int:
         stop = signalled()

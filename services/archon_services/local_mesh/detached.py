@@ -13,6 +13,7 @@ from dataclasses import asdict
 from typing import Final
 
 from archon.errors import DeadlineExceeded
+from archon.private_files import private_file
 from archon_services.local_mesh.errors import StartFailed
 from archon_services.local_mesh.home import Home
 from archon_services.local_mesh.logs import last_lines
@@ -37,6 +38,7 @@ def spawn(
     with home.hold():  # raises AlreadyUp, and creates the folders
         home.state_file.unlink(missing_ok=True)
     command = [sys.executable, "-P", "-m", "archon_services.local_mesh", json.dumps(asdict(options))]
+    private_file(home.log_file("supervisor"))
     with home.log_file("supervisor").open("wb") as log:
         return subprocess.Popen(
             [*command, "--steered"] if steered else command,

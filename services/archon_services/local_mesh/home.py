@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from archon.errors import ArchonError
+from archon.private_files import private_folder
 from archon_services.local_mesh.errors import AlreadyUp
 
 _TRIES = 10  # `holder` takes the lock for an instant
@@ -67,9 +68,16 @@ class Home:
 
         Raises AlreadyUp if another process holds the lock, ArchonError if the folder is not writable.
         """
+        previous = os.umask(0o077)  # state, logs and the files of child processes are for their owner alone
+        try:
+            yield from self._locked()
+        finally:
+            os.umask(previous)
+
+    def _locked(self) -> Iterator[None]:
         try:
             for folder in (self.root, self.logs, self.root / "run"):
-                folder.mkdir(parents=True, exist_ok=True)
+                private_folder(folder)
             handle = self._lock_file.open("a+")
         except OSError as error:
             raise ArchonError(f"cannot use the folder {self.root}: {error.strerror}") from error

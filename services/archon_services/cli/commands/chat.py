@@ -134,6 +134,7 @@ class _AnswerOutput:
 async def _open_file(path: Path, model: str, session: str) -> AsyncIterator[tuple[str, Ask]]:
     """Yields the agent of a YAML file, which runs in this process."""
     from archon.errors import InvalidArgument, NotFound
+    from archon.private_files import private_folder
     from archon_mesh.declared import load_agent
     from archon_mesh.memory import SessionManager
     from archon_services.local_mesh.home import Home
@@ -146,7 +147,7 @@ async def _open_file(path: Path, model: str, session: str) -> AsyncIterator[tupl
         await stack.enter_async_context(agent)
         if session:
             home = Home.find()
-            home.root.mkdir(parents=True, exist_ok=True)
+            private_folder(home.root)
             agent.session_manager = SessionManager(str(home.root / "sessions.db"))
             agent.session_id = session
             stack.push_async_callback(agent.session_manager.close)

@@ -17,6 +17,7 @@ from typing_extensions import override
 
 from archon.errors import DataLoss, FailedPrecondition, Unavailable
 from archon.failure_kinds import STORAGE
+from archon.private_files import private_file, private_folder
 from archon_services.common.sqlite_writer import SqliteWriter
 from archon_services.memory.domain.items import Publish, PublishOutcome, StoredItem
 from archon_services.memory.store.sql_store import ItemFeed, SqlStore, system_clock, with_timeout
@@ -91,12 +92,13 @@ class SqliteStore(SqlStore):
         self._writer = SqliteWriter(self._db, inline=False, store_name="memory store")
 
     def _lock(self) -> None:
-        Path(self._path).parent.mkdir(parents=True, exist_ok=True)
+        private_folder(Path(self._path).parent)
         self._lock_file = os.open(f"{self._path}.lock", os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(self._lock_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise FailedPrecondition(f"{self._path} is in use by another memory service") from None
+        private_file(Path(self._path))
 
     def _release(self) -> None:
         if self._db is not None:

@@ -14,6 +14,7 @@ from typing import Any, Final, Literal
 
 from archon.background import BackgroundLoop
 from archon.errors import ArchonError, DataLoss, FailedPrecondition, InvalidArgument
+from archon.private_files import private_file, private_folder
 from archon_services.common.sqlite_writer import Busy, SqliteWriter
 from archon_services.orchestrator.journal.rows import OutboxRow, Publication, RunRow, Step, StepResult, StoredStep
 from archon_services.orchestrator.journal.session_history import (
@@ -66,7 +67,7 @@ class SqliteJournal(SqliteOwners):
     async def open(self) -> None:
         """Opens the file and upgrades it in place. Raises FailedPrecondition if another process holds it or a newer
         version wrote it, DataLoss if it is no database."""
-        self._path.parent.mkdir(parents=True, exist_ok=True)
+        private_folder(self._path.parent)
         self._lock_file = os.open(f"{self._path}.lock", os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(self._lock_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -74,6 +75,7 @@ class SqliteJournal(SqliteOwners):
             os.close(self._lock_file)
             self._lock_file = None
             raise FailedPrecondition(f"the journal {self._path} is in use by another orchestrator") from None
+        private_file(self._path)
         self._connection = self._connect()
         self._connection.execute(
             "CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID"
