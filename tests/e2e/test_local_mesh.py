@@ -7,6 +7,7 @@ import signal
 import stat
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -37,6 +38,10 @@ async def test_killed_process_is_restarted_and_the_mesh_serves() -> None:
     assert not home.exists()
 
 
+def modes_of(folder: Path) -> dict[Path, int]:
+    return {path: path.lstat().st_mode for path in [folder, *folder.rglob("*")]}
+
+
 async def test_state_and_logs_are_for_their_owner_alone() -> None:
     previous = os.umask(0)
     try:
@@ -44,7 +49,7 @@ async def test_state_and_logs_are_for_their_owner_alone() -> None:
             async with Client(mesh.orchestrator) as client:
                 await (await client.submit("It must be blue.")).result(timeout=PATIENCE)
             home = mesh.home
-            modes = {path: path.lstat().st_mode for path in [home, *home.rglob("*")]}
+            modes = modes_of(home)
     finally:
         os.umask(previous)
     assert {"journal.db", "memory.db", "state.json", "registry.log"} <= {path.name for path in modes}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import logging
 import os
@@ -39,15 +40,25 @@ def run(
 ) -> int:
     """Runs an app (a context manager that yields its address while it serves) until SIGTERM or SIGINT.
 
-    Returns the exit code: 0 after a clean stop, 1 if the app failed to start or failed while it served.
+    Returns the exit code: 0 after a clean stop, also during the start; 1 if the app failed to start or failed while it
+    served.
     """
     setup_logging(log_level, name)
     os.umask(0o077)  # what a service writes is for its owner alone
 
     async def main() -> int:
         stop = signalled()
+        starting, this = True, asyncio.current_task()
+
+        def give_up(_: object) -> None:
+            if starting and this is not None:
+                this.cancel()
+
+        stopping = asyncio.ensure_future(stop.wait())
+        stopping.add_done_callback(give_up)
         try:
             async with app() as address:
+                starting = False
                 _tune_gc()
                 announce(ready_file, address)
                 _log.info("serving on %s", address)
@@ -56,6 +67,12 @@ def run(
         except ArchonError as error:
             _log.error("%s", error)
             return 1
+        except asyncio.CancelledError:
+            if not (starting and stop.is_set()):
+                raise
+            _log.info("stopped before it served")
+        finally:
+            stopping.cancel()
         return 0
 
     return run_loop(main())

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import Final
 
 from archon.api.memory.v1 import memory_graph_service_pb2_grpc, working_memory_service_pb2_grpc
 from archon.errors import InvalidArgument
 from archon.server import GrpcServer, Service
+from archon_services.common.startup import when_available
 from archon_services.memory.api.graph_servicer import MemoryGraphServicer
 from archon_services.memory.api.working_servicer import WorkingMemoryServicer
 from archon_services.memory.registry_watch import RegistryWatch
@@ -26,11 +27,13 @@ STOP_GRACE: Final = 2.0
 async def memory_app(settings: MemorySettings) -> AsyncIterator[str]:
     """Serves for the duration of the block and yields host:port. Starts whether or not the registry is available.
 
-    Raises Unavailable if the port is in use or the database cannot be reached, FailedPrecondition if another process
-    uses the store or a newer version of Archon wrote it, DataLoss if the file is not a valid store, and InvalidArgument
-    if `db` is malformed.
+    Waits until its database can be reached. Raises Unavailable if the port is in use, FailedPrecondition if another
+    process uses the store or a newer version of Archon wrote it, DataLoss if the file is not a valid store, and
+    InvalidArgument if `db` is malformed.
     """
-    async with _store(settings) as store, RegistryWatch(settings.registry, store) as registry_watch:
+    async with AsyncExitStack() as stack:
+        store = await _opened_store(settings, stack)
+        registry_watch = await stack.enter_async_context(RegistryWatch(settings.registry, store))
         server = GrpcServer(
             [
                 Service(
@@ -53,6 +56,17 @@ async def memory_app(settings: MemorySettings) -> AsyncIterator[str]:
             await server.unhealthy()
             store.end_watches()
             await server.stop(STOP_GRACE)
+
+
+async def _opened_store(settings: MemorySettings, stack: AsyncExitStack) -> SqlStore:
+    """Opens the store; waits for a database that cannot be reached yet."""
+
+    async def attempt() -> SqlStore:
+        return await stack.enter_async_context(_store(settings))
+
+    if not is_dsn(settings.db):
+        return await attempt()
+    return await when_available(attempt, "the memory service's database")
 
 
 def _store(settings: MemorySettings) -> AbstractAsyncContextManager[SqlStore]:

@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 from archon.api.orchestrator.v1 import orchestrator_service_pb2_grpc
 from archon.server import GrpcServer, Service
+from archon_services.common.startup import when_available
 from archon_services.orchestrator.api.commands import Commands
 from archon_services.orchestrator.api.servicer import SERVICE, OrchestratorServicer
 from archon_services.orchestrator.journal import Journal
@@ -33,8 +34,8 @@ async def orchestrator_app(settings: OrchestratorSettings) -> AsyncIterator[str]
     """Serves until the block ends; yields host:port. Takes over the runs that an earlier process left."""
     async with AsyncExitStack() as stack:
         journal = open_journal(settings.journal, settings.journal_sync)
-        await journal.open()
         stack.push_async_callback(journal.close)
+        await _open(journal)
         clock = SystemClock(await journal.now())
         runs = Runs(
             owner=_new_owner(),
@@ -72,6 +73,22 @@ async def orchestrator_app(settings: OrchestratorSettings) -> AsyncIterator[str]
         address = await server.start()
         ownership.address = settings.advertised(address)
         yield address
+
+
+async def _open(journal: Journal) -> None:
+    """Opens the journal; waits for a database that several orchestrators share."""
+    if not journal.shared:
+        await journal.open()
+        return
+
+    async def attempt() -> None:
+        try:
+            await journal.open()
+        except BaseException:
+            await journal.close()
+            raise
+
+    await when_available(attempt, "the journal's database")
 
 
 def _start_shared_memory(

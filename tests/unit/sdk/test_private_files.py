@@ -25,6 +25,10 @@ def mode(path: Path) -> int:
     return path.stat().st_mode & 0o777
 
 
+def files_in(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file()]
+
+
 def test_new_ones_are_private_and_existing_ones_stay_as_they_are(tmp_path: Path) -> None:
     folder, file = tmp_path / "a" / "b", tmp_path / "shared"
     private_folder(folder)
@@ -45,7 +49,7 @@ async def test_databases_are_private(tmp_path: Path) -> None:
     async with SqliteStore(str(tmp_path / "memory" / "memory.db")):
         sessions = SessionManager(str(tmp_path / "sessions.db"))
         async with sessions.open("user", "session", "agent"):
-            files = [path for path in tmp_path.rglob("*") if path.is_file()]
+            files = files_in(tmp_path)
         assert {"journal.db", "memory.db", "sessions.db"} <= {path.name for path in files}
         assert [path.name for path in files if mode(path) & 0o077] == []
         assert mode(tmp_path / "journal") == mode(tmp_path / "memory") == 0o700
