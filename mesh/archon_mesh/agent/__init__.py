@@ -11,6 +11,7 @@ from archon_mesh.agent.hooks.context import HookContext, ModelParams
 from archon_mesh.agent.hooks.limits import BudgetMiddleware, PermissionMiddleware
 from archon_mesh.agent.hooks.middleware import Middleware
 from archon_mesh.agent.hooks.points import HookDecision, HookEvent, Outcome, fail, go_on, retry, stop
+from archon_mesh.agent.hooks.recovery import RecoveryMiddleware
 from archon_mesh.agent.state.agent_state import AgentState, CallPosition, get_call_position, get_context
 from archon_mesh.agent.state.global_storage import GlobalStorage
 from archon_mesh.agent.state.history import HistoryList
@@ -41,6 +42,7 @@ __all__ = [
     "Outcome",
     "PermissionMiddleware",
     "Phase",
+    "RecoveryMiddleware",
     "RunningAgent",
     "SubAgentNotFoundError",
     "ToolPolicy",
