@@ -43,6 +43,7 @@ async def orchestrator_app(settings: OrchestratorSettings) -> AsyncIterator[str]
             journal=journal,
             new_id=RunIds().next,
             max_runs=settings.max_runs,
+            max_failures=settings.max_failures,
             publishes=bool(settings.memory),
         )
         limits = OwnershipLimits.of_lease(settings.lease)

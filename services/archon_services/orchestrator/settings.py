@@ -47,6 +47,12 @@ class OrchestratorSettings(ServiceSettings):
     max_runs: int = Field(
         default=5_000, ge=1, description="maximum number of runs under way; more are refused with RESOURCE_EXHAUSTED"
     )
+    max_failures: int = Field(
+        default=1_000,
+        ge=0,
+        description="failures of one class in a minute above which new runs are refused while most attempts fail; "
+        "0: no limit",
+    )
     compact_after: float = Field(
         default=86_400.0, gt=0, description="seconds after the end of a run until only its answers are kept"
     )

@@ -79,6 +79,12 @@ LIMITS: Final[dict[str, list[Limit]]] = {
             ["test_a_run_recovers_within_its_error_budget"],
         ),
         Limit(
+            "Failures of one class in a minute, if most attempts fail (those of tools and requests do not count)",
+            "{archon_services.orchestrator.runs.manager:MAX_FAILURES}; setting `max_failures`",
+            "New runs are refused: `RESOURCE_EXHAUSTED` / `ERROR_BUDGET_EXHAUSTED` with a delay.",
+            ["test_a_submit_is_refused_while_most_attempts_fail"],
+        ),
+        Limit(
             "Claims of a run without progress",
             "{archon_services.orchestrator.runs.manager:MAX_STALLED}",
             "The run fails: `QUARANTINED`.",

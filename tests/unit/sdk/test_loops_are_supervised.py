@@ -50,7 +50,7 @@ def test_endless_loops_are_supervised() -> None:
 
 def test_a_bare_loop_is_noticed() -> None:
     source = """
-class Publisher:
+class Sweeper:
     def start(self):
         self._task = asyncio.create_task(self._run())
 

@@ -12,8 +12,10 @@ from archon_mesh.recovery import RecoveryOrchestrator, recovered
 
 
 class RecoveryMiddleware(Middleware):
-    """Repeats or replaces failed model calls as a RecoveryOrchestrator decides. Its handlers get the agent's name as the
-    component. A substitute becomes the model's reply."""
+    """Repeats or replaces failed model calls as a RecoveryOrchestrator decides.
+
+    Its handlers get the agent's name as the component. A substitute becomes the model's reply.
+    """
 
     def __init__(self, recovery: RecoveryOrchestrator | None = None) -> None:
         self.recovery = recovery or RecoveryOrchestrator()

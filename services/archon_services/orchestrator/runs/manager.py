@@ -23,6 +23,7 @@ from archon_services.orchestrator.convert.command import decode_command
 from archon_services.orchestrator.journal import CommandRow, Journal, NewRun, RunRow, Step
 from archon_services.orchestrator.ports import Clock, Delivery, Receipt, Transport
 from archon_services.orchestrator.runs.driver import Drive, RunDriver
+from archon_services.orchestrator.runs.error_budget import ErrorBudget
 from archon_services.orchestrator.runs.load import load_run
 from archon_services.orchestrator.runs.quarantine import quarantine
 from archon_services.orchestrator.runs.scheduler import Scheduler
@@ -32,6 +33,9 @@ from archon_services.orchestrator.watch.hub import WatchHub
 _log = logging.getLogger(__name__)
 
 MAX_RUNS: Final = 5_000
+MAX_FAILURES: Final = 1_000
+"""Failures of one class in a minute above which new runs are refused, if most attempts fail."""
+
 MAX_ENDED: Final = 256
 """Ended runs whose state is kept in memory, for callers that ask right after the end."""
 
@@ -58,6 +62,7 @@ class Runs:
         new_id: Callable[[], str],
         max_runs: int = MAX_RUNS,
         publishes: bool = True,
+        max_failures: int = MAX_FAILURES,
     ) -> None:
         self.owner = owner
         self.watchers = WatchHub(journal)
@@ -70,6 +75,7 @@ class Runs:
         self._clock = clock
         self._journal = journal
         self._max_runs = max_runs
+        self._errors = ErrorBudget(max_failures, clock.monotonic)
         self._publishes = publishes
         self._transport: Transport | None = None
         self._drive: Drive | None = None
@@ -153,12 +159,14 @@ class Runs:
         """Creates a run, durable on return. Returns (run_id, True), or (the run of the same request, False). With
         `wait` it returns when the run has ended, at the latest after so many seconds.
 
-        Raises ResourceExhausted if too many runs are under way, and what the journal raises.
+        Raises ResourceExhausted if too many runs are under way or the error budget is exhausted, and what the journal
+        raises.
         """
         if self._closing:
             raise Unavailable("the orchestrator is stopping", retry_delay=1.0)
         if len(self._drivers) >= self._max_runs:
             raise ResourceExhausted(f"{self._max_runs} runs are under way", retry_delay=1.0)
+        self._errors.check()
         run_id = submission.run_id
         new = NewRun(run_id, submission.tenant, submission.request_id, payload_hash, submission.session_id, self.owner)
         first = [Delivery(inp.Submit(submission, self.owner, 1))]
@@ -183,6 +191,7 @@ class Runs:
     def stored(self, step: Step, events: Sequence[ev.Event]) -> None:
         """A step with these events is durable."""
         self.watchers.publish_step(step, events)
+        self._errors.note(events)
         if step.publications:
             self.on_publications()
 

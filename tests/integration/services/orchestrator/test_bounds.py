@@ -16,7 +16,7 @@ from archon import TaskContext
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.client import Client, answer_text, submit_request
-from archon.errors import ArchonError, ResourceExhausted, RunExpired, UnknownRun
+from archon.errors import ArchonError, ResourceExhausted, RunExpired, Unavailable, UnknownRun
 from archon.memory import MemoryGraphClient
 from archon.testing import FakeAgent
 from archon_services.orchestrator.app import orchestrator_app
@@ -68,6 +68,37 @@ async def test_a_submit_above_max_runs_is_refused_with_a_delay(bounded_mesh: Mes
             await handle.result(timeout=10)
         third = await mesh.client.submit("third", roles=["holder"], request_id="third", wait=10)
         assert third.run.state == common_pb2.TASK_STATE_COMPLETED
+
+
+@pytest.mark.parametrize("bounded_mesh", [{"ARCHON_MAX_FAILURES": "3"}], indirect=True)
+async def test_a_submit_is_refused_while_most_attempts_fail(bounded_mesh: Mesh) -> None:
+    mesh = bounded_mesh
+    release = asyncio.Event()
+
+    async def wait(task: TaskContext) -> str:
+        await release.wait()
+        return "done"
+
+    def fail(task: TaskContext) -> str:
+        raise Unavailable("the model is down", kind="model.provider", retry_delay=0.01)
+
+    registry = mesh.registry.address
+    async with (
+        FakeAgent("patient", [wait], registry=registry) as patient,
+        FakeAgent("failing", [fail] * 6, registry=registry) as failing,
+    ):
+        for agent in (patient, failing):
+            await mesh.seen(agent.address)
+        waiting = await mesh.client.submit("x", roles=["patient"])
+        for _ in range(2):
+            run = (await mesh.client.submit("x", roles=["failing"], wait=10)).run
+            assert run.state == common_pb2.TASK_STATE_FAILED
+        with pytest.raises(ResourceExhausted) as refused:
+            await mesh.client.submit("x", roles=["patient"])
+        assert refused.value.reason == "ERROR_BUDGET_EXHAUSTED"
+        assert refused.value.retry_delay is not None
+        release.set()
+        assert answer_text(await waiting.result(timeout=10)) == "done", "runs under way go on"
 
 
 @pytest.mark.parametrize("bounded_mesh", [{"ARCHON_COMPACT_AFTER": "1", "ARCHON_DELETE_AFTER": "5"}], indirect=True)

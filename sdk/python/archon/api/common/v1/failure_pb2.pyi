@@ -133,7 +133,9 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     ERROR_REASON_QUARANTINED: _ErrorReason.ValueType  # 50
     """The run was claimed repeatedly and made no progress; its journal is kept unchanged."""
     ERROR_REASON_ERROR_BUDGET_EXHAUSTED: _ErrorReason.ValueType  # 51
-    """The run has recovered from its maximum number of lost and failed attempts."""
+    """The run has recovered from its maximum number of lost and failed attempts; or most attempts of the orchestrator's
+    runs fail, and it accepts no new run for now.
+    """
     ERROR_REASON_CONVERSATION_MOVED: _ErrorReason.ValueType  # 52
     """Other turns of the conversation were stored first on every attempt."""
     ERROR_REASON_ITERATION_LIMIT: _ErrorReason.ValueType  # 53
@@ -251,7 +253,9 @@ ERROR_REASON_TOO_MANY_DELEGATIONS: ErrorReason.ValueType  # 49
 ERROR_REASON_QUARANTINED: ErrorReason.ValueType  # 50
 """The run was claimed repeatedly and made no progress; its journal is kept unchanged."""
 ERROR_REASON_ERROR_BUDGET_EXHAUSTED: ErrorReason.ValueType  # 51
-"""The run has recovered from its maximum number of lost and failed attempts."""
+"""The run has recovered from its maximum number of lost and failed attempts; or most attempts of the orchestrator's
+runs fail, and it accepts no new run for now.
+"""
 ERROR_REASON_CONVERSATION_MOVED: ErrorReason.ValueType  # 52
 """Other turns of the conversation were stored first on every attempt."""
 ERROR_REASON_ITERATION_LIMIT: ErrorReason.ValueType  # 53
