@@ -20,6 +20,9 @@ MAX_RECEIVE_BYTES: Final = 16 * 1024 * 1024
 """The largest message that gRPC takes. Above it gRPC answers a bare RESOURCE_EXHAUSTED, so that it stands well above
 `archon.wire.MAX_CHECKED_BYTES`, which is refused with a typed error."""
 
+MAX_AGENT_BYTES: Final = 64 * 1024 * 1024
+"""The largest message that is taken from an agent: what is larger than a frame may be fails its task alone."""
+
 Option = tuple[str, int | str]
 
 _SERVICE_CONFIG: Final = json.dumps(
@@ -43,7 +46,6 @@ _SERVICE_CONFIG: Final = json.dumps(
 )
 
 _COMMON: Final[list[Option]] = [
-    ("grpc.max_receive_message_length", MAX_RECEIVE_BYTES),
     ("grpc.max_send_message_length", MAX_RECEIVE_BYTES),
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.min_reconnect_backoff_ms", 100),
@@ -63,12 +65,14 @@ _KEEPALIVE: Final[list[Option]] = [
 
 def service_options() -> list[Option]:
     """Options of channels to a service of the mesh: full keepalive, and retries while it is unavailable."""
-    return [*_COMMON, *_KEEPALIVE, ("grpc.enable_retries", 1), ("grpc.service_config", _SERVICE_CONFIG)]
+    limits: list[Option] = [("grpc.max_receive_message_length", MAX_RECEIVE_BYTES)]
+    return [*_COMMON, *limits, *_KEEPALIVE, ("grpc.enable_retries", 1), ("grpc.service_config", _SERVICE_CONFIG)]
 
 
 def agent_options(*, fresh: bool = False) -> list[Option]:
     """Options of channels to an agent. `fresh` forces a new TCP connection: channels with equal options share one."""
     options = [*_COMMON, ("grpc.keepalive_time_ms", 60_000), ("grpc.enable_retries", 0)]
+    options.append(("grpc.max_receive_message_length", MAX_AGENT_BYTES))
     return [*options, ("grpc.use_local_subchannel_pool", 1)] if fresh else options
 
 

@@ -242,6 +242,16 @@ LIMITS: Final[dict[str, list[Limit]]] = {
             ["test_a_dead_session_ends_when_it_has_no_work"],
         ),
         Limit(
+            "A frame of an agent, a message",
+            "{archon.wire:MAX_CHECKED_BYTES|bytes}, {archon.channel:MAX_AGENT_BYTES|bytes}",
+            "The task fails: `FRAME_TOO_LARGE`; above the second, all tasks of the session. A record is kept without its "
+            "content.",
+            [
+                "test_a_frame_above_the_limit_fails_its_task_typed",
+                "test_a_record_above_the_limit_is_kept_without_its_content",
+            ],
+        ),
+        Limit(
             "Streams to instances that did not answer the last time",
             "{archon_services.orchestrator.sessions.pool:MAX_REDIALLING} at a time; a pause of up to "
             "{archon_services.orchestrator.sessions.session:MAX_REDIAL|seconds}",

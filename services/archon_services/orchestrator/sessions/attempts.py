@@ -169,6 +169,15 @@ class Attempts:
         for attempt in [attempt for attempt in self._attempts.values() if not attempt.concluded]:
             self._lose(attempt, error)
 
+    def fail_all(self, error: ArchonError) -> None:
+        """Fails every attempt for good, since none of their frames can be told apart; the instance has to stop them
+        when it reconnects."""
+        for attempt in [attempt for attempt in self._attempts.values() if not attempt.concluded]:
+            ref = attempt.ref
+            self._remove(attempt)
+            failed = inp.ResultIn(ref.task_id, ref.attempt, TaskState.FAILED, None, failure_from_error(error))
+            self._deliver(ref.run_id, failed, LossReceipt(ref, self._stop_lost))
+
     def release_run(self, run_id: str, *, over: bool = False) -> None:
         """Removes the attempts of a run without stopping them, for another owner; if the run is `over`, the instance
         has to stop them."""

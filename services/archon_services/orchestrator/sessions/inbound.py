@@ -6,10 +6,14 @@ import hashlib
 from collections.abc import Callable
 from typing import Final
 
+from archon.agent.records import without_payload
 from archon.agent.values import MAX_TURN
 from archon.api.agent.v1 import agent_pb2, session_pb2
+from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
-from archon.wire import to_seconds
+from archon.errors import FrameTooLarge
+from archon.status import to_failure
+from archon.wire import MAX_CHECKED_BYTES, to_seconds
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.types import NOTHING, Amount, quantize
 from archon_services.orchestrator.convert.budget import amount_from_usage, budget_from_proto
@@ -43,6 +47,28 @@ def result_input(attempt: Key, result: agent_pb2.TaskResult, records: int) -> in
         result.conversation_version,
         bool(history) and sum(message.ByteSize() for message in history) > MAX_TURN,
     )
+
+
+def within_limit(frame: session_pb2.AgentFrame) -> session_pb2.AgentFrame:
+    """Returns a frame that is not larger than an orchestrator accepts (rule C10): in place of one that is, a record
+    without its content, or a result that fails the attempt."""
+    size = frame.ByteSize()
+    if size <= MAX_CHECKED_BYTES or not frame.HasField("task"):
+        return frame
+    out = session_pb2.AgentFrame(task=frame.task, sequence=frame.sequence, ack=frame.ack)
+    if frame.HasField("record"):
+        out.record.CopyFrom(without_payload(frame.record))
+        return out
+    arm = frame.WhichOneof("frame")
+    error = FrameTooLarge(
+        f"a frame ({arm}) has {size:,} bytes, at most {MAX_CHECKED_BYTES:,} are allowed; pass large content by URL",
+        metadata={"size": str(size), "limit": str(MAX_CHECKED_BYTES)},
+    )
+    out.result.state = common_pb2.TASK_STATE_FAILED
+    out.result.failure.CopyFrom(to_failure(error))
+    if arm == "result":
+        out.result.usage.CopyFrom(frame.result.usage)
+    return out
 
 
 def checkpoint_input(frame: session_pb2.AgentFrame, records: int) -> inp.CheckpointIn:

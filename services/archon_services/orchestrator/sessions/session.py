@@ -17,7 +17,7 @@ from archon import status
 from archon.api.agent.v1 import agent_pb2, session_pb2
 from archon.api.common.v1 import common_pb2
 from archon.background import BackgroundLoop
-from archon.errors import ArchonError, UnknownFrame, WrongInstance
+from archon.errors import ArchonError, FrameTooLarge, UnknownFrame, WrongInstance
 from archon.frames import OutgoingFrame
 from archon.registry import Registration
 from archon_services.orchestrator.ports import AttemptStatus, Inbox
@@ -181,6 +181,8 @@ class Session:
                 self.connected = False
                 self._fresh = isinstance(error, Silent)
                 gone = isinstance(error, (Silent, WrongInstance)) or not self.registered
+                if error.code == "RESOURCE_EXHAUSTED" and "larger than max" in error.message:
+                    self._attempts.fail_all(FrameTooLarge(f"a message of the instance is too large: {error.message}"))
                 if gone or loop.time() - broken_at > self._limits.resume_window:
                     self.lose_all(error)
                 if not self.registered:

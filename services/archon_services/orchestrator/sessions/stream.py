@@ -24,6 +24,7 @@ from archon.errors import (
 from archon.frames import FEATURES, SOFT_BATCH_BYTES, FrameQueue, encode, split, task_of
 from archon.wire import MAX_CHECKED_BYTES, set_seconds
 from archon_services.orchestrator.sessions.heartbeat import Heartbeat, Limits
+from archon_services.orchestrator.sessions.inbound import within_limit
 
 METHOD: Final = "/archon.api.agent.v1.AgentService/Session"
 PROTOCOL: Final = 1
@@ -144,7 +145,7 @@ class Stream:
     def _message(self, message: bytes) -> None:
         try:
             for frame in agent_service_pb2.SessionResponse.FromString(message).frames:
-                self._frame(frame)
+                self._frame(frame if len(message) <= MAX_CHECKED_BYTES else within_limit(frame))
         except DecodeError:
             self._broken_message(message)
 
@@ -161,7 +162,7 @@ class Stream:
             except DecodeError:
                 self._refuse(raw, MalformedMessage("invalid frame: not an AgentFrame, or text that is not UTF-8"))
                 continue
-            self._frame(frame)
+            self._frame(within_limit(frame))
 
     def _frame(self, frame: session_pb2.AgentFrame) -> None:
         arm = frame.WhichOneof("frame")
