@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
 from collections.abc import Callable, Coroutine, Sequence
@@ -20,6 +21,15 @@ from archon.channel import server_options
 from archon.interceptors.guard import GuardedServer
 
 T = TypeVar("T")
+
+
+def _client_is_there(record: logging.LogRecord) -> bool:
+    """Drops what gRPC logs, with a stack, if a client goes away while a message is written to it: no fault of ours."""
+    error = record.exc_info[1] if record.exc_info else None
+    return type(error).__name__ != "ExecuteBatchError"
+
+
+logging.getLogger("grpc._cython.cygrpc").addFilter(_client_is_there)
 
 
 @dataclass(frozen=True, slots=True)
