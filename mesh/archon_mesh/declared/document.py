@@ -15,12 +15,22 @@ _VARIABLE: Final = re.compile(r"\$(?:\$|\{(?P<name>[A-Za-z_]\w*)(?::-(?P<default
 
 Key = tuple[str | int, ...]
 
+MAX_BYTES: Final = 1024 * 1024
+"""Size of a file."""
+
+MAX_DEPTH: Final = 50
+MAX_VALUES: Final = 10_000
+"""Values of a file; an alias counts as often as its values are repeated."""
+
+MIN_SECRET: Final = 4
+"""Characters of an environment variable's value from which on it is replaced in errors. A shorter one hides nothing."""
+
 
 class Document:
     """A YAML file. `value` is its content."""
 
-    def __init__(self, path: Path, environment: Mapping[str, str]) -> None:
-        """Reads the file.
+    def __init__(self, path: Path, environment: Mapping[str, str], parent: Document | None = None) -> None:
+        """Reads the file. `parent` is the file that names it.
 
         In texts, `${NAME}` is replaced by an environment variable, `${NAME:-text}` by `text` if the variable is unset
         or empty, and `$$` by a dollar sign. Raises NotFound, and InvalidArgument with file, line and key.
@@ -28,26 +38,70 @@ class Document:
         self.path = path
         self._environment = environment
         self._lines: dict[Key, int] = {}
+        self._secrets: dict[str, str] = dict(parent._secrets) if parent is not None else {}
+        """Values of environment variables that are part of the content, with their names."""
+
+        self._values = 0
         try:
-            node = yaml.compose(path.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
+            text = self._read()
+            self._check_depth(text)
+            node = yaml.compose(text, Loader=yaml.SafeLoader)
         except FileNotFoundError:
-            raise NotFound(f"no such file: {path}") from None
+            raise NotFound(f"no such file: {self._shown}") from None
+        except RecursionError:
+            raise InvalidArgument(f"{self._shown}: nested too deep") from None
         except (OSError, UnicodeDecodeError) as error:
-            raise InvalidArgument(f"cannot read {path}: {error}") from None
+            raise InvalidArgument(f"cannot read {self._shown}: {self.redacted(str(error))}") from None
         except yaml.YAMLError as error:
             mark = getattr(error, "problem_mark", None)
             line = f":{mark.line + 1}" if mark is not None else ""
             problem = getattr(error, "problem", None) or str(error)
-            raise InvalidArgument(f"{path}{line}: invalid YAML: {problem}") from None
+            raise InvalidArgument(f"{self._shown}{line}: invalid YAML: {problem}") from None
         self.value = self._value(node, ()) if node is not None else {}
 
+    def _read(self) -> str:
+        with self.path.open("rb") as file:
+            content = file.read(MAX_BYTES + 1)
+        if len(content) > MAX_BYTES:
+            raise InvalidArgument(f"{self._shown} is larger than {MAX_BYTES:,} bytes")
+        return content.decode()
+
+    def _check_depth(self, text: str) -> None:
+        """Raises InvalidArgument for deep nesting. The parser's events nest without recursion, unlike the composer."""
+        depth = 0
+        for event in yaml.parse(text, Loader=yaml.SafeLoader):
+            if isinstance(event, yaml.CollectionStartEvent):
+                depth += 1
+            elif isinstance(event, yaml.CollectionEndEvent):
+                depth -= 1
+            if depth > MAX_DEPTH:
+                line = f":{event.start_mark.line + 1}" if event.start_mark is not None else ""
+                raise InvalidArgument(f"{self._shown}{line}: nested more than {MAX_DEPTH} levels deep")
+
+    @property
+    def _shown(self) -> str:
+        """The path as errors show it."""
+        return self.redacted(str(self.path))
+
+    def redacted(self, text: str) -> str:
+        """Returns a text with the values of environment variables replaced by their names."""
+        for value, name in sorted(self._secrets.items(), key=lambda secret: -len(secret[0])):
+            text = text.replace(value, f"${{{name}}}")
+        return text
+
+    def cause(self, error: BaseException) -> BaseException | None:
+        """Returns an error to be shown as the cause of another one; None if its text has the value of a variable."""
+        return error if self.redacted(str(error)) == str(error) else None
+
     def error(self, key: Sequence[str | int], why: str) -> InvalidArgument:
-        """Returns the error for an invalid value, with file, line and key."""
-        field = ".".join(map(str, key))
+        """Returns the error for an invalid value, with file, line and key. It names environment variables instead of
+        their values."""
+        why = self.redacted(why)
+        field = self.redacted(".".join(map(str, key)))
         return InvalidArgument(
-            f"{self.path}:{self.line(key)}: {field + ': ' if field else ''}{why}",
+            f"{self._shown}:{self.line(key)}: {field + ': ' if field else ''}{why}",
             field_violations=[FieldViolation(field, why)],
-            metadata={"file": str(self.path), "line": str(self.line(key))},
+            metadata={"file": self._shown, "line": str(self.line(key))},
         )
 
     def line(self, key: Sequence[str | int]) -> int:
@@ -58,6 +112,11 @@ class Document:
         return self._lines.get(ancestor, 1)
 
     def _value(self, node: yaml.Node, key: Key) -> Any:
+        self._values += 1
+        if self._values > MAX_VALUES:
+            raise self.error(key[:1], f"more than {MAX_VALUES:,} values, with those that aliases repeat")
+        if len(key) > MAX_DEPTH:
+            raise self.error(key[:1], f"nested more than {MAX_DEPTH} levels deep")
         self._lines.setdefault(key, node.start_mark.line + 1)
         if isinstance(node, yaml.MappingNode):
             mapping: dict[Any, Any] = {}
@@ -86,6 +145,8 @@ class Document:
             return "$"
         name, default = match.group("name"), match.group("default")
         value = self._environment.get(name, "")
+        if len(value) >= MIN_SECRET:
+            self._secrets[value] = name
         if not value and default is None:
             raise self.error(key, f"variable {name} is not set; use ${{{name}:-text}} to set a default")
         return value or default or ""

@@ -42,36 +42,71 @@ def load_agent(
     model: ModelClient | str | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> DeclaredAgent:
-    """Loads a file. Modules are also imported from its folder.
+    """Loads a file. Modules are also imported from its folder: a file is code, and runs with the rights of the process.
+    Imports are resolved and checked before anything is called.
 
     `model` is the model of agents whose file sets none, by default ARCHON_MODEL, or `offline`. Raises NotFound, and
     InvalidArgument with file, line and key.
     """
     variables = dict(os.environ if environment is None else environment)
-    return _Loader(model or variables.get("ARCHON_MODEL") or "offline", variables).load(Path(path), 0)
+    return _Loader(model or variables.get("ARCHON_MODEL") or "offline", variables).load(Path(path))
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """A file whose content is valid: its imports by key, and the files of its sub-agents. Nothing is called yet."""
+
+    document: Document
+    declaration: AgentFile
+    imports: dict[Key, Any]
+    files: dict[Key, _File]
 
 
 class _Loader:
+    """First reads all files and resolves their imports, then calls what they name."""
+
     def __init__(self, model: ModelClient | str, environment: Mapping[str, str]) -> None:
         self._model = model
         self._environment = environment
 
-    def load(self, path: Path, depth: int) -> DeclaredAgent:
-        document = Document(path, self._environment)
+    def load(self, path: Path) -> DeclaredAgent:
+        file = self._read(path, 0, None)
+        agent = self._agent(file, (), file.declaration, file.declaration.name)
+        return DeclaredAgent(agent, self._role(file.document, file.declaration))
+
+    def _read(self, path: Path, depth: int, parent: Document | None) -> _File:
+        document = Document(path, self._environment, parent)
         if depth > MAX_DEPTH:
             raise document.error((), f"sub-agents are nested in more than {MAX_DEPTH} files")
         try:
             declaration = AgentFile.model_validate(document.value)
         except pydantic.ValidationError as error:
             raise _first_error(document, error) from None
-        agent = self._agent(document, (), declaration, declaration.name, depth)
-        return DeclaredAgent(agent, self._role(document, declaration))
+        file = _File(document, declaration, {}, {})
+        self._resolve(file, (), declaration, depth)
+        return file
 
-    def _agent(self, document: Document, key: Key, part: AgentPart, name: str, depth: int) -> Agent:
-        tools = [self._tool(document, (*key, "tools", index), item) for index, item in enumerate(part.tools)]
+    def _resolve(self, file: _File, key: Key, part: AgentPart, depth: int) -> None:
+        """Resolves the imports of a part, and reads the files of its sub-agents."""
+        for index, tool in enumerate(part.tools):
+            file.imports[*key, "tools", index] = _imported(file.document, (*key, "tools", index), tool, Tool)
+        for index, middleware in enumerate(part.middlewares):
+            middleware_key = (*key, "middlewares", index)
+            file.imports[middleware_key] = _imported(file.document, middleware_key, middleware, Middleware)
+        for name, sub_agent in part.sub_agents.items():
+            sub_agent_key = (*key, "sub_agents", name)
+            if sub_agent.file and not sub_agent.role:
+                file.files[sub_agent_key] = self._read(
+                    file.document.path.parent / sub_agent.file, depth + 1, file.document
+                )
+            elif not sub_agent.role:
+                self._resolve(file, sub_agent_key, sub_agent, depth)
+
+    def _agent(self, file: _File, key: Key, part: AgentPart, name: str) -> Agent:
+        document = file.document
+        tools = [_tool(file, (*key, "tools", index), item) for index, item in enumerate(part.tools)]
         middlewares = [
-            self._middleware(document, (*key, "middlewares", index), item)
-            for index, item in enumerate(part.middlewares)
+            _middleware(file, (*key, "middlewares", index), item) for index, item in enumerate(part.middlewares)
         ]
         config = AgentConfig(
             name=name,
@@ -92,74 +127,32 @@ class _Loader:
         )
         try:
             agent = Agent(config)
-        except Exception as error:
-            raise document.error((*key, "tools"), str(error)) from error
+        except Exception as error:  # noqa: BLE001 - a user's tool may raise anything
+            raise document.error((*key, "tools"), str(error)) from document.cause(error)
         for sub_agent_name, sub_agent_part in part.sub_agents.items():
             sub_agent_key = (*key, "sub_agents", sub_agent_name)
             try:
                 agent.register_agent(
-                    self._sub_agent(document, sub_agent_key, sub_agent_part, sub_agent_name, depth),
+                    self._sub_agent(file, sub_agent_key, sub_agent_part, sub_agent_name),
                     name=sub_agent_name,
                     description=sub_agent_part.description,
                     stateless=sub_agent_part.stateless,
                 )
             except InvalidArgument:
                 raise
-            except Exception as error:
-                raise document.error(sub_agent_key, str(error)) from error
+            except Exception as error:  # noqa: BLE001 - a user's class may raise anything
+                raise document.error(sub_agent_key, str(error)) from document.cause(error)
         if unknown := sorted({*part.exit_on_success} - {tool.name for tool in agent.tools.list_tools()}):
             raise document.error((*key, "exit_on_success"), f"no tool {unknown[0]!r}")
         return agent
 
-    def _sub_agent(
-        self, document: Document, key: Key, part: SubAgentPart, name: str, depth: int
-    ) -> Agent | RemoteAgent:
+    def _sub_agent(self, file: _File, key: Key, part: SubAgentPart, name: str) -> Agent | RemoteAgent:
         if part.role:
             timeout = part.timeout if "timeout" in part.model_fields_set else None
             return RemoteAgent(part.role, description=part.description, timeout=timeout)
-        if part.file:
-            return self.load(document.path.parent / part.file, depth + 1).agent
-        return self._agent(document, key, part, part.name or name, depth)
-
-    def _tool(self, document: Document, key: Key, part: Imported) -> Tool:
-        path = part.import_
-        tool = self._import(document, key, path, part.params, expected=Tool)
-        if isinstance(tool, Tool):
-            return tool
-        if callable(tool) and not isinstance(tool, type):
-            try:
-                return FunctionTool(tool)
-            except InvalidArgument as error:
-                raise document.error(key, str(error)) from None
-        raise document.error(key, f"{path} is not a tool: expected a Tool or a function")
-
-    def _middleware(self, document: Document, key: Key, part: Imported) -> Middleware:
-        middleware = self._import(document, key, part.import_, part.params or {}, expected=Middleware)
-        if not isinstance(middleware, Middleware):
-            raise document.error(key, f"{part.import_} is not a middleware")
-        return middleware
-
-    def _import(
-        self, document: Document, key: Key, path: str, params: Mapping[str, Any] | None, *, expected: type
-    ) -> Any:
-        """Imports an object. Unless it is an instance of `expected`, calls it if it is a class or has parameters."""
-        module, _, name = path.partition(":")
-        try:
-            imported: Any = _import_module(module, document.path.parent)
-            for attribute in name.split("."):
-                imported = getattr(imported, attribute)
-        except (ImportError, AttributeError) as error:
-            raise document.error(key, f"cannot import {path}: {error}") from None
-        except Exception as error:
-            raise document.error(key, f"cannot import {path}: {type(error).__name__}: {error}") from error
-        if isinstance(imported, expected) or (params is None and not isinstance(imported, type)):
-            if params:
-                raise document.error((*key, "params"), f"{path} is an instance and takes no parameters")
-            return imported
-        try:
-            return imported(**(params or {}))
-        except Exception as error:
-            raise document.error((*key, "params"), f"cannot create {path}: {error}") from error
+        if (other := file.files.get(key)) is not None:
+            return self._agent(other, (), other.declaration, other.declaration.name)
+        return self._agent(file, key, part, part.name or name)
 
     def _role(self, document: Document, declaration: AgentFile) -> Role:
         role = declaration.role
@@ -179,6 +172,61 @@ class _Loader:
             )
         except InvalidArgument as error:
             raise document.error(("role",), str(error)) from None
+
+
+def _imported(document: Document, key: Key, part: Imported, expected: type) -> Any:
+    """Imports an object and checks its type: an instance of `expected`, a class of it, or a function."""
+    path = part.import_
+    module, _, name = path.partition(":")
+    try:
+        imported: Any = _import_module(module, document.path.parent)
+        for attribute in name.split("."):
+            imported = getattr(imported, attribute)
+    except (ImportError, AttributeError) as error:
+        raise document.error(key, f"cannot import {path}: {error}") from None
+    except Exception as error:  # noqa: BLE001 - a module may raise anything
+        raise document.error(key, f"cannot import {path}: {type(error).__name__}: {error}") from document.cause(error)
+    noun = expected.__name__.lower()
+    if isinstance(imported, expected):
+        if part.params:
+            raise document.error((*key, "params"), f"{path} is an instance and takes no parameters")
+    elif isinstance(imported, type):
+        if not issubclass(imported, expected):
+            raise document.error(key, f"{path} is not a {noun}: the class is no {expected.__name__}")
+    elif not callable(imported):
+        raise document.error(key, f"{path} is not a {noun}: expected a {expected.__name__} or a function")
+    return imported
+
+
+def _created(file: _File, key: Key, part: Imported, params: Mapping[str, Any] | None, expected: type) -> Any:
+    """Returns the imported object; calls it if it is a class, or if it is a function and there are parameters."""
+    imported = file.imports[key]
+    if isinstance(imported, expected) or (params is None and not isinstance(imported, type)):
+        return imported
+    try:
+        return imported(**(params or {}))
+    except Exception as error:  # noqa: BLE001 - a user's class may raise anything
+        why = f"cannot create {part.import_}: {error}"
+        raise file.document.error((*key, "params"), why) from file.document.cause(error)
+
+
+def _tool(file: _File, key: Key, part: Imported) -> Tool:
+    tool = _created(file, key, part, part.params, Tool)
+    if isinstance(tool, Tool):
+        return tool
+    if callable(tool) and not isinstance(tool, type):
+        try:
+            return FunctionTool(tool)
+        except InvalidArgument as error:
+            raise file.document.error(key, str(error)) from None
+    raise file.document.error(key, f"{part.import_} is not a tool: expected a Tool or a function")
+
+
+def _middleware(file: _File, key: Key, part: Imported) -> Middleware:
+    middleware = _created(file, key, part, part.params or {}, Middleware)
+    if not isinstance(middleware, Middleware):
+        raise file.document.error(key, f"{part.import_} is not a middleware")
+    return middleware
 
 
 def _import_module(name: str, folder: Path) -> Any:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import textwrap
+import traceback
 from pathlib import Path
 
 import jsonschema
@@ -169,3 +171,87 @@ def test_json_schema_accepts_valid_and_rejects_invalid_files() -> None:
     validator.validate({"name": "a", "tools": [{"import": "a:b", "params": {"x": 1}}, "a:c"]})
     for wrong in ({}, {"name": "a", "tolls": []}, {"name": "1a"}, {"name": "a", "tools": ["nonsense"]}):
         assert not validator.is_valid(wrong), wrong
+
+
+CALLS = """
+from archon_mesh.tools import Tool
+from archon_mesh.agent import Middleware
+
+CALLED = []
+
+class Made(Tool):
+    name = "made"
+    description = "Records that it was made."
+    def __init__(self, key="", fail=False):
+        CALLED.append(key)
+        if fail:
+            raise ValueError(f"cannot connect with {key}")
+
+class Other: pass
+"""
+
+
+@pytest.fixture
+def calls(tmp_path: Path) -> str:
+    """The name of a module whose class records when it is created."""
+    name = f"calls_{tmp_path.name}".replace("-", "_")
+    (tmp_path / f"{name}.py").write_text(CALLS)
+    return name
+
+
+@pytest.mark.parametrize(
+    "last", ["{module}:Missing", "{module}:Other", "{module}:CALLED", "no_such_module:x", "my_tools:NOTHING"]
+)
+def test_nothing_is_called_before_all_imports_are_checked(tmp_path: Path, calls: str, last: str) -> None:
+    wrong = last.format(module=calls)
+    text = f"name: a\ntools: [{{import: '{calls}:Made', params: {{}}}}]\nsub_agents: {{b: {{file: b.yaml}}}}\n"
+    path = write(tmp_path, text, b=f"name: b\ntools: ['{wrong}']\n")
+    with pytest.raises(InvalidArgument) as error:
+        load(path)
+    assert "b.yaml:2: tools.0" in str(error.value)
+    assert importlib.import_module(calls).CALLED == []
+
+
+def test_an_alias_bomb_is_refused_at_once(tmp_path: Path) -> None:
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 10)]
+    with pytest.raises(InvalidArgument, match="more than 10,000 values"):
+        load(write(tmp_path, "\n".join(lines) + "\n"))
+    with pytest.raises(InvalidArgument, match="nested more than 50 levels deep"):
+        load(write(tmp_path, "name: &name [*name]\n"))
+
+
+@pytest.mark.parametrize("depth", [60, 100_000])
+def test_deep_nesting_is_refused_at_once(tmp_path: Path, depth: int) -> None:
+    with pytest.raises(InvalidArgument, match=r"agent\.yaml:1: nested more than 50 levels deep"):
+        load(write(tmp_path, "name: " + "[" * depth + "]" * depth + "\n"))
+
+
+def test_a_large_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgument, match="larger than 1,048,576 bytes"):
+        load(write(tmp_path, "name: a\ndescription: " + "x" * 1024 * 1024 + "\n"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "name: ${SECRET}\n",
+        "name: a\nmax_iterations: ${SECRET}\n",
+        "name: a\n${SECRET}: 1\n",
+        "name: a\nmodel: {a: '${SECRET}'}\n",
+        "name: a\ntools: ['${SECRET}:x']\n",
+        "name: a\ntools: ['my_tools:${SECRET}']\n",
+        "name: a\ntools: [{import: 'CALLS:Made', params: {key: '${SECRET}', fail: true}}]\n",
+        "name: a\ntools: [{import: 'CALLS:Made', params: {'${SECRET}': 1}}]\n",
+        "name: a\nsub_agents: {b: {file: '${SECRET}.yaml'}}\n",
+        "name: a\nrole: {depends_on: [{role: b, policy: '${SECRET}'}]}\n",
+        "name: a\nexit_on_success: ['${SECRET}']\n",
+    ],
+)
+def test_a_substituted_secret_is_in_no_error(tmp_path: Path, calls: str, text: str) -> None:
+    secret = "sk-Very:Secret 123"
+    with pytest.raises((InvalidArgument, NotFound)) as error:
+        load(write(tmp_path, text.replace("CALLS", calls)), SECRET=secret)
+    shown = "".join(traceback.format_exception(error.value)) + repr(error.value.metadata)
+    shown += repr(error.value.field_violations)
+    assert secret not in shown
