@@ -34,9 +34,21 @@ class Busy(Exception):
 
 
 class SqliteWriter:
-    """Owns the only connection that writes. `store_name` is the store's name in error messages."""
+    """Owns the only connection that writes. `store_name` is the store's name in error messages.
 
-    def __init__(self, connection: sqlite3.Connection, *, inline: bool, store_name: str = "journal") -> None:
+    `verify` is called after each commit; if it returns a text, which says that the file is no longer the one that was
+    opened, the process ends before anything is acknowledged.
+    """
+
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        *,
+        inline: bool,
+        store_name: str = "journal",
+        verify: Callable[[], str] = lambda: "",
+    ) -> None:
+        self._verify = verify
         self._db = connection
         self._store_name = store_name
         self._inline = inline
@@ -126,6 +138,7 @@ class SqliteWriter:
                 self._db.execute("RELEASE one")
                 results.append(result)
             self._db.execute("COMMIT")
+            self._exit_if_replaced()
         except sqlite3.Error as error:
             self._rollback()
             exit_on_disk_failure(error, self._store_name)
@@ -142,6 +155,7 @@ class SqliteWriter:
             self._db.execute("BEGIN IMMEDIATE")
             result = work(self._db)
             self._db.execute("COMMIT")
+            self._exit_if_replaced()
             return result
         except sqlite3.Error as error:
             self._rollback()
@@ -150,6 +164,11 @@ class SqliteWriter:
         except BaseException:
             self._rollback()
             raise
+
+    def _exit_if_replaced(self) -> None:
+        if reason := self._verify():
+            _log.critical("%s; this process exits, since what it writes would be lost", reason)
+            os._exit(74)  # EX_IOERR
 
     def _rollback(self) -> None:
         if self._db.in_transaction:

@@ -33,7 +33,7 @@ _log = logging.getLogger(__name__)
 async def orchestrator_app(settings: OrchestratorSettings) -> AsyncIterator[str]:
     """Serves until the block ends; yields host:port. Takes over the runs that an earlier process left."""
     async with AsyncExitStack() as stack:
-        journal = open_journal(settings.journal, settings.journal_sync)
+        journal = open_journal(settings.journal, settings.journal_sync, reset=settings.journal_reset)
         stack.push_async_callback(journal.close)
         await _open(journal)
         clock = SystemClock(await journal.now())

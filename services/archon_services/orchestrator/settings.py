@@ -33,6 +33,11 @@ class OrchestratorSettings(ServiceSettings):
         default="full",
         description="durability of a file: full survives a power cut, normal only the death of the process",
     )
+    journal_reset: bool = Field(
+        default=False,
+        description="go on with whatever journal file is there, even if it is not that of the last start: missing, "
+        "empty, another one, or an older copy",
+    )
     advertise: str = Field(
         default="",
         description="host or host:port where other orchestrators reach this one; empty: the address it listens on",

@@ -11,10 +11,10 @@ from archon_services.orchestrator.journal.port import Journal
 from archon_services.postgres.dsn import is_dsn
 
 
-def open_journal(journal: str, sync: Literal["full", "normal"] = "full") -> Journal:
+def open_journal(journal: str, sync: Literal["full", "normal"] = "full", *, reset: bool = False) -> Journal:
     """Returns the journal that a setting names, not opened yet: `memory`, `postgresql://...`, else a file. `sync`
-    applies to SQLite; PostgreSQL always commits as under `full`. Raises InvalidArgument if an address cannot be
-    parsed."""
+    applies to SQLite; PostgreSQL always commits as under `full`. `reset`: whether a file
+    is accepted that is not the one of the last start. Raises InvalidArgument if an address cannot be parsed."""
     if journal == "memory":
         return MemoryJournal()
     if is_dsn(journal):
@@ -27,4 +27,4 @@ def open_journal(journal: str, sync: Literal["full", "normal"] = "full") -> Jour
         )
     from archon_services.orchestrator.journal.sqlite.journal import SqliteJournal
 
-    return SqliteJournal(Path(journal), sync=sync)
+    return SqliteJournal(Path(journal), sync=sync, reset=reset)

@@ -24,6 +24,7 @@ from archon_services.orchestrator.journal.session_history import (
     conversation_of,
 )
 from archon_services.orchestrator.journal.sqlite.commit import commit_steps
+from archon_services.orchestrator.journal.sqlite.identity import FileIdentity, check_is_journal
 from archon_services.orchestrator.journal.sqlite.owners import SqliteOwners
 from archon_services.orchestrator.journal.sqlite.schema import RUN_COLUMNS, TABLES, VERSION, upgrade
 
@@ -52,8 +53,11 @@ class SqliteJournal(SqliteOwners):
     """`sync` is `full` (an fsync per commit: survives a power cut) or `normal` (survives kill -9; a power cut may take
     the last commits, but never half of one)."""
 
-    def __init__(self, path: Path, *, sync: Literal["full", "normal"] = "full") -> None:
+    def __init__(self, path: Path, *, sync: Literal["full", "normal"] = "full", reset: bool = False) -> None:
+        """`reset`: whether to go on with whatever file is there, even if the journal of the last start is missing."""
         self._path = path
+        self._reset = reset
+        self._identity: FileIdentity | None = None
         self.durability: str = sync
         self.inline = sync == "normal"
         self._lock_file: int | None = None
@@ -65,8 +69,17 @@ class SqliteJournal(SqliteOwners):
         self._retries: set[asyncio.Task[None]] = set()
 
     async def open(self) -> None:
-        """Opens the file and upgrades it in place. Raises FailedPrecondition if another process holds it or a newer
-        version wrote it, DataLoss if it is no database."""
+        """Opens the file and upgrades it in place. Raises FailedPrecondition if another process holds it, a newer
+        version or another program wrote it, it is not the file of the last start, or it cannot be written; DataLoss if
+        it is no database."""
+        try:
+            await self._open()
+        except OSError as error:
+            raise FailedPrecondition(f"the journal {self._path} cannot be used: {error.strerror}") from None
+        except sqlite3.DatabaseError as error:
+            raise FailedPrecondition(f"the journal {self._path} cannot be used: {error}") from None
+
+    async def _open(self) -> None:
         private_folder(self._path.parent)
         self._lock_file = os.open(f"{self._path}.lock", os.O_RDWR | os.O_CREAT, 0o600)
         try:
@@ -75,8 +88,11 @@ class SqliteJournal(SqliteOwners):
             os.close(self._lock_file)
             self._lock_file = None
             raise FailedPrecondition(f"the journal {self._path} is in use by another orchestrator") from None
+        self._identity = FileIdentity(self._path, self._lock_file, reset=self._reset)
+        self._identity.check_file()
         private_file(self._path)
         self._connection = self._connect()
+        check_is_journal(self._path, self._connection)
         self._connection.execute(
             "CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID"
         )
@@ -87,8 +103,9 @@ class SqliteJournal(SqliteOwners):
         self._connection.executescript(TABLES)
         if int(version) < VERSION:
             await asyncio.to_thread(upgrade, self._connection, int(version))
+        self._identity.check_content(self._connection)
         self._reader = self._connect()
-        self._writer = SqliteWriter(self._connection, inline=self.inline)
+        self._writer = SqliteWriter(self._connection, inline=self.inline, verify=self._identity.verify)
         self._checkpoints.start()
 
     def _connect(self) -> sqlite3.Connection:

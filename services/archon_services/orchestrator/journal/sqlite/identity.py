@@ -1,0 +1,96 @@
+"""The identity of a journal file: a file that was removed, replaced, or restored from an older copy is noticed.
+
+The file has an identity, and a generation that each start raises. The lock file beside it remembers both.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import uuid
+from pathlib import Path
+from typing import Final
+
+from archon.errors import FailedPrecondition
+
+OVERRIDE: Final = "ARCHON_JOURNAL_RESET=1"
+_HINT: Final = f"restore it, or start with {OVERRIDE} to go on with what is there"
+_MAX_BYTES: Final = 200
+
+
+class FileIdentity:
+    """Of one journal, while its lock is held. `reset`: whether any file is accepted.
+
+    Call `check_file` before the file is opened, then `check_content`, and `verify` whenever the file must still be the
+    one at its path.
+    """
+
+    def __init__(self, path: Path, lock_file: int, *, reset: bool) -> None:
+        self._path = path
+        self._lock_file = lock_file
+        self._reset = reset
+        self._opened: tuple[int, int] | None = None
+        """Device and inode of the open file."""
+
+    def check_file(self) -> None:
+        """Raises FailedPrecondition if the journal existed before and is missing or empty."""
+        identity, _ = self._remembered()
+        if identity and not self._reset and not (self._path.exists() and self._path.stat().st_size):
+            raise FailedPrecondition(f"the journal {self._path} existed before, and is missing or empty: {_HINT}")
+
+    def check_content(self, db: sqlite3.Connection) -> None:
+        """Checks that the open file is the one of the last start, and begins a new generation. Raises
+        FailedPrecondition if it is another one, an older copy, or the database of another program."""
+        remembered, remembered_generation = self._remembered()
+        found = dict(db.execute("SELECT key, value FROM meta WHERE key IN ('identity', 'generation')"))
+        identity, generation = found.get("identity", ""), int(found.get("generation", 0))
+        if remembered and not self._reset:
+            if identity != remembered:
+                raise FailedPrecondition(
+                    f"the journal {self._path} was replaced by another one since its last start: {_HINT}"
+                )
+            if generation < remembered_generation:
+                raise FailedPrecondition(
+                    f"the journal {self._path} is an older copy of the one of its last start: {_HINT}"
+                )
+        identity = identity or uuid.uuid4().hex
+        generation = max(generation, remembered_generation) + 1
+        self._store(db, identity, generation)
+        stat = self._path.stat()
+        self._opened = stat.st_dev, stat.st_ino
+
+    def verify(self) -> str:
+        """Says what has happened to the file at the path since it was opened; empty if it is the same."""
+        try:
+            stat = os.stat(self._path)
+        except OSError as error:
+            return f"the journal {self._path} was removed: {error.strerror}"
+        if (stat.st_dev, stat.st_ino) != self._opened:
+            return f"the journal {self._path} was replaced by another file"
+        return ""
+
+    def _store(self, db: sqlite3.Connection, identity: str, generation: int) -> None:
+        """Stores both in the file first: if only that survives, the generation of the file is the higher one."""
+        (synchronous,) = db.execute("PRAGMA synchronous").fetchone()
+        db.execute("PRAGMA synchronous = FULL")
+        rows = [("identity", identity), ("generation", str(generation))]
+        db.execute("BEGIN IMMEDIATE")
+        db.executemany("INSERT INTO meta VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value", rows)
+        db.execute("COMMIT")
+        db.execute(f"PRAGMA synchronous = {int(synchronous)}")
+        content = f"{identity} {generation}\n".encode()
+        os.pwrite(self._lock_file, content, 0)
+        os.ftruncate(self._lock_file, len(content))
+        os.fsync(self._lock_file)
+
+    def _remembered(self) -> tuple[str, int]:
+        """Identity and generation of the last start; empty if there was none."""
+        identity, _, generation = os.pread(self._lock_file, _MAX_BYTES, 0).decode(errors="replace").partition(" ")
+        return (identity, int(generation)) if identity and generation.strip().isdecimal() else ("", 0)
+
+
+def check_is_journal(path: Path, db: sqlite3.Connection) -> None:
+    """Raises FailedPrecondition if a database has tables, and is not a journal."""
+    names = {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    if names and not {"meta", "runs"} <= names:
+        raise FailedPrecondition(f"{path} is the database of another program, not a journal of Archon")

@@ -1,0 +1,166 @@
+"""A journal file that was removed, replaced or restored is noticed at the start, and at each commit."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from archon.errors import FailedPrecondition
+from archon_services.orchestrator.journal.sqlite.identity import OVERRIDE
+from archon_services.orchestrator.journal.sqlite.journal import SqliteJournal
+from tests.fixtures.journal import create
+
+APPENDER = """
+import asyncio, logging, sys
+from pathlib import Path
+from archon_services.orchestrator.journal.sqlite.journal import SqliteJournal
+from tests.fixtures.journal import create, step, store
+
+async def main():
+    logging.basicConfig()
+    journal = SqliteJournal(Path(sys.argv[1]), sync=sys.argv[2])
+    await journal.open()
+    await create(journal, "r")
+    for seq in range(1, 1_000_000):
+        await store(journal, step("r", seq, changed=False))
+        print(seq + 1, flush=True)
+
+asyncio.run(main())
+"""
+
+
+async def opened(path: Path, run: str = "", *, reset: bool = False) -> None:
+    """Opens the journal, creates a run if one is named, and closes it."""
+    journal = SqliteJournal(path, reset=reset)
+    try:
+        await journal.open()
+        if run:
+            await create(journal, run)
+    finally:
+        await journal.close()
+
+
+def files(path: Path) -> list[Path]:
+    return [path, Path(f"{path}-wal"), Path(f"{path}-shm")]
+
+
+def remove(path: Path) -> None:
+    for file in files(path):
+        file.unlink(missing_ok=True)
+
+
+def unlink(path: Path) -> None:
+    path.unlink()
+
+
+def exchange(path: Path) -> None:
+    other = path.with_name("other")
+    other.write_bytes(path.read_bytes())
+    other.replace(path)
+
+
+def empty(path: Path) -> None:
+    remove(path)
+    path.touch()
+
+
+def replace(path: Path) -> None:
+    remove(path)
+    asyncio.run(opened(path.with_name("other.db"), "other"))
+    shutil.copy(path.with_name("other.db"), path)
+
+
+def restore(path: Path) -> None:
+    remove(path)
+    shutil.copy(path.with_name("copy.db"), path)
+
+
+@pytest.mark.parametrize(
+    ("harm", "reason"),
+    [
+        (remove, "existed before, and is missing or empty"),
+        (empty, "existed before, and is missing or empty"),
+        (replace, "was replaced by another one since its last start"),
+        (restore, "is an older copy"),
+    ],
+)
+async def test_a_start_stops_with_a_sentence_and_the_flag(
+    tmp_path: Path, harm: Callable[[Path], None], reason: str
+) -> None:
+    path = tmp_path / "journal.db"
+    await opened(path, "r1")
+    shutil.copy(path, tmp_path / "copy.db")
+    await opened(path, "r2")
+    await asyncio.to_thread(harm, path)
+    for _ in range(2):
+        with pytest.raises(FailedPrecondition) as stopped:
+            await opened(path)
+        assert reason in str(stopped.value)
+        assert OVERRIDE in str(stopped.value)
+    await opened(path, "r3", reset=True)
+    await opened(path)
+
+
+async def test_the_same_file_opens_again_and_again(tmp_path: Path) -> None:
+    for number in range(4):
+        await opened(tmp_path / "journal.db", f"r{number}")
+
+
+async def test_a_journal_of_an_earlier_version_gets_an_identity(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    await opened(path, "r")
+    with sqlite3.connect(path) as db:
+        db.execute("DELETE FROM meta WHERE key IN ('identity', 'generation')")
+    db.close()
+    empty(Path(f"{path}.lock"))
+    await opened(path)
+    remove(path)
+    with pytest.raises(FailedPrecondition):
+        await opened(path)
+
+
+async def test_the_database_of_another_program_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    with sqlite3.connect(path) as db:
+        db.execute("CREATE TABLE customers (name TEXT)")
+    db.close()
+    with pytest.raises(FailedPrecondition, match="is the database of another program"):
+        await opened(path)
+    with sqlite3.connect(path) as db:
+        assert db.execute("SELECT name FROM sqlite_master").fetchall() == [("customers",)]
+    db.close()
+
+
+async def test_a_path_below_a_file_is_one_sentence(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    empty(file)
+    with pytest.raises(FailedPrecondition, match="cannot be used: "):
+        await opened(tmp_path / "file" / "journal.db")
+
+
+@pytest.mark.parametrize("sync", ["full", "normal"])
+@pytest.mark.parametrize("harm", ["removed", "replaced"])
+async def test_a_process_whose_file_is_gone_exits_at_the_next_commit(tmp_path: Path, sync: str, harm: str) -> None:
+    path = tmp_path / "journal.db"
+    process = subprocess.Popen(
+        [sys.executable, "-c", APPENDER, str(path), sync],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=Path(__file__).parents[5],
+    )
+    assert process.stdout is not None
+    for _ in range(20):
+        await asyncio.to_thread(process.stdout.readline)
+    unlink(path) if harm == "removed" else exchange(path)
+    _, errors = await asyncio.to_thread(process.communicate, timeout=20)
+    assert process.returncode == 74
+    assert f"the journal {path} was {harm}" in errors
+    assert "what it writes would be lost" in errors
