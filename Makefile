@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 RUN := $(BIN)/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo up down test test-unit test-integration test-e2e simulate failures chaos bench bench-postgres bench-agents bench-scale bench-peers soak tools interop test-interop check format lint types floors words drift buf \
+.PHONY: help demo up down test test-unit test-integration test-e2e simulate failures chaos fuzz bench bench-postgres bench-agents bench-scale bench-peers soak tools interop test-interop check format lint types floors words drift buf \
         buf-baseline gates protos hooks clean
 
 help: ## this list
@@ -66,6 +66,9 @@ simulate: $(VENV)/.dev ## engine and driver under faults in virtual time: make s
 	@$(RUN) -m tests.simulation.run --seeds $(SEEDS)
 
 ROUNDS ?= 5
+fuzz: $(VENV)/.dev ## 20,000 random and mutated inputs for every RPC: no crash, no INTERNAL, no traceback (1 minute)
+	@$(RUN) -m tests.adversary.fuzz
+
 bench: $(VENV)/.dev ## the pipeline against a floor in the same run, as ratios, and CPU per run of each process
 	@$(RUN) -m tests.bench.pipeline --rounds $(ROUNDS)
 

@@ -6,8 +6,10 @@ import logging
 from collections.abc import AsyncIterator
 from typing import Any
 
+import grpc.aio
 import pytest
 
+from archon import status
 from archon.api.registry.v1 import registry_service_pb2 as pb
 from archon.api.registry.v1 import registry_service_pb2_grpc
 from archon.api.registry.v1.registry_pb2 import Registration as Message
@@ -87,6 +89,17 @@ async def test_a_member_without_tokens_renews_and_needs_the_issued_one_to_change
     end.token = first.token
     await stub.DeregisterInstance(end)
     assert not (await stub.ListInstances(pb.ListInstancesRequest())).instances
+
+
+@pytest.mark.parametrize("count", [1, 3])
+async def test_other_than_one_token_for_each_lease_is_refused(stub: Any, count: int) -> None:
+    request = pb.KeepAliveRequest(instance_ids=["a", "b"], tokens=["x"] * count)
+    with pytest.raises(grpc.aio.AioRpcError) as refused_stream:
+        async for _ in stub.KeepAlive(iter([request])):
+            pass
+    error = status.from_rpc_error(refused_stream.value)
+    assert isinstance(error, InvalidArgument)
+    assert [violation.field for violation in error.field_violations] == ["tokens"]
 
 
 async def test_no_response_and_no_error_has_the_token(stub: Any) -> None:

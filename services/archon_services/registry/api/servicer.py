@@ -52,6 +52,7 @@ class RegistryServicer:
         """Renews leases; one response per request message."""
         async for request in requests:
             instance_ids = validation.instance_ids(request.instance_ids)
+            validation.tokens(request.tokens, instance_ids)
             ttls = await self._store.keep_alive(instance_ids, [owner_of(token) for token in request.tokens])
             leases = [_lease_status(name, ttl) for name, ttl in zip(instance_ids, ttls, strict=True)]
             yield pb.KeepAliveResponse(leases=leases)

@@ -188,6 +188,13 @@ def instance_ids(values: Sequence[str]) -> Sequence[str]:
     return values
 
 
+def tokens(values: Sequence[str], instances: Sequence[str]) -> None:
+    """Checks the tokens of one KeepAlive message. Raises InvalidArgument."""
+    violations = Violations()
+    violations.check(len(values) in (0, len(instances)), "tokens", "must be one for each instance, or none")
+    violations.raise_if_any()
+
+
 def edges(values: Iterable[Edge]) -> list[Edge]:
     """Returns the edges to pin or unpin, with default policies. Raises InvalidArgument."""
     violations = Violations()
