@@ -141,7 +141,7 @@ class Dice:
                 return self._text()
             case FieldDescriptor.CPPTYPE_BOOL:
                 return self._random.random() < 0.5
-            case FieldDescriptor.CPPTYPE_ENUM:
+            case FieldDescriptor.CPPTYPE_ENUM if descriptor.enum_type is not None:
                 return self._random.choice([*(value.number for value in descriptor.enum_type.values), 99])
             case FieldDescriptor.CPPTYPE_DOUBLE | FieldDescriptor.CPPTYPE_FLOAT:
                 return self._random.choice([0.0, 0.5, -1.0, 1e308, float("inf"), float("nan")])
