@@ -133,12 +133,16 @@ async def test_delegated_work_stops_promptly_on_cancel_and_deadline(own_mesh: Me
         await handle.cancel("enough")
     run = await handle.result(timeout=1.5 + STOPPED_WITHIN)
     assert run.state in (common_pb2.TASK_STATE_CANCELED, common_pb2.TASK_STATE_FAILED)
-    assert {task.state for task in run.tasks} == {common_pb2.TASK_STATE_CANCELED}
+    stopped = {common_pb2.TASK_STATE_CANCELED}
+    if how == "out of time":  # an agent's own clock may stop its task a moment earlier
+        stopped.add(common_pb2.TASK_STATE_FAILED)
+    assert {task.state for task in run.tasks} <= stopped
     events = [event async for event in handle.events()]
-    cancelled = next(e for e in events if e.WhichOneof("event") == "cancel_requested").time.ToNanoseconds() / 1e9
+    orders = [event.time.ToNanoseconds() / 1e9 for event in events if event.WhichOneof("event") == "cancel_requested"]
     ends = [event.result.state for event in events if event.WhichOneof("event") == "result"]
-    assert ends == [common_pb2.TASK_STATE_CANCELED] * 2  # both agents reported that they had stopped
-    assert events[-1].time.ToNanoseconds() / 1e9 - cancelled < STOPPED_WITHIN
+    assert len(ends) == 2 and set(ends) <= stopped  # both agents reported that they had stopped
+    due = orders[0] if orders else run.create_time.ToNanoseconds() / 1e9 + 1.5
+    assert events[-1].time.ToNanoseconds() / 1e9 - due < STOPPED_WITHIN
 
 
 async def test_a_killed_orchestrator_repeats_its_stop_after_a_restart(own_mesh: Mesh) -> None:

@@ -48,7 +48,7 @@ async def test_the_registration_of_a_killed_agent_expires(own_mesh: Mesh) -> Non
 
 async def test_a_killed_agents_task_completes_on_another_instance(own_mesh: Mesh) -> None:
     mesh = own_mesh
-    first = await mesh.agent("solo", delay=1.0)
+    first = await mesh.agent("solo", delay=30.0)
     handle = await mesh.client.submit("x", roles=["solo"])
     await begun(mesh, "solo")
     second = await mesh.agent("solo", delay=0.1)
@@ -67,7 +67,7 @@ async def test_durability_28_a_frozen_agents_late_result_is_discarded(
     own_mesh: Mesh,
 ) -> None:
     mesh = own_mesh
-    first = await mesh.agent("solo", delay=0.5)
+    first = await mesh.agent("solo", delay=2.0)
     handle = await mesh.client.submit("x", roles=["solo"])
     await begun(mesh, "solo")
     frozen = time.monotonic()
