@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import shutil
 import signal
 import socket
@@ -19,15 +20,27 @@ from archon_services.testing import child_signals
 
 
 def free_ports(host: str, count: int) -> list[int]:
-    """Returns distinct ports that are free now."""
-    sockets = [socket.socket() for _ in range(count)]
+    """Returns distinct ports that are free now, and that the system gives to no outgoing connection: a process that is
+    down for a while finds its port free."""
+    ports: list[int] = []
+    while len(ports) < count:
+        port = random.randrange(10_000, _first_outgoing_port())
+        with socket.socket() as probe:
+            try:
+                probe.bind((host, port))
+            except OSError:
+                continue
+        if port not in ports:
+            ports.append(port)
+    return ports
+
+
+def _first_outgoing_port() -> int:
+    """Returns the lowest port that the system may give to an outgoing connection."""
     try:
-        for bound in sockets:
-            bound.bind((host, 0))
-        return [bound.getsockname()[1] for bound in sockets]
-    finally:
-        for bound in sockets:
-            bound.close()
+        return max(11_000, int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0]))
+    except OSError:
+        return 32_768
 
 
 class EtcdProcess:
