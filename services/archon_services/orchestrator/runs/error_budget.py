@@ -41,6 +41,8 @@ class ErrorBudget:
 
     def note(self, events: Sequence[ev.Event]) -> None:
         """Counts the ends of attempts among some events."""
+        if not self._limit:
+            return
         for event in events:
             if type(event) in _ENDS:
                 failure: Failure | None = event.failure  # type: ignore[union-attr]

@@ -27,10 +27,11 @@ class FileIdentity:
 
     def __init__(self, path: Path, lock_file: int, *, reset: bool) -> None:
         self._path = path
+        self._name = os.fspath(path)
         self._lock_file = lock_file
         self._reset = reset
-        self._opened: tuple[int, int] | None = None
-        """Device and inode of the open file."""
+        self._device = self._inode = 0
+        """Of the open file."""
 
     def check_file(self) -> None:
         """Raises FailedPrecondition if the journal existed before and is missing or empty."""
@@ -57,15 +58,15 @@ class FileIdentity:
         generation = max(generation, remembered_generation) + 1
         self._store(db, identity, generation)
         stat = self._path.stat()
-        self._opened = stat.st_dev, stat.st_ino
+        self._device, self._inode = stat.st_dev, stat.st_ino
 
     def verify(self) -> str:
         """Says what has happened to the file at the path since it was opened; empty if it is the same."""
         try:
-            stat = os.stat(self._path)
+            stat = os.stat(self._name)  # a Path would cost as much again, at each commit
         except OSError as error:
             return f"the journal {self._path} was removed: {error.strerror}"
-        if (stat.st_dev, stat.st_ino) != self._opened:
+        if stat.st_ino != self._inode or stat.st_dev != self._device:
             return f"the journal {self._path} was replaced by another file"
         return ""
 
