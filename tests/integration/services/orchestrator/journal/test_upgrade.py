@@ -358,7 +358,7 @@ async def test_durability_7_a_file_of_version_1_is_upgraded(tmp_path: Path) -> N
         assert await stored_events(journal, "r") == [b"one", b"two"]
         await journal.close()
     db = sqlite3.connect(path)
-    assert db.execute("SELECT value FROM meta").fetchone() == (str(schema.VERSION),)
+    assert db.execute("SELECT value FROM meta WHERE key = 'version'").fetchone() == (str(schema.VERSION),)
     db.close()
 
 
@@ -389,7 +389,7 @@ async def test_durability_7_a_file_of_version_4_is_upgraded(tmp_path: Path) -> N
         assert run.last_seq == before[-1][2]
         await journal.close()
     db = sqlite3.connect(path)
-    assert db.execute("SELECT value FROM meta").fetchone() == (str(schema.VERSION),)
+    assert db.execute("SELECT value FROM meta WHERE key = 'version'").fetchone() == (str(schema.VERSION),)
     assert db.execute("SELECT name FROM sqlite_master WHERE name LIKE 'steps%'").fetchall() == [("steps",)]
     assert db.execute("SELECT run_id, base, last_seq, batch_id, data, inputs FROM steps").fetchall() == before
     db.close()
