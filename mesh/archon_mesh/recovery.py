@@ -21,6 +21,8 @@ from typing import Final, TypeVar
 
 from archon.errors import ArchonError, InvalidArgument
 from archon.failure_kinds import CATALOGUE, ErrorSeverity, RetryAdvice
+from archon_mesh.core.run.decide.recovery import MAX_ALIKE
+from archon_mesh.core.run.state import MAX_RECENT
 
 __all__ = ["ErrorContext", "ErrorSeverity", "Recovery", "RecoveryAction", "RecoveryOrchestrator"]
 
@@ -28,10 +30,6 @@ _log = logging.getLogger(__name__)
 
 MAX_ATTEMPTS: Final = 3
 """Attempts of the first recovery."""
-
-MAX_RECENT: Final = 10
-MAX_ALIKE: Final = 3
-"""Failures of one kind among the last MAX_RECENT above which the next one is of high severity."""
 
 MIN_BACKOFF: Final = 0.5
 MAX_BACKOFF: Final = 30.0
@@ -67,7 +65,7 @@ class Recovery:
 
     @classmethod
     def fail(cls) -> Recovery:
-        """Gives up."""
+        """Leaves the failure to the caller: the error is raised."""
         return cls(RecoveryAction.FAIL)
 
 

@@ -37,7 +37,7 @@ class LoopMonitor:
         return sorted(loop.name for loop in self.loops if loop.unexpected >= UNHEALTHY_AFTER)
 
     def notify(self) -> None:
-        """Calls the subscribers."""
+        """Tells the subscribers that `failing` has changed."""
         for subscriber in list(self.subscribers):
             subscriber()
 

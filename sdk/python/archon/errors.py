@@ -52,7 +52,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from archon.failure_kinds import CATALOGUE, ErrorSeverity, FailureClass, RetryAdvice, kind_of
+from archon.failure_kinds import ErrorSeverity, FailureClass, RetryAdvice, advice, entry_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +100,11 @@ class ArchonError(Exception):
         self.field_violations = tuple(field_violations)
         self.retry_delay = retry_delay
         self.causes = tuple(causes)
-        self.kind = kind or self.default_kind or kind_of(self.code, self.reason).name
-        entry = CATALOGUE.get(self.kind) or kind_of(self.code, self.reason)
+        entry = entry_of(kind or self.default_kind, self.code, self.reason)
+        self.kind = kind or entry.name
         self.failure_class = failure_class or entry.failure_class
         self.severity = severity or entry.severity
-        self.retry = retry or (RetryAdvice.LATER if retry_delay is not None else entry.retry)
+        self.retry = retry or advice(entry, retry_delay)
 
     def __str__(self) -> str:
         return self.message or self.reason

@@ -199,6 +199,16 @@ _REASONS: Final = {
 _BY_REASON: Final = {reason: kind for kind, reasons in _REASONS.items() for reason in reasons}
 
 
+def entry_of(kind: str, code: str, reason: str) -> FailureKind:
+    """Returns the row of a kind; of the failure's reason or code if the kind is empty or unknown to this version."""
+    return CATALOGUE.get(kind) or kind_of(code, reason)
+
+
+def advice(entry: FailureKind, retry_delay: float | None) -> RetryAdvice:
+    """Returns the advice for a failure that carries none: one that names a delay may be retried after it."""
+    return RetryAdvice.LATER if retry_delay is not None else entry.retry
+
+
 def kind_of(code: str, reason: str) -> FailureKind:
     """Returns the kind of a failure by its reason, or else by the name of its gRPC code."""
     return CATALOGUE[_BY_REASON.get(reason) or _BY_REASON.get(code) or "infrastructure.fault"]

@@ -57,7 +57,7 @@ class GrpcServer:
 
     @property
     def address(self) -> str:
-        """host:port as bound."""
+        """host:port where the server listens; the port is 0 before `start` if any was asked for."""
         return f"{self._host}:{self.port}"
 
     async def start(self) -> str:

@@ -171,7 +171,7 @@ class Paused:
 
 @value
 class Resumed:
-    """The pause ended."""
+    """A paused run was resumed: tasks are dispatched again, and its clock goes on."""
 
     identity: str
 

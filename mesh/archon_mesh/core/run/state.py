@@ -77,6 +77,13 @@ class RunState:
         task = self.tasks.get(task_id)
         return task if task is not None and task.live and task.attempt == attempt else None
 
+    def holder(self, task_id: str, attempt: int) -> str:
+        """The instance that a current or abandoned attempt was dispatched to; empty for any other attempt."""
+        task = self.tasks.get(task_id)
+        if task is None:
+            return ""
+        return task.instance_id if attempt == task.attempt else dict(task.abandoned).get(attempt, "")
+
     def live_tasks(self) -> list[Task]:
         """The tasks with a live attempt."""
         return [task for task in self.tasks.values() if task.live]

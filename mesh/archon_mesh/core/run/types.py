@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import field
 from enum import IntEnum
 
-from archon.failure_kinds import CATALOGUE, RetryAdvice, kind_of
+from archon.failure_kinds import advice, entry_of
 from archon_mesh.core.value import value
 
 Payload = object
@@ -64,8 +64,8 @@ class Failure:
     causes: tuple[Failure, ...] = ()
 
     def __post_init__(self) -> None:
-        kind = CATALOGUE.get(self.kind) or kind_of(self.code, self.reason)
-        retry = RetryAdvice.LATER if self.retry_delay is not None else kind.retry
+        kind = entry_of(self.kind, self.code, self.reason)
+        retry = advice(kind, self.retry_delay)
         defaults = (
             ("kind", kind.name),
             ("failure_class", kind.failure_class),

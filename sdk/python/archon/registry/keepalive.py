@@ -51,7 +51,7 @@ class Keepalive:
         self._changed.set()
 
     async def close(self) -> None:
-        """Stops renewing."""
+        """Stops renewing: leases expire unless their instances are deregistered. Idempotent."""
         await self._loop.close()
 
     async def _run(self) -> None:

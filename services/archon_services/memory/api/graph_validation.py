@@ -92,7 +92,7 @@ def scope(name: str) -> str:
 
 
 def pull(request: pb.PullItemsRequest) -> None:
-    """Raises InvalidArgument."""
+    """Checks the scope and the role of a pull. Raises InvalidArgument."""
     violations = Violations()
     _check_scope(request.scope, violations)
     violations.check_role(request.role, "role")

@@ -12,12 +12,12 @@ from archon_mesh.core.run.types import Failure
 
 
 def failure_to_proto(failure: Failure) -> failure_pb2.Failure:
-    """Converts a failure."""
+    """Converts a failure of the engine to the contract's; every field is kept."""
     return to_failure(failure_as_error(failure))
 
 
 def failure_from_proto(failure: failure_pb2.Failure) -> Failure:
-    """Converts a failure."""
+    """Converts a failure of the contract to the engine's; fields that are not set get those of its kind."""
     return failure_from_error(from_failure(failure))
 
 

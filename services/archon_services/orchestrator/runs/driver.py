@@ -341,16 +341,12 @@ class RunDriver:
             decision.inputs.append(given)
 
     def _is_dispatched_to(self, instance_id: str, given: Any) -> bool:
-        """Whether the attempt of an input was dispatched to the instance. An attempt that ended for good names no
-        instance any more: input about it would be discarded in any case."""
-        task = self.state.tasks.get(given.task_id)
-        if task is not None and given.attempt == task.attempt:
-            holder = task.instance_id
-        else:
-            holder = dict(task.abandoned).get(given.attempt, "") if task is not None else ""
+        """Whether the attempt of an input was dispatched to the instance. Input about an earlier attempt without a
+        holder is late, not foreign: it would be discarded in any case."""
+        holder = self.state.holder(given.task_id, given.attempt)
         if holder == instance_id:
             return True
-        if holder or task is None or given.attempt > task.attempt:
+        if holder or not self._is_over(given.task_id, given.attempt):
             self._drive.observer.foreign(self.run_id, given.task_id, instance_id)
         return False
 

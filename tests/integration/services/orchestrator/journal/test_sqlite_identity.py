@@ -111,6 +111,10 @@ async def test_a_start_stops_with_a_sentence_and_the_flag(
 async def test_the_same_file_opens_again_and_again(tmp_path: Path) -> None:
     for number in range(4):
         await opened(tmp_path / "journal.db", f"r{number}")
+    with sqlite3.connect(tmp_path / "journal.db") as db:
+        assert db.execute("SELECT value FROM meta WHERE key = 'generation'").fetchone() == ("4",)
+        assert db.execute("SELECT count(*) FROM runs").fetchone() == (4,)
+    db.close()
 
 
 async def test_a_journal_of_an_earlier_version_gets_an_identity(tmp_path: Path) -> None:

@@ -88,3 +88,5 @@ async def test_an_instance_that_registers_anew_is_dialled_at_once(
         return len(DeadStream.dialled) == 2
 
     await eventually(dialled_twice)
+    (_, first), (_, second) = DeadStream.dialled
+    assert second - first < 30.0 * 0.7, "the shortest pause"
