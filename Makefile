@@ -78,7 +78,7 @@ bench-postgres: $(VENV)/.dev ## the pipeline with two orchestrators on PostgreSQ
 bench-agents: $(VENV)/.dev ## what the agent runtime adds to an iteration, over a loop written by hand
 	@$(RUN) -m tests.bench.agent_loop
 
-bench-scale: $(VENV)/.dev ## whether runs cost more beside 100,000 ended runs, 5,000 under way or 1,000 idle instances
+bench-scale: $(VENV)/.dev ## whether runs cost more beside 100,000 ended runs, 5,000 under way 1,000 idle instances or 10,000 dead ones
 	@$(RUN) -m tests.bench.scale --rounds $(ROUNDS)
 
 bench-peers: ROUNDS := 3

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import grpc.aio
@@ -14,12 +15,13 @@ from archon.api.registry.v1 import registry_service_pb2 as pb
 from archon.api.registry.v1 import registry_service_pb2_grpc
 from archon.api.registry.v1.registry_pb2 import Registration as Message
 from archon.channel import connect
-from archon.errors import ArchonError, InvalidArgument, PermissionDenied
+from archon.errors import ArchonError, InvalidArgument, PermissionDenied, ResourceExhausted
 from archon.registry import RegistryClient
 from archon_services.registry import registry_app
-from tests.fixtures.registry import Make, client, make, prefix, registry, settings
+from tests.fixtures.registry import Make, client, make, prefix, registry, registry_store, settings
+from tests.fixtures.services import ServiceProcess
 
-__all__ = ["client", "make", "prefix", "registry"]
+__all__ = ["client", "make", "prefix", "registry", "registry_store"]
 
 TOKEN = "a secret of the owner"
 
@@ -150,3 +152,21 @@ async def test_loopback_is_refused_if_the_registry_serves_other_machines(address
                 await stub.RegisterInstance(request)
             else:
                 assert "loopback" in str((await refused(stub.RegisterInstance(request))).field_violations)
+
+
+async def test_a_client_cannot_fill_the_registry_of_a_real_process(tmp_path: Path) -> None:
+    bounds = {"ARCHON_MAX_INSTANCES_PER_CLIENT": "3", "ARCHON_MAX_INSTANCES_PER_ROLE": "2"}
+    process = ServiceProcess("archon_services.registry", tmp_path, ARCHON_ETCD="memory", **bounds)
+    try:
+        async with connect(await process.start()) as channel:
+            stub: Any = registry_service_pb2_grpc.RegistryServiceStub(channel)
+            for number, role in enumerate(("a", "a", "b")):
+                entry = Message(instance_id=f"i{number}", role=role, address="127.0.0.1:7000")
+                await stub.RegisterInstance(pb.RegisterInstanceRequest(registration=entry, token=TOKEN))
+            for role, setting in (("a", "max_instances_per_role"), ("b", "max_instances_per_client")):
+                entry = Message(instance_id="more", role=role, address="127.0.0.1:7000")
+                error = await refused(stub.RegisterInstance(pb.RegisterInstanceRequest(registration=entry)))
+                assert isinstance(error, ResourceExhausted)
+                assert (error.metadata["setting"], bool(error.retry_delay)) == (setting, True)
+    finally:
+        await process.close()

@@ -22,10 +22,11 @@ Run = Callable[[], Awaitable[None]]
 
 @dataclass
 class Measured:
-    """`p50` in seconds, `rate` in runs per second."""
+    """`p50` and `p95` in seconds, `rate` in runs per second."""
 
     p50: float
     rate: float
+    p95: float = 0.0
 
 
 async def drive(run: Run, runs: int, concurrency: int) -> Measured:
@@ -44,7 +45,9 @@ async def drive(run: Run, runs: int, concurrency: int) -> Measured:
     began = time.perf_counter()
     await asyncio.gather(*(worker() for _ in range(concurrency)))
     elapsed = time.perf_counter() - began
-    return Measured(sorted(latencies)[len(latencies) // 2], len(latencies) / elapsed)
+    latencies.sort()
+    p50, p95 = (latencies[int(len(latencies) * part)] for part in (0.5, 0.95))
+    return Measured(p50, len(latencies) / elapsed, p95)
 
 
 def announce(address: str) -> None:

@@ -1,8 +1,8 @@
 """python -m tests.bench.scale: whether the cost of a run grows with what lies there.
 
 CPU of the orchestrator (user and system) per run of three roles, by SubmitRun with wait at concurrency 64. An
-orchestrator with much there (ended runs in its journal, runs under way, idle instances) is measured against one without
-it, in interleaved rounds, each with its own registry, journal and agents. A run of many tasks is measured against runs
+orchestrator with much there (ended runs in its journal, runs under way, idle instances, dead registrations) is measured
+against one without it, in interleaved rounds, each with its own registry, journal and agents. A run of many tasks is measured against runs
 of three, all of them delegations and the task that makes them. Figures are medians over the rounds; the changes of the
 single rounds stand beside them. What an orchestrator spends at rest counts in the figures per run; it is also shown by
 itself, with the change that remains without it. The journal is a SQLite file, by default `normal`: then the speed of the disk does not change how many steps
@@ -22,6 +22,7 @@ import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,7 @@ SLICES = 10
 
 SETTLED_WITHIN = 120.0
 CHANGE_AIM = "<= 1.10"
+LATENCY_AIM = "<= 1.20"
 TASK_AIM = "<= 1.50"
 SMALL_RUN = 3
 """Tasks of the run that a run of many tasks is compared with."""
@@ -78,10 +80,13 @@ class Subject:
 
 @dataclass(frozen=True)
 class Figure:
-    """A measurement, for each run or task: microseconds of the orchestrator's CPU, and seconds that passed."""
+    """A measurement, for each run or task: microseconds of the orchestrator's CPU, and seconds that passed. `p50` and
+    `p95` are latencies of runs in seconds."""
 
     cpu: float
     elapsed: float
+    p50: float
+    p95: float
 
     def without_rest(self, rest: float) -> float:
         """Returns the microseconds without those that an orchestrator spends at rest, in milliseconds per second."""
@@ -114,10 +119,10 @@ class Load:
                 assert len(answer.tasks) == self.tasks, len(answer.tasks)
 
             before, began = cpu_seconds(self.subject.pid), time.perf_counter()
-            await drive(run, runs, self.concurrency)
+            measured = await drive(run, runs, self.concurrency)
             used, elapsed = cpu_seconds(self.subject.pid) - before, time.perf_counter() - began
         units = runs * self.tasks if self.per_task else runs
-        return Figure(used * 1e6 / units, elapsed / units)
+        return Figure(used * 1e6 / units, elapsed / units, measured.p50, measured.p95)
 
 
 @dataclass(frozen=True)
@@ -130,7 +135,8 @@ class Comparison:
     loaded_rest: float = 0.0
 
     def cells(self) -> list[str]:
-        """Returns medians, their change, the least and the largest change of a round, and what is spent at rest."""
+        """Returns medians, their change, the least and the largest change of a round, the changes of latencies, and what
+        is spent at rest."""
         base, loaded = (statistics.median(figure.cpu for figure in side) for side in (self.base, self.loaded))
         changes = sorted(much.cpu / few.cpu for few, much in zip(self.base, self.loaded, strict=True))
         rests = self.base_rest, self.loaded_rest
@@ -139,9 +145,16 @@ class Comparison:
             for side, rest in zip((self.base, self.loaded), rests, strict=True)
         )
         cells = [f"{base:,.0f}", f"{loaded:,.0f}", f"{loaded / base:.2f}", f"{changes[0]:.2f} to {changes[-1]:.2f}"]
+        cells.append(" / ".join(f"{self._latency_change(name):.2f}" for name in ("p50", "p95")))
         if any(rests):
             cells += [*(f"{rest:.0f}" for rest in rests), f"{net_loaded / net_base:.2f}"]
         return cells
+
+    def _latency_change(self, name: str) -> float:
+        base, loaded = (
+            statistics.median(getattr(figure, name) for figure in side) for side in (self.base, self.loaded)
+        )
+        return float(loaded / base)
 
 
 def submit_request(goal: str, roles: tuple[str, ...] = ()) -> pb.SubmitRunRequest:
@@ -201,7 +214,7 @@ async def measure_round(base: Load, loaded: Load) -> tuple[Figure, Figure]:
 def mean(figures: Sequence[Figure]) -> Figure:
     """Returns the mean of slices of the same size."""
     return Figure(
-        statistics.fmean(figure.cpu for figure in figures), statistics.fmean(figure.elapsed for figure in figures)
+        *(statistics.fmean(getattr(figure, name) for figure in figures) for name in ("cpu", "elapsed", "p50", "p95"))
     )
 
 
@@ -250,6 +263,18 @@ class Scale:
             loads = self._pipeline(base), self._load(much, registry)
             much.start("tests.bench.scale_agents", "idle", str(count), ARCHON_REGISTRY=registry)
             uvloop.run(until_connected(loads[1].subject, registry, count + 3))
+            return self._compare(*loads)
+
+    def dead_instances(self, count: int, *, after: float = 0.0) -> Comparison:
+        """Compares with registrations whose instances are dead, `after` seconds after they have been made. Half of their
+        addresses refuse connections, the others accept them and never answer; a half have the role of agents that
+        answer."""
+        with self._processes("base") as base, self._processes("dead") as much:
+            registry, _ = much.members()
+            loads = self._pipeline(base), self._load(much, registry)
+            uvloop.run(ready(loads[1]))
+            much.start("tests.bench.scale_agents", "dead", str(count), ARCHON_REGISTRY=registry)
+            time.sleep(after)
             return self._compare(*loads)
 
     def many_tasks(self, tasks: int) -> Comparison:
@@ -364,7 +389,16 @@ async def until_connected(subject: Subject, registry: str, count: int) -> None:
 def show(console: Console, rows: dict[str, tuple[Comparison, str]]) -> None:
     """Prints the table."""
     table = Table(
-        "", "aim", "without, us", "with, us", "change", "of the rounds", "at rest, ms/s", "with", "change beyond it"
+        "",
+        "aim",
+        "without, us",
+        "with, us",
+        "change",
+        "of the rounds",
+        "p50 / p95",
+        "at rest, ms/s",
+        "with",
+        "change beyond it",
     )
     for name, (comparison, aim) in rows.items():
         table.add_row(name, aim, *comparison.cells())
@@ -380,6 +414,7 @@ def main() -> None:
     parser.add_argument("--ended", type=int, default=100_000, help="ended runs in the journal; 0 leaves this out")
     parser.add_argument("--under-way", type=int, default=5_000, help="runs under way; 0 leaves this out")
     parser.add_argument("--instances", type=int, default=1_000, help="idle instances; 0 leaves this out")
+    parser.add_argument("--dead", type=int, default=10_000, help="dead registrations; 0 leaves this out")
     parser.add_argument("--tasks", type=int, default=1_000, help="tasks of the large run; 0 leaves this out")
     given = parser.parse_args()
     console, rows = Console(width=150), {}
@@ -390,10 +425,13 @@ def main() -> None:
             f"{given.rounds} rounds of {given.runs} runs at {CONCURRENCY}; medians; CPU of the orchestrator"
         )
         scale = Scale(home, journal=given.journal, rounds=given.rounds, runs=given.runs)
+        a_minute_later = partial(scale.dead_instances, after=60.0)
         comparisons: list[tuple[int, str, Callable[[int], Comparison], str]] = [
             (given.ended, "ended runs, per run", scale.ended_runs, CHANGE_AIM),
             (given.under_way, "runs under way, per run", scale.runs_under_way, CHANGE_AIM),
             (given.instances, "idle instances, per run", scale.idle_instances, CHANGE_AIM),
+            (given.dead, "dead registrations, just made, per run", scale.dead_instances, LATENCY_AIM),
+            (given.dead, "dead registrations, a minute old, per run", a_minute_later, LATENCY_AIM),
             (given.tasks, f"tasks in a run, per task, against {SMALL_RUN}", scale.many_tasks, TASK_AIM),
         ]
         for count, name, comparison, aim in comparisons:

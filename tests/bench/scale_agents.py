@@ -2,6 +2,7 @@
 address to the file BENCH_READY once all its agents are registered.
 
     idle N    N instances of roles that no run names, each with a server, a lease and a session of its own
+    dead N    N registrations whose instances do not answer, half of them of the roles of the pipeline
     hold N    a role whose handler never answers, with room for N tasks
     lead      delegates to the role `worker` as often as the text of its task says, at most 64 at once
     worker    answers 1 KB at once
@@ -12,13 +13,16 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+from socket import socket
 
 import uvloop
 
 from archon import AgentServer, TaskContext
 from archon.agent import AgentSettings
+from archon.api.registry.v1.registry_pb2 import Registration
 from archon.server import signalled
-from tests.bench.drive import ANSWER, announce
+from tests.bench.drive import ANSWER, ROLES, announce
+from tests.fixtures.many_registrations import register_all
 
 AT_ONCE = 64
 """Delegations of one task that are under way together; as many as there are runs in the comparison."""
@@ -67,6 +71,29 @@ def agents(kind: str, number: int) -> list[AgentServer]:
     raise ValueError(f"unknown kind of agent {kind!r}")
 
 
+async def register_dead(number: int) -> None:
+    """Registers instances at two addresses, of which one refuses connections and the other never answers, and stays
+    until SIGTERM."""
+    stop = signalled()
+    with socket() as refusing, socket() as mute:
+        refusing.bind(("127.0.0.1", 0))
+        mute.bind(("127.0.0.1", 0))
+        mute.listen(4096)
+        addresses = [f"127.0.0.1:{each.getsockname()[1]}" for each in (refusing, mute)]
+        roles = [*ROLES, *(f"dead-{index}" for index in range(len(ROLES)))]
+        await register_all(
+            os.environ["ARCHON_REGISTRY"],
+            (
+                Registration(
+                    instance_id=f"dead-{index}", role=roles[index % len(roles)], address=addresses[index // 7 % 2]
+                )
+                for index in range(number)
+            ),
+        )
+        announce("dead")
+        await stop.wait()
+
+
 async def serve(servers: list[AgentServer]) -> None:
     """Serves until SIGTERM."""
     stop = signalled()
@@ -79,7 +106,10 @@ async def serve(servers: list[AgentServer]) -> None:
 def main() -> None:
     """Serves what the arguments name."""
     kind, *number = sys.argv[1:]
-    uvloop.run(serve(agents(kind, int(number[0]) if number else 1)))
+    if kind == "dead":
+        uvloop.run(register_dead(int(number[0])))
+    else:
+        uvloop.run(serve(agents(kind, int(number[0]) if number else 1)))
 
 
 if __name__ == "__main__":

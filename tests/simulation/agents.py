@@ -159,6 +159,8 @@ class SimAgent:
 
 
 def _call(task: TaskContext, tokens: int) -> None:
-    """Records a model call."""
+    """Records a model call, and tool calls before it."""
+    for _ in range(tokens % 4):
+        task.record_tool_call("t", {}, {}, started=0.0, seconds=0.1)
     usage = common_pb2.Usage(output_tokens=tokens)
     task.record_model_call("m", {}, {}, started=0.0, seconds=0.1, usage=usage)

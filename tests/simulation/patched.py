@@ -14,7 +14,10 @@ from archon.agent import attempt, attempt_table, server, session, task
 from archon_mesh.core.run import Effect, RunState
 from archon_services.orchestrator import ports
 from archon_services.orchestrator.runs.effects import EffectExecutor
+from archon_services.orchestrator.sessions import attempts
 from archon_services.orchestrator.sessions import session as sessions
+
+MAX_RECORDS = 2
 
 _TIMED: tuple[Any, ...] = (context, frames, attempt, server, session, attempt_table, task, ports)
 _CHANCY: tuple[Any, ...] = (server, sessions)
@@ -24,8 +27,9 @@ _CHANCY: tuple[Any, ...] = (server, sessions)
 def machine(
     dice: random.Random, stream: Any, wall: Callable[[], float], executed: Callable[..., None]
 ) -> Iterator[None]:
-    """Within the block the code of agents and sessions uses virtual time, sessions create their streams with `stream`,
-    and `executed` is called with the effects of a run that are executed."""
+    """Within the block the code of agents and sessions uses virtual time, sessions create their streams with `stream`
+    and store records ahead when there are MAX_RECORDS, and `executed` is called with the effects of a run that are
+    executed."""
     execute = EffectExecutor.execute
 
     def observed(self: EffectExecutor, effects: Iterable[Effect], run: RunState, now: float) -> None:
@@ -43,6 +47,7 @@ def machine(
             module.random = dice
         setattr(EffectExecutor, "execute", observed)  # noqa: B010 - mypy takes a method for constant
         setattr(sessions, "Stream", stream)  # noqa: B010 - another type than the declared one
+        setattr(attempts, "MAX_RECORDS", MAX_RECORDS)  # noqa: B010 - a constant
         yield
     finally:
         setattr(EffectExecutor, "execute", execute)  # noqa: B010
@@ -50,4 +55,9 @@ def machine(
             setattr(module, name, value)
 
 
-_NAMES: dict[str, tuple[Any, ...]] = {"time": _TIMED, "random": _CHANCY, "Stream": (sessions,)}
+_NAMES: dict[str, tuple[Any, ...]] = {
+    "time": _TIMED,
+    "random": _CHANCY,
+    "Stream": (sessions,),
+    "MAX_RECORDS": (attempts,),
+}

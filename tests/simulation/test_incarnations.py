@@ -8,6 +8,8 @@ from itertools import count
 from typing import cast
 
 from archon.errors import Unavailable
+from archon_mesh.core.run import inputs as inp
+from archon_services.orchestrator.convert.command import encode_command
 from archon_services.orchestrator.journal import CommandRow, MemoryJournal, OwnerRow, RunRow
 from archon_services.orchestrator.ownership import Ownership
 from archon_services.orchestrator.ownership.lease import LEASE
@@ -16,6 +18,7 @@ from tests.fixtures.journal import commit, new_run, step_of
 from tests.simulation.loop import VirtualLoop, run_virtual
 
 TAKEN_OVER_WITHIN = 5.0
+CANCEL = encode_command(inp.Cancel("caller", "enough"), 1.0)
 
 
 class Store(MemoryJournal):
@@ -100,11 +103,11 @@ def test_durability_9_an_expired_owners_runs_are_taken_over() -> None:
         first.held = dict.fromkeys((f"r{n}" for n in range(30)), 1)
         await asyncio.sleep(10)
         assert not second.held, "its owner is alive"
-        await store.post("r7", b"cancel")
+        await store.post("r7", CANCEL)
         await first.ownership.stop()  # kill -9
         assert await all_held(second, 30, TAKEN_OVER_WITHIN) > LEASE - 1.1
         assert set(second.held.values()) == {2}
-        assert second.first["r7"] == [b"cancel"], "commands that wait for the run are taken over with it"
+        assert second.first["r7"] == [CANCEL], "commands that wait for the run are taken over with it"
         assert [row.owner for row in await store.live_owners()] == [second.owner]
         await second.ownership.stop()
 
@@ -170,6 +173,46 @@ def test_durability_9_an_observer_that_was_frozen_counts_anew() -> None:
         await asyncio.sleep(2 * LEASE)
         assert owner not in {row.owner for row in await store.live_owners()}
         await second.ownership.stop()
+
+    run_virtual(course())
+
+
+def test_durability_9_an_observer_without_cpu_time_takes_over_in_time() -> None:
+    async def course() -> None:
+        store = Store()
+        first, second = await Replica(store).start(), await Replica(store).start()
+        await submit(store, first.owner, "r")
+        loop = cast(VirtualLoop, asyncio.get_running_loop())
+
+        async def stall() -> None:
+            while True:
+                await asyncio.sleep(1.0)
+                loop.now += 0.8  # the loop stands still
+
+        await asyncio.sleep(2)
+        stalling = asyncio.create_task(stall())
+        await asyncio.sleep(10)
+        assert first.releases == second.releases == 0
+        await first.ownership.stop()  # kill -9
+        await all_held(second, 1, TAKEN_OVER_WITHIN)
+        stalling.cancel()
+        await second.ownership.stop()
+
+    run_virtual(course())
+
+
+def test_durability_9_a_short_stall_of_the_store_deposes_no_owner() -> None:
+    async def course() -> None:
+        store = Store()
+        replicas = [await Replica(store).start() for _ in range(3)]
+        loop = cast(VirtualLoop, asyncio.get_running_loop())
+        for _ in range(20):
+            await asyncio.sleep(1.7)
+            loop.now += LEASE - 0.1  # everything stands still
+        await asyncio.sleep(2 * LEASE)
+        assert [replica.releases for replica in replicas] == [0, 0, 0]
+        for replica in replicas:
+            await replica.ownership.stop()
 
     run_virtual(course())
 
@@ -306,10 +349,10 @@ def test_durability_13_a_command_reaches_the_owner_of_its_run() -> None:
         await submit(store, replica.owner, "r", "over")
         replica.held["r"] = 1
         await commit(store, step_of("over", 1, [b"e"], state=3, ended=True))
-        await store.post("r", b"cancel")
-        await store.post("over", b"cancel")
+        await store.post("r", CANCEL)
+        await store.post("over", CANCEL)
         await asyncio.sleep(0.3)
-        assert replica.commands_received == [b"cancel"]
+        assert replica.commands_received == [CANCEL]
         assert [row.run_id for row in await store.posted(replica.owner)] == ["r"], (
             "it stays in the mailbox until an append removes it"
         )

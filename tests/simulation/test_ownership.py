@@ -18,9 +18,9 @@ from archon_services.orchestrator.journal import MemoryJournal, Step, StepResult
 from archon_services.orchestrator.ownership import OwnershipLimits
 from archon_services.orchestrator.ports import Delivery
 from archon_services.orchestrator.runs import driver as driver_module
-from archon_services.orchestrator.runs.driver import MAX_INBOX
 from archon_services.orchestrator.runs.load import load_run
 from archon_services.orchestrator.runs.manager import MAX_STALLED, Runs
+from archon_services.orchestrator.runs.run_inbox import MAX_INBOX
 from archon_services.orchestrator.sessions import SessionPool
 from tests.simulation.faults import Dice
 from tests.simulation.loop import VirtualLoop

@@ -108,7 +108,8 @@ class World:
 
     def _update(self, replica: Replica) -> None:
         if replica.serves:
-            replica.pool.update(self.registered.values())
+            gone = [instance_id for instance_id in replica.pool._sessions if instance_id not in self.registered]
+            replica.pool.update(self.registered.values(), gone)
 
     def kill_agent(self, agent: SimAgent, *, silently: bool) -> None:
         """Kills an agent, or its machine if `silently`; another instance replaces it after a delay."""

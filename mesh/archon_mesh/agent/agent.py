@@ -67,6 +67,7 @@ class Agent(SubAgentMetadata):
         self.temperature = self.config.temperature
         self.max_tokens = self.config.max_tokens
         self.model_timeout = self.config.timeout
+        self.retries = self.config.retries
         self.policy = ToolPolicy.of(self.config.tool_policy)
         self.exit_on_success = frozenset(self.config.exit_on_success)
         self.memory_graph = memory_graph
@@ -84,6 +85,7 @@ class Agent(SubAgentMetadata):
         """State of the current or last run."""
         self.run_lock = asyncio.Lock()
         self._lazy_model = LazyModel(self.config.model)
+        self._lazy_fallback = LazyModel(self.config.fallback_model) if self.config.fallback_model else None
         self._resumed = asyncio.Event()
         self._resumed.set()
         self._sub_agents = SubAgents(self, self.config.max_running_subagents)
@@ -132,6 +134,8 @@ class Agent(SubAgentMetadata):
     async def close(self) -> None:
         """Closes the model client that the agent created, and its sub-agents. The agent can run again. Idempotent."""
         await self._lazy_model.close()
+        if self._lazy_fallback is not None:
+            await self._lazy_fallback.close()
         await self._sub_agents.close()
 
     async def __aenter__(self) -> Agent:
@@ -177,6 +181,12 @@ class Agent(SubAgentMetadata):
     def model(self) -> ModelClient:
         """The model client, created on first use. Raises what `create_model` raises."""
         return self._lazy_model.client
+
+    @property
+    def fallback_model(self) -> ModelClient | None:
+        """The client of the model that answers if `model` keeps failing, created on first use; None if there is none.
+        Raises what `create_model` raises."""
+        return self._lazy_fallback.client if self._lazy_fallback is not None else None
 
     @property
     def phase(self) -> Phase:

@@ -10,6 +10,7 @@ from archon.errors import InvalidArgument
 from archon_mesh.agent.hooks.middleware import Middleware
 from archon_mesh.agent.tool_policy import ToolPolicy
 from archon_mesh.llm.base import ModelClient
+from archon_mesh.llm.retry import RETRIES
 from archon_mesh.tools.tool import Tool
 
 
@@ -30,6 +31,8 @@ class AgentFields(TypedDict, total=False):
     temperature: float | None
     max_tokens: int | None
     timeout: float
+    retries: int
+    fallback_model: ModelClient | str | None
     tool_timeout: float
     max_running_subagents: int
 
@@ -40,7 +43,9 @@ class AgentConfig:
 
     `model` is a client, or a string for `create_model` (`offline`, `openai/NAME`). `tools` are Tools or functions.
     `sub_agents` are agents, optionally by key. `timeout` limits one model call, and `tool_timeout` one call of a tool
-    without a timeout of its own, both in seconds. `temperature` and `max_tokens` are the model's defaults if None.
+    without a timeout of its own, both in seconds. `retries` is how often a model call is made again after an error of
+    the provider that may pass, within a minute; then `fallback_model` answers, if there is one. `temperature` and
+    `max_tokens` are the model's defaults if None.
     With `all_ancestors`, shared memory delivers the answers of all ancestors, not only of the direct predecessors.
 
     Raises InvalidArgument if the name is empty or a limit is out of range.
@@ -60,6 +65,8 @@ class AgentConfig:
     temperature: float | None = None
     max_tokens: int | None = None
     timeout: float = 120.0
+    retries: int = RETRIES
+    fallback_model: ModelClient | str | None = None
     tool_timeout: float = 60.0
     max_running_subagents: int = 8
 
@@ -69,6 +76,8 @@ class AgentConfig:
         for field in ("max_iterations", "max_running_subagents"):
             if getattr(self, field) < 1:
                 raise InvalidArgument(f"agent {self.name}: {field} must be at least 1")
+        if self.retries < 0:
+            raise InvalidArgument(f"agent {self.name}: retries must be at least 0")
         for field in ("timeout", "tool_timeout"):
             if getattr(self, field) <= 0:
                 raise InvalidArgument(f"agent {self.name}: {field} must be above 0 s")

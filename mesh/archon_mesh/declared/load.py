@@ -122,6 +122,8 @@ class _Loader:
             temperature=part.temperature,
             max_tokens=part.max_tokens,
             timeout=part.timeout,
+            retries=part.retries,
+            fallback_model=part.fallback_model or None,
             tool_timeout=part.tool_timeout,
             max_running_subagents=part.max_running_subagents,
         )

@@ -8,6 +8,8 @@ from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, model_v
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
+from archon_mesh.llm.retry import RETRIES
+
 ImportPath = Annotated[
     str, Field(pattern=r"^[\w.]+:[\w.]+$", description="import path: a module, a colon, a name in it")
 ]
@@ -112,6 +114,12 @@ class AgentPart(Part):
     temperature: float | None = Field(default=None, ge=0, le=2)
     max_tokens: int | None = Field(default=None, ge=1, description="limit of a reply")
     timeout: float = Field(default=120.0, gt=0, description="seconds per model call")
+    retries: int = Field(
+        default=RETRIES, ge=0, description="how often a model call is made again after an error that may pass"
+    )
+    fallback_model: str = Field(
+        default="", description="offline or openai/NAME: answers if the model keeps failing; by default none does"
+    )
     tool_timeout: float = Field(default=60.0, gt=0, description="seconds per call of a tool without its own timeout")
     max_running_subagents: int = Field(default=8, ge=1)
 

@@ -67,7 +67,7 @@ def _from_status(error: APIStatusError, key: str) -> ArchonError:
     message = "" if status in (401, 403) else _server_message(error.body, key)
     return kind(
         f"the model endpoint answered {status}" + (f": {message}" if message else ""),
-        metadata={"http_status": str(status)},
+        metadata={"http_status": str(status)} | ({"code": str(error.code)} if error.code else {}),
         retry_delay=_retry_delay(error.response.headers) if status in (429, 503) else None,
         kind=_kind_of_failure(kind, f"{error.code} {message}"),
     )
@@ -91,7 +91,8 @@ def _from_stream(error: APIError, key: str) -> ArchonError:
         kind = InvalidArgument
     message = _server_message(error.body, key)
     failure_kind = _kind_of_failure(kind, f"{type_and_code} {message}")
-    return kind(f"the model endpoint aborted its reply: {message}", kind=failure_kind)
+    metadata = {"http_status": "429", "code": str(error.code)} if kind is ResourceExhausted else {}
+    return kind(f"the model endpoint aborted its reply: {message}", kind=failure_kind, metadata=metadata)
 
 
 def _server_message(body: object, key: str) -> str:

@@ -72,6 +72,8 @@ def agent_from_role(role: Role, model: ModelClient | str) -> Agent:
         temperature=role.temperature,
         max_tokens=role.max_tokens,
         timeout=role.timeout,
+        retries=role.retries,
+        fallback_model=role.fallback_model,
     )
 
 

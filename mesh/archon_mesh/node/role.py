@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 from archon.errors import InvalidArgument
 from archon.registry import Capability, DependsOn
+from archon_mesh.llm.base import ModelClient
+from archon_mesh.llm.retry import RETRIES
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +20,7 @@ class Role:
     roles as tools, and the dependencies among them. A `stateful` role remembers each session: the mesh stores its
     history, and sends it to whichever instance gets the next task. `max_tasks` is the number of tasks that one process
     works on concurrently. `temperature` and `max_tokens` (of a reply) are the model's defaults if None; `timeout`
-    limits one model call, in seconds.
+    limits one model call, in seconds; `retries` and `fallback_model` are those of an agent.
 
     Raises InvalidArgument if the name or the prompt is empty, or the role depends on itself.
     """
@@ -37,6 +39,8 @@ class Role:
     temperature: float | None = None
     max_tokens: int | None = None
     timeout: float = 120.0
+    retries: int = RETRIES
+    fallback_model: ModelClient | str | None = None
 
     def __post_init__(self) -> None:
         if not self.name or not self.system_prompt.strip():

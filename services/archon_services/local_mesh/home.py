@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from archon.errors import ArchonError
 from archon.private_files import private_folder
 from archon_services.local_mesh.errors import AlreadyUp
 
 _TRIES = 10  # `holder` takes the lock for an instant
+MEBIBYTE: Final = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +69,8 @@ class Home:
     def hold(self) -> Iterator[None]:
         """Locks the folder, so that no second mesh starts in it. The system releases the lock when the process ends.
 
-        Raises AlreadyUp if another process holds the lock, ArchonError if the folder is not writable.
+        Raises AlreadyUp if another process holds the lock, ArchonError if the folder is not writable or its disk is
+        full.
         """
         previous = os.umask(0o077)  # state, logs and the files of child processes are for their owner alone
         try:
@@ -79,6 +83,7 @@ class Home:
             for folder in (self.root, self.logs, self.root / "run"):
                 private_folder(folder)
             handle = self._lock_file.open("a+")
+            self.check_room(MEBIBYTE)
         except OSError as error:
             raise ArchonError(f"cannot use the folder {self.root}: {error.strerror}") from error
         with handle:
@@ -97,6 +102,15 @@ class Home:
             handle.write(str(os.getpid()))
             handle.flush()
             yield
+
+    def check_room(self, needed: int) -> None:
+        """Raises ArchonError if the disk has fewer bytes left than needed."""
+        left = shutil.disk_usage(self.root).free
+        if left < needed:
+            raise ArchonError(
+                f"the disk of {self.root} is full: {left / MEBIBYTE:.1f} MiB are left, {needed // MEBIBYTE} MiB are "
+                "needed; make room and start again"
+            )
 
     def holder(self) -> int:
         """Returns the id of the process that holds the lock; 0 if it is free, -1 if the id is not written yet."""

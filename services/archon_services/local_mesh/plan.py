@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from archon_services.local_mesh.errors import StartFailed
-from archon_services.local_mesh.etcd_server import etcd_command
+from archon_services.local_mesh.etcd_server import FIRST_ROOM, etcd_command
 from archon_services.local_mesh.home import Home
 from archon_services.local_mesh.options import ROLES, SERVICES, MeshOptions
 from archon_services.local_mesh.ports import DEFAULT_PORTS, HOST, free_port, is_free
@@ -117,4 +117,7 @@ def _python(module: str, *arguments: str) -> tuple[str, ...]:
 
 def _etcd(home: Home, address: str) -> tuple[str, ...]:
     peer = f"{HOST}:{free_port({int(address.rpartition(':')[2])})}"
-    return etcd_command(Path(home.etcd) / "data", address, peer)
+    data = Path(home.etcd) / "data"
+    if not data.exists():
+        home.check_room(FIRST_ROOM)
+    return etcd_command(data, address, peer)

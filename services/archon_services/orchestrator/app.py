@@ -18,6 +18,7 @@ from archon_services.orchestrator.ownership import Ownership, OwnershipLimits
 from archon_services.orchestrator.ports import SystemClock
 from archon_services.orchestrator.retention import Retention
 from archon_services.orchestrator.roles.registry_watch import RegistryWatch
+from archon_services.orchestrator.runs.limits import RunLimits
 from archon_services.orchestrator.runs.manager import Runs
 from archon_services.orchestrator.runs.run_ids import RunIds
 from archon_services.orchestrator.sessions import SessionPool
@@ -42,9 +43,14 @@ async def orchestrator_app(settings: OrchestratorSettings) -> AsyncIterator[str]
             clock=clock,
             journal=journal,
             new_id=RunIds().next,
-            max_runs=settings.max_runs,
-            max_failures=settings.max_failures,
             publishes=bool(settings.memory),
+            limits=RunLimits(
+                settings.max_runs,
+                settings.max_paused_runs,
+                settings.pause_timeout,
+                settings.max_failures,
+                settings.max_run_bytes,
+            ),
         )
         limits = OwnershipLimits.of_lease(settings.lease)
         ownership = Ownership(journal, runs, new_owner=_new_owner, monotonic=clock.monotonic, limits=limits)

@@ -67,6 +67,9 @@ class Delivery:
     posted: int = 0
     """The row of a command that another replica posted, 0 if no command was posted."""
 
+    size: int = 0
+    """Bytes of the frames that it came in, 0 if it came in none."""
+
     source: str = ""
     """The instance whose session the input came from; empty if it came from no session."""
 
@@ -74,7 +77,13 @@ class Delivery:
 class Inbox(Protocol):
     """Receives what a transport hears from agents."""
 
-    def deliver(self, run_id: str, delivery: Delivery) -> None: ...
+    def deliver(self, run_id: str, delivery: Delivery) -> bool:
+        """Takes an input of a run. Returns False if it was dropped: there will be no receipt."""
+        ...
+
+    def expects(self, ref: common_pb2.TaskRef, source: str) -> bool:
+        """Returns whether a run that is driven here has dispatched the attempt to the instance `source`."""
+        ...
 
     def progress(self, ref: common_pb2.TaskRef, progress: agent_pb2.Progress, source: str) -> None: ...
 

@@ -7,7 +7,7 @@ import logging
 from typing import Final
 
 from archon.background import BackgroundLoop
-from archon.errors import ResourceExhausted, Unavailable
+from archon.errors import DataLoss, ResourceExhausted, Unavailable
 from archon_services.orchestrator.convert.run_view import run_to_proto
 from archon_services.orchestrator.journal import Journal
 from archon_services.orchestrator.ports import Clock
@@ -57,11 +57,19 @@ class Retention:
                     _log.error("run %s cannot be loaded and is not compacted: %s", run_id, error)
                     unreadable.add(run_id)
                     continue
-                await self._journal.compact(run_id, summary.SerializeToString())
-                compacted += 1
+                compacted += await self._compact(run_id, summary.SerializeToString(), unreadable)
             if len(due) < limit:
                 break
         return compacted, await self._journal.delete(now - self._delete_after, now, DAY)
+
+    async def _compact(self, run_id: str, summary: bytes, unreadable: set[str]) -> bool:
+        try:
+            await self._journal.compact(run_id, summary)
+        except DataLoss as error:
+            _log.error("run %s cannot be compacted: %s", run_id, error)
+            unreadable.add(run_id)
+            return False
+        return True
 
     async def _run(self) -> None:
         shortest = min(self._compact_after, self._delete_after)

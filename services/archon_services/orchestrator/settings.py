@@ -9,6 +9,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from archon_services.common.settings import ServiceSettings
+from archon_services.orchestrator.runs.limits import MAX_JOURNAL_BYTES
 
 
 def default_journal() -> str:
@@ -51,6 +52,22 @@ class OrchestratorSettings(ServiceSettings):
     )
     max_runs: int = Field(
         default=5_000, ge=1, description="maximum number of runs under way; more are refused with RESOURCE_EXHAUSTED"
+    )
+    max_paused_runs: int = Field(
+        default=5_000,
+        ge=0,
+        description="maximum number of runs that are paused, or wait for a person, and do not count as under way; "
+        "above it PauseRun is refused with RESOURCE_EXHAUSTED",
+    )
+    pause_timeout: float = Field(
+        default=7 * 86_400.0,
+        ge=0,
+        description="seconds after which a run fails that is paused, or waits for a person, at a stretch; 0: no limit",
+    )
+    max_run_bytes: int = Field(
+        default=MAX_JOURNAL_BYTES,
+        ge=1_000_000,
+        description="bytes of a run's journal (events, inputs, recorded calls) above which the run fails",
     )
     max_failures: int = Field(
         default=1_000,

@@ -6,7 +6,15 @@ from typing import Final
 
 import asyncpg
 
-from archon.errors import ArchonError, FailedPrecondition, Internal, InvalidArgument, ResourceExhausted, Unavailable
+from archon.errors import (
+    ArchonError,
+    DataLoss,
+    FailedPrecondition,
+    Internal,
+    InvalidArgument,
+    ResourceExhausted,
+    Unavailable,
+)
 from archon.failure_kinds import STORAGE
 
 RETRY: Final = 1.0
@@ -85,6 +93,8 @@ def _from_server(error: asyncpg.PostgresError, address: str) -> ArchonError:
             retry_delay=RETRY,
             kind=STORAGE,
         )
+    if state in ("XX001", "XX002"):
+        return DataLoss(f"the database at {address} is damaged: {_first_line(error)}")
     if state.startswith("58"):
         return Unavailable(
             f"the disk of the database at {address} failed: {_first_line(error)}", retry_delay=FULL_RETRY, kind=STORAGE

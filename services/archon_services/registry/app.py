@@ -42,7 +42,7 @@ async def registry_app(settings: RegistrySettings) -> AsyncIterator[str]:
 
 def _store(settings: RegistrySettings) -> AbstractAsyncContextManager[RegistryStore]:
     if settings.etcd.strip() == "memory":
-        return MemoryStore()
+        return MemoryStore(capacity=settings.capacity())
     from archon_services.registry.store.etcd import EtcdStore  # only this store needs aetcd
 
-    return EtcdStore(settings.etcd, prefix=settings.prefix)
+    return EtcdStore(settings.etcd, prefix=settings.prefix, capacity=settings.capacity())

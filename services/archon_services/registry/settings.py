@@ -7,6 +7,7 @@ from typing import ClassVar
 from pydantic import Field
 
 from archon_services.common.settings import ServiceSettings
+from archon_services.registry.domain.capacity import MAX_INSTANCES, MAX_PER_CLIENT, MAX_PER_ROLE, Capacity
 
 
 class RegistrySettings(ServiceSettings):
@@ -19,3 +20,12 @@ class RegistrySettings(ServiceSettings):
         description="etcd members as host:port,host:port; 'memory' keeps the registry in this process, without etcd",
     )
     prefix: str = Field(default="/archon/v1", pattern=r"^/.*[^/]$", description="prefix of all keys in etcd")
+    max_instances: int = Field(default=MAX_INSTANCES, ge=1, description="instances that may be registered")
+    max_instances_per_role: int = Field(default=MAX_PER_ROLE, ge=1, description="instances of one role")
+    max_instances_per_client: int = Field(
+        default=MAX_PER_CLIENT, ge=1, description="instances that one host, an IP address, may register"
+    )
+
+    def capacity(self) -> Capacity:
+        """Returns the bounds on the number of instances."""
+        return Capacity(self.max_instances, self.max_instances_per_role, self.max_instances_per_client)

@@ -44,9 +44,27 @@ LIMITS: Final[dict[str, list[Limit]]] = {
     "Runs": [
         Limit(
             "Runs in progress",
-            "{archon_services.orchestrator.runs.manager:MAX_RUNS}; setting `max_runs`",
+            "{archon_services.orchestrator.runs.limits:MAX_RUNS}; setting `max_runs`",
             "`RESOURCE_EXHAUSTED` with a delay",
             ["test_a_submit_above_max_runs_is_refused_with_a_delay"],
+        ),
+        Limit(
+            "Runs that are paused, or wait for a person; they do not count as in progress",
+            "{archon_services.orchestrator.runs.limits:MAX_PAUSED}; setting `max_paused_runs`",
+            "PauseRun: `RESOURCE_EXHAUSTED` with a delay; further runs that wait for a person count as in progress.",
+            ["test_a_pause_above_max_paused_runs_is_refused_with_a_delay", "test_paused_runs_leave_room_for_others"],
+        ),
+        Limit(
+            "Time that a run is paused, or waits for a person, at a stretch",
+            "7 days; setting `pause_timeout`",
+            "The run fails: `PAUSE_EXPIRED`.",
+            ["test_a_run_that_is_paused_for_too_long_fails"],
+        ),
+        Limit(
+            "Journal of a run: events, inputs and recorded calls",
+            "{archon_services.orchestrator.runs.limits:MAX_JOURNAL_BYTES|bytes}; setting `max_run_bytes`",
+            "The run fails: `RUN_TOO_LARGE`.",
+            ["test_a_run_whose_journal_is_too_large_fails"],
         ),
         Limit(
             "Events of a run",
@@ -80,7 +98,7 @@ LIMITS: Final[dict[str, list[Limit]]] = {
         ),
         Limit(
             "Failures of one class in a minute, if most attempts fail (those of tools and requests do not count)",
-            "{archon_services.orchestrator.runs.manager:MAX_FAILURES}; setting `max_failures`",
+            "{archon_services.orchestrator.runs.limits:MAX_FAILURES}; setting `max_failures`",
             "New runs are refused: `RESOURCE_EXHAUSTED` / `ERROR_BUDGET_EXHAUSTED` with a delay.",
             ["test_a_submit_is_refused_while_most_attempts_fail"],
         ),
@@ -104,7 +122,7 @@ LIMITS: Final[dict[str, list[Limit]]] = {
         ),
         Limit(
             "Commands that wait for one run",
-            "{archon_services.orchestrator.runs.driver:MAX_INBOX}; frames of agents are not counted, credit bounds them",
+            "{archon_services.orchestrator.runs.run_inbox:MAX_INBOX}; frames of agents are not counted, credit and bytes in flight bound them",
             "`RESOURCE_EXHAUSTED` with a delay",
             ["test_commands_of_a_run_are_bounded_and_frames_are_not"],
         ),
@@ -184,6 +202,40 @@ LIMITS: Final[dict[str, list[Limit]]] = {
             ["test_a_watcher_that_never_reads_loses_deltas_only"],
         ),
         Limit(
+            "Events queued for all watchers of runs",
+            "{archon_services.orchestrator.watch.hub:MAX_ALL_QUEUED_BYTES|bytes}",
+            "Deltas are dropped, durable events are read from the journal.",
+            [
+                "test_what_is_queued_for_all_watchers_is_bounded",
+                "test_a_watcher_that_finds_no_room_in_the_queues_reads_the_journal",
+            ],
+        ),
+        Limit(
+            "Events that all watchers have read from the journal and not taken",
+            "{archon_services.orchestrator.watch.hub:MAX_BACKLOG_BYTES|bytes}",
+            "A further watch waits {archon_services.orchestrator.watch.hub:BACKLOG_PATIENCE|seconds}, then: "
+            "`RESOURCE_EXHAUSTED` with a delay.",
+            ["test_watchers_that_do_not_take_what_they_read_are_bounded_in_bytes"],
+        ),
+        Limit(
+            "Converse streams",
+            "{archon_services.orchestrator.api.converse_stream:MAX_STREAMS}",
+            "`RESOURCE_EXHAUSTED` with a delay",
+            ["test_the_number_of_streams_is_bounded"],
+        ),
+        Limit(
+            "Replies of a Converse stream that are not sent",
+            "{archon_services.orchestrator.api.converse_stream:REPLIES_BYTES|bytes}",
+            "The run in a further reply is `truncated`.",
+            ["test_a_run_in_a_reply_is_truncated_if_many_replies_wait"],
+        ),
+        Limit(
+            "A page that is read from the journal",
+            "{archon_services.orchestrator.journal.page:PAGE_BYTES|bytes}",
+            "The next page has the rest.",
+            ["test_a_page_of_steps_or_records_ends_with_the_one_that_reaches_its_bytes"],
+        ),
+        Limit(
             "Watchers of runs",
             "{archon_services.orchestrator.watch.hub:MAX_WATCHERS}",
             "`RESOURCE_EXHAUSTED` with a delay",
@@ -252,21 +304,64 @@ LIMITS: Final[dict[str, list[Limit]]] = {
             ],
         ),
         Limit(
+            "Bytes of an instance's frames that are not durable yet; of all instances",
+            "{archon_services.orchestrator.sessions.in_flight:MAX_SESSION_BYTES|bytes}; "
+            "{archon_services.orchestrator.sessions.in_flight:MAX_PROCESS_BYTES|bytes}",
+            "The stream of the instance is not read; above half of the second, each instance has an equal share.",
+            [
+                "test_an_agent_that_outpaces_the_store_is_not_read",
+                "test_above_half_of_the_process_limit_a_session_may_hold_its_share",
+            ],
+        ),
+        Limit(
+            "Records that wait for the frame that they precede",
+            "{archon_services.orchestrator.sessions.attempts:RECORDS_BYTES|bytes}, "
+            "{archon_services.orchestrator.sessions.attempts:MAX_RECORDS} per attempt",
+            "They are stored ahead of it; those of a run that is not driven here are dropped.",
+            [
+                "test_many_records_are_stored_ahead_of_the_frame_that_they_precede",
+                "test_records_of_an_unknown_run_are_not_held",
+            ],
+        ),
+        Limit(
+            "Inputs of agents in one step",
+            "{archon_services.orchestrator.runs.run_inbox:MAX_STEP_BYTES|bytes}",
+            "The next step takes the rest; of several checkpoints of an attempt, the newest is stored.",
+            ["test_an_agent_that_outpaces_the_store_is_not_read"],
+        ),
+        Limit(
             "Streams to instances that did not answer the last time",
-            "{archon_services.orchestrator.sessions.pool:MAX_REDIALLING} at a time; a pause of up to "
+            "{archon_services.orchestrator.sessions.dials:MAX_REDIALLING} at a time, each for at least "
+            "{archon_services.orchestrator.sessions.dials:REDIAL_PLACE|seconds} if it fails; a pause of up to "
             "{archon_services.orchestrator.sessions.session:MAX_REDIAL|seconds}",
             "Further ones wait, behind the first streams of other instances; a new registration ends the pause.",
             [
+                "test_failures_per_second_are_bounded",
                 "test_pauses_grow_once_the_resume_window_is_over",
                 "test_only_the_first_dial_waits_with_the_first_dials_of_others",
                 "test_an_instance_that_registers_anew_is_dialled_at_once",
             ],
         ),
         Limit(
-            "Sessions that open at a time",
-            "{archon_services.orchestrator.sessions.stream:MAX_OPENING}",
-            "Further ones wait.",
-            ["test_many_instances_open_a_bounded_number_at_a_time"],
+            "Sessions that open for the first time at a time",
+            "{archon_services.orchestrator.sessions.dials:MAX_OPENING}, each for at least "
+            "{archon_services.orchestrator.sessions.dials:FIRST_PLACE|seconds} if it fails",
+            "Further ones wait, the newest first.",
+            [
+                "test_many_instances_open_a_bounded_number_at_a_time",
+                "test_the_newest_first_dial_gets_the_next_place",
+            ],
+        ),
+        Limit(
+            "Connections that find out whether an instance answers at all",
+            "{archon_services.orchestrator.sessions.dials:MAX_GREETINGS} at a time, each for at least "
+            "{archon_services.orchestrator.sessions.dials:FIRST_GREETING_PLACE|seconds} if it fails; as many repeated "
+            "ones, for {archon_services.orchestrator.sessions.dials:GREETING_PLACE|seconds}",
+            "Further ones wait: those that have answered before first, then those with the fewest failures.",
+            [
+                "test_failures_per_second_are_bounded",
+                "test_dials_to_many_dead_instances_are_bounded",
+            ],
         ),
         Limit(
             "Sessions whose loads are compared for a placement",
@@ -334,6 +429,37 @@ LIMITS: Final[dict[str, list[Limit]]] = {
         ),
     ],
     "Registry": [
+        Limit(
+            "Instances",
+            "{archon_services.registry.domain.capacity:MAX_INSTANCES}; setting `max_instances`",
+            "`RESOURCE_EXHAUSTED` with a delay; a registered instance renews.",
+            ["test_an_instance_above_the_bound_of_the_registry_is_refused"],
+        ),
+        Limit(
+            "Instances of a role",
+            "{archon_services.registry.domain.capacity:MAX_PER_ROLE}; setting `max_instances_per_role`",
+            "`RESOURCE_EXHAUSTED` with a delay; a registered instance renews.",
+            [
+                "test_instances_per_role_and_client_are_bounded",
+                "test_a_registered_instance_renews_and_changes_at_the_bound",
+            ],
+        ),
+        Limit(
+            "Instances that one client, a host, registers",
+            "{archon_services.registry.domain.capacity:MAX_PER_CLIENT}; setting `max_instances_per_client`",
+            "`RESOURCE_EXHAUSTED` with a delay; a registered instance renews.",
+            [
+                "test_instances_per_role_and_client_are_bounded",
+                "test_a_restarted_registry_knows_who_registered",
+                "test_a_client_cannot_fill_the_registry_of_a_real_process",
+            ],
+        ),
+        Limit(
+            "Registrations in one message of Watch or ListInstances",
+            "{archon_services.registry.domain.queries:PART_BYTES|bytes}",
+            "The next message or page has the rest.",
+            ["test_large_snapshots_and_pages_are_split_into_messages"],
+        ),
         Limit(
             "Changes queued for a watcher of the registry",
             "{archon_services.common.feed:MAX_QUEUED}",

@@ -18,7 +18,7 @@ from archon_mesh.tools.result import ToolResult
 class ModelParams:
     """The parameters of one model call. `messages` belong to this call; changes do not reach the history.
 
-    `timeout` is in seconds.
+    `timeout` is in seconds. `retries` is how often the call is made again after an error that may pass.
     """
 
     messages: list[ChatMessage]
@@ -26,6 +26,7 @@ class ModelParams:
     temperature: float | None = None
     max_tokens: int | None = None
     timeout: float = 120.0
+    retries: int = 0
 
     def request(self) -> ModelRequest:
         """Returns the immutable request for a model client."""

@@ -23,6 +23,7 @@ class RecoveryMiddleware(Middleware):
     @override
     async def wrap_model_call(self, params: ModelParams, call: ModelCall) -> ModelReply:
         name = get_context().agent_name
+        params.retries = 0  # its handlers are asked before anything is tried again
 
         def substitute(text: str) -> ModelReply:
             return ModelReply(text, (), Usage(0, 0), "", "stop")

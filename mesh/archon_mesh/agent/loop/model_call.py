@@ -1,17 +1,23 @@
-"""One model call: the hooks before, around and after it, and the events of its text."""
+"""One model call: the hooks before, around and after it, retries, and the events of its text."""
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from dataclasses import dataclass, replace
 
-from archon.errors import Unavailable
+from archon import context
+from archon.errors import ArchonError, Unavailable
 from archon_mesh.agent.events.emit import THINKING, MessageEmitter
 from archon_mesh.agent.hooks.context import HookContext, ModelParams
 from archon_mesh.agent.hooks.points import HookDecision, HookEvent
 from archon_mesh.agent.hooks.runner import HookRunner
 from archon_mesh.agent.state.agent_state import AgentState
 from archon_mesh.core.messages import ChatMessage, ToolCall
-from archon_mesh.llm.base import ModelReply
+from archon_mesh.llm.base import ModelClient, ModelReply
+from archon_mesh.llm.retry import WITHIN, is_transient, pause_before
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,17 +60,44 @@ class ModelCaller:
         return ModelTurn(message)
 
     async def _generate(self, params: ModelParams) -> ModelReply:
-        """Streams the reply if there are event handlers or hooks for its text."""
+        """Calls the model, again after an error that may pass; if it keeps failing, the fallback model."""
+        agent = self._state.agent
+        try:
+            return await self._with_retries(agent.model, params)
+        except ArchonError as error:
+            fallback = agent.fallback_model
+            if fallback is None or not is_transient(error):
+                raise
+            _log.warning("%s: %s; %s answers instead", agent.model.model, error, fallback.model)
+            return await self._with_retries(fallback, params)
+
+    async def _with_retries(self, model: ModelClient, params: ModelParams) -> ModelReply:
+        """Raises the error of the last try."""
+        retries = params.retries
+        last_begin = asyncio.get_running_loop().time() + WITHIN
+        for retry in range(1, retries + 1):
+            try:
+                return await self._try(model, params)
+            except ArchonError as error:
+                if not is_transient(error) or not _may_wait(pause := pause_before(retry, error), last_begin):
+                    raise
+                _log.warning("%s: %s; retry %d of %d in %.1f s", model.model, error, retry, retries, pause)
+            await asyncio.sleep(pause)
+        return await self._try(model, params)
+
+    async def _try(self, model: ModelClient, params: ModelParams) -> ModelReply:
+        """Streams the reply if there are event handlers or hooks for its text. If the stream breaks off, its text is a
+        message of its own, and the next try begins another."""
         state = self._state
         if not state.emitter.handlers and not self._hooks.streams:
-            return await state.agent.model.generate(params.request())
+            return await model.generate(params.request())
         run_fields = state.event_fields()
         text_message = MessageEmitter(state.emitter, run_fields)
         thinking_message = MessageEmitter(state.emitter, run_fields, THINKING)
         text: list[str] = []
         reply: ModelReply | None = None
         try:
-            async for chunk in state.agent.model.stream(params.request()):
+            async for chunk in model.stream(params.request()):
                 if chunk.thinking_delta:
                     await thinking_message.write(chunk.thinking_delta)
                 if chunk.text_delta:
@@ -87,6 +120,13 @@ class ModelCaller:
 
     def _chunk_context(self) -> HookContext:
         return HookContext(HookEvent.STREAM_CHUNK, self._state.agent, self._state)
+
+
+def _may_wait(seconds: float, last_begin: float) -> bool:
+    """Whether a try after a pause begins in time, and before the deadline of the task."""
+    remaining = context.current().remaining()
+    in_time = asyncio.get_running_loop().time() + seconds < last_begin
+    return in_time and (remaining is None or seconds < remaining)
 
 
 def _with_ids(calls: tuple[ToolCall, ...], iteration: int) -> tuple[ToolCall, ...]:

@@ -32,6 +32,7 @@ def build_params(state: AgentState, *, is_last: bool) -> ModelParams:
         agent.temperature,
         agent.max_tokens,
         agent.model_timeout,
+        agent.retries,
     )
 
 

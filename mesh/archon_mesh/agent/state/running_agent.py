@@ -41,6 +41,7 @@ class RunningAgent(Protocol):
     temperature: float | None
     max_tokens: int | None
     model_timeout: float
+    retries: int
     max_iterations: int
     policy: ToolPolicy
     exit_on_success: frozenset[str]
@@ -53,6 +54,11 @@ class RunningAgent(Protocol):
     @property
     def model(self) -> ModelClient:
         """The model client, created on first use."""
+        ...
+
+    @property
+    def fallback_model(self) -> ModelClient | None:
+        """The client of the model that answers if `model` keeps failing; None if there is none."""
         ...
 
     @property

@@ -51,6 +51,7 @@ _TYPES: dict[str, type] = {
         inp.Pause,
         inp.Resume,
         inp.Tick,
+        inp.JournalFull,
         Submission,
         Failure,
         Edge,

@@ -122,6 +122,8 @@ def open_effects(run: RunState) -> set[Effect]:
         effects.add(Timer(run.ending_since + CANCEL_GRACE))
     elif not run.clock_stopped_since:
         effects.add(Timer(run.deadline))
+    elif run.pause_deadline:
+        effects.add(Timer(run.pause_deadline))
     return effects
 
 

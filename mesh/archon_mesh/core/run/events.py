@@ -261,11 +261,13 @@ class Published:
 
 @value
 class Recorded:
-    """`count` records of an attempt's model and tool calls were stored in the same append."""
+    """`count` records of an attempt's model and tool calls were stored in the same append. `sequence` is the number of
+    the last frame with one of them, if they were stored ahead of the frame that they precede; else 0."""
 
     task_id: str
     attempt: int
     count: int
+    sequence: int = 0
 
 
 @value

@@ -159,11 +159,13 @@ class WorkingIn:
 
 @value
 class RecordsIn:
-    """An attempt sent call records ahead of its result."""
+    """An attempt sent call records ahead of the frame that they precede. `sequence` is the number of the last frame
+    with one of them."""
 
     task_id: str
     attempt: int
     count: int
+    sequence: int = 0
 
 
 @value
@@ -209,6 +211,14 @@ class Resume:
 
 
 @value
+class JournalFull:
+    """The journal of the run has `size` bytes, more than the `limit`."""
+
+    size: int
+    limit: int
+
+
+@value
 class Tick:
     """Check deadlines: time has passed."""
 
@@ -236,4 +246,5 @@ Input = (
     | Pause
     | Resume
     | Tick
+    | JournalFull
 )

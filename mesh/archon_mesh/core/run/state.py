@@ -57,6 +57,12 @@ class RunState:
         """When the run times out, in wall seconds; while its clock is stopped, as if the clock started again now."""
         return self.create_time + self.clock_stopped_for + (self.submission.timeout if self.submission else 0.0)
 
+    @property
+    def pause_deadline(self) -> float:
+        """When the run fails because its clock was stopped for too long, in wall seconds; 0 while it cannot."""
+        limit = self.submission.pause_timeout if self.submission else 0.0
+        return self.clock_stopped_since + limit if self.clock_stopped_since and limit else 0.0
+
     def ready(self, task: Task, *, paused: bool | None = None) -> bool:
         """True if the task can be dispatched as soon as an instance has a free slot. `paused` overrides the run's."""
         if self.paused if paused is None else paused:

@@ -182,6 +182,8 @@ class Submission:
     budget: Budget = NO_LIMIT
     session_context: tuple[SessionContextRef, ...] = ()
     """Earlier answers of the session at the time of the submission, each role's upstream in dependency order."""
+    pause_timeout: float = 0.0
+    """Seconds that the run may be paused, or wait for a person, at a stretch; 0: no limit."""
 
     def requirement(self, role: str) -> Requirement:
         """Which instances can take the role's task."""

@@ -7,6 +7,7 @@ import functools
 import inspect
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from typing import Any, Final, Protocol
 
@@ -31,11 +32,15 @@ CANCEL_GRACE: Final = 1.0
 MAX_UNACKED: Final = 8 * 1024 * 1024
 """Unacked bytes of an attempt above which a checkpoint is held back; only the newest of those held back is kept."""
 
+MAX_OFFERED: Final = 8
+"""Orchestrators that an attempt was offered to and may still answer; further ones take the places of the oldest."""
+
 
 class FrameSink(Protocol):
     """Where the frames of an attempt go: the stream of a session, or a single RunTask call."""
 
     queue: FrameQueue
+    orchestrator_id: str
 
     @property
     def agreed(self) -> frozenset[str]: ...
@@ -67,6 +72,8 @@ class Attempt:
     def __init__(self, table: AttemptOwner, ref: common_pb2.TaskRef, session: FrameSink) -> None:
         self.channel: Channel[session_pb2.AgentFrame] = Channel(ref)
         self.session: FrameSink | None = session
+        self._owner = session.orchestrator_id
+        self._offered_to: deque[str] = deque(maxlen=MAX_OFFERED)
         self.finished_at: float | None = None
         self.park_ttl = session.park_ttl
         self.limit = session.peer_limit
@@ -99,6 +106,14 @@ class Attempt:
         if self._calls is None:
             self._calls = PendingCalls(self)
         return self._calls
+
+    def heeds(self, orchestrator_id: str, ref: common_pb2.TaskRef) -> bool:
+        """Whether a frame of this orchestrator about the task may act on the attempt: it assigned or adopted the
+        attempt, the attempt was offered to it, or it has a higher epoch. No orchestrator may act on the task of a
+        RunTask."""
+        if ref.run_id != self.ref.run_id or not self._owner:
+            return False
+        return ref.epoch != self.ref.epoch or orchestrator_id == self._owner or orchestrator_id in self._offered_to
 
     def remaining(self) -> float | None:
         """Seconds left, or None if there is no limit."""
@@ -235,6 +250,18 @@ class Attempt:
         adopted = session_pb2.Adopted(last_applied=self.channel.applied)
         session.queue.put(session_pb2.AgentFrame(task=self.ref, adopted=adopted))
 
+    def offer(self, session: FrameSink) -> None:
+        """Offers the attempt to any orchestrator, which may answer that it is over: its result, or, while there is
+        none, that it is being worked on."""
+        if session.orchestrator_id != self._owner and session.orchestrator_id not in self._offered_to:
+            self._offered_to.append(session.orchestrator_id)
+        if self.working:
+            self.send_adopted(session)
+            return
+        bound, self.session = self.session, session
+        self.resend(0)
+        self.session = bound
+
     def resend(self, after: int) -> None:
         """Sends every unacked frame after the sequence `after` again."""
         self.channel.acked(after)
@@ -256,6 +283,7 @@ class Attempt:
 
     def bind(self, session: FrameSink, epoch: int) -> None:
         """Moves the attempt to another stream and owner."""
+        self._owner = session.orchestrator_id
         self.session, self.park_ttl, self.limit = session, session.park_ttl, session.peer_limit
         self.ref.epoch = epoch
 

@@ -38,7 +38,7 @@ class AttemptTable:
         self._kept_bytes: dict[Attempt, int] = {}
         self._parked_bytes = 0
         self._epochs: OrderedDict[str, int] = OrderedDict()
-        self._over: OrderedDict[tuple[str, int], None] = OrderedDict()
+        self._over: OrderedDict[tuple[str, str, int], None] = OrderedDict()
         self._changed = asyncio.Event()
         self._on_changed = on_changed
 
@@ -79,17 +79,19 @@ class AttemptTable:
 
     def mark_over(self, ref: common_pb2.TaskRef) -> None:
         """Remembers that the attempt is over, or was rejected."""
-        self._over[ref.task_id, ref.attempt] = None
+        self._over[ref.run_id, ref.task_id, ref.attempt] = None
         if len(self._over) > MAX_OVER:
             self._over.popitem(last=False)
 
     def is_over(self, ref: common_pb2.TaskRef) -> bool:
         """True if the attempt is known to be over: a late copy of its assignment starts nothing."""
-        return (ref.task_id, ref.attempt) in self._over
+        return (ref.run_id, ref.task_id, ref.attempt) in self._over
 
     def check_epoch(self, ref: common_pb2.TaskRef) -> None:
         """Raises Aborted / STALE_EPOCH below the highest epoch seen for the run; remembers a higher one."""
         highest = self._epochs.get(ref.run_id, 0)
+        if (held := self._attempts.get(ref.task_id)) is not None and held.ref.run_id == ref.run_id:
+            highest = max(highest, held.ref.epoch)  # the epoch of a run may have been forgotten, that of an attempt not
         if ref.epoch < highest:
             raise Aborted(
                 f"epoch {ref.epoch} of run {ref.run_id} is over; its owner has epoch {highest}",

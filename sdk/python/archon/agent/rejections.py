@@ -2,19 +2,45 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+from archon.api.common.v1 import common_pb2
 from archon.errors import (
     FailedPrecondition,
     FieldViolation,
     InvalidArgument,
+    PermissionDenied,
     ResourceExhausted,
     SessionReplaced,
     Unavailable,
     UnknownFrame,
 )
 
+MAX_ID: Final = 256
+"""Characters of an orchestrator's id, a run id or a task id. An id is kept for long, and sent back with each error."""
+
 
 class StreamRefused(FailedPrecondition):
     """Ends the whole stream; other errors refuse one frame."""
+
+
+class StreamExhausted(ResourceExhausted):
+    """Ends the whole stream: a limit of sessions, streams or frames is reached."""
+
+
+def check_ref(ref: common_pb2.TaskRef) -> None:
+    """Raises InvalidArgument unless the reference names a task and a run by ids of at most MAX_ID characters."""
+    for field, text in (("task.task_id", ref.task_id), ("task.run_id", ref.run_id)):
+        if not 0 < len(text) <= MAX_ID:
+            raise invalid(field, f"must be 1 to {MAX_ID} characters")
+
+
+def not_yours(ref: common_pb2.TaskRef) -> PermissionDenied:
+    """The attempt belongs to another orchestrator, whose epoch is not lower."""
+    return PermissionDenied(
+        f"task {ref.task_id} was assigned by another orchestrator, or belongs to another run",
+        metadata={"task_id": ref.task_id},
+    )
 
 
 def invalid(field: str, description: str) -> InvalidArgument:

@@ -22,6 +22,7 @@ ANSWER_MARGIN: Final = 0.1
 class CallSink:
     """Takes the frames of such a task. The caller sees progress and the result; nothing is parked."""
 
+    orchestrator_id = ""
     park_ttl = 0.0
     peer_limit = MAX_CHECKED_BYTES
     agreed = frozenset({"progress"})
@@ -39,7 +40,7 @@ async def run_task(agent: Agent, task: agent_pb2.AssignTask) -> AsyncGenerator[a
         raise InvalidArgument(
             "the task has no input", field_violations=[FieldViolation("task.input", "at least one part")]
         )
-    refusal = agent.refusal(None)
+    refusal = agent.refusal(None, None)
     if refusal is not None:
         raise refusal
     sink = CallSink()

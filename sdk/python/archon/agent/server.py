@@ -24,13 +24,13 @@ from typing import Final, TypeVar
 
 from archon.agent.attempt import Attempt, Handler
 from archon.agent.attempt_table import AttemptTable
-from archon.agent.rejections import draining, no_capacity, replaced
+from archon.agent.rejections import StreamExhausted, draining, no_capacity, replaced
 from archon.agent.servicer import SERVICE, AgentServicer
 from archon.agent.session import AgentSession
 from archon.agent.settings import AgentSettings
 from archon.api.agent.v1 import agent_service_pb2_grpc
 from archon.background import BackgroundLoop
-from archon.errors import ArchonError, FailedPrecondition, Unavailable
+from archon.errors import ArchonError, FailedPrecondition
 from archon.registry import Capability, DependsOn, Registration, RegistryClient, Tool
 from archon.server import GrpcServer, Service, announce, run_loop, signalled
 
@@ -39,6 +39,12 @@ _log = logging.getLogger(__name__)
 SWEEP_INTERVAL: Final = 5.0
 DRAIN_GRACE: Final = 30.0
 ACK_GRACE: Final = 5.0
+
+MAX_SESSIONS: Final = 64
+"""Orchestrators that may have a session at a time: far more than one mesh has replicas."""
+
+MAX_UNOPENED: Final = 64
+"""Streams that may wait for Open at a time. A further one ends the oldest: an orchestrator sends Open at once."""
 
 H = TypeVar("H", bound=Handler)
 
@@ -213,20 +219,28 @@ class AgentServer:
 
     def stream_began(self) -> AgentSession:
         """Adds a stream; it becomes a session with its Open frame."""
+        unopened = [stream for stream in self._streams if not stream.orchestrator_id and not stream.queue.closed]
+        if len(unopened) >= MAX_UNOPENED:
+            unopened[0].end(StreamExhausted("too many streams wait for Open", retry_delay=1.0))
         session = AgentSession(self)
         self._streams.append(session)
         return session
 
     def session_opened(self, session: AgentSession) -> int:
-        """Ends an older stream of the same orchestrator and splits the capacity anew. Returns the session's share."""
+        """Ends an older stream of the same orchestrator and splits the capacity anew. Returns the session's share.
+        Raises StreamExhausted if MAX_SESSIONS other orchestrators have a session."""
+        others = sum(other.orchestrator_id != session.orchestrator_id for other in self._sessions)
+        if others >= MAX_SESSIONS:
+            raise StreamExhausted(f"this instance has {others} sessions, which is its limit", retry_delay=1.0)
         for older in list(self._sessions):
             if older.orchestrator_id == session.orchestrator_id:
                 self._sessions.remove(older)
                 older.end(replaced(session.orchestrator_id))
         self._sessions.append(session)
-        session.announced = self._share()  # by Ready
+        share = session.announced = self._share()  # by Ready
+        session.window.set(share)
         self._credit()
-        return session.announced
+        return share
 
     def stream_ended(self, session: AgentSession) -> None:
         """Removes a stream. Its attempts continue and wait to be adopted on another one."""
@@ -241,6 +255,7 @@ class AgentServer:
     def _credit(self) -> None:
         share = self._share()
         for session in self._sessions:
+            session.window.set(share)
             if session.announced != share:
                 session.credit(share, self.waiting_share)
 
@@ -255,12 +270,18 @@ class AgentServer:
         """How many more tasks may wait for their delegations on each session."""
         return max(1, self._max_waiting // max(1, len(self._sessions)))
 
-    def refusal(self, superseded: Attempt | None) -> ArchonError | None:
-        """The error that refuses another task, or None if there is a slot. `superseded` is the attempt it replaces."""
+    def refusal(self, superseded: Attempt | None, session: AgentSession | None) -> ArchonError | None:
+        """The error that refuses another task, or None if there is a slot. `superseded` is the attempt it replaces,
+        `session` the one that it comes from, if any: beside others, a session gets its own share only."""
         if self._draining:
             return draining()
         if self.attempts.parked_full:
             return no_capacity(0.2)
+        if session is not None and len(self._sessions) > 1:
+            own = [a for a in self.attempts.running if a.session is session and a.working and a is not superseded]
+            waiting = min(self.waiting_share, sum(attempt.waiting for attempt in own))
+            if len(own) - waiting >= session.window.allowed:
+                return no_capacity(0.2)
         slots = max(self.attempts.capacity, len(self._sessions))
         if len(self.attempts.running) < slots:
             return None
@@ -273,8 +294,7 @@ class AgentServer:
             await asyncio.sleep(SWEEP_INTERVAL)
             self.attempts.expire()
             for session in self._streams:
-                if session.is_silent:
-                    session.end(Unavailable("no frames came from the orchestrator"))
+                session.check()
             self._credit()
             if self._sessions:
                 self._offer(random.choice(self._sessions))
@@ -285,8 +305,6 @@ class AgentServer:
         late = time.monotonic() - SWEEP_INTERVAL
         for attempt in self.attempts:
             if attempt.finished_at is not None and (attempt.session is None or attempt.finished_at < late):
-                bound, attempt.session = attempt.session, session
-                attempt.resend(0)
-                attempt.session = bound
+                attempt.offer(session)
             elif attempt.working and (attempt.session is None or attempt.waiting):
-                attempt.send_adopted(attempt.session or session)
+                attempt.offer(attempt.session or session)

@@ -52,6 +52,8 @@ class AgentServicer(agent_service_pb2_grpc.AgentServiceServicer):
     ) -> AsyncIterator[bytes]:
         """A session: one reader task and this writer. The end of either ends the other."""
         session = self._agent.stream_began()
+        if (call := asyncio.current_task()) is not None:
+            session.on_stuck = call.cancel
         reader = asyncio.create_task(session.read(request_iterator), name="session-read")
         try:
             while message := await session.queue.batch():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Final, Protocol
 
 from google.protobuf.message import DecodeError
@@ -13,7 +13,16 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 from archon import status
 from archon.agent.attempt import Attempt, Handler
 from archon.agent.attempt_table import AttemptTable
-from archon.agent.rejections import StreamRefused, invalid, unknown
+from archon.agent.open_limits import DEFAULT_PARK_TTL, DEFAULT_SILENCE_LIMIT, ShareWindow, park_ttl, silence_limit
+from archon.agent.rejections import (
+    MAX_ID,
+    StreamExhausted,
+    StreamRefused,
+    check_ref,
+    invalid,
+    not_yours,
+    unknown,
+)
 from archon.api.agent.v1 import agent_service_pb2, session_pb2
 from archon.api.common.v1 import common_pb2
 from archon.errors import (
@@ -23,12 +32,13 @@ from archon.errors import (
     SequenceGap,
     SessionAlreadyOpen,
     SessionNotOpen,
+    Unavailable,
     UnknownFrame,
     WrongInstance,
 )
 from archon.frames import FEATURES, SOFT_BATCH_BYTES, FrameQueue, Verdict, split, task_of
 from archon.registry import Registration
-from archon.wire import MAX_CHECKED_BYTES, to_seconds
+from archon.wire import MAX_CHECKED_BYTES
 
 _log = logging.getLogger(__name__)
 
@@ -37,11 +47,17 @@ PROTOCOL: Final = 1
 LEAST_MESSAGE_BYTES: Final = 128 * 1024
 """The least that an orchestrator must take in one message: failures and deltas must fit."""
 
-DEFAULT_PARK_TTL: Final = 25 * 3600.0
-"""Seconds, if Open sets no other value: longer than any run."""
-
 OPEN_TIMEOUT: Final = 10.0
 """Seconds that a stream may stay without Open."""
+
+UNREAD_TIMEOUT: Final = 5.0
+"""Seconds that the last frames of a stream may wait to be read."""
+
+MAX_FRAMES: Final = 10_000
+"""Frames of one message, and errors that may wait on a stream: the loop that reads them runs all tasks as well."""
+
+MAX_LOGGED: Final = 200
+"""Characters of an orchestrator's text in the log."""
 
 
 class Agent(Protocol):
@@ -58,7 +74,7 @@ class Agent(Protocol):
     @property
     def waiting_share(self) -> int: ...
 
-    def refusal(self, superseded: Attempt | None) -> ArchonError | None: ...
+    def refusal(self, superseded: Attempt | None, session: AgentSession | None) -> ArchonError | None: ...
 
     def stream_began(self) -> AgentSession: ...
 
@@ -82,7 +98,12 @@ class AgentSession:
         """The features that both sides support; no other kinds of frames are sent."""
         self.announced: int | None = None
         """The credit that the orchestrator was told, or None if it may have lowered its window since."""
-        self._silence_limit = 2.0
+        self.window = ShareWindow()
+        self._silence_limit = DEFAULT_SILENCE_LIMIT
+        self._complained = False
+        self._closed_at: float | None = None
+        self.on_stuck: Callable[[], object] = lambda: None
+        """Breaks the stream off."""
         self._began = self._heard = time.monotonic()
 
     async def read(self, messages: AsyncIterator[bytes]) -> None:
@@ -106,13 +127,15 @@ class AgentSession:
         except DecodeError:
             self._broken_message(message)
             return
+        _check_count(len(frames))
         for frame in frames:
             self._decoded(frame)
 
     def _broken_message(self, message: bytes) -> None:
         """Decodes frame by frame a message that holds a broken frame, so that its neighbours are served."""
         try:
-            for raw in split(message):
+            for count, raw in enumerate(split(message), 1):
+                _check_count(count)
                 self._frame(raw)
         except DecodeError:
             self._refuse(None, MalformedMessage("the message cannot be split into frames"))
@@ -130,6 +153,16 @@ class AgentSession:
         self.error = self.error or error
         self.queue.close()
 
+    def check(self) -> None:
+        """Ends a stream that is silent; breaks one off whose last frames are not read. Called from time to time."""
+        now = time.monotonic()
+        if self.queue.closed:
+            self._closed_at = self._closed_at or now
+            if now - self._closed_at >= UNREAD_TIMEOUT:
+                self.on_stuck()
+        elif self.is_silent:
+            self.end(Unavailable("no frames came from the orchestrator"))
+
     def credit(self, max_tasks: int, max_waiting: int) -> None:
         """Announces how many tasks may be in flight on this session, if the number has changed."""
         if max_tasks == self.announced or "credit" not in self.agreed:
@@ -145,8 +178,13 @@ class AgentSession:
 
     def _refuse(self, ref: common_pb2.TaskRef | None, error: ArchonError) -> None:
         frame = session_pb2.AgentFrame(failure=status.to_failure(error))
-        if ref is not None:
+        if ref is not None and len(ref.task_id) <= MAX_ID and len(ref.run_id) <= MAX_ID:
             frame.task.CopyFrom(ref)
+        self._put_error(frame)
+
+    def _put_error(self, frame: session_pb2.AgentFrame) -> None:
+        if len(self.queue) >= MAX_FRAMES:
+            raise StreamExhausted("the orchestrator does not read its stream", retry_delay=1.0)
         self.queue.put(frame)
 
     def _frame(self, raw: bytes) -> None:
@@ -171,7 +209,7 @@ class AgentSession:
                 self._task_frame(frame, arm)
             else:
                 self._session_frame(frame, arm)
-        except (WrongInstance, StreamRefused):
+        except (WrongInstance, StreamRefused, StreamExhausted):
             raise
         except Exception as error:  # noqa: BLE001 - one frame must not affect its neighbours
             self._refuse(ref, status.as_error(error))
@@ -181,7 +219,7 @@ class AgentSession:
             raise SessionAlreadyOpen("this session is already open")
         if request.instance_id != self._agent.instance_id:
             raise WrongInstance(
-                f"this is {self._agent.instance_id}, not {request.instance_id}",
+                f"this is {self._agent.instance_id}, not {request.instance_id[:MAX_ID]}",
                 metadata={"instance_id": self._agent.instance_id},
             )
         if request.protocol < PROTOCOL:
@@ -189,17 +227,15 @@ class AgentSession:
                 f"this agent speaks protocol {PROTOCOL}, the orchestrator {request.protocol}",
                 reason="PROTOCOL_MISMATCH",
             )
-        if not request.orchestrator_id:
-            raise invalid("open.orchestrator_id", "must name the orchestrator's process")
+        if not 0 < len(request.orchestrator_id) <= MAX_ID:
+            raise invalid("open.orchestrator_id", f"must name the orchestrator's process in 1 to {MAX_ID} characters")
         if request.max_message_bytes:
             if request.max_message_bytes < LEAST_MESSAGE_BYTES:
                 raise invalid("open.max_message_bytes", f"at least {LEAST_MESSAGE_BYTES:,}")
             self.peer_limit = min(MAX_CHECKED_BYTES, request.max_message_bytes)
             self.queue.batch_bytes = min(SOFT_BATCH_BYTES, self.peer_limit // 2)
-        if request.HasField("silence_limit"):
-            self._silence_limit = to_seconds(request.silence_limit)
-        if request.HasField("park_ttl"):
-            self.park_ttl = to_seconds(request.park_ttl)
+        self._silence_limit = silence_limit(request)
+        self.park_ttl = park_ttl(request)
         self.orchestrator_id = request.orchestrator_id
         self.agreed = frozenset(FEATURES).intersection(request.features)
         self.announced = self._agent.session_opened(self)
@@ -220,13 +256,17 @@ class AgentSession:
             self.queue.put(session_pb2.AgentFrame(heartbeat=echo), droppable=True)
             self._flush_acks()
         elif arm == "failure":
-            _log.warning("the orchestrator refused a frame: %s", frame.failure.message)
+            self._complain("the orchestrator refused a frame", frame.failure.message)
         elif arm == "drain":
-            _log.info("orchestrator %s is draining: %s", self.orchestrator_id, frame.drain.reason)
+            _log.info("orchestrator %r is draining: %r", self.orchestrator_id, frame.drain.reason[:MAX_LOGGED])
         else:
             raise unknown(arm)
 
     def _task_frame(self, frame: session_pb2.OrchestratorFrame, arm: str | None) -> None:
+        check_ref(frame.task)
+        held = self._attempts.newest(frame.task.task_id)
+        if held is not None and not held.heeds(self.orchestrator_id, frame.task):
+            raise not_yours(frame.task)
         self._attempts.check_epoch(frame.task)
         attempt = self._attempts.get(frame.task)
         if attempt is not None:
@@ -235,6 +275,11 @@ class AgentSession:
             if frame.sequence and arm != "assign_task" and attempt.channel.take(frame.sequence) is not Verdict.APPLY:
                 self._out_of_order(attempt, frame.sequence, arm)
                 return
+        self._apply(frame, arm, attempt)
+        if attempt is not None and not attempt.working and not attempt.channel.has_unacked:
+            self._attempts.drop(attempt)  # its result is acked
+
+    def _apply(self, frame: session_pb2.OrchestratorFrame, arm: str | None, attempt: Attempt | None) -> None:
         match arm:
             case "assign_task":
                 self._assign(frame, attempt)
@@ -255,8 +300,6 @@ class AgentSession:
                 pass  # only an ack
             case _:
                 raise unknown(arm)
-        if attempt is not None and not attempt.working and not attempt.channel.has_unacked:
-            self._attempts.drop(attempt)  # its result is acked
 
     def _out_of_order(self, attempt: Attempt, sequence: int, arm: str | None) -> None:
         if sequence > attempt.channel.received:
@@ -278,7 +321,7 @@ class AgentSession:
             return  # a late frame of a superseded attempt
         if self._attempts.is_over(frame.task):
             return
-        refusal = self._agent.refusal(newest)
+        refusal = self._agent.refusal(newest, self)
         if refusal is not None:
             self.announced = None  # the orchestrator halves its window
             self._attempts.mark_over(frame.task)
@@ -291,7 +334,7 @@ class AgentSession:
 
     def _reject(self, ref: common_pb2.TaskRef, error: ArchonError, ack: int) -> None:
         reject = session_pb2.Reject(failure=status.to_failure(error))
-        self.queue.put(session_pb2.AgentFrame(task=ref, sequence=1, ack=ack, reject=reject))
+        self._put_error(session_pb2.AgentFrame(task=ref, sequence=1, ack=ack, reject=reject))
 
     def _adopt(self, frame: session_pb2.OrchestratorFrame, attempt: Attempt | None) -> None:
         if attempt is None:
@@ -309,14 +352,26 @@ class AgentSession:
         error = status.from_failure(frame.failure)
         if attempt is not None and isinstance(error, SequenceGap):
             expected = error.metadata.get("expected", "1")
-            attempt.resend(int(expected) - 1 if expected.isdigit() else 0)
+            attempt.resend(int(expected) - 1 if expected.isdecimal() and len(expected) < 20 else 0)
         elif attempt is not None and isinstance(error, UnknownFrame):
             attempt.calls.refuse(error)
         else:
-            _log.warning("the orchestrator refused a frame of task %s: %s", frame.task.task_id, error)
+            self._complain(f"the orchestrator refused a frame of task {frame.task.task_id!r}", str(error))
+
+    def _complain(self, what: str, why: str) -> None:
+        """Logs what an orchestrator refused, once per stream: it must not fill the log."""
+        level = logging.DEBUG if self._complained else logging.WARNING
+        self._complained = True
+        _log.log(level, "%s: %r", what, why[:MAX_LOGGED])
 
     def _flush_acks(self) -> None:
         """Sends the acks that no other frame has carried since the last heartbeat."""
         for attempt in self._attempts:
             if attempt.session is self and attempt.channel.ack_owed:
                 self.queue.put(attempt.channel.stamp(b"", sequenced=False))
+
+
+def _check_count(frames: int) -> None:
+    """Raises StreamExhausted if a message has too many frames."""
+    if frames > MAX_FRAMES:
+        raise StreamExhausted(f"a message has at most {MAX_FRAMES:,} frames")

@@ -140,12 +140,16 @@ class RegistryClient:
         revision, attempt = from_revision, 0
         while True:
             failure: errors.ArchonError | None = None
+            parts: list[pb.WatchResponse] = []
             request = pb.WatchRequest(kinds=[_KINDS[kind] for kind in kinds], from_revision=revision)
             try:
                 async with aclosing(cast(_Messages, translated(self._stub.Watch(request)))) as messages:
                     async for message in messages:
-                        revision, attempt = message.revision, 0
-                        yield convert.change_from_proto(message)
+                        parts.append(message)
+                        if message.revision:  # the last part of a change that is too large for one message
+                            revision, attempt = message.revision, 0
+                            yield convert.change_from_proto(parts)
+                            parts = []
             except errors.ArchonError as error:
                 if self._closed or not is_transient(error):
                     raise

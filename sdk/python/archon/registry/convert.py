@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from archon.api.common.v1 import capability_pb2, common_pb2
 from archon.api.registry.v1 import registry_pb2, registry_service_pb2
@@ -170,11 +170,13 @@ def graph_from_proto(message: registry_pb2.Graph) -> Graph:
     )
 
 
-def change_from_proto(message: registry_service_pb2.WatchResponse) -> RegistryChange:
+def change_from_proto(parts: Sequence[registry_service_pb2.WatchResponse]) -> RegistryChange:
+    """One change from its messages, at least one. Only the last has the revision and the graph."""
+    last = parts[-1]
     return RegistryChange(
-        revision=message.revision,
-        snapshot=message.snapshot,
-        instances=tuple(registration_from_proto(instance) for instance in message.instances),
-        removed=tuple(message.removed_instance_ids),
-        graph=graph_from_proto(message.graph) if message.HasField("graph") else None,
+        revision=last.revision,
+        snapshot=parts[0].snapshot,
+        instances=tuple(registration_from_proto(instance) for message in parts for instance in message.instances),
+        removed=tuple(last.removed_instance_ids),
+        graph=graph_from_proto(last.graph) if last.HasField("graph") else None,
     )

@@ -9,7 +9,7 @@ from archon.api.memory.v1 import memory_pb2
 from archon.api.memory.v1 import working_memory_service_pb2 as pb
 from archon.errors import NotFound
 from archon.wire import timestamp
-from archon_services.common.paging import invalid_token, make_token, page_size, read_token
+from archon_services.common.paging import make_token, page_size, read_token
 from archon_services.memory.api import working_validation as validation
 from archon_services.memory.domain.working import Value
 from archon_services.memory.store.port import WorkingStore
@@ -44,9 +44,7 @@ class WorkingMemoryServicer:
         """Returns a page of values, which is shorter than requested if the values are large."""
         validation.list_values(request)
         filters = (_tenant(), request.scope, request.prefix)
-        after = read_token(request.page_token, _LIST, *filters) or ""
-        if not isinstance(after, str):
-            raise invalid_token()
+        after = read_token(request.page_token, _LIST, *filters, like="") or ""
         page, has_more = await self._store.values(
             _tenant(), request.scope, prefix=request.prefix, after=after, limit=page_size(request.page_size)
         )

@@ -9,6 +9,7 @@ from contextlib import aclosing
 from typing import Final
 
 from archon import context
+from archon.api.common.v1 import failure_pb2
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.api.orchestrator.v1 import run_pb2
 from archon.errors import ArchonError, DataLoss, OutOfRange, RunExpired, Unavailable, UnknownRun
@@ -124,6 +125,7 @@ class Commands:
             targets=chosen.targets,
             budget=budget_from_proto(request.budget),
             session_context=session_context_from_proto(goal.session_context),
+            pause_timeout=self._runs.limits.pause_timeout,
         )
 
     def drives(self, run_id: str, tail: Tail) -> bool:
@@ -165,16 +167,17 @@ class Commands:
         try:
             return run_to_proto(await self._runs.state(run_id))
         except DataLoss:
-            if not row.ended_at:
-                raise
-            return await self._quarantined(row)
+            if row.ended_at and (run := await self._quarantined(row)) is not None:
+                return run
+            raise
 
-    async def _quarantined(self, row: RunRow) -> run_pb2.Run:
-        """Returns what is known of a run whose events cannot be folded."""
+    async def _quarantined(self, row: RunRow) -> run_pb2.Run | None:
+        """Returns what is known of a quarantined run, whose events need not be readable; None if the run ended in
+        another way, and so has answers that are lost."""
         run = row_to_proto(row)
         for step in await self._journal.steps(row.run_id, row.last_seq - 1):
             run.failure.CopyFrom(events_of(step.data, row.run_id)[-1].run_state.failure)
-        return run
+        return run if run.failure.reason == failure_pb2.ERROR_REASON_QUARANTINED else None
 
     async def watch(self, request: pb.WatchRunRequest, *, relayed: bool = False) -> AsyncGenerator[bytes, None]:
         """Yields batches of events, each a serialised WatchRunResponse; ends after the run's last event. `relayed`: the

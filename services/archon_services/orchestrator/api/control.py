@@ -60,8 +60,10 @@ class RunControl:
             await self._deliver(row.run_id, inp.Cancel(context.current().identity, reason))
 
     async def pause(self, row: RunRow) -> None:
-        """Pauses the run; does nothing if it is paused. Raises FailedPrecondition if it has ended, or Unavailable."""
+        """Pauses the run; does nothing if it is paused. Raises FailedPrecondition if it has ended, ResourceExhausted if
+        too many are paused, or Unavailable."""
         _check_not_ended(row)
+        self._runs.check_pause(row.run_id)
         await self._deliver(row.run_id, inp.Pause(context.current().identity))
 
     async def resume(self, row: RunRow) -> None:

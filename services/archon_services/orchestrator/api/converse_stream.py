@@ -1,8 +1,9 @@
 """The Converse stream: many runs on one stream, commands one way, replies and batches of events the other. A failure
 that concerns one run is answered in place.
 
-Bounds: the number of runs that are followed; the number of commands that are being executed or whose reply waits to be
-sent. Events wait in each run's tail, which is bounded. So a caller that does not read delays only itself.
+Bounds: the number of streams; the number of runs that are followed; the number of commands that are being executed or
+whose reply waits to be sent, and the bytes of such replies. Events wait in each run's tail, which is bounded. So a
+caller that does not read delays only itself.
 
 A run that was just submitted is followed through its tail alone: no task, no read of the journal. If the tail falls
 behind, or another replica takes over the run, the run is followed like any other watch.
@@ -27,6 +28,13 @@ from archon_services.orchestrator.watch.hub import Tail, WatchHub
 
 MAX_RUNS: Final = 1_000
 MAX_COMMANDS: Final = 256
+MAX_STREAMS: Final = 1_000
+REPLIES_BYTES: Final = 1024 * 1024
+"""Bytes of replies that wait to be sent above which the run in a further reply is truncated."""
+
+MIN_REPLY: Final = 4_096
+"""A run of at most so many bytes is sent whole."""
+
 SOFT_BYTES: Final = 1024 * 1024
 """A response takes nothing more above this size."""
 
@@ -41,8 +49,10 @@ class ConverseStream:
         self._commands = commands
         self._hub = hub
         self._requests = requests
-        self._replies: deque[tuple[pb.ConverseReply, bool]] = deque()
-        """Replies to send, and whether each answers a command."""
+        self._replies: deque[tuple[pb.ConverseReply, int, bool]] = deque()
+        """Replies to send, the bytes of each, and whether it answers a command."""
+
+        self._reply_bytes = 0
 
         self._tails: dict[str, Tail] = {}
         self._dirty: dict[str, Tail] = {}
@@ -59,12 +69,17 @@ class ConverseStream:
         self._failed: BaseException | None = None
 
     async def __aenter__(self) -> ConverseStream:
+        """Raises ResourceExhausted if too many streams are open."""
+        if self._hub.streams >= MAX_STREAMS:
+            raise ResourceExhausted(f"{MAX_STREAMS:,} Converse streams are open here", retry_delay=1.0)
+        self._hub.streams += 1
         self._spawn(self._read())
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._hub.streams -= 1
         for tail in self._tails.values():
             self._hub.detach(tail)
         for task in self._tasks:
@@ -100,8 +115,9 @@ class ConverseStream:
         parts: list[bytes] = []
         size = 0
         while self._replies and size < SOFT_BYTES:
-            reply, is_answer = self._replies.popleft()
+            reply, reply_size, is_answer = self._replies.popleft()
             parts.append(frame(reply.SerializeToString()))
+            self._reply_bytes -= reply_size
             size += len(parts[-1])
             if is_answer:
                 self._room.release()
@@ -163,10 +179,18 @@ class ConverseStream:
             reply.failure.CopyFrom(status.to_failure(status.as_error(error)))
         finally:
             self._joining -= joins
-        self._replies.append((reply, True))
-        self._news.set()
+        self._reply(reply, is_answer=True)
         if follow is not None:
             await self._follow(follow)
+
+    def _reply(self, reply: pb.ConverseReply, *, is_answer: bool) -> None:
+        size, room = reply.ByteSize(), max(MIN_REPLY, REPLIES_BYTES - self._reply_bytes)
+        if size > room and reply.HasField("run"):
+            reply.run.CopyFrom(trimmed(reply.run, room))
+            size = reply.ByteSize()
+        self._reply_bytes += size
+        self._replies.append((reply, size, is_answer))
+        self._news.set()
 
     async def _execute(self, request: pb.ConverseRequest, reply: pb.ConverseReply) -> pb.WatchRunRequest | None:
         """Executes a command and fills in its reply. Returns what is to be followed from here on."""
@@ -176,17 +200,17 @@ class ConverseStream:
                 return await self._submit(request.submit, reply)
             case "watch":
                 self._check_room()
-                reply.run.CopyFrom(trimmed(await self._commands.run(request.watch.run_id)))
+                reply.run.CopyFrom(await self._commands.run(request.watch.run_id))
                 return request.watch
             case "cancel":
                 row = await self._commands.row(request.cancel.run_id)
                 await self._commands.control.cancel(row, request.cancel.reason)
-                reply.run.CopyFrom(trimmed(await self._commands.run(request.cancel.run_id)))
+                reply.run.CopyFrom(await self._commands.run(request.cancel.run_id))
                 return None
             case "respond":
                 row = await self._commands.row(request.respond.run_id)
                 await self._commands.control.respond(row, request.respond)
-                reply.run.CopyFrom(trimmed(await self._commands.run(request.respond.run_id)))
+                reply.run.CopyFrom(await self._commands.run(request.respond.run_id))
                 return None
         raise InvalidArgument("the message has no command that this orchestrator knows")
 
@@ -196,7 +220,7 @@ class ConverseStream:
             run_id, created = await self._commands.submit(
                 request, attach=lambda run_id: tails.append(self._hub.attach(run_id, 0, self._has_news))
             )
-            reply.run.CopyFrom(trimmed(await self._commands.run(run_id)))
+            reply.run.CopyFrom(await self._commands.run(run_id))
         except BaseException:
             for attached in tails:
                 self._hub.detach(attached)
@@ -237,6 +261,6 @@ class ConverseStream:
         except ArchonError as error:
             failure = status.to_failure(error)
             failure.metadata["run_id"] = request.run_id
-            self._replies.append((pb.ConverseReply(failure=failure), False))
+            self._reply(pb.ConverseReply(failure=failure), is_answer=False)
         finally:
             self._followed.discard(request.run_id)

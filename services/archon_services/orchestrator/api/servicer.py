@@ -9,7 +9,7 @@ from typing import Any
 from archon import context as call
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.api.orchestrator.v1 import orchestrator_service_pb2_grpc, run_pb2
-from archon.wire import to_seconds
+from archon.wire import MAX_CHECKED_BYTES, to_seconds
 from archon_services.common.paging import make_token, page_size, read_token
 from archon_services.orchestrator.api.commands import Commands
 from archon_services.orchestrator.api.converse_stream import ConverseStream
@@ -21,6 +21,8 @@ from archon_services.orchestrator.watch.hub import WatchHub
 
 SERVICE = "archon.api.orchestrator.v1.OrchestratorService"
 MAX_RECORD_PAGE_BYTES = 3 * 1024 * 1024
+MAX_RECORD_READ_BYTES = MAX_RECORD_PAGE_BYTES + MAX_CHECKED_BYTES
+"""More than a page, so that it shows whether there is another page."""
 
 
 def _not_served(self: object, request: Any, context: Any) -> Any:
@@ -51,7 +53,7 @@ class OrchestratorServicer(orchestrator_service_pb2_grpc.OrchestratorServiceServ
 
     async def ListRuns(self, request: pb.ListRunsRequest, context: Any) -> pb.ListRunsResponse:
         filters = (request.session_id, tuple(request.states))
-        position = read_token(request.page_token, "runs", *filters)
+        position = read_token(request.page_token, "runs", *filters, like=[0.0, ""])
         size = page_size(request.page_size)
         rows = await self._journal.runs(
             tenant=call.current().tenant,
@@ -67,9 +69,11 @@ class OrchestratorServicer(orchestrator_service_pb2_grpc.OrchestratorServiceServ
     async def ListRunRecords(self, request: pb.ListRunRecordsRequest, context: Any) -> pb.ListRunRecordsResponse:
         await self._commands.row(request.run_id)
         filters = (request.run_id, request.role)
-        after = read_token(request.page_token, "records", *filters) or 0
+        after = read_token(request.page_token, "records", *filters, like=0) or 0
         size = page_size(request.page_size)
-        rows = await self._journal.records(request.run_id, role=request.role, after=after, limit=size + 1)
+        rows = await self._journal.records(
+            request.run_id, role=request.role, after=after, limit=size + 1, max_bytes=MAX_RECORD_READ_BYTES
+        )
         out, total = pb.ListRunRecordsResponse(), 0
         for ordinal, data in rows[:size]:
             total += len(data)

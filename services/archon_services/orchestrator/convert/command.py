@@ -19,10 +19,10 @@ def encode_command(given: inp.Command, now: float) -> bytes:
 
 def decode_command(data: bytes, run_id: str) -> inp.Input:
     """What `encode_command` was given. Raises DataLoss."""
-    head, _, payload = data.partition(b"\n")
     try:
+        head, _, payload = data.partition(b"\n")
         (given,), _ = decode_inputs(head)
-    except (ValueError, LookupError, TypeError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise DataLoss(f"a command for run {run_id} cannot be read", metadata={"run_id": run_id}) from error
     if isinstance(given, inp.Respond):
         answer = from_journal(run_pb2.InputGiven, payload, run_id)

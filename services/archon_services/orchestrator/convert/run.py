@@ -50,6 +50,7 @@ def read_submitted(event: run_pb2.RunEvent) -> ev.Event:
         targets=tuple(Target(target.role, target.description, target.coordinator) for target in source.targets),
         budget=budget_from_proto(source.budget),
         session_context=session_context_from_proto(source.session_context),
+        pause_timeout=to_seconds(source.pause_timeout),
     )
     return ev.Submitted(submission, source.owner, source.epoch)
 
@@ -76,6 +77,8 @@ def write_submitted(out: run_pb2.RunEvent, event: ev.Submitted) -> None:
         budget.max_tokens, budget.max_cost_micro_usd = source.budget.tokens, source.budget.cost
         budget.max_depth = source.budget.depth
     set_seconds(target.timeout, source.timeout)
+    if source.pause_timeout:
+        set_seconds(target.pause_timeout, source.pause_timeout)
 
 
 def read_claimed(event: run_pb2.RunEvent) -> ev.Event:

@@ -139,17 +139,17 @@ def row_to_proto(row: RunRow) -> run_pb2.Run:
     return out
 
 
-def trimmed(run: run_pb2.Run) -> run_pb2.Run:
-    """Returns the run; if it does not fit in a response, without its content and marked as truncated. For the response
+def trimmed(run: run_pb2.Run, limit: int = MAX_RUN_BYTES) -> run_pb2.Run:
+    """Returns the run; if it has more than `limit` bytes, without its content and marked as truncated. For the response
     to a call that has changed something: it must not look as if it had failed."""
-    if run.ByteSize() <= MAX_RUN_BYTES:
+    if run.ByteSize() <= limit:
         return run
     out = run_pb2.Run()
     out.CopyFrom(run)
     out.truncated = True
     for field in ("goal", "answers", "metadata", "questions", "tasks", "edges"):
         out.ClearField(field)
-        if out.ByteSize() <= MAX_RUN_BYTES:
+        if out.ByteSize() <= limit:
             break
     return out
 

@@ -211,8 +211,8 @@ def write_published(out: run_pb2.RunEvent, event: ev.Published) -> None:
 
 
 def read_recorded(event: run_pb2.RunEvent) -> ev.Event:
-    return ev.Recorded(event.task.task_id, event.task.attempt, event.recorded.count)
+    return ev.Recorded(event.task.task_id, event.task.attempt, event.recorded.count, event.recorded.sequence)
 
 
 def write_recorded(out: run_pb2.RunEvent, event: ev.Recorded) -> None:
-    out.recorded.count = event.count
+    out.recorded.count, out.recorded.sequence = event.count, event.sequence

@@ -11,13 +11,15 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from archon_services.orchestrator.journal.owners import Owners
+from archon_services.orchestrator.journal.page import PAGE_BYTES
 from archon_services.orchestrator.journal.rows import OutboxRow, RunRow, Step, StepResult, StoredStep
 from archon_services.orchestrator.journal.session_history import Conversation
 
 
 class Journal(Owners, Protocol):
     """Methods raise ResourceExhausted if the disk is full (nothing was stored) and Unavailable if the store cannot be
-    reached."""
+    reached. Those that read one run raise DataLoss, with its `run_id` in the metadata, if what is stored of it is
+    damaged; those that read many runs read the others all the same."""
 
     durability: str
     """What an acknowledged step survives: `full` a power cut, `normal` the death of the process, `none` nothing."""
@@ -41,15 +43,22 @@ class Journal(Owners, Protocol):
         ...
 
     async def conversation(self, tenant: str, session_id: str, role: str) -> Conversation:
-        """Returns the newest turns of a stateful role's conversation."""
+        """Returns the newest turns of a stateful role's conversation. Raises DataLoss if one of them is damaged."""
         ...
 
-    async def steps(self, run_id: str, after_seq: int = 0, limit: int = 500) -> list[StoredStep]:
-        """Returns the steps that end after event `after_seq`, in order. The first may begin before it."""
+    async def steps(
+        self, run_id: str, after_seq: int = 0, limit: int = 500, max_bytes: int = PAGE_BYTES
+    ) -> list[StoredStep]:
+        """Returns the steps that end after event `after_seq`, in order, up to the one that reaches `max_bytes`. The
+        first may begin before it. Raises DataLoss if one of them was damaged or is missing."""
         ...
 
     async def inputs(self, run_id: str) -> list[tuple[int, bytes]]:
-        """Returns (base, inputs) of every step, in order."""
+        """Returns (base, inputs) of every step, in order. Raises DataLoss as `steps` does."""
+        ...
+
+    async def size(self, run_id: str) -> int:
+        """Returns the bytes of a run's steps and records, 0 if there is no such run."""
         ...
 
     async def run(self, run_id: str) -> RunRow | None: ...
@@ -67,13 +76,14 @@ class Journal(Owners, Protocol):
         ...
 
     async def records(
-        self, run_id: str, *, role: str = "", after: int = 0, limit: int = 100
+        self, run_id: str, *, role: str = "", after: int = 0, limit: int = 100, max_bytes: int = PAGE_BYTES
     ) -> list[tuple[int, bytes]]:
-        """Returns (ordinal from 1, RunRecord bytes), in order."""
+        """Returns (ordinal from 1, RunRecord bytes), in order, up to the one that reaches `max_bytes`."""
         ...
 
     async def outbox(self, owner: str, limit: int = 100) -> list[OutboxRow]:
-        """Returns publications of runs that `owner` or no live incarnation owns, oldest first."""
+        """Returns publications of runs that `owner` or no live incarnation owns, oldest first; those whose result is
+        damaged are marked."""
         ...
 
     async def unpublished(self, scope: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-from archon.errors import ArchonError
+from archon.errors import ArchonError, DataLoss
 from archon_mesh.core.value import value
 from archon_services.orchestrator.journal.session_history import Turn
 
@@ -74,6 +74,12 @@ class Step:
     turns: tuple[Turn, ...] = ()
     """Turns that its results add to conversations, at most one for each conversation."""
 
+    @property
+    def size(self) -> int:
+        """Bytes of its events, inputs and records."""
+        size = len(self.data) + len(self.inputs)
+        return size if not self.records else size + sum([len(record.data) for record in self.records])
+
 
 class Outcome(Enum):
     """What became of a step."""
@@ -136,3 +142,5 @@ class OutboxRow:
     publication: Publication
     data: bytes
     content: str | None = None
+    damage: DataLoss | None = None
+    """Set if the answer cannot be read; `data` is empty then."""

@@ -40,7 +40,7 @@ class OwnershipLimits:
     scan_interval: float = 0.25
     """The pause between two scans of the other replicas, the runs without an owner and the forwarded commands."""
     scan_slip: float = 0.5
-    """A scan that is this late shows that this process was suspended: it starts its observations over."""
+    """Of the time between two scans, no more than the interval and this counts as silence of another replica."""
     reclaim_interval: float = 5.0
     """The pause between two searches for own runs that this process does not hold."""
     claim_jitter: float = 0.1

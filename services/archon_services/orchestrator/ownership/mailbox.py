@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from archon.errors import ArchonError
-from archon_services.orchestrator.journal import Journal
+from archon.errors import ArchonError, DataLoss
+from archon_services.orchestrator.convert.command import decode_command
+from archon_services.orchestrator.journal import CommandRow, Journal
 from archon_services.orchestrator.ownership.lease import HeldRuns, OwnershipLimits
 
 _log = logging.getLogger(__name__)
@@ -37,11 +38,25 @@ class Mailbox:
     async def collect(self) -> None:
         """Passes all waiting commands to the runs that this process holds, and drops those for runs that have ended.
         Raises what the journal raises."""
-        for command in await self._journal.posted(self._runs.owner):
+        for command in await self.waiting():
             if self._runs.holds(command.run_id):
                 self._runs.command(command)
             elif (run := await self._journal.run(command.run_id)) is None or run.ended_at:
                 await self._journal.drop([command.row_id])
+
+    async def waiting(self) -> list[CommandRow]:
+        """Returns the commands for runs of this process. Drops those that cannot be decoded: no replica could execute
+        them, and they would keep the others waiting. Raises what the journal raises."""
+        commands: list[CommandRow] = []
+        for command in await self._journal.posted(self._runs.owner):
+            try:
+                decode_command(command.data, command.run_id)
+            except DataLoss as error:
+                _log.error("a command is dropped: %s", error)
+                await self._journal.drop([command.row_id])
+            else:
+                commands.append(command)
+        return commands
 
     def _notified(self, owner: str) -> None:
         # A notification that comes during a collection is not handled; the next scan finds its command.

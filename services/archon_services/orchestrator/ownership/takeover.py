@@ -1,7 +1,8 @@
 """Takes over runs without an owner: notices dead replicas, expires them, and claims their runs.
 
 A replica is dead if its heartbeat counter does not change for a whole lease, measured by the observer's own monotonic
-clock between reads of the journal that succeeded.
+clock between reads of the journal that succeeded. Time in which the observer did not read, because it or the journal
+had stalled, counts only in part: the other replicas may have stalled with it.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ BATCH: Final = 100
 
 @dataclass(slots=True)
 class _Observation:
-    """A heartbeat counter, and since when it has not changed (monotonic seconds)."""
+    """A heartbeat counter, and for how many observed seconds it has not changed."""
 
     beat: int
-    since: float
+    silent: float = 0.0
 
 
 class Takeover:
@@ -54,6 +55,8 @@ class Takeover:
         self._jitter = jitter
         self._limits = limits
         self._peers: dict[str, OwnerRow] = {}
+        self._read_at = 0.0
+        """When the owners were last read (monotonic seconds)."""
         self._observations: dict[str, _Observation] = {}
 
     def address_of(self, owner: str) -> str:
@@ -63,13 +66,14 @@ class Takeover:
 
     async def watch_peers(self) -> None:
         """Scans the other replicas, without end: expires dead ones, claims runs, collects forwarded commands."""
-        last = self._monotonic()
         while True:
+            before = self._monotonic()
             await asyncio.sleep(self._limits.scan_interval)
-            now = self._monotonic()
-            if now - last > self._limits.scan_interval + self._limits.scan_slip:
-                self._start_over()  # this process was suspended
-            last = now
+            if (late := self._monotonic() - before - self._limits.scan_interval) > self._limits.lease:
+                _log.warning(
+                    "this process was suspended for %.1f s; it grants the other replicas time to reconnect", late
+                )
+                self._start_over()
             try:
                 async with asyncio.timeout(self._limits.lease):
                     await self._scan()
@@ -93,19 +97,21 @@ class Takeover:
 
     async def _expire_dead_peers(self) -> None:
         now = self._monotonic()
+        observed = min(now - self._read_at, self._limits.scan_interval + self._limits.scan_slip)
+        self._read_at = now
         self._observations = {
             owner: observation for owner, observation in self._observations.items() if owner in self._peers
         }
         for row in self._peers.values():
             observation = self._observations.get(row.owner)
             if observation is None or observation.beat != row.beat:
-                self._observations[row.owner] = _Observation(row.beat, now)
+                self._observations[row.owner] = _Observation(row.beat)
                 continue
-            silent_for = now - observation.since
-            if silent_for < self._limits.lease or now < self.patient_until:
+            observation.silent += observed
+            if observation.silent < self._limits.lease or now < self.patient_until:
                 continue
             if await self._journal.expire(row.owner, row.beat):
-                _log.warning("expired the lease of %s: no heartbeat for %.1f s", row.owner, silent_for)
+                _log.warning("expired the lease of %s: no heartbeat for %.1f s", row.owner, observation.silent)
                 del self._observations[row.owner]
 
     async def claim(self) -> int:
@@ -125,7 +131,7 @@ class Takeover:
     async def _take_over(self, rows: Sequence[RunRow]) -> None:
         if not rows:
             return
-        posted = await self._journal.posted(self._runs.owner)
+        posted = await self._mailbox.waiting()
         # The previous owner may have run on another machine: the journal's clock is the only one that both know.
         clock = SystemClock(await self._journal.now())
         for row in rows:

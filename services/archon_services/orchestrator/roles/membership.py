@@ -7,7 +7,9 @@ instance whose session continues is expected to register again: until then a new
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from archon.registry import Graph, Registration, RegistryChange
@@ -16,11 +18,35 @@ GRACE: Final = 15.0
 """Seconds that a lost instance still counts as alive: longer than an agent needs to register again."""
 
 
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What an instance offers to the selection of roles. Instances of one role mostly offer the same."""
+
+    role: str
+    version: str
+    description: str
+    coordinator: bool
+    all_ancestors: bool
+    capability_ids: tuple[str, ...]
+
+    @staticmethod
+    def of(instance: Registration) -> Offer:
+        """Returns what an instance offers."""
+        return Offer(
+            instance.role,
+            instance.version,
+            instance.description,
+            instance.coordinator,
+            instance.all_ancestors,
+            tuple(capability.id for capability in instance.capabilities),
+        )
+
+
 class Membership:
     """The registered instances and the graph, with a grace period for lost instances whose session continues.
 
-    `alive` tells whether an instance's session is connected and accepts tasks; `grace` is in seconds. `instances` and
-    `graph` are computed once per change; `version` counts the changes.
+    `alive` tells whether an instance's session is connected and accepts tasks; `grace` is in seconds. Most changes of
+    instances concern no role: `version` counts those that may change `offers` or `graph`.
     """
 
     def __init__(
@@ -39,28 +65,33 @@ class Membership:
         self._missed: dict[str, tuple[Registration, float]] = {}
         """Lost instances and the end of their grace period, in monotonic seconds."""
         self._instances: dict[str, Registration] = {}
+        self._offers: Counter[Offer] = Counter()
+        """How many of these instances offer the same."""
         self._version = 0
 
-    def update(self, change: RegistryChange) -> None:
-        """Applies one message of the registry's Watch."""
-        before, previous_graph = dict(self.registered), self.graph
-        if change.snapshot:
-            self.registered.clear()
+    def update(self, change: RegistryChange) -> tuple[str, ...]:
+        """Applies one message of the registry's Watch. Returns the ids of the instances that are no longer registered.
+        Costs in proportion to the message."""
+        previous_graph = self.graph
+        present = {instance.instance_id for instance in change.instances} if change.snapshot else set()
+        gone = self.registered.keys() - present if change.snapshot else self.registered.keys() & set(change.removed)
+        until = self._monotonic() + self._grace
+        for instance_id in gone:
+            self._missed[instance_id] = self.registered.pop(instance_id), until
         for instance in change.instances:
             self.registered[instance.instance_id] = instance
             self._missed.pop(instance.instance_id, None)
-        for instance_id in change.removed:
-            self.registered.pop(instance_id, None)
-        for instance_id in before.keys() - self.registered.keys():
-            self._missed[instance_id] = before[instance_id], self._monotonic() + self._grace
+            self._put(instance)
         if change.graph is not None:
+            self._version += change.graph.edges != self._graph.edges or change.graph.roles != self._graph.roles
             self._graph = change.graph
+        self._version += bool(gone)  # the graph may be the previous one now
         self._previous_graph = previous_graph
-        self._rebuild()
+        return tuple(gone)
 
     @property
     def version(self) -> int:
-        """Changes whenever `instances` or `graph` may have changed."""
+        """Changes whenever `offers` or `graph` may have changed."""
         self._drop_dead()
         return self._version
 
@@ -69,6 +100,12 @@ class Membership:
         """The instances that count as alive, by id."""
         self._drop_dead()
         return self._instances
+
+    @property
+    def offers(self) -> Collection[Offer]:
+        """What the instances that count as alive offer, each once, however many offer the same."""
+        self._drop_dead()
+        return self._offers.keys()
 
     @property
     def graph(self) -> Graph:
@@ -81,16 +118,31 @@ class Membership:
         if not self._missed:
             return
         now = self._monotonic()
-        missed = {
-            instance_id: (instance, until)
-            for instance_id, (instance, until) in self._missed.items()
-            if now < until and self._alive(instance_id)
-        }
-        if len(missed) < len(self._missed):
-            self._missed = missed
-            self._rebuild()
+        ended = [
+            instance_id
+            for instance_id, (_, until) in self._missed.items()
+            if now >= until or not self._alive(instance_id)
+        ]
+        for instance_id in ended:
+            del self._missed[instance_id]
+            self._withdraw(self._instances.pop(instance_id))
+        if ended and not self._missed:
+            self._version += 1  # the graph is the registry's again
 
-    def _rebuild(self) -> None:
-        missed = {instance_id: instance for instance_id, (instance, _) in self._missed.items()}
-        self._instances = {**missed, **self.registered}
-        self._version += 1
+    def _put(self, instance: Registration) -> None:
+        previous = self._instances.get(instance.instance_id)
+        self._instances[instance.instance_id] = instance
+        offer = Offer.of(instance)
+        if previous is not None and Offer.of(previous) == offer:
+            return
+        self._version += offer not in self._offers
+        self._offers[offer] += 1
+        if previous is not None:
+            self._withdraw(previous)
+
+    def _withdraw(self, instance: Registration) -> None:
+        offer = Offer.of(instance)
+        self._offers[offer] -= 1
+        if not self._offers[offer]:
+            del self._offers[offer]
+            self._version += 1

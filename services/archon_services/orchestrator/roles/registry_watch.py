@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
 
 from archon import context
@@ -21,13 +21,14 @@ RETRY_DELAY = 1.0
 
 
 class RegistryWatch:
-    """Watches the registry at `target` (host:port) and calls `instances_changed` with all registered instances after
-    every change. `alive` and `grace` are those of RoleSelection."""
+    """Watches the registry at `target` (host:port) and calls `instances_changed` after every change: with the instances
+    that are new or changed, after a gap all that are registered, and the ids of those that are no longer registered.
+    `alive` and `grace` are those of RoleSelection."""
 
     def __init__(
         self,
         target: str,
-        instances_changed: Callable[[Iterable[Registration]], None],
+        instances_changed: Callable[[Sequence[Registration], Sequence[str]], None],
         alive: Callable[[str], bool] = lambda instance_id: False,
         *,
         grace: float = GRACE,
@@ -78,5 +79,5 @@ class RegistryWatch:
             await asyncio.sleep(RETRY_DELAY)
 
     def _apply(self, change: RegistryChange) -> None:
-        self.selection.update(change)
-        self._instances_changed(self.selection.registered)
+        removed = self.selection.update(change)
+        self._instances_changed(change.instances, removed)

@@ -5,7 +5,7 @@ While the registry cannot be reached, its last message stays valid.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -20,7 +20,7 @@ from archon.errors import (
 from archon.registry import Graph, PropagationPolicy, Registration, RegistryChange
 from archon_mesh.core.run.types import Edge, Requirement, Target
 from archon_services.common.versions import version_key
-from archon_services.orchestrator.roles.membership import GRACE, Membership
+from archon_services.orchestrator.roles.membership import GRACE, Membership, Offer
 
 MAX_CACHED: Final = 1_000
 """Selections kept per version of the membership."""
@@ -59,15 +59,11 @@ class RoleSelection:
         self._cache: dict[tuple[object, ...], Participants] = {}
         self._cache_version = 0
 
-    def update(self, change: RegistryChange) -> None:
-        """Applies one message of the registry's Watch."""
-        self._membership.update(change)
+    def update(self, change: RegistryChange) -> tuple[str, ...]:
+        """Applies one message of the registry's Watch. Returns the ids of the instances that are no longer
+        registered."""
         self._received = True
-
-    @property
-    def registered(self) -> Collection[Registration]:
-        """The instances that the registry lists."""
-        return self._membership.registered.values()
+        return self._membership.update(change)
 
     @property
     def instances(self) -> Mapping[str, Registration]:
@@ -82,7 +78,7 @@ class RoleSelection:
     @property
     def roles(self) -> set[str]:
         """Every role with an instance or an edge."""
-        return {instance.role for instance in self.instances.values()} | self._roles_on_edges()
+        return {offer.role for offer in self._membership.offers} | self._roles_on_edges()
 
     def choose(self, roles: Iterable[str], capabilities: Iterable[str], versions: Mapping[str, str]) -> Participants:
         """A pipeline of these roles and of one role per capability, or, if none is named, of all roles on an edge.
@@ -126,7 +122,7 @@ class RoleSelection:
             raise FailedPrecondition(
                 "there is no pipeline: no role depends on another; start roles with depends_on, or name roles"
             )
-        coordinated = any(instance.coordinator for instance in self.instances.values() if instance.role in roles)
+        coordinated = any(offer.coordinator for offer in self._membership.offers if offer.role in roles)
         return self._participants(roles, self._targets() if coordinated else (), capability_of, versions)
 
     def _agent(self, roles: set[str], capability_of: dict[str, str], versions: Mapping[str, str]) -> Participants:
@@ -134,7 +130,7 @@ class RoleSelection:
         return self._participants(roles, self._targets(), capability_of, versions)
 
     def _only_coordinator(self) -> set[str]:
-        coordinators = {instance.role for instance in self.instances.values() if instance.coordinator}
+        coordinators = {offer.role for offer in self._membership.offers if offer.coordinator}
         if not coordinators:
             raise FailedPrecondition("no role coordinates: start one that does, or name the role that gets the goal")
         if len(coordinators) > 1:
@@ -184,7 +180,7 @@ class RoleSelection:
             Requirement(role, capability_of.get(role, ""), versions.get(role, ""))
             for role in sorted({*capability_of, *versions})
         )
-        deep = {instance.role for instance in self.instances.values() if instance.all_ancestors}
+        deep = {offer.role for offer in self._membership.offers if offer.all_ancestors}
         order = self._order(involved)
         all_ancestors = tuple(role for role in order if role in deep)
         readers = tuple(role for role in order if self._upstream(role, transitive=role in deep) - first)
@@ -207,23 +203,21 @@ class RoleSelection:
 
     def _targets(self) -> tuple[Target, ...]:
         """All roles with an instance, in topological order, described by their newest version."""
-        newest: dict[str, Registration] = {}
-        for instance in self.instances.values():
-            current = newest.get(instance.role)
-            if current is None or version_key(instance.version) > version_key(current.version):
-                newest[instance.role] = instance
+        newest: dict[str, Offer] = {}
+        for offer in self._membership.offers:
+            current = newest.get(offer.role)
+            if current is None or version_key(offer.version) > version_key(current.version):
+                newest[offer.role] = offer
         return tuple(
             Target(role, newest[role].description, newest[role].coordinator) for role in self._order(set(newest))
         )
 
     def _role_with(self, capability: str) -> str:
         """The first role, by name, with an instance that offers the capability. Raises UnknownCapability."""
-        offers = {
-            (offered.id, instance.role) for instance in self.instances.values() for offered in instance.capabilities
-        }
-        roles = {role for offered_id, role in offers if offered_id == capability}
+        offers = self._membership.offers
+        roles = {offer.role for offer in offers if capability in offer.capability_ids}
         if not roles:
-            available = _listed({offered_id for offered_id, _ in offers})
+            available = _listed({capability_id for offer in offers for capability_id in offer.capability_ids})
             raise UnknownCapability(
                 f"no instance offers {capability!r}; available capabilities: {available}",
                 metadata={"capability": capability},

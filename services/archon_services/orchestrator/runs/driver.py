@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections import deque
 from collections.abc import Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
@@ -35,17 +34,19 @@ from archon_services.orchestrator.ports import Clock, Delivery, Transport
 from archon_services.orchestrator.runs.candidates import Candidates
 from archon_services.orchestrator.runs.decision import Decision
 from archon_services.orchestrator.runs.effects import EffectExecutor
+from archon_services.orchestrator.runs.limits import MAX_JOURNAL_BYTES
 from archon_services.orchestrator.runs.load import load_run, load_run_since
 from archon_services.orchestrator.runs.placement import Placement
 from archon_services.orchestrator.runs.receipts import acknowledge, acknowledge_late
+from archon_services.orchestrator.runs.run_inbox import RunInbox
 from archon_services.orchestrator.runs.scheduler import Scheduler
 from archon_services.orchestrator.runs.session_history import SessionHistory, TurnQueue
 from archon_services.orchestrator.runs.step import build_step
+from archon_services.orchestrator.runs.superseded import without_superseded
 from archon_services.orchestrator.runs.timer import RunTimer
 
 _log = logging.getLogger(__name__)
 
-MAX_INBOX: Final = 1_000
 RETRY_DELAY: Final = 0.2
 MAX_RETRY_DELAY: Final = 5.0
 
@@ -79,6 +80,9 @@ class Drive:
     observer: Observer
     turns: TurnQueue
     publishes: bool = True
+    max_bytes: int = MAX_JOURNAL_BYTES
+    """Bytes of a run's journal above which the run fails."""
+
     _prefix: str = field(default_factory=lambda: secrets.token_hex(8))
     _batches: count[int] = field(default_factory=lambda: count(1))
 
@@ -108,7 +112,7 @@ class RunDriver:
         "_inbox",
         "_new",
         "_placement",
-        "_posted",
+        "_size",
         "_task",
         "_timer",
         "_until_end",
@@ -136,6 +140,7 @@ class RunDriver:
         epoch: int,
         first: Iterable[Delivery] = (),
         new: NewRun | None = None,
+        size: int = 0,
     ) -> None:
         self.run_id = run_id
         self.state = state
@@ -162,15 +167,17 @@ class RunDriver:
 
         self._until_end = False
         self._finished = False
+        self._size = size
+        """Bytes of its journal."""
+
         self.failed = False
         """Whether the driver gave up after an unexpected exception."""
 
         self._waiters: list[asyncio.Future[None]] = []
         self._task: asyncio.Task[None] | None = None
-        self._inbox: deque[Delivery] = deque(first)
-        self._posted = {delivery.posted for delivery in self._inbox if delivery.posted}
-        """Commands that have arrived already: they are delivered again until a step executes them."""
-
+        self._inbox = RunInbox(run_id, first)
+        if size > drive.max_bytes:
+            self._inbox.put(Delivery(inp.JournalFull(size, drive.max_bytes)))
         self._candidates = Candidates()
         self._placement = Placement(drive.transport, self.wake)
         self._history = SessionHistory(drive.journal, drive.turns, drive.transport.stateful, self.wake)
@@ -185,14 +192,7 @@ class RunDriver:
         if self._finished:
             acknowledge_late([delivery], self.epoch, deposed=self.deposed)
             return
-        if len(self._inbox) >= MAX_INBOX and isinstance(delivery.given, inp.Command):
-            raise ResourceExhausted(f"too many requests for run {self.run_id} are queued", retry_delay=1.0)
-        if delivery.posted:
-            if delivery.posted in self._posted:
-                return
-            self._posted.add(delivery.posted)
-        self._inbox.append(delivery)
-        if not delivery.quiet:
+        if self._inbox.put(delivery) and not delivery.quiet:
             self.wake()
 
     def wake(self) -> None:
@@ -251,8 +251,9 @@ class RunDriver:
             self._slowly(self._history.read())
             return None
         run, base, state_before = self.state, self.state.last_seq, int(self.state.state)
-        decision = Decision(list(self._inbox), self._clock.now())
-        self._inbox.clear()
+        decision = Decision(self._inbox.take(), self._clock.now())
+        if self._inbox:
+            self.wake()
         try:
             self._decide_inputs(decision)
             self._place(decision)
@@ -283,6 +284,8 @@ class RunDriver:
 
     def _decide_inputs(self, decision: Decision) -> None:
         inputs = [delivery.given for delivery in decision.batch]
+        if len(inputs) > 1:
+            inputs = without_superseded(inputs)
         if self._history.outdated:
             inputs = [self._history.marked(given) for given in inputs]
         if self._timer.at and decision.now >= self._timer.at:
@@ -378,7 +381,7 @@ class RunDriver:
             self._stored(decision)
             return
         self._release(decision)
-        self._inbox.extendleft(reversed(decision.batch))
+        self._inbox.put_first(*decision.batch)
         if result is Outcome.DEPOSED:
             _log.warning("another replica has taken over run %s", self.run_id)
             self.deposed = True
@@ -412,6 +415,7 @@ class RunDriver:
         assert decision.step is not None
         self.doubtful, self.durable_seq, self._delay = False, decision.step.last_seq, RETRY_DELAY
         self._drive.observer.stored(decision.step, decision.events)
+        self._grown(decision.step)
         acknowledge(decision.batch, decision.discarded, self.epoch)
         if self.deposed:  # in the meantime: the effects are the new owner's, which may be this same process
             self._release(decision)
@@ -419,6 +423,14 @@ class RunDriver:
             self._execute(decision)
         if self._over():
             self._finish()
+
+    def _grown(self, step: Step) -> None:
+        """Has the run end once its journal has become too large."""
+        before, limit = self._size, self._drive.max_bytes
+        self._size = size = before + step.size
+        if size > limit >= before:
+            self._inbox.put_first(Delivery(inp.JournalFull(self._size, limit)))
+            self.wake()
 
     def _execute(self, decision: Decision) -> None:
         run = self.state

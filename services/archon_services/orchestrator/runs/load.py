@@ -27,9 +27,11 @@ async def load_run_since(journal: Journal, run_id: str, seq: int) -> tuple[RunSt
 
 async def _events(journal: Journal, run_id: str) -> list[run_pb2.RunEvent]:
     events: list[run_pb2.RunEvent] = []
-    while steps := await journal.steps(run_id, events[-1].seq if events else 0):
+    last_seq = 0
+    while steps := await journal.steps(run_id, last_seq):
         for step in steps:
             events += events_of(step.data, run_id)
+        last_seq = steps[-1].last_seq  # not the last event's: a damaged number would have the same steps read for ever
     return events
 
 

@@ -24,6 +24,7 @@ from archon_services.orchestrator.journal import CommandRow, Journal, NewRun, Ru
 from archon_services.orchestrator.ports import Clock, Delivery, Receipt, Transport
 from archon_services.orchestrator.runs.driver import Drive, RunDriver
 from archon_services.orchestrator.runs.error_budget import ErrorBudget
+from archon_services.orchestrator.runs.limits import RunLimits
 from archon_services.orchestrator.runs.load import load_run
 from archon_services.orchestrator.runs.quarantine import quarantine
 from archon_services.orchestrator.runs.scheduler import Scheduler
@@ -32,15 +33,14 @@ from archon_services.orchestrator.watch.hub import WatchHub
 
 _log = logging.getLogger(__name__)
 
-MAX_RUNS: Final = 5_000
-MAX_FAILURES: Final = 1_000
-"""Failures of one class in a minute above which new runs are refused, if most attempts fail."""
-
 MAX_ENDED: Final = 256
 """Ended runs whose state is kept in memory, for callers that ask right after the end."""
 
 MAX_LOOKUPS: Final = 1_000
 """Open questions to the journal about runs that are not driven here."""
+
+PAUSED_COUNT_AGE: Final = 0.2
+"""Seconds until the paused runs are counted again."""
 
 MAX_COUNTED: Final = 10_000
 """Instances whose foreign frames are counted."""
@@ -60,9 +60,8 @@ class Runs:
         clock: Clock,
         journal: Journal,
         new_id: Callable[[], str],
-        max_runs: int = MAX_RUNS,
         publishes: bool = True,
-        max_failures: int = MAX_FAILURES,
+        limits: RunLimits | None = None,
     ) -> None:
         self.owner = owner
         self.watchers = WatchHub(journal)
@@ -74,8 +73,9 @@ class Runs:
 
         self._clock = clock
         self._journal = journal
-        self._max_runs = max_runs
-        self._errors = ErrorBudget(max_failures, clock.monotonic)
+        self.limits = limits or RunLimits()
+        self._errors = ErrorBudget(self.limits.failures, clock.monotonic)
+        self._paused, self._paused_at = 0, -PAUSED_COUNT_AGE
         self._publishes = publishes
         self._transport: Transport | None = None
         self._drive: Drive | None = None
@@ -94,14 +94,16 @@ class Runs:
         """Accepts runs from here on. Turns of the scheduler run in the context of this call."""
         self._transport = transport
         scheduler = Scheduler(self._journal)
-        self._drive = Drive(self._journal, transport, scheduler, self, TurnQueue(), self._publishes)
+        self._drive = Drive(
+            self._journal, transport, scheduler, self, TurnQueue(), self._publishes, self.limits.journal_bytes
+        )
 
     # What ownership needs ---------------------------------------------------------------------------------------
 
     @property
     def room(self) -> int:
         """How many more runs this process can drive."""
-        return 0 if self._closing else self._max_runs - len(self._drivers)
+        return 0 if self._closing else self.limits.runs - self._under_way()
 
     def holds(self, run_id: str) -> bool:
         """Whether a driver of this process drives the run."""
@@ -123,7 +125,7 @@ class Runs:
             self._awaited.discard(run_id)
             return
         try:
-            state = await load_run(self._journal, run_id)
+            state, size = await load_run(self._journal, run_id), await self._journal.size(run_id)
         except DataLoss as error:
             _log.error("run %s cannot be loaded: %s", run_id, error)
             return
@@ -133,7 +135,7 @@ class Runs:
             return
         first = [Delivery(inp.Claim(self.owner, row.epoch)), *(_delivery(command) for command in commands)]
         self._drivers[run_id] = driver = RunDriver(
-            run_id, self._running(), clock=clock, state=state, epoch=row.epoch, first=first
+            run_id, self._running(), clock=clock, state=state, epoch=row.epoch, first=first, size=size
         )
         self._awaited.discard(run_id)
         driver.wake()
@@ -164,8 +166,8 @@ class Runs:
         """
         if self._closing:
             raise Unavailable("the orchestrator is stopping", retry_delay=1.0)
-        if len(self._drivers) >= self._max_runs:
-            raise ResourceExhausted(f"{self._max_runs} runs are under way", retry_delay=1.0)
+        if self._under_way() >= self.limits.runs:
+            raise ResourceExhausted(f"{self.limits.runs} runs are under way", retry_delay=1.0)
         self._errors.check()
         run_id = submission.run_id
         new = NewRun(run_id, submission.tenant, submission.request_id, payload_hash, submission.session_id, self.owner)
@@ -181,6 +183,30 @@ class Runs:
             if timer is not None:
                 timer.cancel()
         return (driver.same_as, False) if driver.same_as else (run_id, True)
+
+    def check_pause(self, run_id: str) -> None:
+        """Raises ResourceExhausted if too many runs are paused, or wait for a person, to pause this one too."""
+        driver = self._drivers.get(run_id)
+        paused = driver is not None and driver.state.clock_stopped_since
+        if not paused and self._count_paused() >= self.limits.paused:
+            raise ResourceExhausted(
+                f"{self.limits.paused} runs are paused, or wait for a person (the setting max_paused_runs)",
+                retry_delay=60.0,
+            )
+
+    def _under_way(self) -> int:
+        """The runs that count against the limit: paused ones have a limit of their own."""
+        if len(self._drivers) < self.limits.runs:
+            return len(self._drivers)
+        return len(self._drivers) - min(self._count_paused(), self.limits.paused)
+
+    def _count_paused(self) -> int:
+        """The paused runs and those that wait for a person, as of a moment ago."""
+        now = self._clock.monotonic()
+        if now - self._paused_at >= PAUSED_COUNT_AGE:
+            self._paused_at = now
+            self._paused = sum(driver.state.clock_stopped_since > 0 for driver in self._drivers.values())
+        return self._paused
 
     def _running(self) -> Drive:
         assert self._drive is not None, "not started"
@@ -211,17 +237,33 @@ class Runs:
 
     # What sessions report ---------------------------------------------------------------------------------------
 
-    def deliver(self, run_id: str, delivery: Delivery) -> None:
+    def expects(self, ref: common_pb2.TaskRef, source: str) -> bool:
+        """Whether a run that is driven here has dispatched the attempt to the instance `source`; counts the frame as
+        foreign if another instance holds the attempt."""
+        driver = self._drivers.get(ref.run_id)
+        if driver is None:
+            return False
+        holder = driver.state.holder(ref.task_id, ref.attempt)
+        if holder and holder != source:
+            self.foreign(ref.run_id, ref.task_id, source)
+        return holder == source
+
+    def deliver(self, run_id: str, delivery: Delivery) -> bool:
         """Routes an input to its run. Input for a run of another replica is discarded, once the journal says so; for a
-        run that is still to be taken over there is no receipt: its agents keep what they have and are asked for it."""
+        run that is still to be taken over there is no receipt: its agents keep what they have and are asked for it.
+        Returns whether there will be a receipt."""
         driver = self._drivers.get(run_id)
         if driver is not None:
             driver.offer(delivery)
-        elif delivery.receipt is not None and self._started and not self._closing:
-            if self._journal.shared:
-                self._ask(run_id, delivery.receipt)
-            elif run_id not in self._awaited:
-                delivery.receipt.discard("UNKNOWN_RUN")
+            return True
+        if delivery.receipt is None or not self._started or self._closing:
+            return False
+        if self._journal.shared:
+            return self._ask(run_id, delivery.receipt)
+        if run_id in self._awaited:
+            return False
+        delivery.receipt.discard("UNKNOWN_RUN")
+        return True
 
     def foreign(self, run_id: str, task_id: str, instance_id: str) -> None:
         """Counts a frame of an instance about an attempt that was not dispatched to it; logs the first of each."""
@@ -232,11 +274,11 @@ class Runs:
             _log.warning(text, instance_id, task_id, run_id)
         self.foreign_frames[instance_id] += 1
 
-    def _ask(self, run_id: str, receipt: Receipt) -> None:
+    def _ask(self, run_id: str, receipt: Receipt) -> bool:
         """Asks the journal about a run that is not driven here: another replica's, or one that has ended. If too many
-        questions are open the input is dropped; its agent offers it again."""
+        questions are open the input is dropped, and the return value is False; its agent offers it again."""
         if len(self._lookups) >= MAX_LOOKUPS:
-            return
+            return False
 
         async def ask() -> None:
             assert self._transport is not None
@@ -254,6 +296,7 @@ class Runs:
         task = asyncio.create_task(ask(), name=f"ask-{run_id}")
         self._lookups.add(task)
         task.add_done_callback(self._lookups.discard)
+        return True
 
     def progress(self, ref: common_pb2.TaskRef, progress: agent_pb2.Progress, source: str) -> None:
         """Passes an attempt's progress to watchers, unless the attempt has ended. Progress is not stored. `source` is

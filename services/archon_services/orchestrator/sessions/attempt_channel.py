@@ -7,6 +7,7 @@ from collections.abc import Callable
 from archon.api.agent.v1 import agent_pb2, session_pb2
 from archon.api.common.v1 import common_pb2, failure_pb2
 from archon.frames import Channel, OutgoingFrame, orchestrator_content
+from archon_services.orchestrator.sessions.in_flight import InFlight
 
 Key = tuple[str, int]
 """Task id and attempt number."""
@@ -19,7 +20,7 @@ def key_of(ref: common_pb2.TaskRef) -> Key:
 class AttemptChannel:
     """The frames of an attempt. A frame of the instance is acked only when its event is durable."""
 
-    def __init__(self, ref: common_pb2.TaskRef, role: str) -> None:
+    def __init__(self, ref: common_pb2.TaskRef, role: str, in_flight: InFlight) -> None:
         self.channel: Channel[session_pb2.OrchestratorFrame] = Channel(ref, ack_at_once=False)
         self.ref = self.channel.ref
         """Of the reference only the epoch changes."""
@@ -27,6 +28,13 @@ class AttemptChannel:
         self.run_id = ref.run_id
         self.role = role
         self.records: list[agent_pb2.CallRecord] = []
+        """Calls that came ahead of a frame that is stored."""
+        self.record_bytes = 0
+        self.held = 0
+        """Bytes of its frames that are not durable yet, and count as in flight."""
+        self.unclaimed = 0
+        """Those of them that no receipt releases yet."""
+        self._in_flight = in_flight
         self.concluded = False
         """True after the result or reject: the attempt no longer uses credit."""
         self.outstanding: set[str] = set()
@@ -39,12 +47,38 @@ class AttemptChannel:
         """True for a parked result that the agent offers unasked; if it is not accepted, it is offered again."""
 
     @classmethod
-    def of_offer(cls, frame: session_pb2.AgentFrame, role: str) -> AttemptChannel:
+    def of_offer(cls, frame: session_pb2.AgentFrame, role: str, in_flight: InFlight) -> AttemptChannel:
         """Creates the channel from the first frame of an offered result."""
-        attempt = cls(frame.task, role)
+        attempt = cls(frame.task, role, in_flight)
         attempt.offered = attempt.concluded = True
         attempt.channel.received = max(0, frame.sequence - 1)
         return attempt
+
+    def charge(self, size: int) -> None:
+        """Counts a frame as in flight; the receipt that is made next releases it."""
+        self.held += size
+        self.unclaimed += size
+        self._in_flight.add(size)
+
+    def claim(self) -> int:
+        """Returns the bytes that a new receipt is to release."""
+        size, self.unclaimed = self.unclaimed, 0
+        return size
+
+    def release(self, size: int) -> None:
+        """Frames have become durable, or were dropped."""
+        if size > self.held:
+            size = self.held
+        if size:
+            self.held -= size
+            self._in_flight.release(size)
+
+    def take_records(self) -> tuple[agent_pb2.CallRecord, ...]:
+        """Returns the records that came ahead of a frame; the attempt keeps none of them."""
+        if not self.records:
+            return ()
+        records, self.records, self.record_bytes = tuple(self.records), [], 0
+        return records
 
     def offered_again(self, sequence: int) -> bool:
         """Whether the frame with this sequence number starts the offer over."""
@@ -54,7 +88,7 @@ class AttemptChannel:
 class FrameReceipt:
     """Acks a frame of an attempt once the append that it caused is durable, then calls `done` with the attempt."""
 
-    __slots__ = ("_attempt", "_done", "_send", "_sequence")
+    __slots__ = ("_attempt", "_done", "_send", "_sequence", "size")
 
     def __init__(
         self,
@@ -67,6 +101,8 @@ class FrameReceipt:
         self._sequence = sequence
         self._send = send
         self._done = done
+        self.size = attempt.claim()
+        """Bytes of the frames that it releases."""
 
     def accept(self, epoch: int = 0) -> None:
         self._ack(b"", epoch)
@@ -86,6 +122,7 @@ class FrameReceipt:
         if epoch > attempt.ref.epoch:
             attempt.ref.epoch = epoch
         attempt.channel.apply(self._sequence)
+        attempt.release(self.size)
         self._send(attempt.channel.stamp(content, sequenced=False))
         self._done(attempt)
 

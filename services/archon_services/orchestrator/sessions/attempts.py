@@ -26,6 +26,7 @@ from archon_services.orchestrator.sessions.attempt_channel import (
     key_of,
 )
 from archon_services.orchestrator.sessions.credit_window import CreditWindow
+from archon_services.orchestrator.sessions.in_flight import FRAME_OVERHEAD, InFlight
 from archon_services.orchestrator.sessions.inbound import (
     Resolve,
     budget_input,
@@ -34,21 +35,29 @@ from archon_services.orchestrator.sessions.inbound import (
     delegate_input,
     result_input,
     unassigned_input,
+    working_input,
 )
 
 _log = logging.getLogger(__name__)
 
 MAX_STALE: Final = 1_000
+RECORDS_BYTES: Final = 1024 * 1024
+"""Bytes of an attempt's records above which they are stored ahead of the frame that they precede."""
+
+MAX_RECORDS: Final = 1_000
+"""As many records are stored ahead of it, too."""
 
 Send = Callable[[OutgoingFrame | session_pb2.OrchestratorFrame], None]
 
 _ASKING = ("delegate", "budget_request", "adopted")
 _BEFORE_RESULT = ("delegate", "cancel_delegation", "budget_request", "checkpoint")
+_STORED = frozenset({"record", "result", *_BEFORE_RESULT})
 
 
 class Attempts:
     """The attempts of one instance. A run counts frames about an attempt only if it was dispatched to `instance_id`.
 
+    `in_flight` counts the bytes of frames that are not durable yet.
     `send` puts a frame on the stream, or drops it if there is none: what matters is sent again on the next stream.
     `no_capacity` is called when the instance rejects an attempt for lack of capacity. `run_held` is called with True
     when the first attempt of a run is added, and with False when its last one is removed.
@@ -63,6 +72,7 @@ class Attempts:
         credit: CreditWindow,
         no_capacity: Callable[[], None],
         resolve: Resolve,
+        in_flight: InFlight,
         run_held: Callable[[str, bool], None] = lambda run_id, held: None,
     ) -> None:
         self._instance_id = instance_id
@@ -73,6 +83,9 @@ class Attempts:
         self._no_capacity = no_capacity
         self._resolve = resolve
         self._run_held = run_held
+        self.in_flight = in_flight
+        self._dropped: OrderedDict[Key, int] = OrderedDict()
+        """Attempts whose records were dropped, and the sequence number of the first of them."""
         self._attempts: dict[Key, AttemptChannel] = {}
         self._by_run: dict[str, dict[Key, AttemptChannel]] = {}
         self.stale: OrderedDict[Key, common_pb2.TaskRef] = OrderedDict()
@@ -101,7 +114,7 @@ class Attempts:
 
     def assign(self, ref: common_pb2.TaskRef, role: str, task: agent_pb2.AssignTask) -> None:
         """Sends a task; if it is too large for a frame, the attempt fails."""
-        attempt = self._attempts.get(key_of(ref)) or self._add(AttemptChannel(ref, role))
+        attempt = self._attempts.get(key_of(ref)) or self._add(AttemptChannel(ref, role, self.in_flight))
         self._credit.take(attempt)
         try:
             frame = attempt.channel.stamp(orchestrator_content("assign_task", task), limit=self._peer_limit)
@@ -116,7 +129,7 @@ class Attempts:
         """Asks the instance for an attempt of an earlier epoch, now or on the next stream."""
         if (earlier := self._attempts.get(key_of(ref))) is not None:
             self._remove(earlier)  # the instance sends again what was not applied for the earlier owner
-        attempt = self._add(AttemptChannel(ref, role))
+        attempt = self._add(AttemptChannel(ref, role, self.in_flight))
         attempt.adopting, attempt.outstanding = True, set(standing.outstanding)
         attempt.channel.apply(standing.applied)
         self._credit.take(attempt)
@@ -186,8 +199,8 @@ class Attempts:
                 self._add_stale(attempt.ref)
             self._remove(attempt)
 
-    def frame(self, frame: session_pb2.AgentFrame) -> None:
-        """Handles a frame of the instance about an attempt. Raises SequenceGap or UnknownFrame."""
+    def frame(self, frame: session_pb2.AgentFrame, size: int = 0) -> None:
+        """Handles a frame of the instance about an attempt, of `size` bytes. Raises SequenceGap or UnknownFrame."""
         arm = frame.WhichOneof("frame")
         if arm == "progress":
             self._inbox.progress(frame.task, frame.progress, self._instance_id)
@@ -201,7 +214,9 @@ class Attempts:
             return
         if attempt.concluded and arm in _BEFORE_RESULT:
             return
-        self._handle(attempt, frame, arm)
+        if arm in _STORED:
+            attempt.charge(max(size, FRAME_OVERHEAD))
+        self._handle(attempt, frame, arm, size)
 
     def _attempt_of(self, frame: session_pb2.AgentFrame, arm: str | None) -> AttemptChannel | None:
         """The attempt of a frame; None if it is not held here and the frame needs no further handling."""
@@ -211,29 +226,48 @@ class Attempts:
             if not restarted:
                 return attempt
         if arm in _ASKING:
-            receipt = StopReceipt(frame.task, self.cancel)
-            self._deliver(frame.task.run_id, unassigned_input(frame, self._resolve), receipt)
-        if arm not in ("result", "record"):
+            expected = self._inbox.expects(frame.task, self._instance_id)
+            given = unassigned_input(frame, self._resolve) if expected else working_input(frame)
+            self._deliver(frame.task.run_id, given, StopReceipt(frame.task, self.cancel))
+        if arm not in ("result", "record") or self._drops(frame, arm):
             return None
-        return self._add(AttemptChannel.of_offer(frame, self._role))
+        return self._add(AttemptChannel.of_offer(frame, self._role, self.in_flight))
 
-    def _handle(self, attempt: AttemptChannel, frame: session_pb2.AgentFrame, arm: str | None) -> None:
+    def _drops(self, frame: session_pb2.AgentFrame, arm: str) -> bool:
+        """Whether an offered frame is dropped: a record that no run here expects, and the result after it if a run
+        expects that by now. The run's owner asks for the attempt, and the instance sends all of it again."""
+        key = key_of(frame.task)
+        expected = self._inbox.expects(frame.task, self._instance_id)
+        first = self._dropped.get(key)
+        if arm == "record" and not expected:
+            self._dropped[key] = frame.sequence if first is None else min(first, frame.sequence)
+            if len(self._dropped) > MAX_STALE:
+                self._dropped.popitem(last=False)
+            return True
+        if first is None:
+            return False
+        if arm == "record" and frame.sequence <= first:  # all of it comes again
+            del self._dropped[key]
+            return False
+        return expected
+
+    def _handle(self, attempt: AttemptChannel, frame: session_pb2.AgentFrame, arm: str | None, size: int) -> None:
         match arm:
             case "record":
-                attempt.records.append(frame.record)
+                self._record(attempt, frame, size)
             case "result":
                 self._result(attempt, frame)
             case "reject":
                 self._rejected(attempt, frame.reject)
             case "delegate":
                 self._credit.delegated(attempt, frame.delegate.delegation_id)
-                records = _taken_records(attempt)
+                records = attempt.take_records()
                 self._deliver_frame(attempt, frame, delegate_input(frame, len(records), self._resolve), records)
             case "cancel_delegation":
                 self._credit.delegation_cancelled(attempt, frame.cancel_delegation.delegation_id)
                 self._deliver_frame(attempt, frame, cancel_delegation_input(frame))
             case "checkpoint":
-                records = _taken_records(attempt)
+                records = attempt.take_records()
                 self._deliver_frame(attempt, frame, checkpoint_input(frame, len(records)), records)
             case "budget_request":
                 self._deliver_frame(attempt, frame, budget_input(frame))
@@ -275,7 +309,26 @@ class Attempts:
         self._conclude(attempt)
         result = result_input(attempt.key, frame.result, len(attempt.records))
         receipt = FrameReceipt(attempt, frame.sequence, self._send, self._remove)
-        self._deliver(attempt.run_id, result, receipt, tuple(attempt.records))
+        if not self._deliver(attempt.run_id, result, receipt, tuple(attempt.records)) and attempt.offered:
+            self._remove(attempt)  # the instance offers it again
+
+    def _record(self, attempt: AttemptChannel, frame: session_pb2.AgentFrame, size: int) -> None:
+        """Keeps a record for the frame that it precedes. If there are many, they are stored by themselves."""
+        attempt.records.append(frame.record)
+        attempt.record_bytes += size
+        if attempt.record_bytes >= RECORDS_BYTES or len(attempt.records) >= MAX_RECORDS:
+            self._store_records(attempt)
+
+    def store_records(self) -> None:
+        """Has all records stored that wait for the frame that they precede: they take up the room for it."""
+        for attempt in list(self._attempts.values()):
+            if attempt.records:
+                self._store_records(attempt)
+
+    def _store_records(self, attempt: AttemptChannel) -> None:
+        records, sequence = attempt.take_records(), attempt.channel.received
+        given = inp.RecordsIn(attempt.ref.task_id, attempt.ref.attempt, len(records), sequence)
+        self._deliver(attempt.run_id, given, FrameReceipt(attempt, sequence, self._send), records)
 
     def _deliver(
         self,
@@ -283,8 +336,9 @@ class Attempts:
         new_input: inp.Input,
         receipt: Receipt | None = None,
         records: tuple[agent_pb2.CallRecord, ...] = (),
-    ) -> None:
-        self._inbox.deliver(run_id, Delivery(new_input, receipt, records, source=self._instance_id))
+    ) -> bool:
+        size = receipt.size if isinstance(receipt, FrameReceipt) else 0
+        return self._inbox.deliver(run_id, Delivery(new_input, receipt, records, size=size, source=self._instance_id))
 
     def _deliver_frame(
         self,
@@ -352,6 +406,7 @@ class Attempts:
 
     def _remove(self, attempt: AttemptChannel) -> None:
         self._conclude(attempt)
+        attempt.release(attempt.held)
         if self._attempts.get(attempt.key) is attempt:
             del self._attempts[attempt.key]
             self._remove_from_run(attempt)
@@ -378,9 +433,3 @@ class Attempts:
         self.stale[key_of(ref)] = ref
         if len(self.stale) > MAX_STALE:
             self.stale.popitem(last=False)
-
-
-def _taken_records(attempt: AttemptChannel) -> tuple[agent_pb2.CallRecord, ...]:
-    """The records that came ahead of a frame; the attempt keeps none of them."""
-    records, attempt.records = tuple(attempt.records), []
-    return records

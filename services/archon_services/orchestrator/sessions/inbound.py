@@ -135,8 +135,12 @@ def unassigned_input(
 ) -> inp.DelegateIn | inp.BudgetRequestIn | inp.WorkingIn:
     """The input of a `delegate`, `budget_request` or `adopted` frame of an attempt that the session does not hold."""
     if frame.HasField("adopted"):
-        return inp.WorkingIn(frame.task.task_id, frame.task.attempt)
+        return working_input(frame)
     return delegate_input(frame, 0, resolve) if frame.HasField("delegate") else budget_input(frame)
+
+
+def working_input(frame: session_pb2.AgentFrame) -> inp.WorkingIn:
+    return inp.WorkingIn(frame.task.task_id, frame.task.attempt)
 
 
 def cancel_delegation_input(frame: session_pb2.AgentFrame) -> inp.CancelDelegationIn:

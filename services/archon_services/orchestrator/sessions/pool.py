@@ -19,15 +19,14 @@ from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.types import Failure, Requirement
 from archon_services.orchestrator.ports import AttemptStatus, Delivery, Inbox
 from archon_services.orchestrator.sessions.attempt_channel import Key, key_of
+from archon_services.orchestrator.sessions.dials import Dials
+from archon_services.orchestrator.sessions.in_flight import ProcessBytes
 from archon_services.orchestrator.sessions.pending_adoptions import Adoption, PendingAdoptions
 from archon_services.orchestrator.sessions.role_index import RoleIndex, fits
 from archon_services.orchestrator.sessions.session import Limits, Session
-from archon_services.orchestrator.sessions.stream import MAX_OPENING
 from archon_services.orchestrator.sessions.waiting_list import WaitingList
 
 MAX_DEPARTED: Final = 1_000
-MAX_REDIALLING: Final = 16
-"""Streams that may wait for Ready at a time to instances that have not answered before: dead ones delay no other."""
 
 
 class SessionPool:
@@ -48,8 +47,8 @@ class SessionPool:
         self._orchestrator_id = orchestrator_id
         self._inbox = inbox
         self._limits = limits or Limits()
-        self._opening = asyncio.Semaphore(MAX_OPENING)
-        self._redialling = asyncio.Semaphore(MAX_REDIALLING)
+        self._process_bytes = ProcessBytes()
+        self._dials = Dials()
         self._sessions: dict[str, Session] = {}
         self._roles = RoleIndex()
         self._holders: dict[str, dict[str, Session]] = {}
@@ -61,11 +60,11 @@ class SessionPool:
         """Stale attempts of removed instances: one that was only frozen returns, and has to stop them."""
         self._adoptions = PendingAdoptions()
 
-    def update(self, instances: Iterable[Registration]) -> None:
-        """Creates and removes sessions to match the registered instances, of which `instances` is the whole list."""
-        registered = {instance.instance_id: instance for instance in instances}
-        for instance_id, instance in registered.items():
-            session = self._sessions.get(instance_id)
+    def update(self, changed: Iterable[Registration], removed: Iterable[str] = ()) -> None:
+        """Creates and removes sessions: `changed` are the instances that are registered now or have registered anew,
+        `removed` the ids of those that are no longer registered."""
+        for instance in changed:
+            session = self._sessions.get(instance.instance_id)
             if session is None:
                 self._add(instance)
             else:
@@ -75,11 +74,11 @@ class SessionPool:
                     session.redial()
                 elif returned:
                     session.redial()
-        for instance_id, session in list(self._sessions.items()):
-            if instance_id not in registered:
-                if session.registered:
-                    session.registered = False
-                    self._call_later(self._limits.missed, self._still_missed, instance_id)
+        for instance_id in removed:
+            session = self._sessions.get(instance_id)
+            if session is not None and session.registered:
+                session.registered = False
+                self._call_later(self._limits.missed, self._still_missed, instance_id)
                 if not self.alive(instance_id):
                     self._remove_if_unused(instance_id)
 
@@ -96,9 +95,12 @@ class SessionPool:
             self._remove(instance_id)
 
     def _call_later(self, seconds: float, callback: Callable[[str], None], instance_id: str) -> None:
-        loop = asyncio.get_running_loop()
-        self._timers = {handle for handle in self._timers if handle.when() > loop.time()}
-        self._timers.add(loop.call_later(seconds, callback, instance_id))
+        def call() -> None:
+            self._timers.discard(handle)
+            callback(instance_id)
+
+        handle = asyncio.get_running_loop().call_later(seconds, call)
+        self._timers.add(handle)
 
     def _add(self, instance: Registration) -> None:
         instance_id = instance.instance_id
@@ -111,8 +113,9 @@ class SessionPool:
             resolve=self._roles.resolve,
             may_send=self._may_send,
             limits=self._limits,
-            opening=self._opening,
-            redialling=self._redialling,
+            process_bytes=self._process_bytes,
+            dials=self._dials,
+            connection_changed=self._roles.connection_changed,
             run_held=lambda run_id, held: self._run_held(session, run_id, held),
         )
         self._sessions[instance_id] = session

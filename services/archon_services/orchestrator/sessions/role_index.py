@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from itertools import chain, islice
 from typing import Final
 
 from archon.registry import Registration
@@ -21,26 +20,44 @@ all would cost more than the rest of the run."""
 @dataclass(slots=True)
 class _Role:
     sessions: dict[str, Session] = field(default_factory=dict)
-    order: list[Session] = field(default_factory=list)
-    """The same sessions."""
+    connected: list[Session] = field(default_factory=list)
+    """Those with a connection: a placement looks at no other, however many there are."""
+
+    position: dict[str, int] = field(default_factory=dict)
+    """By instance id: where a session is in that list."""
 
     turn: int = 0
-    """Where in the order the next placement begins, if there are many."""
+    """Where in the list the next placement begins, if there are many."""
 
     stateful: int = 0
     """How many of the instances are stateful."""
 
+    def connect(self, session: Session) -> None:
+        """Adds the session to those with a connection."""
+        if session.instance_id not in self.position:
+            self.position[session.instance_id] = len(self.connected)
+            self.connected.append(session)
+
+    def disconnect(self, session: Session) -> None:
+        """Removes the session from those with a connection: the last of the list takes its place."""
+        position = self.position.pop(session.instance_id, None)
+        last = self.connected.pop() if position is not None else session
+        if position is not None and last is not session:
+            self.connected[position] = last
+            self.position[last.instance_id] = position
+
     def in_turn(self) -> Iterable[Session]:
-        """Returns all sessions, each time from another one on if there are many."""
-        if len(self.order) <= MAX_COMPARED:
-            return self.order
-        self.turn = (self.turn + 1) % len(self.order)
-        return chain(islice(self.order, self.turn, None), islice(self.order, self.turn))
+        """Returns all sessions with a connection, each time from another one on if there are many."""
+        number = len(self.connected)
+        if number <= MAX_COMPARED:
+            return self.connected
+        self.turn = (self.turn + 1) % number
+        return (self.connected[index % number] for index in range(self.turn, self.turn + number))
 
 
 class RoleIndex:
     """Sessions by the role and the capabilities of their instance. A changed registration has to be passed to
-    `replace`."""
+    `replace`, a changed connection to `connection_changed`."""
 
     def __init__(self) -> None:
         self._roles: dict[str, _Role] = {}
@@ -51,7 +68,8 @@ class RoleIndex:
         instance = session.instance
         role = self._roles.setdefault(instance.role, _Role())
         role.sessions[session.instance_id] = session
-        role.order = list(role.sessions.values())
+        if session.connected:
+            role.connect(session)
         role.stateful += instance.stateful
         for capability_id in _capability_ids(instance):
             self._offering.setdefault(capability_id, Counter())[instance.role] += 1
@@ -60,7 +78,7 @@ class RoleIndex:
         instance = session.instance
         role = self._roles[instance.role]
         del role.sessions[session.instance_id]
-        role.order = list(role.sessions.values())
+        role.disconnect(session)
         role.stateful -= instance.stateful
         if not role.sessions:
             del self._roles[instance.role]
@@ -80,6 +98,16 @@ class RoleIndex:
         session.instance = instance
         self.add(session)
         return True
+
+    def connection_changed(self, session: Session) -> None:
+        """Has to be called when the connection of a session opens or breaks."""
+        role = self._roles.get(session.instance.role)
+        if role is None or role.sessions.get(session.instance_id) is not session:
+            return
+        if session.connected:
+            role.connect(session)
+        else:
+            role.disconnect(session)
 
     def clear(self) -> None:
         self._roles.clear()

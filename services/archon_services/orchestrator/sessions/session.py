@@ -24,9 +24,11 @@ from archon_services.orchestrator.ports import AttemptStatus, Inbox
 from archon_services.orchestrator.sessions.attempt_channel import Key
 from archon_services.orchestrator.sessions.attempts import Attempts
 from archon_services.orchestrator.sessions.credit_window import CreditWindow
+from archon_services.orchestrator.sessions.dials import Dials, Place, Turn
 from archon_services.orchestrator.sessions.heartbeat import Limits, Silent
+from archon_services.orchestrator.sessions.in_flight import InFlight, ProcessBytes
 from archon_services.orchestrator.sessions.inbound import Resolve
-from archon_services.orchestrator.sessions.stream import MAX_OPENING, Stream
+from archon_services.orchestrator.sessions.stream import Stream
 
 __all__ = ["Limits", "Session"]
 
@@ -45,8 +47,8 @@ class Session:
 
     `room_changed` is called with the session whenever a slot may be free, `unneeded` with the id of an instance that is
     no longer registered when its stream has ended, `run_held` as in Attempts. `may_send` tells whether frames about
-    tasks may be sent. `opening` bounds the streams that wait for Ready, `redialling`
-    those to instances that did not answer the last time.
+    tasks may be sent. `dials` bounds the dials of all sessions, `process_bytes` counts their bytes in flight.
+    `connection_changed` is called with the session when `connected` changes.
     """
 
     def __init__(
@@ -60,8 +62,9 @@ class Session:
         resolve: Resolve,
         may_send: Callable[[], bool],
         limits: Limits,
-        opening: asyncio.Semaphore | None = None,
-        redialling: asyncio.Semaphore | None = None,
+        process_bytes: ProcessBytes | None = None,
+        dials: Dials | None = None,
+        connection_changed: Callable[[Session], None] = lambda session: None,
         run_held: Callable[[str, bool], None] = lambda run_id, held: None,
     ) -> None:
         self.instance = instance
@@ -69,19 +72,32 @@ class Session:
         self.role = role = instance.role
         self.registered = True
         self.reserved = 0
-        self.connected = False
         self.draining = False
+        self._connected = False
         self._credit = CreditWindow(self.changed, self._room_to_continue)
+        self._in_flight = InFlight(process_bytes or ProcessBytes())
         self._attempts = Attempts(
-            self.instance_id, role, inbox, self._send, self._credit, self._halve_window, resolve, run_held
+            self.instance_id,
+            role,
+            inbox,
+            self._send,
+            self._credit,
+            self._halve_window,
+            resolve,
+            self._in_flight,
+            run_held,
         )
         self._orchestrator_id = orchestrator_id
         self._room_changed = room_changed
         self._unneeded = unneeded
         self._may_send = may_send
         self._limits = limits
-        self._opening = opening or asyncio.Semaphore(MAX_OPENING)
-        self._redialling = redialling or self._opening
+        self._dials = dials or Dials()
+        self._connection_changed = connection_changed
+        self._answered = False
+        """True once the instance has answered Open."""
+
+        self._place: Place | None = None
         self._redial_now = asyncio.Event()
         self._window = 0
         self._stream: Stream | None = None
@@ -95,11 +111,23 @@ class Session:
     async def close(self) -> None:
         """Ends the stream. The attempts are neither stopped nor lost: the journal has them. Idempotent."""
         await self._loop.close(timeout=2.0)
+        self._in_flight.close()
+
+    @property
+    def connected(self) -> bool:
+        """Whether the instance has answered on the current stream."""
+        return self._connected
+
+    @connected.setter
+    def connected(self, connected: bool) -> None:
+        if connected != self._connected:
+            self._connected = connected
+            self._connection_changed(self)
 
     @property
     def room(self) -> int:
         """The number of free slots."""
-        return self._window - self._credit.in_flight - self.reserved if self.connected else 0
+        return self._window - self._credit.in_flight - self.reserved if self._connected else 0
 
     def _room_to_continue(self) -> int:
         """The free slots for attempts that continue: a draining instance finishes what it has."""
@@ -157,34 +185,15 @@ class Session:
         backoff = MIN_BACKOFF
         failed = 0
         while True:
-            self._stream = stream = Stream(
-                orchestrator_id=self._orchestrator_id,
-                instance_id=self.instance_id,
-                role=self.role,
-                limits=self._limits,
-                opening=self._redialling if failed else self._opening,
-                busy=lambda: not self.idle,
-                on_ready=self._ready,
-                on_frame=self._frame,
-                may_send=self._may_send,
-            )
             try:
-                await stream.serve(self.instance.address, fresh=self._fresh)
+                await self._serve(failed)
             except asyncio.CancelledError:
                 raise
             except Exception as raised:  # noqa: BLE001 - no error of a stream may leave its attempts hanging
-                error = status.as_error(raised)
                 failed += 1
                 if self.connected:
                     broken_at, backoff, failed = loop.time(), MIN_BACKOFF, 0
-                    _log.info("session with %s broke: %s", self.instance_id, error)
-                self.connected = False
-                self._fresh = isinstance(error, Silent)
-                gone = isinstance(error, (Silent, WrongInstance)) or not self.registered
-                if error.code == "RESOURCE_EXHAUSTED" and "larger than max" in error.message:
-                    self._attempts.fail_all(FrameTooLarge(f"a message of the instance is too large: {error.message}"))
-                if gone or loop.time() - broken_at > self._limits.resume_window:
-                    self.lose_all(error)
+                self._broke(status.as_error(raised), resumable=loop.time() - broken_at <= self._limits.resume_window)
                 if not self.registered:
                     self._unneeded(self.instance_id)
                     return
@@ -192,6 +201,41 @@ class Session:
                 backoff, failed = MIN_BACKOFF, 0
             resumable = loop.time() - broken_at <= self._limits.resume_window
             backoff = min(MAX_BACKOFF if resumable else MAX_REDIAL, backoff * 1.5)
+
+    async def _serve(self, failures: int) -> None:
+        """Dials the instance and runs a stream until it ends; raises the reason."""
+        address, turn = self.instance.address, Turn(self._answered, failures)
+        if failures or not self._answered:
+            await self._dials.greet(address, turn, self._limits.open_timeout)
+        self._place = place = await self._dials.take(turn)
+        self._stream = stream = Stream(
+            orchestrator_id=self._orchestrator_id,
+            instance_id=self.instance_id,
+            role=self.role,
+            limits=self._limits,
+            busy=lambda: not self.idle,
+            on_ready=self._ready,
+            on_frame=self._frame,
+            may_send=self._may_send,
+            in_flight=self._in_flight,
+            on_full=self._attempts.store_records,
+        )
+        try:
+            await stream.serve(address, fresh=self._fresh)
+        finally:
+            place.end()
+
+    def _broke(self, error: ArchonError, *, resumable: bool) -> None:
+        """The stream has ended, or was not opened. Without `resumable` its attempts are lost."""
+        if self.connected:
+            _log.info("session with %s broke: %s", self.instance_id, error)
+        self.connected = False
+        self._fresh = isinstance(error, Silent)
+        gone = isinstance(error, (Silent, WrongInstance)) or not self.registered
+        if error.code == "RESOURCE_EXHAUSTED" and "larger than max" in error.message:
+            self._attempts.fail_all(FrameTooLarge(f"a message of the instance is too large: {error.message}"))
+        if gone or not resumable:
+            self.lose_all(error)
 
     def redial(self) -> None:
         """Opens the next stream without waiting: the instance has registered anew."""
@@ -212,7 +256,7 @@ class Session:
             self._stream.hurry()
 
     def _send(self, frame: OutgoingFrame | session_pb2.OrchestratorFrame) -> None:
-        if self.connected and self._stream is not None:
+        if self._connected and self._stream is not None:
             self._stream.queue.put(frame)
 
     def _halve_window(self) -> None:
@@ -222,15 +266,17 @@ class Session:
         self._window, self._credit.max_waiting, self.draining = max_tasks, max_waiting, max_tasks == 0
 
     def _ready(self, ready: session_pb2.Ready) -> None:
-        self.connected = True
+        self.connected = self._answered = True
+        if self._place is not None:
+            self._place.give_back()
         self._set_credit(ready.max_tasks, ready.max_waiting)
         self._attempts.opened(ready)
         self.changed()
 
-    def _frame(self, frame: session_pb2.AgentFrame) -> None:
+    def _frame(self, frame: session_pb2.AgentFrame, size: int) -> None:
         try:
             if frame.HasField("task"):
-                self._attempts.frame(frame)
+                self._attempts.frame(frame, size)
             else:
                 self._session_frame(frame)
         except ArchonError as error:

@@ -24,18 +24,18 @@ from archon.errors import (
 from archon.frames import FEATURES, SOFT_BATCH_BYTES, FrameQueue, encode, split, task_of
 from archon.wire import MAX_CHECKED_BYTES, set_seconds
 from archon_services.orchestrator.sessions.heartbeat import Heartbeat, Limits
+from archon_services.orchestrator.sessions.in_flight import InFlight
 from archon_services.orchestrator.sessions.inbound import within_limit
 
 METHOD: Final = "/archon.api.agent.v1.AgentService/Session"
 PROTOCOL: Final = 1
-MAX_OPENING: Final = 64
-"""Streams of a process that may wait for Ready at a time. If a thousand opened at once, none would be answered within
-its time."""
+PAUSE: Final = 0.05
+"""Seconds after which a stream that is not read looks again."""
 
 
 class Stream:
-    """Is used for one call of `serve`. `opening` bounds the streams that wait for Ready, `busy` tells whether the
-    instance holds attempts; `on_ready` and `on_frame` must not block."""
+    """Is used for one call of `serve`. `busy` tells whether the instance holds attempts; `on_ready` and `on_frame`
+    (with the frame's size) must not block. Nothing is read while `in_flight` is full, after a call of `on_full`."""
 
     def __init__(
         self,
@@ -44,37 +44,31 @@ class Stream:
         instance_id: str,
         role: str,
         limits: Limits,
-        opening: asyncio.Semaphore,
         busy: Callable[[], bool],
         on_ready: Callable[[session_pb2.Ready], None],
-        on_frame: Callable[[session_pb2.AgentFrame], None],
+        on_frame: Callable[[session_pb2.AgentFrame, int], None],
         may_send: Callable[[], bool],
+        in_flight: InFlight,
+        on_full: Callable[[], None],
     ) -> None:
         self.queue = FrameQueue(may_send=may_send)
         self._orchestrator_id = orchestrator_id
         self._instance_id = instance_id
         self._role = role
         self._limits = limits
-        self._opening = opening
         self._busy = busy
         self._on_ready = on_ready
         self._on_frame = on_frame
+        self._in_flight = in_flight
+        self._on_full = on_full
         self._ready = False
-        self._opens = False
-        """True while this stream counts as opening."""
-
         self._heartbeat: Heartbeat | None = None
         self._ended: ArchonError | None = None
 
     async def serve(self, address: str, *, fresh: bool) -> None:
         """Runs until the stream ends and raises the reason: Silent after silence, Unavailable if the instance cannot be
         reached or ended the stream without an error, WrongInstance if another instance answers."""
-        await self._opening.acquire()
-        self._opens = True
-        try:
-            await self._serve(address, fresh=fresh)
-        finally:
-            self._opened()
+        await self._serve(address, fresh=fresh)
         raise self._ended or Unavailable(f"{self._instance_id} ended the session")
 
     async def _serve(self, address: str, *, fresh: bool) -> None:
@@ -96,6 +90,10 @@ class Stream:
             async for message in call:
                 heartbeat.heard_at = loop.time()
                 self._message(message)
+                while self._in_flight.full:
+                    self._on_full()
+                    await asyncio.sleep(PAUSE)
+                    heartbeat.heard_at = loop.time()  # what the instance sends meanwhile is not read
         except grpc.aio.AioRpcError as error:
             raise self._ended or status.from_rpc_error(error) from None
         except asyncio.CancelledError:
@@ -112,11 +110,6 @@ class Stream:
         """The instance has been given an attempt: from now on its silence counts."""
         if self._heartbeat is not None:
             self._heartbeat.hurry()
-
-    def _opened(self) -> None:
-        if self._opens:
-            self._opens = False
-            self._opening.release()
 
     def _beat(self, counter: int) -> None:
         self.queue.put(session_pb2.OrchestratorFrame(heartbeat=session_pb2.Heartbeat(counter=counter)))
@@ -144,8 +137,10 @@ class Stream:
 
     def _message(self, message: bytes) -> None:
         try:
-            for frame in agent_service_pb2.SessionResponse.FromString(message).frames:
-                self._frame(frame if len(message) <= MAX_CHECKED_BYTES else within_limit(frame))
+            frames = agent_service_pb2.SessionResponse.FromString(message).frames
+            for frame in frames:
+                size = len(message) if len(frames) == 1 else frame.ByteSize()
+                self._frame(frame if size <= MAX_CHECKED_BYTES else within_limit(frame), size)
         except DecodeError:
             self._broken_message(message)
 
@@ -162,9 +157,9 @@ class Stream:
             except DecodeError:
                 self._refuse(raw, MalformedMessage("invalid frame: not an AgentFrame, or text that is not UTF-8"))
                 continue
-            self._frame(within_limit(frame))
+            self._frame(within_limit(frame), len(raw))
 
-    def _frame(self, frame: session_pb2.AgentFrame) -> None:
+    def _frame(self, frame: session_pb2.AgentFrame, size: int) -> None:
         arm = frame.WhichOneof("frame")
         if arm == "ready":
             if frame.ready.instance_id != self._instance_id or frame.ready.protocol != PROTOCOL:
@@ -181,7 +176,6 @@ class Stream:
                 self.queue.close()
                 return
             self._ready = True
-            self._opened()
             if self._heartbeat is not None:
                 self._heartbeat.ready = True
             if frame.ready.max_message_bytes:
@@ -193,7 +187,7 @@ class Stream:
         elif not self._ready:
             self._refuse(None, SessionNotOpen("the first frame of an agent is Ready"))
         elif arm != "heartbeat":
-            self._on_frame(frame)
+            self._on_frame(frame, size)
 
     def _refuse(self, raw: bytes | None, error: ArchonError) -> None:
         frame = session_pb2.OrchestratorFrame(failure=status.to_failure(error))

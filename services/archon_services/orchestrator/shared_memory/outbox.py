@@ -88,7 +88,9 @@ class OutboxPublisher:
 
 
 def _text(row: OutboxRow) -> str:
-    """Returns the text of the result event that the row names. Raises DataLoss if the step cannot be decoded."""
+    """Returns the text of the result event that the row names. Raises DataLoss if the step cannot be read."""
+    if row.damage is not None:
+        raise row.damage
     if row.content is not None:
         return row.content
     for event in events_of(row.data, row.run_id):

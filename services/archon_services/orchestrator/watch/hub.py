@@ -8,28 +8,39 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
+from contextlib import aclosing
 from typing import Final
 
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.api.orchestrator.v1 import run_pb2
-from archon.errors import ResourceExhausted, Unavailable
+from archon.errors import DataLoss, ResourceExhausted, Unavailable
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.value import value
+from archon_services.common.byte_budget import ByteBudget
 from archon_services.orchestrator.convert import events_of
-from archon_services.orchestrator.journal import Journal, Step
+from archon_services.orchestrator.journal import Journal, Step, StoredStep
 from archon_services.orchestrator.journal.framing import frame
 
 MAX_WATCHERS: Final = 10_000
 MAX_QUEUED: Final = 2_000
 MAX_QUEUED_BYTES: Final = 8 * 1024 * 1024
+MAX_ALL_QUEUED_BYTES: Final = 256 * 1024 * 1024
+"""Bytes queued for all watchers."""
+
+MAX_BACKLOG_BYTES: Final = 64 * 1024 * 1024
+"""Bytes that all watchers have read from the journal and not sent yet. They stand in pages, batches and messages: what
+the process holds is several times as much."""
+
+BACKLOG_PATIENCE: Final = 10.0
+"""Seconds that a watch waits to read from the journal, if too many others do not take what they have read."""
+
 BATCH_BYTES: Final = 1024 * 1024
 """A batch ends above this size: a peer that takes less would lose its watch. A single event has at most about 4 MiB."""
 
-FIRST_PAGE: Final = 25
-"""Steps that are read from the journal first; pages grow to MAX_PAGE while they are small."""
-
 MAX_PAGE: Final = 200
+"""Steps that are read from the journal at a time."""
+
 KEEPALIVE: Final = 15.0
 
 _END_EVENTS: Final = (ev.ResultReceived, ev.InputRequested, ev.Lost, ev.Rejected, ev.Retried, ev.Discarded)
@@ -72,11 +83,14 @@ def batch_of(event: run_pb2.RunEvent, known: int = 0) -> Batch:
 class Tail:
     """The newest events of one run, for one watcher. Not behind, it holds every event after `cursor`."""
 
-    __slots__ = ("_ended", "_on_news", "_start", "behind", "cursor", "queue", "run_id", "size")
+    __slots__ = ("_all_queued", "_ended", "_on_news", "_start", "behind", "cursor", "queue", "run_id", "size")
 
-    def __init__(self, run_id: str, after: int, on_news: Callable[[Tail], None]) -> None:
+    def __init__(
+        self, run_id: str, after: int, on_news: Callable[[Tail], None], all_queued: ByteBudget | None = None
+    ) -> None:
         """`after` is the last event that the watcher has seen before; `on_news` is called when there is something to
-        take."""
+        take; `all_queued` counts what is queued for all watchers."""
+        self._all_queued = all_queued or ByteBudget(MAX_ALL_QUEUED_BYTES)
         self.run_id = run_id
         self.cursor = after
         self.queue: deque[Batch] = deque()
@@ -92,27 +106,37 @@ class Tail:
             self._on_news(self)
             return
         size = len(batch.data)
-        if len(self.queue) >= MAX_QUEUED or self.size + size > MAX_QUEUED_BYTES:
+        queued = self._all_queued
+        full = len(self.queue) >= MAX_QUEUED or self.size + size > MAX_QUEUED_BYTES
+        if full or queued.used + size > queued.limit:
             if batch.passing is not None:
                 return
             self.fall_behind()
             return
         self.queue.append(batch)
         self.size += size
+        queued.used += size
         self._on_news(self)
 
     def fall_behind(self) -> None:
         """Durable events are to be read from the journal; queued passing events are lost."""
-        self.queue.clear()
-        self.size = 0
+        self.clear()
         self.behind = True
         self._on_news(self)
+
+    def clear(self) -> None:
+        """Drops what is queued."""
+        self.queue.clear()
+        self._all_queued.give(self.size)
+        self.size = 0
 
     def take(self, *, durable_only: bool = False) -> Batch | None:
         """Returns the next batch to show; None if there is none, or if the tail has fallen behind."""
         while self.queue:
             batch = self.queue.popleft()
-            self.size -= len(batch.data)
+            size = len(batch.data)
+            self.size -= size
+            self._all_queued.used -= size
             if batch.passing is not None:
                 if not durable_only and not self._late(batch.passing, batch.known):
                     return batch
@@ -159,6 +183,11 @@ class WatchHub:
         self._journal = journal
         self._tails: dict[str, list[Tail]] = {}
         self._count = 0
+        self.streams = 0
+        """Converse streams that are open."""
+
+        self._queued = ByteBudget(MAX_ALL_QUEUED_BYTES)
+        self._backlog = ByteBudget(MAX_BACKLOG_BYTES)
         self.closed = False
 
     def publish_step(self, step: Step, events: Sequence[ev.Event]) -> None:
@@ -206,7 +235,7 @@ class WatchHub:
         """Adds a watcher, which gets what is published from here on. Raises ResourceExhausted if there are too many."""
         if self._count >= MAX_WATCHERS:
             raise ResourceExhausted(f"{MAX_WATCHERS:,} watches are open here", retry_delay=1.0)
-        tail = Tail(run_id, after_seq, on_news)
+        tail = Tail(run_id, after_seq, on_news, self._queued)
         self._count += 1
         self._tails.setdefault(run_id, []).append(tail)
         return tail
@@ -214,6 +243,7 @@ class WatchHub:
     def detach(self, tail: Tail) -> None:
         """Removes a watcher. Idempotent."""
         tails = self._tails.get(tail.run_id, [])
+        tail.clear()
         if tail in tails:
             tails.remove(tail)
             self._count -= 1
@@ -243,11 +273,12 @@ class WatchHub:
                 if tail.behind:
                     # From here on new events are queued again; what is read in the meantime is skipped by its number.
                     tail.behind = False
-                    async for batch in self._stored(run_id, tail.cursor):
-                        tail.seen(batch)
-                        yield batch.data
-                        if batch.final:
-                            return
+                    async with aclosing(self._stored(run_id, tail.cursor)) as stored:
+                        async for batch in stored:
+                            tail.seen(batch)
+                            yield batch.data
+                            if batch.final:
+                                return
                 async for data, final in _drained(tail, durable_only=durable_only):
                     yield data
                     if final:
@@ -256,22 +287,44 @@ class WatchHub:
             self.detach(tail)
 
     async def _stored(self, run_id: str, after_seq: int) -> AsyncGenerator[Batch, None]:
-        """Reads small pages if steps are large, so that a watcher holds little of its run at a time."""
-        limit, cursor = FIRST_PAGE, after_seq
-        while page := await self._journal.steps(run_id, cursor, limit):
-            total = 0
-            gathered: list[Batch] = []
-            for step in page:
-                for batch in parted(_read(step.data, run_id, cursor)):
-                    gathered.append(batch)
-                    total += len(batch.data)
-                    if total >= BATCH_BYTES:
-                        yield _joined(gathered)
-                        gathered, total = [], 0
-                cursor = step.last_seq
-            limit = FIRST_PAGE if total >= BATCH_BYTES or not gathered else min(MAX_PAGE, limit * 2)
-            if gathered:
+        """Reads pages of a bounded size, so that a watcher holds little of its run at a time, and all watchers together
+        do not hold too much. Raises ResourceExhausted if others hold too much for long."""
+        cursor = after_seq
+        while True:
+            if not await self._backlog.wait(BATCH_BYTES, BACKLOG_PATIENCE):
+                raise ResourceExhausted(
+                    "too many watchers do not take what they are sent; watch again from the last event seen",
+                    retry_delay=1.0,
+                )
+            held = BATCH_BYTES
+            try:
+                page = await self._journal.steps(run_id, cursor, MAX_PAGE, BATCH_BYTES)
+                if not page:
+                    return
+                size = sum(len(step.data) for step in page)
+                self._backlog.take(size - held)
+                held = size
+                for batch in _batches(page, run_id, cursor):
+                    yield batch
+                cursor = page[-1].last_seq
+            finally:
+                self._backlog.give(held)
+
+
+def _batches(page: Sequence[StoredStep], run_id: str, cursor: int) -> Iterator[Batch]:
+    """The events of a page after `cursor`, in batches of about BATCH_BYTES."""
+    gathered: list[Batch] = []
+    total = 0
+    for step in page:
+        for batch in parted(_read(step.data, run_id, cursor)):
+            gathered.append(batch)
+            total += len(batch.data)
+            if total >= BATCH_BYTES:
                 yield _joined(gathered)
+                gathered, total = [], 0
+        cursor = step.last_seq
+    if gathered:
+        yield _joined(gathered)
 
 
 async def _drained(tail: Tail, *, durable_only: bool) -> AsyncGenerator[tuple[bytes, bool], None]:
@@ -289,6 +342,8 @@ async def _drained(tail: Tail, *, durable_only: bool) -> AsyncGenerator[tuple[by
 def _read(data: bytes, run_id: str, after_seq: int) -> Batch:
     """Makes a batch of a stored step. Raises DataLoss."""
     events = events_of(data, run_id)
+    if not events:
+        raise DataLoss(f"a step of run {run_id} has no events", metadata={"run_id": run_id})
     ends = tuple((event.task.task_id, event.task.attempt) for event in events if event.WhichOneof("event") in _END_ARMS)
     final = events[-1].WhichOneof("event") == "run_state"
     batch = Batch(data, events[0].seq, events[-1].seq, ends, final)

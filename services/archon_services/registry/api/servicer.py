@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import aclosing
 from typing import Any
 
 from google.protobuf.duration_pb2 import Duration
 
-from archon import context
 from archon.api.common.v1.common_pb2 import Edge
 from archon.api.registry.v1 import registry_service_pb2 as pb
+from archon.context import current
 from archon_services.registry.api import validation
+from archon_services.registry.api.client_host import client_host
 from archon_services.registry.domain import queries
 from archon_services.registry.domain.edges import build_graph
 from archon_services.registry.domain.ownership import issue, owner_of
@@ -30,15 +31,15 @@ class RegistryServicer:
         self._store = store
         self._loopback = loopback
 
-    async def RegisterInstance(self, request: pb.RegisterInstanceRequest, _: Any) -> pb.RegisterInstanceResponse:
+    async def RegisterInstance(self, request: pb.RegisterInstanceRequest, context: Any) -> pb.RegisterInstanceResponse:
         """Registers an instance or renews its registration."""
-        call = context.current()
+        call = current()
         wanted = validation.registration(
             request.registration, tenant=call.tenant, identity=call.identity, loopback=self._loopback
         )
         issued, owner = ("", owner_of(validation.token(request.token))) if request.token else issue()
         wanted.owner = owner
-        registered = await self._store.register(wanted)
+        registered = await self._store.register(wanted, client_host(context.peer()))
         return pb.RegisterInstanceResponse(
             registration=registered.registration,
             refused_edges=registered.refused,
@@ -103,14 +104,14 @@ class RegistryServicer:
         graph = all_kinds or pb.WATCH_KIND_EDGES in request.kinds
         async with aclosing(self._store.watch(request.from_revision)) as changes:
             async for change in changes:
-                if response := _watch_response(change, instances, graph):
+                for response in _watch_responses(change, instances, graph):
                     yield response
 
 
 def _log_pins(done: str, edges: Sequence[Edge]) -> None:
     """Logs an operator's change of the graph: who made it, and which edges."""
     pairs = ", ".join(f"{edge.upstream} -> {edge.downstream}" for edge in edges)
-    _log.warning("%s %s the edges %s", context.current().identity, done, pairs)
+    _log.warning("%s %s the edges %s", current().identity, done, pairs)
 
 
 def _lease_status(instance_id: str, ttl: int) -> pb.LeaseStatus:
@@ -119,13 +120,21 @@ def _lease_status(instance_id: str, ttl: int) -> pb.LeaseStatus:
     return pb.LeaseStatus(instance_id=instance_id, ttl=Duration(seconds=ttl))
 
 
-def _watch_response(change: Change, instances: bool, graph: bool) -> pb.WatchResponse | None:
-    """Returns the part of a change that the watched kinds cover, or None if that is nothing."""
-    response = pb.WatchResponse(revision=change.revision, snapshot=change.snapshot)
-    if instances:
-        response.instances.extend(change.instances)
-        response.removed_instance_ids.extend(change.removed)
-    if graph and change.graph is not None:
-        response.graph.CopyFrom(change.graph)
-    has_content = response.instances or response.removed_instance_ids or response.HasField("graph")
-    return response if change.snapshot or has_content else None
+def _watch_responses(change: Change, instances: bool, graph: bool) -> Iterator[pb.WatchResponse]:
+    """Yields the part of a change that the watched kinds cover; nothing if that is nothing.
+
+    A change with too many instances for one message is sent in several. Only the last of them has the revision, so that
+    a watch which ends between them is not resumed behind them.
+    """
+    parts = list(queries.in_parts(change.instances if instances else ()))
+    for number, part in enumerate(parts):
+        is_last = number == len(parts) - 1
+        response = pb.WatchResponse(revision=change.revision if is_last else 0, snapshot=change.snapshot and not number)
+        response.instances.extend(part)
+        if is_last and instances:
+            response.removed_instance_ids.extend(change.removed)
+        if is_last and graph and change.graph is not None:
+            response.graph.CopyFrom(change.graph)
+        has_content = response.instances or response.removed_instance_ids or response.HasField("graph")
+        if change.snapshot or has_content:
+            yield response

@@ -18,7 +18,7 @@ from archon.api.common.v1.common_pb2 import PROPAGATION_POLICY_FINAL_RESPONSE_ON
 from archon.api.registry.v1.registry_pb2 import Graph, RefusedEdge, Registration
 from archon.errors import AlreadyExists, GraphCycle
 from archon_services.registry.domain.ownership import is_claim, may_renew, owns, refusal
-from archon_services.registry.domain.state import State, Update, edge_key, instance_key, pin_key
+from archon_services.registry.domain.state import State, Update, Value, edge_key, host_key, instance_key, pin_key
 
 Pair = tuple[str, str]
 
@@ -50,9 +50,10 @@ def _arrows(path: Sequence[str]) -> str:
 
 
 def plan_registration(
-    state: State, registration: Registration
-) -> tuple[dict[str, Registration | Edge | None], list[RefusedEdge]]:
+    state: State, registration: Registration, host: str = ""
+) -> tuple[dict[str, Value | None], list[RefusedEdge]]:
     """Returns the update that registers an instance, empty if nothing changes, and those of its edges that are refused.
+    `host` is the one that registers it.
 
     Raises AlreadyExists (CONFLICT) if the instance_id belongs to another role or another identity, PermissionDenied if
     another client has registered it.
@@ -69,10 +70,13 @@ def plan_registration(
         is_renewal = may_renew(current, registration.owner) and same_content(current, registration)
         if not is_renewal:
             raise refusal(current)
-    update: dict[str, Registration | Edge | None] = {}
+    update: dict[str, Value | None] = {}
     if current is None or not same_content(current, registration) or is_claim(current, registration):
         owner = current.owner if current is not None and current.owner else registration.owner
-        update[instance_key(registration.instance_id)] = _content(registration, owner)
+        instance_id = registration.instance_id
+        update[instance_key(instance_id)] = _content(registration, owner)
+        if known_host := host or state.hosts.get(instance_id, ""):
+            update[host_key(instance_id)] = known_host
     upstreams = state.with_update(update).roles[registration.role].upstreams
     update |= _obsolete_edges(state, registration, upstreams)
     added, refused = _added_edges(state.with_update(update), registration, upstreams)
@@ -231,6 +235,25 @@ def _refused(state: State, pairs: set[Pair]) -> list[RefusedEdge]:
             edge = Edge(upstream=upstream, downstream=role, policy=dependency.policy, declared_by=[instance_id])
             refused.append(RefusedEdge(edge=edge, cycle=cycles[upstream, role]))
     return refused
+
+
+def keeps_graph(update: Update, old: State, new: State) -> bool:
+    """Whether an update between two states leaves the graph as it is, apart from its revision: it changes instances
+    without dependencies only, and neither the roles nor what they depend on."""
+    for key in update:
+        if key.startswith("hosts/"):
+            continue
+        if not key.startswith("instances/"):
+            return False
+        instance_id = key.removeprefix("instances/")
+        for state in (old, new):
+            instance = state.instances.get(instance_id)
+            if instance is None:
+                continue
+            roles = old.roles.get(instance.role), new.roles.get(instance.role)
+            if instance.depends_on or roles[0] is None or roles[1] is None or roles[0].upstreams != roles[1].upstreams:
+                return False
+    return True
 
 
 def instances_to_plan(state: State, graph: Graph) -> frozenset[str]:

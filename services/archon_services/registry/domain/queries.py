@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
 
 from archon.api.registry.v1.registry_pb2 import Registration
 from archon.errors import UnknownCapability, UnknownRole
 from archon_services.common.paging import make_token, read_token
 from archon_services.common.versions import version_key, version_matches
 from archon_services.registry.domain.state import State
+
+PART_BYTES: Final = 2 * 1024 * 1024
+"""Registrations in one message: with one more registration and the graph, well below the limit of a message."""
+
+
+def in_parts(instances: Iterable[Registration]) -> Iterator[list[Registration]]:
+    """Yields the instances in lists of about PART_BYTES at most; one empty list if there are none."""
+    part: list[Registration] = []
+    size = 0
+    for instance in instances:
+        if part and size + instance.ByteSize() > PART_BYTES:
+            yield part
+            part, size = [], 0
+        part.append(instance)
+        size += instance.ByteSize()
+    yield part
 
 
 def resolve(
@@ -47,8 +64,9 @@ def resolve(
 
 def list_page(state: State, *, role: str, size: int, token: str) -> tuple[list[Registration], str]:
     """Returns one page of instances, ordered by role and instance_id, and the token of the next page, empty after the
-    last. Raises InvalidArgument (INVALID_PAGE_TOKEN)."""
-    position = read_token(token, "instances", role) or ["", ""]
+    last. A page has `size` instances, or fewer if they would exceed PART_BYTES. Raises InvalidArgument
+    (INVALID_PAGE_TOKEN)."""
+    position = read_token(token, "instances", role, like=["", ""]) or ["", ""]
     after = (position[0], position[1])
     remaining = sorted(
         (
@@ -58,7 +76,7 @@ def list_page(state: State, *, role: str, size: int, token: str) -> tuple[list[R
         ),
         key=lambda instance: (instance.role, instance.instance_id),
     )
-    page = remaining[:size]
-    if len(remaining) <= size:
+    page = next(in_parts(remaining[:size]))
+    if len(remaining) <= len(page):
         return page, ""
     return page, make_token([page[-1].role, page[-1].instance_id], "instances", role)

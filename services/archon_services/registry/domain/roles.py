@@ -3,36 +3,62 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Final
 
 from archon.api.registry.v1.registry_pb2 import Registration
 from archon_services.common.versions import version_key
 
+Declaration = tuple[tuple[int, ...], frozenset[str]]
+"""The version of an instance and its upstream roles."""
+
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """The newest version of a role that is alive, and the upstream roles that its instances declare."""
+    """The newest version of a role that is alive, and the upstream roles that its instances declare. `declarations`
+    says how many instances declare the same."""
 
+    declarations: Mapping[Declaration, int] = field(default_factory=dict)
     newest: tuple[int, ...] = ()
     upstreams: frozenset[str] = frozenset()
+    instances: int = 0
 
     def with_instance(self, registration: Registration) -> Role:
         """Returns the role with one more instance."""
-        version = version_key(registration.version)
+        declaration = _declaration(registration)
+        count = self.declarations.get(declaration, 0)
+        declarations = {**self.declarations, declaration: count + 1}
+        if count:
+            return Role(declarations, self.newest, self.upstreams, self.instances + 1)
+        version, upstreams = declaration
         if version < self.newest:
-            return self
-        upstreams = frozenset(dependency.role for dependency in registration.depends_on)
-        if version > self.newest:
-            return Role(version, upstreams)
-        return self if upstreams <= self.upstreams else Role(version, self.upstreams | upstreams)
+            newest, upstreams = self.newest, self.upstreams
+        else:
+            newest, upstreams = version, upstreams if version > self.newest else self.upstreams | upstreams
+        return Role(declarations, newest, upstreams, self.instances + 1)
+
+    def without_instance(self, registration: Registration) -> Role:
+        """Returns the role with one instance less, which it must have."""
+        declarations, declaration = dict(self.declarations), _declaration(registration)
+        declarations[declaration] -= 1
+        if declarations[declaration]:
+            return Role(declarations, self.newest, self.upstreams, self.instances - 1)
+        del declarations[declaration]
+        newest = max((version for version, _ in declarations), default=())
+        declared = [upstreams for version, upstreams in declarations if version == newest]
+        return Role(declarations, newest, frozenset().union(*declared), self.instances - 1)
 
 
-def summarize_roles(registrations: Iterable[Registration], others: Mapping[str, Role] | None = None) -> dict[str, Role]:
-    """Returns roles by name: those of `others` with `registrations` as additional instances."""
-    roles = dict(others or {})
+def summarize_roles(registrations: Iterable[Registration]) -> dict[str, Role]:
+    """Returns the roles of `registrations` by name."""
+    roles: dict[str, Role] = {}
     for registration in registrations:
-        roles[registration.role] = roles.get(registration.role, _NO_INSTANCE).with_instance(registration)
+        roles[registration.role] = roles.get(registration.role, NO_INSTANCE).with_instance(registration)
     return roles
 
 
-_NO_INSTANCE = Role()
+def _declaration(registration: Registration) -> Declaration:
+    return version_key(registration.version), frozenset(dependency.role for dependency in registration.depends_on)
+
+
+NO_INSTANCE: Final = Role()

@@ -25,6 +25,7 @@ from archon.api.common.v1.common_pb2 import Edge
 from archon.api.registry.v1.registry_pb2 import Graph, Registration
 from archon.background import BackgroundLoop
 from archon.failure_kinds import STORAGE
+from archon_services.registry.domain.capacity import Capacity
 from archon_services.registry.domain.edges import (
     build_graph,
     plan_pins,
@@ -32,7 +33,7 @@ from archon_services.registry.domain.edges import (
     plan_unpins,
 )
 from archon_services.registry.domain.ownership import may_renew, owns, refusal
-from archon_services.registry.domain.state import Change, State, Update, instance_key
+from archon_services.registry.domain.state import Change, State, Update, host_key, instance_key
 from archon_services.registry.store.etcd_client import EtcdClient, parse_members, range_end
 from archon_services.registry.store.port import Registered
 from archon_services.registry.store.records import GRAPH, Listing, Records, encode
@@ -62,10 +63,18 @@ class EtcdStore:
     """Implements RegistryStore as an async context manager. It opens whether or not etcd is available, and recovers
     when etcd comes back."""
 
-    def __init__(self, members: str, *, prefix: str = "/archon/v1", view: RegistryView | None = None) -> None:
+    def __init__(
+        self,
+        members: str,
+        *,
+        prefix: str = "/archon/v1",
+        view: RegistryView | None = None,
+        capacity: Capacity | None = None,
+    ) -> None:
         self._members = parse_members(members)
         self._prefix = f"{prefix}/".encode()
         self._view = view or RegistryView()
+        self._capacity = capacity or Capacity()
         self._records = Records(self._prefix)
         self._view_graph_revision = 0
         """The revision that last wrote the key `graph`, as far as the view knows."""
@@ -84,10 +93,10 @@ class EtcdStore:
         await self._watch_loop.close()
         await self._etcd.close()
 
-    async def register(self, registration: Registration) -> Registered:
+    async def register(self, registration: Registration, host: str = "") -> Registered:
         async with _bounded():
             renewed = await self._renew_unchanged(registration)
-            return renewed or await self._register(registration.instance_id, registration)
+            return renewed or await self._register(registration.instance_id, registration, host)
 
     async def keep_alive(self, instance_ids: Sequence[str], owners: Sequence[str] = ()) -> list[int]:
         async with _bounded():
@@ -164,7 +173,7 @@ class EtcdStore:
             return None
         return Registered(current, ttl, self._view.refused_edges(current.instance_id))
 
-    async def _register(self, instance_id: str, wanted: Registration | None) -> Registered:
+    async def _register(self, instance_id: str, wanted: Registration | None, host: str = "") -> Registered:
         """Writes a registration; with None, updates the edges of the stored one."""
         granted: tuple[int, int] | None = None
         async with self._write_lock:
@@ -175,7 +184,8 @@ class EtcdStore:
                 registration = wanted or current
                 if registration is None:
                     raise errors.LeaseExpired(f"{instance_id} is not registered")
-                update, refused = plan_registration(listing.state, registration)
+                self._capacity.check(listing.state, registration, host)
+                update, refused = plan_registration(listing.state, registration, host)
                 if current is None:
                     granted = granted or await self._etcd.grant(registration.ttl.seconds)
                     lease, ttl = granted
@@ -216,9 +226,11 @@ class EtcdStore:
         ops: list[Any] = [rpc.RequestOp(request_put=rpc.PutRequest(key=graph, value=b"{}"))]
         for name, record in update.items():
             key = self._key(name)
-            if record is not None:
-                ops.append(rpc.RequestOp(request_put=rpc.PutRequest(key=key, value=encode(record), lease=lease)))
-            else:
+            if isinstance(record, Registration | Edge):
+                host = update.get(host_key(record.instance_id)) if isinstance(record, Registration) else None
+                value = encode(record, host if isinstance(host, str) else "")
+                ops.append(rpc.RequestOp(request_put=rpc.PutRequest(key=key, value=value, lease=lease)))
+            elif record is None:
                 end = range_end(key) if name.endswith("/") else b""
                 ops.append(rpc.RequestOp(request_delete_range=rpc.DeleteRangeRequest(key=key, range_end=end)))
         unchanged = rpc.Compare(

@@ -12,6 +12,7 @@ from archon import errors
 from archon.api.common.v1.common_pb2 import Edge
 from archon.api.registry.v1.registry_pb2 import Graph, Registration
 from archon.background import BackgroundLoop
+from archon_services.registry.domain.capacity import Capacity
 from archon_services.registry.domain.edges import plan_pins, plan_registration, plan_unpins
 from archon_services.registry.domain.ownership import may_renew, owns, refusal
 from archon_services.registry.domain.state import Change, State, Update, instance_key
@@ -22,8 +23,9 @@ from archon_services.registry.store.view import RegistryView
 class MemoryStore:
     """Implements RegistryStore as an async context manager: leases expire while it is open."""
 
-    def __init__(self, view: RegistryView | None = None) -> None:
+    def __init__(self, view: RegistryView | None = None, *, capacity: Capacity | None = None) -> None:
         self._view = view or RegistryView()
+        self._capacity = capacity or Capacity()
         self._expires_at: dict[str, float] = {}
         self._next_expiry = math.inf
         """Lower bound of all expiry times. A renewal does not raise it, so that it need not visit the other leases."""
@@ -39,12 +41,13 @@ class MemoryStore:
         self.end_watches()
         await self._expiry_loop.close()
 
-    async def register(self, registration: Registration) -> Registered:
+    async def register(self, registration: Registration, host: str = "") -> Registered:
         self._remove_expired()
         if current := self._view.unchanged(registration):
             self._renew(current)
             return Registered(current, current.ttl.seconds, self._view.refused_edges(current.instance_id))
-        update, refused = plan_registration(self._view.state, registration)
+        self._capacity.check(self._view.state, registration, host)
+        update, refused = plan_registration(self._view.state, registration, host)
         self._write(update)
         self._renew(registration)
         current = self._view.state.instances[registration.instance_id]

@@ -24,10 +24,11 @@ class RegistryStore(Protocol):
     """Keeps registrations, leases and edges. Every method raises Unavailable within 5 seconds if the store cannot be
     reached."""
 
-    async def register(self, registration: Registration) -> Registered:
+    async def register(self, registration: Registration, host: str = "") -> Registered:
         """Upserts by instance_id and renews the lease of `registration.ttl` seconds. Edges that would close a cycle are
-        refused. Raises AlreadyExists (CONFLICT) if the instance_id belongs to another role or another identity,
-        PermissionDenied if another client has registered it."""
+        refused. `host` is that of the client, which is kept with the instance. Raises AlreadyExists (CONFLICT) if the
+        instance_id belongs to another role or another identity, PermissionDenied if another client has registered it,
+        ResourceExhausted if the instance is new and a bound on the number of instances is reached."""
         ...
 
     async def keep_alive(self, instance_ids: Sequence[str], owners: Sequence[str] = ()) -> list[int]:

@@ -14,9 +14,9 @@ from typing import Final
 from archon.api.registry.v1.registry_pb2 import Graph, RefusedEdge, Registration
 from archon.errors import ArchonError
 from archon_services.common.feed import MAX_QUEUED, Feed
-from archon_services.registry.domain.edges import build_graph, instances_to_plan, same_content
+from archon_services.registry.domain.edges import build_graph, instances_to_plan, keeps_graph, same_content
 from archon_services.registry.domain.ownership import is_claim, may_renew
-from archon_services.registry.domain.state import Change, State, Update, difference
+from archon_services.registry.domain.state import Change, State, Update, changes_of, difference
 
 HISTORY: Final = 1_000
 """Changes kept for watchers that resume."""
@@ -29,6 +29,7 @@ class RegistryView:
     def __init__(self, *, history: int = HISTORY, max_queued: int = MAX_QUEUED) -> None:
         self.state = State()
         self.graph = Graph()
+        """Its revision is that of the last change of the graph."""
         self.to_plan: frozenset[str] = frozenset()
         """The instances whose next renewal changes edges; any other renewal writes nothing."""
         self._refused: dict[str, list[RefusedEdge]] = {}
@@ -41,8 +42,10 @@ class RegistryView:
         self._feed = Feed[Change](max_queued=max_queued, resume_hint="from the last revision received")
 
     def apply(self, revision: int, update: Update) -> None:
-        """Applies all changes of one revision of the store."""
-        self._advance_to(self.state.with_update(update, revision))
+        """Applies all changes of one revision of the store. Costs little if they leave the graph as it is."""
+        state = self.state.with_update(update, revision)
+        instances, removed = changes_of(update, self.state, state)
+        self._advance_to(state, instances, removed, keeps_graph=keeps_graph(update, self.state, state))
 
     def reset(self, state: State) -> None:
         """Replaces the state after a gap. Watchers get the difference, or a snapshot if the store's revision went
@@ -53,7 +56,7 @@ class RegistryView:
             self._oldest_resumable = max(1, state.revision)
             self._feed.publish(self._snapshot())
         else:
-            self._advance_to(state)
+            self._advance_to(state, *difference(self.state, state))
         self.ready.set()
 
     def unchanged(self, registration: Registration) -> Registration | None:
@@ -88,7 +91,10 @@ class RegistryView:
         return [self._snapshot()]
 
     def _snapshot(self) -> Change:
-        return Change(self.state.revision, True, tuple(self.state.instances.values()), (), self.graph)
+        graph = Graph()
+        graph.CopyFrom(self.graph)
+        graph.revision = self.state.revision
+        return Change(self.state.revision, True, tuple(self.state.instances.values()), (), graph)
 
     def _set_state(self, state: State) -> None:
         self.state, self.graph = state, build_graph(state)
@@ -98,11 +104,16 @@ class RegistryView:
             for instance_id in refused.edge.declared_by:
                 self._refused.setdefault(instance_id, []).append(refused)
 
-    def _advance_to(self, state: State) -> None:
-        old_graph, old_state = self.graph, self.state
-        self._set_state(state)
-        instances, removed = difference(old_state, state)
-        graph = None if _same_graph(old_graph, self.graph) else self.graph
+    def _advance_to(
+        self, state: State, instances: tuple[Registration, ...], removed: tuple[str, ...], *, keeps_graph: bool = False
+    ) -> None:
+        graph = None
+        if keeps_graph:
+            self.state = state
+        else:
+            old_graph = self.graph
+            self._set_state(state)
+            graph = None if _same_graph(old_graph, self.graph) else self.graph
         if not instances and not removed and graph is None:
             return
         if len(self._history) == self._history.maxlen:

@@ -78,7 +78,7 @@ async def test_empty_session_id_creates_a_session_per_agent_history(store: Sessi
 
 async def test_messages_before_an_error_are_kept_and_can_be_undone(store: SessionStore) -> None:
     sessions = SessionManager(store)
-    broken, _ = poet(sessions, Unavailable("down"))
+    broken, _ = poet(sessions, Unavailable("down"), retries=0)
     with pytest.raises(Unavailable):
         await broken.run_async("1")
     assert texts(stored.message for stored in await store.messages(KEY)) == ["1"]

@@ -120,7 +120,7 @@ async def test_contract_rule_5_unacked_checkpoints_are_resent(serve: Serve, dial
     await until(lambda: attempt.session is None)
     gate.open.set()
     await until(lambda: gate.calls == 2)
-    again = await dial(agent, "orchestrator-2")
+    again = await dial(agent)
     await again.send(again.adoption(ref, last_applied=1))
     await again.receive("adopted")
     assert await again.receive("checkpoint") == second
@@ -316,7 +316,7 @@ async def test_a_checkpoint_held_back_precedes_dependent_frames(
     if then == "a new stream":
         await gate.reached()
         await peer.break_off()
-        peer = await dial(agent, "orchestrator-2")
+        peer = await dial(agent)
         await peer.send(peer.adoption(ref, last_applied=2))
         assert (await peer.receive("checkpoint")).sequence == 3
         assert arms(peer) == ["adopted", "three"]

@@ -12,7 +12,8 @@ from typing import Any
 import psutil
 import pytest
 
-from archon import TaskContext
+from archon import TaskContext, status
+from archon.agent import Question
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.client import Client, answer_text, submit_request
@@ -68,6 +69,82 @@ async def test_a_submit_above_max_runs_is_refused_with_a_delay(bounded_mesh: Mes
             await handle.result(timeout=10)
         third = await mesh.client.submit("third", roles=["holder"], request_id="third", wait=10)
         assert third.run.state == common_pb2.TASK_STATE_COMPLETED
+
+
+@pytest.mark.parametrize("bounded_mesh", [{"ARCHON_MAX_RUNS": "2", "ARCHON_MAX_PAUSED_RUNS": "1"}], indirect=True)
+async def test_paused_runs_leave_room_for_others(bounded_mesh: Mesh) -> None:
+    mesh = bounded_mesh
+    release = asyncio.Event()
+
+    async def wait_for_release(task: TaskContext) -> str:
+        await release.wait()
+        return "done"
+
+    async with FakeAgent("holder", [wait_for_release] * 3, registry=mesh.registry.address) as agent:
+        await mesh.seen(agent.address)
+        first, second = [await mesh.client.submit(f"{n}", roles=["holder"]) for n in range(2)]
+        await mesh.client.pause(first.run_id)
+
+        async def third_accepted() -> bool:
+            try:
+                await mesh.client.submit("third", roles=["holder"], request_id="third")
+            except ResourceExhausted:
+                return False
+            return True
+
+        await eventually(third_accepted)
+        with pytest.raises(ResourceExhausted):
+            await mesh.client.submit("fourth", roles=["holder"])
+        await mesh.client.resume(first.run_id)
+        release.set()
+        for handle in (first, second):
+            assert answer_text(await handle.result(timeout=10)) == "done"
+
+
+@pytest.mark.parametrize("bounded_mesh", [{"ARCHON_MAX_PAUSED_RUNS": "1"}], indirect=True)
+async def test_a_pause_above_max_paused_runs_is_refused_with_a_delay(bounded_mesh: Mesh) -> None:
+    mesh = bounded_mesh
+    release = asyncio.Event()
+
+    async def wait_for_release(task: TaskContext) -> str:
+        await release.wait()
+        return "done"
+
+    async with FakeAgent("holder", [wait_for_release] * 2, registry=mesh.registry.address) as agent:
+        await mesh.seen(agent.address)
+        first, second = [await mesh.client.submit(f"{n}", roles=["holder"]) for n in range(2)]
+        await mesh.client.pause(first.run_id)
+
+        async def refused() -> bool:
+            try:
+                await mesh.client.pause(second.run_id)
+            except ResourceExhausted as error:
+                return "max_paused_runs" in error.message and bool(error.retry_delay)
+            await mesh.client.resume(second.run_id)
+            return False
+
+        await eventually(refused)
+        await mesh.client.pause(first.run_id)  # it is paused already
+        release.set()
+        assert answer_text(await second.result(timeout=10)) == "done"
+
+
+@pytest.mark.parametrize("bounded_mesh", [{"ARCHON_PAUSE_TIMEOUT": "1"}], indirect=True)
+async def test_a_run_that_is_paused_for_too_long_fails(bounded_mesh: Mesh) -> None:
+    mesh = bounded_mesh
+
+    async def work(task: TaskContext) -> str | Question:
+        return Question("which?", input_id="which")
+
+    async with FakeAgent("worker", [work], registry=mesh.registry.address) as agent:
+        await mesh.seen(agent.address)
+        asking = await mesh.client.submit("x", roles=["worker"])
+        run = await asking.result(timeout=10)
+        assert (run.state, run.failure.message) == (
+            common_pb2.TASK_STATE_FAILED,
+            "the run waited for an answer of a person for 1 s",
+        )
+        assert status.from_failure(run.failure).reason == "PAUSE_EXPIRED"
 
 
 @pytest.mark.parametrize("bounded_mesh", [{"ARCHON_MAX_FAILURES": "3"}], indirect=True)

@@ -18,7 +18,7 @@ from archon.registry import Registration
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.types import Requirement
 from archon_services.orchestrator.sessions import Limits, SessionPool
-from archon_services.orchestrator.sessions.stream import MAX_OPENING
+from archon_services.orchestrator.sessions.dials import MAX_OPENING
 from tests.fixtures.recording_inbox import RecordingInbox
 from tests.fixtures.waiting import eventually
 

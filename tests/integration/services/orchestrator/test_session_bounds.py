@@ -17,6 +17,7 @@ from archon_mesh.core.run.types import Requirement
 from archon_services.orchestrator.sessions import Limits, SessionPool
 from archon_services.orchestrator.sessions.attempts import Attempts
 from archon_services.orchestrator.sessions.credit_window import CreditWindow
+from archon_services.orchestrator.sessions.in_flight import InFlight, ProcessBytes
 from tests.fixtures.recording_inbox import RecordingInbox
 from tests.fixtures.waiting import eventually
 
@@ -51,7 +52,7 @@ async def test_a_dead_session_ends_when_it_has_no_work() -> None:
         ref = common_pb2.TaskRef(task_id="r.1", run_id="r", attempt=1, epoch=1)
         task = agent_pb2.AssignTask(input=[common_pb2.Part(text="x")])
         pool.assign(busy, ref, "worker", task)
-        pool.update([])
+        pool.update([], [agent.instance_id for agent in agents])
         assert pool._sessions.keys() == sessions.keys(), "sessions are kept for a grace period"
 
         async def only_the_busy_session_stays() -> bool:
@@ -80,8 +81,9 @@ async def test_remembered_lost_attempts_are_bounded(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("archon_services.orchestrator.sessions.attempts.MAX_STALE", 2)
     inbox = RecordingInbox()
     slots = CreditWindow(lambda: None, lambda: 0)
+    in_flight = InFlight(ProcessBytes())
     attempts = Attempts(
-        "worker-1", "worker", inbox, lambda frame: None, slots, lambda: None, lambda role, capability: ()
+        "worker-1", "worker", inbox, lambda frame: None, slots, lambda: None, lambda role, capability: (), in_flight
     )
     for number in range(5):
         ref = common_pb2.TaskRef(task_id=f"r.{number}", run_id="r", attempt=1, epoch=1)
@@ -112,7 +114,7 @@ async def test_a_lost_instance_is_forgotten_after_its_registration() -> None:
         task = agent_pb2.AssignTask(input=[common_pb2.Part(text="x")])
         pool.assign(agent.instance_id, ref, "worker", task)
         await agent.stop(0.0)
-        pool.update([])
+        pool.update([], [agent.instance_id])
 
         async def forgotten() -> bool:
             return not pool._sessions and any(isinstance(delivered, inp.LostIn) for delivered in inbox.inputs)

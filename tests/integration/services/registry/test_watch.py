@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import replace
+from typing import cast
 
-from archon.registry import Graph, RegistryChange, RegistryClient
+from archon.api.registry.v1 import registry_service_pb2 as pb
+from archon.interceptors import translated
+from archon.registry import Capability, Graph, RegistryChange, RegistryClient
+from archon.wire import MAX_CHECKED_BYTES
 from tests.fixtures.registry import Make
 
 
@@ -71,3 +76,27 @@ async def test_watch_resumes_after_a_revision(client: RegistryClient, make: Make
 async def test_watch_from_a_future_revision_begins_with_a_snapshot(client: RegistryClient) -> None:
     async with aclosing(client.watch(from_revision=10**9)) as changes:
         assert (await anext(changes)).snapshot
+
+
+async def test_large_snapshots_and_pages_are_split_into_messages(client: RegistryClient, make: Make) -> None:
+    large = [Capability(f"c{number}", description="x" * 50_000) for number in range(4)]
+    handles = [await client.register(replace(make("r"), capabilities=large)) for _ in range(24)]
+    names = {handle.instance_id for handle in handles}
+    watch = cast(AsyncGenerator[pb.WatchResponse, None], translated(client._stub.Watch(pb.WatchRequest())))
+    async with aclosing(watch) as messages:
+        parts = [await anext(messages)]
+        while not parts[-1].revision:
+            parts.append(await anext(messages))
+    assert len(parts) > 1
+    assert max(part.ByteSize() for part in parts) < MAX_CHECKED_BYTES
+    assert [part.snapshot for part in parts] == [True] + [False] * (len(parts) - 1)
+    page = await client._stub.ListInstances(pb.ListInstancesRequest(page_size=1_000))
+    assert page.ByteSize() < MAX_CHECKED_BYTES
+    assert {instance.instance_id for instance in await client.list_instances()} == names
+    async with aclosing(client.watch()) as changes:
+        snapshot = await anext(changes)
+    assert {instance.instance_id for instance in snapshot.instances} == names, "the client puts the parts together"
+    assert snapshot.graph is not None
+    async with aclosing(client.watch(from_revision=parts[-1].revision)) as changes:
+        handle = await client.register(make("r"))
+        assert [instance.instance_id for instance in (await anext(changes)).instances] == [handle.instance_id]

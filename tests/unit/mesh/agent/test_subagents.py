@@ -134,7 +134,9 @@ async def test_call_sub_agent_finds_a_key_or_lists_the_keys() -> None:
 
 
 async def test_sub_agent_error_is_reported_to_the_callers_model() -> None:
-    lead = Agent("lead", model=ScriptedModel(asks("poet"), says("alone then")), sub_agents=[poet(Unavailable("ill"))])
+    lead = Agent(
+        "lead", model=ScriptedModel(asks("poet"), says("alone then")), sub_agents=[poet(Unavailable("ill"), retries=0)]
+    )
     assert await lead.run_async("?") == "alone then"
     assert tool_texts(lead) == ["Error UNAVAILABLE (UNAVAILABLE): ill"]
 

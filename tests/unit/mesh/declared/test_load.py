@@ -65,6 +65,8 @@ max_iterations: 7
 tool_policy: {allowed: [shout, poet], at_most: {shout: 2}}
 exit_on_success: [shout]
 temperature: 0.5
+retries: 5
+fallback_model: offline
 role:
   version: 1.2.0
   capabilities: [lead.things, {id: lead.more, tags: [a]}]
@@ -90,6 +92,7 @@ def test_file_declares_an_agent_and_its_role(tmp_path: Path) -> None:
     declared = load(write(tmp_path, WHOLE, critic=critic), WHO="the lead")
     agent, role = declared.agent, declared.role
     assert (agent.name, agent.system_prompt, agent.max_iterations) == ("lead", "You are the lead. It costs $5.", 7)
+    assert (agent.retries, agent.fallback_model is not None) == (5, True)
     assert [tool.name for tool in agent.tools.list_tools()] == ["shout", "repeat", "poet", "critic", "designer"]
     assert agent.tools.get_tool("repeat").times == 2  # type: ignore[attr-defined]
     assert isinstance(agent.config.middlewares[0], ContextCompactionMiddleware)  # type: ignore[index]

@@ -23,7 +23,7 @@ from tests.fixtures.scripted_model import ScriptedModel, says
 REQUIREMENTS, DESIGNER, IMPLEMENTER, COORDINATOR = map(
     reference_role, ("requirements", "designer", "implementer", "coordinator")
 )
-POET = Role("poet", "You are a poet.", temperature=0.5, max_tokens=40)
+POET = Role("poet", "You are a poet.", temperature=0.5, max_tokens=40, retries=0)
 
 
 class Task(TaskContext):

@@ -30,7 +30,7 @@ from tests.fixtures.fake_link import FakeLink
 from tests.fixtures.scripted_model import ScriptedModel, says
 
 MAX_TURNS = AgentConfig().max_iterations
-LEAD = Role("lead", "You lead.", coordinator=True)
+LEAD = Role("lead", "You lead.", coordinator=True, retries=0)
 AWARENESS = awareness_message([("cook", "fire-brigade")], ["cook", "fire-brigade"])
 
 

@@ -14,7 +14,7 @@ from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.decide.attempts import lost, reject, slot_found
 from archon_mesh.core.run.decide.budget import grant, usage
 from archon_mesh.core.run.decide.delegation import cancel_delegation, delegate
-from archon_mesh.core.run.decide.event_limit import limit_events
+from archon_mesh.core.run.decide.event_limit import journal_full, limit_events
 from archon_mesh.core.run.decide.human_input import pause, respond, resume
 from archon_mesh.core.run.decide.results import result
 from archon_mesh.core.run.decide.termination import then_end
@@ -93,9 +93,10 @@ def _recorded(frame: inp.DelegateIn | inp.CheckpointIn) -> list[ev.Event]:
 
 
 def _records(run: RunState, records: inp.RecordsIn, now: float) -> list[ev.Event]:
-    if run.ended or records.task_id not in run.tasks:
+    task = _active_task(run, records.task_id, records.attempt)
+    if task is None or not records.count:
         return []
-    return [ev.Recorded(records.task_id, records.attempt, records.count)]
+    return [ev.Recorded(records.task_id, records.attempt, records.count, records.sequence)]
 
 
 def _published(run: RunState, publication: inp.PublishedIn, now: float) -> list[ev.Event]:
@@ -133,4 +134,5 @@ _DECIDE: dict[type, Callable[[RunState, Any, float], list[ev.Event]]] = {
     inp.Pause: pause,
     inp.Resume: resume,
     inp.Tick: tick,
+    inp.JournalFull: journal_full,
 }

@@ -1,8 +1,9 @@
-"""The limit of events per run."""
+"""The limits of a run's journal, in events and in bytes."""
 
 from __future__ import annotations
 
 from archon_mesh.core.run import events as ev
+from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.decide.termination import then_end
 from archon_mesh.core.run.state import RunState
 from archon_mesh.core.run.types import Failure, TaskState
@@ -12,6 +13,16 @@ MAX_EVENTS = 50_000
 
 RESERVED_EVENTS = 200
 """How many of them are reserved for ending the run."""
+
+
+def journal_full(run: RunState, full: inp.JournalFull, now: float) -> list[ev.Event]:
+    """Ends the run, since its journal has more bytes than it may have."""
+    if run.ended or run.ending is not None or run.submission is None:
+        return []
+    reason = f"the journal of the run has {full.size:,} bytes, at most {full.limit:,} are allowed"
+    metadata = (("limit", str(full.limit)), ("size", str(full.size)))
+    failure = Failure("RESOURCE_EXHAUSTED", "RUN_TOO_LARGE", reason, metadata)
+    return then_end(run, [ev.CancelRequested("", reason, "RUN_TOO_LARGE")], set(), TaskState.FAILED, failure)
 
 
 def limit_events(run: RunState, decided: list[ev.Event]) -> list[ev.Event]:

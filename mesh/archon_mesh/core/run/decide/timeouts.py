@@ -11,7 +11,8 @@ from archon_mesh.core.run.types import Failure, TaskState
 
 
 def tick(run: RunState, tick: inp.Tick, now: float) -> list[ev.Event]:
-    """The events of everything that is due at `now` (wall seconds); none while the run's clock is stopped."""
+    """The events of everything that is due at `now` (wall seconds). While the run's clock is stopped, only the end of
+    its pause can be."""
     if run.ended or run.submission is None:
         return []
     if run.ending is not None:
@@ -19,7 +20,7 @@ def tick(run: RunState, tick: inp.Tick, now: float) -> list[ev.Event]:
             return []
         return then_end(run, [], {task.task_id for task in run.live_tasks()})
     if run.clock_stopped_since:
-        return []
+        return _pause_expired(run) if run.pause_deadline and now >= run.pause_deadline else []
     if now < run.deadline:
         return _stop_expired(run, now)
     reason = f"the run did not end within {run.submission.timeout:g} s"
@@ -27,6 +28,15 @@ def tick(run: RunState, tick: inp.Tick, now: float) -> list[ev.Event]:
     metadata = (("budget", "time"), ("limit", f"{run.submission.timeout:g}"), ("spent", f"{spent:.3f}"))
     failure = Failure("DEADLINE_EXCEEDED", "RUN_TIMEOUT", reason, metadata)
     return then_end(run, [ev.CancelRequested("", reason, "RUN_TIMEOUT")], set(), TaskState.FAILED, failure)
+
+
+def _pause_expired(run: RunState) -> list[ev.Event]:
+    assert run.submission is not None
+    waited = "was paused" if run.paused else "waited for an answer of a person"
+    reason = f"the run {waited} for {run.submission.pause_timeout:g} s"
+    metadata = (("limit", f"{run.submission.pause_timeout:g}"),)
+    failure = Failure("DEADLINE_EXCEEDED", "PAUSE_EXPIRED", reason, metadata)
+    return then_end(run, [ev.CancelRequested("", reason, "PAUSE_EXPIRED")], set(), TaskState.FAILED, failure)
 
 
 def _stop_expired(run: RunState, now: float) -> list[ev.Event]:

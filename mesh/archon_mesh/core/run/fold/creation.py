@@ -33,4 +33,7 @@ def published(run: RunState, event: ev.Published, time: float) -> None:
 
 
 def recorded(run: RunState, event: ev.Recorded, time: float) -> None:
-    """Changes nothing: call records are stored outside of the events."""
+    """Changes only which frames are applied: call records are stored outside of the events."""
+    task = run.tasks.get(event.task_id)
+    if task is not None and event.sequence and event.attempt == task.attempt:
+        task.applied = max(task.applied, event.sequence)

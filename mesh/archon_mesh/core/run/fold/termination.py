@@ -10,7 +10,9 @@ from archon_mesh.core.run.types import Failure, TaskState
 
 _CODES = {
     "RUN_TIMEOUT": "DEADLINE_EXCEEDED",
+    "PAUSE_EXPIRED": "DEADLINE_EXCEEDED",
     "TOO_MANY_EVENTS": "RESOURCE_EXHAUSTED",
+    "RUN_TOO_LARGE": "RESOURCE_EXHAUSTED",
     "BUDGET_EXHAUSTED": "RESOURCE_EXHAUSTED",
 }
 

@@ -15,10 +15,11 @@ from typing import Final, Literal, TypeVar
 
 from typing_extensions import override
 
-from archon.errors import DataLoss, FailedPrecondition, Unavailable
+from archon.errors import FailedPrecondition, Unavailable
 from archon.failure_kinds import STORAGE
 from archon.private_files import private_file, private_folder
 from archon_services.common.sqlite_writer import SqliteWriter
+from archon_services.common.unusable_file import unusable
 from archon_services.memory.domain.items import Publish, PublishOutcome, StoredItem
 from archon_services.memory.store.sql_store import ItemFeed, SqlStore, system_clock, with_timeout
 from archon_services.memory.store.sqlite import publish_statements as sql
@@ -34,8 +35,8 @@ class SqliteStore(SqlStore):
     """Implements MemoryStore as an async context manager. `path` is a file or `:memory:`; `sync` is `full` (survives a
     power failure) or `normal` (survives kill -9).
 
-    Entering raises FailedPrecondition if another process uses the file or a newer version wrote it, and DataLoss if it
-    is not a valid store.
+    Entering raises FailedPrecondition if another process uses the file, a newer version wrote it, or it cannot be
+    written, and DataLoss if it is not a valid store.
     """
 
     def __init__(
@@ -73,17 +74,20 @@ class SqliteStore(SqlStore):
         self._release()
 
     def _open(self) -> None:
+        try:
+            self._open_file()
+        except (OSError, sqlite3.Error) as error:
+            raise unusable("memory store", Path(self._path), error, "ARCHON_DB") from None
+
+    def _open_file(self) -> None:
         if self._path != IN_MEMORY:
             self._lock()
-        try:
-            self._db = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False, timeout=5)
-            self._db.execute("PRAGMA journal_mode = WAL")
-            self._db.execute(f"PRAGMA synchronous = {self._sync.upper()}")
-            self._db.executescript(TABLES)
-            self._db.execute("INSERT OR IGNORE INTO meta VALUES ('version', ?)", (str(VERSION),))
-            (version,) = self._db.execute("SELECT value FROM meta WHERE key = 'version'").fetchone()
-        except sqlite3.Error as error:
-            raise DataLoss(f"cannot open {self._path} as a memory store: {error}") from error
+        self._db = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False, timeout=5)
+        self._db.execute("PRAGMA journal_mode = WAL")
+        self._db.execute(f"PRAGMA synchronous = {self._sync.upper()}")
+        self._db.executescript(TABLES)
+        self._db.execute("INSERT OR IGNORE INTO meta VALUES ('version', ?)", (str(VERSION),))
+        (version,) = self._db.execute("SELECT value FROM meta WHERE key = 'version'").fetchone()
         if int(version) > VERSION:
             raise FailedPrecondition(f"{self._path} was written by a newer version of Archon")
         if int(version) < VERSION:  # earlier versions lack only tables, which exist by now

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from archon.errors import AlreadyExists, ArchonError, RequestIdReused
 from archon_services.orchestrator.journal.memory.owners import MemoryOwners
+from archon_services.orchestrator.journal.page import PAGE_BYTES, page_of
 from archon_services.orchestrator.journal.rows import (
     NewRun,
     OutboxRow,
@@ -22,7 +23,6 @@ from archon_services.orchestrator.journal.session_history import (
     HISTORY_TURNS,
     Conversation,
     Turn,
-    conversation_of,
 )
 
 
@@ -150,23 +150,33 @@ class MemoryJournal(MemoryOwners):
             if size > HISTORY_BYTES:
                 break
             newest.append((version, data))
-        return conversation_of(newest[::-1])
+        newest.reverse()
+        return Conversation(newest[-1][0] if newest else 0, tuple(data for _, data in newest))
 
     def _version(self, turn: Turn) -> int:
         stored = self._turns.get((turn.tenant, turn.session_id, turn.role))
         return stored[-1][0] if stored else 0
 
-    async def steps(self, run_id: str, after_seq: int = 0, limit: int = 500) -> list[StoredStep]:
+    async def steps(
+        self, run_id: str, after_seq: int = 0, limit: int = 500, max_bytes: int = PAGE_BYTES
+    ) -> list[StoredStep]:
         stored = self._stored.get(run_id)
         steps = stored.steps if stored is not None else []
         first = len(steps)
         while first and steps[first - 1].last_seq > after_seq:
             first -= 1
-        return steps[first : first + limit]
+        return page_of(steps[first : first + limit], max_bytes, lambda step: len(step.data))
 
     async def inputs(self, run_id: str) -> list[tuple[int, bytes]]:
         stored = self._stored.get(run_id)
         return list(stored.inputs) if stored is not None else []
+
+    async def size(self, run_id: str) -> int:
+        stored = self._stored.get(run_id)
+        if stored is None:
+            return 0
+        steps = sum(len(step.data) for step in stored.steps) + sum(len(inputs) for _, inputs in stored.inputs)
+        return steps + sum(len(data) for _, data in stored.records)
 
     async def run(self, run_id: str) -> RunRow | None:
         return self._rows.get(run_id)
@@ -191,11 +201,12 @@ class MemoryJournal(MemoryOwners):
         return sorted(rows, key=lambda row: (row.created_at, row.run_id), reverse=True)[:limit]
 
     async def records(
-        self, run_id: str, *, role: str = "", after: int = 0, limit: int = 100
+        self, run_id: str, *, role: str = "", after: int = 0, limit: int = 100, max_bytes: int = PAGE_BYTES
     ) -> list[tuple[int, bytes]]:
         stored = self._stored.get(run_id)
         numbered = enumerate(stored.records if stored is not None else [], 1)
-        return [(n, data) for n, (of_role, data) in numbered if n > after and (not role or of_role == role)][:limit]
+        found = [(n, data) for n, (of_role, data) in numbered if n > after and (not role or of_role == role)]
+        return page_of(found[:limit], max_bytes, lambda record: len(record[1]))
 
     async def outbox(self, owner: str, limit: int = 100) -> list[OutboxRow]:
         others = self._living.keys() - {owner}

@@ -13,8 +13,10 @@ from typing import Any, Final
 import asyncpg
 
 from archon.errors import AlreadyExists, RequestIdReused, Unavailable
+from archon_services.orchestrator.journal.checksum import checksum_of
 from archon_services.orchestrator.journal.memory.journal import same_request
 from archon_services.orchestrator.journal.rows import NewRun, Outcome, Step, StepResult
+from archon_services.orchestrator.journal.session_history import turn_checksum
 from archon_services.postgres.connections import Connection, transaction
 
 _CHILDREN: Final = """
@@ -71,8 +73,8 @@ _APPEND: Final = """
 WITH given AS (
   SELECT * FROM unnest(
     $1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::text[], $6::bytea[], $7::bytea[], $8::integer[],
-    $9::float8[], $10::boolean[]
-  ) AS g (run_id, epoch, base, last_seq, batch_id, data, inputs, state, ended_at, changed)
+    $9::float8[], $10::boolean[], $11::bigint[]
+  ) AS g (run_id, epoch, base, last_seq, batch_id, data, inputs, state, ended_at, changed, checksum)
 ), ready AS (
   SELECT g.* FROM given AS g JOIN archon_journal.runs AS r ON r.run_id = g.run_id
   WHERE r.run_id = ANY($1::text[]) AND r.epoch = g.epoch AND r.ended_at = 0 AND coalesce((
@@ -83,19 +85,20 @@ WITH given AS (
   FROM ready AS g WHERE g.changed AND r.run_id = g.run_id AND r.epoch = g.epoch AND r.ended_at = 0
   RETURNING r.run_id
 ), stored AS (
-  INSERT INTO archon_journal.steps (run_id, base, last_seq, batch_id, data, inputs)
-  SELECT run_id, base, last_seq, batch_id, data, inputs FROM ready
+  INSERT INTO archon_journal.steps (run_id, base, last_seq, batch_id, data, inputs, checksum)
+  SELECT run_id, base, last_seq, batch_id, data, inputs, checksum FROM ready
   WHERE NOT changed OR run_id IN (SELECT run_id FROM changed)
   RETURNING run_id
-)""" + _children_sql(11)
+)""" + _children_sql(12)
 
 _CREATE: Final = """
 WITH given AS (
   SELECT * FROM unnest(
     $1::text[], $2::text[], $3::text[], $4::bytea[], $5::text[], $6::text[], $7::bigint[], $8::bigint[], $9::integer[],
-    $10::float8[], $11::float8[], $12::text[], $13::bytea[], $14::bytea[], $15::integer[]
+    $10::float8[], $11::float8[], $12::text[], $13::bytea[], $14::bytea[], $15::integer[],
+    $16::bigint[]
   ) AS g (run_id, tenant, request_id, payload_hash, session_id, owner, epoch, last_seq, state, created_at, ended_at,
-          batch_id, data, inputs, revision)
+          batch_id, data, inputs, revision, checksum)
 ), asked AS (
   INSERT INTO archon_journal.requests (tenant, request_id, payload_hash, run_id)
   SELECT g.tenant, g.request_id, g.payload_hash, g.run_id FROM given AS g WHERE g.request_id <> ''
@@ -110,14 +113,14 @@ WITH given AS (
   ON CONFLICT DO NOTHING
   RETURNING run_id
 ), stored AS (
-  INSERT INTO archon_journal.steps (run_id, base, last_seq, batch_id, data, inputs)
-  SELECT run_id, 0, last_seq, batch_id, data, inputs FROM given WHERE run_id IN (SELECT run_id FROM made)
+  INSERT INTO archon_journal.steps (run_id, base, last_seq, batch_id, data, inputs, checksum)
+  SELECT run_id, 0, last_seq, batch_id, data, inputs, checksum FROM given WHERE run_id IN (SELECT run_id FROM made)
   RETURNING run_id
-)""" + _children_sql(16)
+)""" + _children_sql(17)
 
 _STORE_TURNS: Final = """
-INSERT INTO archon_journal.turns (tenant, session_id, role, version, data, time)
-SELECT t.*, $6::float8 FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::bytea[]) AS t
+INSERT INTO archon_journal.turns (tenant, session_id, role, version, data, checksum, time)
+SELECT t.*, $7::float8 FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::bytea[], $6::bigint[]) AS t
 ON CONFLICT DO NOTHING RETURNING version
 """
 
@@ -174,11 +177,12 @@ async def _append(connection: Connection, steps: Sequence[Step]) -> set[str]:
             step.state,
             step.time if step.ended else 0.0,
             step.state_changed or step.ended,
+            checksum_of(step),
         )
         for step in ordered
     ]
     try:
-        return {row[0] for row in await connection.fetch(_APPEND, *_columns(rows, 10), *_children(ordered))}
+        return {row[0] for row in await connection.fetch(_APPEND, *_columns(rows, 11), *_children(ordered))}
     except asyncpg.UniqueViolationError:
         # Another replica stored a step after the same base at the same moment. Of a group, each goes by itself.
         if len(steps) > 1:
@@ -188,12 +192,14 @@ async def _append(connection: Connection, steps: Sequence[Step]) -> set[str]:
 
 async def _append_with_turns(connection: Connection, step: Step) -> Outcome | None:
     """Returns CONFLICT if another step has stored one of these turns, None if the step's own condition did not hold."""
-    turns = sorted((turn.tenant, turn.session_id, turn.role, turn.version, turn.data) for turn in step.turns)
+    turns = sorted(
+        (turn.tenant, turn.session_id, turn.role, turn.version, turn.data, turn_checksum(turn)) for turn in step.turns
+    )
     try:
         async with transaction(connection):
             if not await _append_once(connection, step):
                 return None
-            if len(await connection.fetch(_STORE_TURNS, *_columns(turns, 5), step.time)) < len(turns):
+            if len(await connection.fetch(_STORE_TURNS, *_columns(turns, 6), step.time)) < len(turns):
                 raise _TurnConflict
             return Outcome.DONE
     except _TurnConflict:
@@ -204,8 +210,9 @@ async def _append_with_turns(connection: Connection, step: Step) -> Outcome | No
 
 async def _append_once(connection: Connection, step: Step) -> bool:
     row = (step.run_id, step.epoch, step.base, step.last_seq, step.batch_id, step.data, step.inputs, step.state,
-           step.time if step.ended else 0.0, step.state_changed or step.ended)  # fmt: skip
-    return bool(await connection.fetch(_APPEND, *_columns([row], 10), *_children([step])))
+           step.time if step.ended else 0.0, step.state_changed or step.ended,
+           checksum_of(step))  # fmt: skip
+    return bool(await connection.fetch(_APPEND, *_columns([row], 11), *_children([step])))
 
 
 class _TurnConflict(Exception):
@@ -241,10 +248,11 @@ async def _create(connection: Connection, steps: Sequence[Step]) -> dict[str, St
             step.data,
             step.inputs,
             new.revision,
+            checksum_of(step),
         )
         for new, step in ordered
     ]
-    made = await connection.fetch(_CREATE, *_columns(rows, 15), *_children([step for _, step in ordered]))
+    made = await connection.fetch(_CREATE, *_columns(rows, 16), *_children([step for _, step in ordered]))
     results: dict[str, StepResult] = {row[0]: Outcome.DONE for row in made}
     others = [
         (number, new.tenant, new.request_id, new.run_id)

@@ -6,8 +6,11 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
+from archon.errors import DataLoss
+from archon_services.orchestrator.journal.checksum import checked_inputs, checked_steps, of_run, read_outbox_row
+from archon_services.orchestrator.journal.page import PAGE_BYTES
 from archon_services.orchestrator.journal.postgres import statements as sql
 from archon_services.orchestrator.journal.postgres.commit import send_steps
 from archon_services.orchestrator.journal.postgres.owners import COMMANDS, PostgresOwners
@@ -21,7 +24,7 @@ from archon_services.orchestrator.journal.rows import (
     StepResult,
     StoredStep,
 )
-from archon_services.orchestrator.journal.session_history import Conversation, conversation_of
+from archon_services.orchestrator.journal.session_history import Conversation, checked_conversation
 from archon_services.postgres.compile import compile_statement
 from archon_services.postgres.connections import Connections, dial
 from archon_services.postgres.dsn import parse_dsn
@@ -95,15 +98,27 @@ class PostgresJournal(PostgresOwners):
         return (rows[0][0], rows[0][1]) if rows else None
 
     async def conversation(self, tenant: str, session_id: str, role: str) -> Conversation:
-        return conversation_of(
-            [(row[0], row[1]) for row in await self._connections.fetch(sql.CONVERSATION, tenant, session_id, role)]
-        )
+        rows = await self._connections.fetch(sql.CONVERSATION, tenant, session_id, role)
+        return checked_conversation(tenant, session_id, role, map(tuple, rows))
 
-    async def steps(self, run_id: str, after_seq: int = 0, limit: int = 500) -> list[StoredStep]:
-        return [StoredStep(*row) for row in await self._connections.fetch(sql.STEPS, run_id, after_seq, limit)]
+    async def steps(
+        self, run_id: str, after_seq: int = 0, limit: int = 500, max_bytes: int = PAGE_BYTES
+    ) -> list[StoredStep]:
+        rows = await self._fetch_run(run_id, sql.STEPS, run_id, after_seq, limit, max_bytes)
+        return checked_steps(run_id, rows, after_seq)
+
+    async def _fetch_run(self, run_id: str, text: str, *arguments: object) -> list[Any]:
+        """Raises DataLoss with the id of the run if the database finds its own pages damaged."""
+        try:
+            return await self._connections.fetch(text, *arguments)
+        except DataLoss as error:
+            raise of_run(run_id, error) from error
 
     async def inputs(self, run_id: str) -> list[tuple[int, bytes]]:
-        return [(row[0], row[1]) for row in await self._connections.fetch(sql.INPUTS, run_id)]
+        return checked_inputs(run_id, await self._fetch_run(run_id, sql.INPUTS, run_id))
+
+    async def size(self, run_id: str) -> int:
+        return int((await self._connections.fetch(sql.SIZE, run_id))[0][0])
 
     async def run(self, run_id: str) -> RunRow | None:
         rows = await self._connections.fetch(sql.RUN, run_id)
@@ -122,13 +137,13 @@ class PostgresJournal(PostgresOwners):
         return [RunRow(*row) for row in await self._connections.fetch(text, *values)]
 
     async def records(
-        self, run_id: str, *, role: str = "", after: int = 0, limit: int = 100
+        self, run_id: str, *, role: str = "", after: int = 0, limit: int = 100, max_bytes: int = PAGE_BYTES
     ) -> list[tuple[int, bytes]]:
-        text, values = compile_statement(sql.list_records(run_id, role, after, limit))
-        return [(row[0], row[1]) for row in await self._connections.fetch(text, *values)]
+        rows = await self._connections.fetch(sql.RECORDS, run_id, after, role, limit, max_bytes)
+        return [(row[0], row[1]) for row in rows]
 
     async def outbox(self, owner: str, limit: int = 100) -> list[OutboxRow]:
-        return [sql.outbox_row(row) for row in await self._connections.fetch(sql.OUTBOX, owner, limit)]
+        return [read_outbox_row(tuple(row)) for row in await self._connections.fetch(sql.OUTBOX, owner, limit)]
 
     async def unpublished(self, scope: str) -> bool:
         return bool(await self._connections.fetch(sql.UNPUBLISHED, scope))

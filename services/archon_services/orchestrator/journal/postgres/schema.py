@@ -12,7 +12,7 @@ from sqlalchemy import text as sql_text
 from archon_services.postgres.migrations import Schema
 
 SCHEMA: Final = Schema(
-    "archon_journal", folder=Path(__file__).parent / "migrations", head="0004", lock=0x6172_6368_6A6F_7572
+    "archon_journal", folder=Path(__file__).parent / "migrations", head="0005", lock=0x6172_6368_6A6F_7572
 )
 
 metadata: Final = MetaData(schema=SCHEMA.name)
@@ -69,6 +69,7 @@ steps: Final = Table(
     _text("batch_id"),
     _bytes("data"),
     _bytes("inputs"),
+    Column("checksum", BigInteger),  # 32 bits without a sign; none in rows of earlier versions
 )
 records: Final = Table(
     "records", metadata, _text("run_id", key=True), _number("ordinal", key=True), _text("role"), _bytes("data")
@@ -125,5 +126,6 @@ turns: Final = Table(
     _number("version", key=True),
     Column("time", Double, nullable=False),
     _bytes("data"),
+    Column("checksum", BigInteger),
 )
 Index("turns_time", turns.c.time)

@@ -8,17 +8,27 @@ from typing import Any, Final
 from sqlalchemy import BigInteger, Select, any_, bindparam, literal_column, select, tuple_
 from sqlalchemy.dialects.postgresql import ARRAY
 
-from archon_services.orchestrator.journal.postgres.schema import records, runs
-from archon_services.orchestrator.journal.rows import OutboxRow, Publication
+from archon_services.orchestrator.journal.postgres.schema import runs
 from archon_services.orchestrator.journal.session_history import HISTORY_BYTES, HISTORY_TURNS
 
 REQUEST: Final = "SELECT payload_hash, run_id FROM archon_journal.requests WHERE tenant = $1 AND request_id = $2"
 STEPS: Final = """
-SELECT base, last_seq, data FROM archon_journal.steps WHERE run_id = $1 AND last_seq > $2 AND base >= coalesce(
-  (SELECT max(base) FROM archon_journal.steps WHERE run_id = $1 AND base <= $2), 0
-) ORDER BY base LIMIT $3
+SELECT s.base, s.last_seq, s.data, s.inputs, s.checksum FROM (
+  SELECT base, sum(size) OVER (ORDER BY base) - size AS before FROM (
+    SELECT base, octet_length(data) AS size FROM archon_journal.steps WHERE run_id = $1 AND base >= coalesce(
+      (SELECT max(base) FROM archon_journal.steps WHERE run_id = $1 AND base <= $2), 0
+    ) ORDER BY base LIMIT $3
+  ) AS sizes
+) AS page JOIN archon_journal.steps AS s ON s.run_id = $1 AND s.base = page.base
+WHERE page.before < $4::bigint ORDER BY s.base
 """
-INPUTS: Final = "SELECT base, inputs FROM archon_journal.steps WHERE run_id = $1 ORDER BY base"
+INPUTS: Final = (
+    "SELECT base, last_seq, data, inputs, checksum FROM archon_journal.steps WHERE run_id = $1 ORDER BY base"
+)
+SIZE: Final = """
+SELECT (SELECT coalesce(sum(octet_length(data) + octet_length(inputs)), 0) FROM archon_journal.steps WHERE run_id = $1)
+  + (SELECT coalesce(sum(octet_length(data)), 0) FROM archon_journal.records WHERE run_id = $1)
+"""
 LAST_SEQ: Final = """greatest(r.last_seq, coalesce((
   SELECT s.last_seq FROM archon_journal.steps AS s WHERE s.run_id = r.run_id ORDER BY s.base DESC LIMIT 1
 ), 0))"""
@@ -30,10 +40,12 @@ RUN_COLUMNS: Final = (
 )
 RUN: Final = f"SELECT {RUN_COLUMNS} FROM archon_journal.runs AS r WHERE r.run_id = $1"
 OUTBOX: Final = """
-SELECT o.row_id, o.run_id, o.epoch, o.scope, o.role, o.task_id, o.seq, o.content, (
-  SELECT s.data FROM archon_journal.steps AS s WHERE s.run_id = o.run_id AND s.base < o.seq ORDER BY s.base DESC LIMIT 1
-)
+SELECT o.row_id, o.run_id, o.epoch, o.scope, o.role, o.task_id, o.seq, o.content,
+  s.base, s.last_seq, s.data, s.inputs, s.checksum
 FROM archon_journal.outbox AS o LEFT JOIN archon_journal.runs AS r ON r.run_id = o.run_id
+LEFT JOIN LATERAL (
+  SELECT * FROM archon_journal.steps WHERE run_id = o.run_id AND base < o.seq ORDER BY base DESC LIMIT 1
+) AS s ON true
 WHERE coalesce(r.owner, '') = $1 OR coalesce(r.owner, '') NOT IN (SELECT owner FROM archon_journal.owners)
 ORDER BY o.row_id LIMIT $2
 """
@@ -51,10 +63,10 @@ WITH gone AS (
 DELETE FROM archon_journal.records WHERE run_id = $1
 """
 CONVERSATION: Final = f"""
-SELECT version, data FROM (
-  SELECT version, data, sum(length(data)) OVER (ORDER BY version DESC) AS size
+SELECT version, data, checksum FROM (
+  SELECT version, data, checksum, sum(length(data)) OVER (ORDER BY version DESC) AS size
   FROM (
-    SELECT version, data FROM archon_journal.turns WHERE tenant = $1 AND session_id = $2 AND role = $3
+    SELECT version, data, checksum FROM archon_journal.turns WHERE tenant = $1 AND session_id = $2 AND role = $3
     ORDER BY version DESC LIMIT {HISTORY_TURNS}
   ) AS newest
 ) AS sized WHERE size <= {HISTORY_BYTES} ORDER BY version
@@ -93,16 +105,12 @@ def list_runs(
     return query.order_by(_run.c.created_at.desc(), _run.c.run_id.desc()).limit(limit)
 
 
-def list_records(run_id: str, role: str, after: int, limit: int) -> Select[Any]:
-    """Along the primary key."""
-    query = select(records.c.ordinal, records.c.data).where(records.c.run_id == run_id, records.c.ordinal > after)
-    if role:
-        query = query.where(records.c.role == role)
-    return query.order_by(records.c.ordinal).limit(limit)
-
-
-def outbox_row(row: Any) -> OutboxRow:
-    """Decodes a row of OUTBOX."""
-    row_id, run_id, epoch, scope, role, task_id, seq, content, data = row
-    text = content.decode() if content is not None else None
-    return OutboxRow(row_id, run_id, epoch, Publication(scope, role, task_id, seq), data or b"", text)
+RECORDS: Final = """
+SELECT r.ordinal, r.data FROM (
+  SELECT ordinal, sum(size) OVER (ORDER BY ordinal) - size AS before FROM (
+    SELECT ordinal, octet_length(data) AS size FROM archon_journal.records
+    WHERE run_id = $1 AND ordinal > $2 AND ($3 = '' OR role = $3) ORDER BY ordinal LIMIT $4
+  ) AS sizes
+) AS page JOIN archon_journal.records AS r ON r.run_id = $1 AND r.ordinal = page.ordinal
+WHERE page.before < $5::bigint ORDER BY r.ordinal
+"""

@@ -7,17 +7,21 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from archon.errors import AlreadyExists, ArchonError
+from archon_services.orchestrator.journal.checksum import checksum_of
 from archon_services.orchestrator.journal.memory.journal import same_request
 from archon_services.orchestrator.journal.rows import NewRun, Outcome, SameRequest, Step, StepResult
-from archon_services.orchestrator.journal.session_history import Turn
+from archon_services.orchestrator.journal.session_history import Turn, turn_checksum
 
 _INSERT_STEP: Final = """
-INSERT INTO steps (run_id, base, last_seq, batch_id, data, inputs)
-SELECT ?1, ?2, ?3, ?4, ?5, ?6 FROM runs WHERE run_id = ?1 AND epoch = ?7 AND ended_at = 0
+INSERT INTO steps (run_id, base, last_seq, batch_id, data, inputs, checksum)
+SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?8 FROM runs WHERE run_id = ?1 AND epoch = ?7 AND ended_at = 0
 AND coalesce((SELECT last_seq FROM steps WHERE run_id = ?1 ORDER BY base DESC LIMIT 1), 0) = ?2
 """
 _INSERT_FIRST_STEP: Final = (
-    "INSERT INTO steps (run_id, base, last_seq, batch_id, data, inputs) VALUES (?, ?, ?, ?, ?, ?)"
+    "INSERT INTO steps (run_id, base, last_seq, batch_id, data, inputs, checksum) VALUES (?, ?, ?, ?, ?, ?, ?)"
+)
+_INSERT_TURN: Final = (
+    "INSERT INTO turns (tenant, session_id, role, version, time, data, checksum) VALUES (?, ?, ?, ?, ?, ?, ?)"
 )
 _INSERT_RUN: Final = """
 INSERT INTO runs (run_id, tenant, session_id, owner, epoch, last_seq, state, batch_id, created_at, ended_at, revision)
@@ -40,7 +44,8 @@ def _commit_step(db: sqlite3.Connection, step: Step) -> StepResult:
     elif step.turns and (refusal := _refused(db, step)) is not None:
         return refusal
     else:
-        row = (step.run_id, step.base, step.last_seq, step.batch_id, step.data, step.inputs, step.epoch)
+        row = (step.run_id, step.base, step.last_seq, step.batch_id, step.data, step.inputs, step.epoch,
+               checksum_of(step))  # fmt: skip
         if not db.execute(_INSERT_STEP, row).rowcount:
             return _refusal(db, step)
         if step.state_changed or step.ended:
@@ -75,7 +80,8 @@ def _create_run(db: sqlite3.Connection, new: NewRun, step: Step) -> Outcome | Sa
             "INSERT INTO requests (tenant, request_id, payload_hash, run_id) VALUES (?, ?, ?, ?)",
             (new.tenant, new.request_id, new.payload_hash, new.run_id),
         )
-    db.execute(_INSERT_FIRST_STEP, (step.run_id, 0, step.last_seq, step.batch_id, step.data, step.inputs))
+    first = (step.run_id, 0, step.last_seq, step.batch_id, step.data, step.inputs, checksum_of(step))
+    db.execute(_INSERT_FIRST_STEP, first)
     return Outcome.DONE
 
 
@@ -87,8 +93,8 @@ def _is_created(db: sqlite3.Connection, step: Step) -> bool:
 
 def _store_rest(db: sqlite3.Connection, step: Step) -> None:
     for turn in step.turns:
-        row = (turn.tenant, turn.session_id, turn.role, turn.version, step.time, turn.data)
-        db.execute("INSERT INTO turns VALUES (?, ?, ?, ?, ?, ?)", row)
+        row = (turn.tenant, turn.session_id, turn.role, turn.version, step.time, turn.data, turn_checksum(turn))
+        db.execute(_INSERT_TURN, row)
     if step.commands:
         marks = ", ".join("?" * len(step.commands))
         db.execute(f"DELETE FROM commands WHERE row_id IN ({marks})", step.commands)

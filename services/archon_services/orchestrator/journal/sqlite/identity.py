@@ -1,4 +1,5 @@
-"""The identity of a journal file: a file that was removed, replaced, or restored from an older copy is noticed.
+"""The identity of a journal file: a file that was removed, replaced, truncated, or restored from an older copy is
+noticed.
 
 The file has an identity, and a generation that each start raises. The lock file beside it remembers both.
 """
@@ -11,10 +12,13 @@ import uuid
 from pathlib import Path
 from typing import Final
 
-from archon.errors import FailedPrecondition
+from archon.errors import DataLoss, FailedPrecondition
+from archon_services.common.sqlite_writer import is_damage
+from archon_services.orchestrator.journal.sqlite.file_size import missing_pages
 
 OVERRIDE: Final = "ARCHON_JOURNAL_RESET=1"
 _HINT: Final = f"restore it, or start with {OVERRIDE} to go on with what is there"
+BEGIN_ANEW: Final = f"restore it, or move it away and start with {OVERRIDE} to begin with an empty one"
 _MAX_BYTES: Final = 200
 
 
@@ -30,14 +34,16 @@ class FileIdentity:
         self._name = os.fspath(path)
         self._lock_file = lock_file
         self._reset = reset
-        self._device = self._inode = 0
-        """Of the open file."""
+        self._device = self._inode = self._size = 0
+        """Of the open file; the size in bytes."""
 
     def check_file(self) -> None:
-        """Raises FailedPrecondition if the journal existed before and is missing or empty."""
+        """Raises FailedPrecondition if the journal existed before and is missing or empty, or if it is truncated."""
         identity, _ = self._remembered()
         if identity and not self._reset and not (self._path.exists() and self._path.stat().st_size):
             raise FailedPrecondition(f"the journal {self._path} existed before, and is missing or empty: {_HINT}")
+        if self._path.exists() and self._path.stat().st_size and (part := missing_pages(self._path, with_wal=True)):
+            raise FailedPrecondition(f"the journal {self._path} is truncated ({part}): {BEGIN_ANEW}")
 
     def check_content(self, db: sqlite3.Connection) -> None:
         """Checks that the open file is the one of the last start, and begins a new generation. Raises
@@ -58,7 +64,7 @@ class FileIdentity:
         generation = max(generation, remembered_generation) + 1
         self._store(db, identity, generation)
         stat = self._path.stat()
-        self._device, self._inode = stat.st_dev, stat.st_ino
+        self._device, self._inode, self._size = stat.st_dev, stat.st_ino, stat.st_size
 
     def verify(self) -> str:
         """Says what has happened to the file at the path since it was opened; empty if it is the same."""
@@ -68,6 +74,15 @@ class FileIdentity:
             return f"the journal {self._path} was removed: {error.strerror}"
         if stat.st_ino != self._inode or stat.st_dev != self._device:
             return f"the journal {self._path} was replaced by another file"
+        return self._resized(stat.st_size) if stat.st_size != self._size else ""
+
+    def _resized(self, size: int) -> str:
+        # Only a VACUUM by another program makes a database smaller; its checkpoint leaves a file that is complete.
+        if size < self._size:
+            size = self._path.stat().st_size  # it may have grown since: a checkpoint runs on a thread of its own
+            if size < self._size and (part := missing_pages(self._path, with_wal=False)):
+                return f"the journal {self._path} was truncated: {part}"
+        self._size = size
         return ""
 
     def _store(self, db: sqlite3.Connection, identity: str, generation: int) -> None:
@@ -95,3 +110,14 @@ def check_is_journal(path: Path, db: sqlite3.Connection) -> None:
     names = {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     if names and not {"meta", "runs"} <= names:
         raise FailedPrecondition(f"{path} is the database of another program, not a journal of Archon")
+
+
+def check_end(path: Path, db: sqlite3.Connection) -> None:
+    """Raises DataLoss if a table cannot take new rows because its last ones are damaged: no run could go on."""
+    try:
+        for table in ("steps", "records", "outbox", "commands"):
+            db.execute(f"SELECT rowid FROM {table} ORDER BY rowid DESC LIMIT 1").fetchone()
+    except sqlite3.Error as error:
+        if not is_damage(error):
+            raise
+        raise DataLoss(f"the journal {path} is damaged where new rows are written: {BEGIN_ANEW}") from error

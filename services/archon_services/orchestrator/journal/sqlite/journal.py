@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
+import logging
 import os
 import sqlite3
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -15,37 +17,66 @@ from typing import Any, Final, Literal
 from archon.background import BackgroundLoop
 from archon.errors import ArchonError, DataLoss, FailedPrecondition, InvalidArgument
 from archon.private_files import private_file, private_folder
-from archon_services.common.sqlite_writer import Busy, SqliteWriter
-from archon_services.orchestrator.journal.rows import OutboxRow, Publication, RunRow, Step, StepResult, StoredStep
+from archon_services.common.sqlite_writer import Busy, SqliteWriter, to_archon_error
+from archon_services.common.unusable_file import unusable
+from archon_services.orchestrator.journal.checksum import checked_inputs, checked_steps, of_run, read_outbox_row
+from archon_services.orchestrator.journal.page import PAGE_BYTES
+from archon_services.orchestrator.journal.rows import OutboxRow, RunRow, Step, StepResult, StoredStep
 from archon_services.orchestrator.journal.session_history import (
     HISTORY_BYTES,
     HISTORY_TURNS,
     Conversation,
-    conversation_of,
+    checked_conversation,
 )
 from archon_services.orchestrator.journal.sqlite.commit import commit_steps
-from archon_services.orchestrator.journal.sqlite.identity import FileIdentity, check_is_journal
+from archon_services.orchestrator.journal.sqlite.identity import FileIdentity, check_end, check_is_journal
 from archon_services.orchestrator.journal.sqlite.owners import SqliteOwners
-from archon_services.orchestrator.journal.sqlite.schema import RUN_COLUMNS, TABLES, VERSION, upgrade
+from archon_services.orchestrator.journal.sqlite.schema import OWN_COLUMNS, RUN_COLUMNS, TABLES, VERSION, upgrade
+
+_log = logging.getLogger(__name__)
 
 CHECKPOINT_BYTES: Final = 8 * 1024 * 1024
 
 UNSTORABLE: Final = (OverflowError, ValueError)
 """What sqlite3 raises for a value that it cannot store: an integer of more than 64 bits, text that is no Unicode."""
 
+_STEPS: Final = """
+SELECT s.base, s.last_seq, s.data, s.inputs, s.checksum FROM (
+  SELECT base, sum(size) OVER (ORDER BY base) - size AS before FROM (
+    SELECT base, length(data) AS size FROM steps WHERE run_id = ?1 AND base >= coalesce(
+      (SELECT max(base) FROM steps WHERE run_id = ?1 AND base <= ?2), 0
+    ) ORDER BY base LIMIT ?3
+  )
+) AS page JOIN steps AS s ON s.run_id = ?1 AND s.base = page.base WHERE page.before < ?4 ORDER BY s.base
+"""
+_RECORDS: Final = """
+SELECT page.n, r.data FROM (
+  SELECT n, ordinal, sum(size) OVER (ORDER BY ordinal) - size AS before FROM (
+    SELECT n, ordinal, size FROM (
+      SELECT row_number() OVER (ORDER BY ordinal) AS n, ordinal, role, length(data) AS size FROM records
+      WHERE run_id = ?1
+    ) WHERE n > ?2 AND (?3 = '' OR role = ?3) ORDER BY n LIMIT ?4
+  )
+) AS page JOIN records AS r ON r.ordinal = page.ordinal WHERE page.before < ?5 ORDER BY page.n
+"""
 _CONVERSATION: Final = f"""
-SELECT version, data FROM (
-  SELECT version, data, sum(length(data)) OVER (ORDER BY version DESC) AS size
+SELECT version, data, checksum FROM (
+  SELECT version, data, checksum, sum(length(data)) OVER (ORDER BY version DESC) AS size
   FROM (
-    SELECT version, data FROM turns WHERE tenant = ? AND session_id = ? AND role = ?
+    SELECT version, data, checksum FROM turns WHERE tenant = ? AND session_id = ? AND role = ?
     ORDER BY version DESC LIMIT {HISTORY_TURNS}
   )
 ) WHERE size <= {HISTORY_BYTES} ORDER BY version
 """
 _OUTBOX: Final = """
 SELECT o.row_id, o.run_id, o.epoch, o.scope, o.role, o.task_id, o.seq, o.content,
-  (SELECT s.data FROM steps AS s WHERE s.run_id = o.run_id AND s.base < o.seq ORDER BY s.base DESC LIMIT 1)
-FROM outbox AS o ORDER BY o.row_id LIMIT ?
+  s.base, s.last_seq, s.data, s.inputs, s.checksum
+FROM outbox AS o LEFT JOIN steps AS s ON s.run_id = o.run_id
+  AND s.base = (SELECT max(base) FROM steps WHERE run_id = o.run_id AND base < o.seq)
+WHERE ?1 IN (0, o.row_id) ORDER BY o.row_id LIMIT ?2
+"""
+_OUTBOX_ALONE: Final = """
+SELECT row_id, run_id, epoch, scope, role, task_id, seq, content FROM outbox ORDER BY row_id LIMIT ?
 """
 
 
@@ -70,14 +101,12 @@ class SqliteJournal(SqliteOwners):
 
     async def open(self) -> None:
         """Opens the file and upgrades it in place. Raises FailedPrecondition if another process holds it, a newer
-        version or another program wrote it, it is not the file of the last start, or it cannot be written; DataLoss if
-        it is no database."""
+        version or another program wrote it, it is not the file of the last start, it is truncated, or it cannot be
+        written; DataLoss if it is no database, or so damaged that no run can go on."""
         try:
             await self._open()
-        except OSError as error:
-            raise FailedPrecondition(f"the journal {self._path} cannot be used: {error.strerror}") from None
-        except sqlite3.DatabaseError as error:
-            raise FailedPrecondition(f"the journal {self._path} cannot be used: {error}") from None
+        except (OSError, sqlite3.Error) as error:
+            raise unusable("journal", self._path, error, "ARCHON_JOURNAL") from None
 
     async def _open(self) -> None:
         private_folder(self._path.parent)
@@ -103,17 +132,15 @@ class SqliteJournal(SqliteOwners):
         self._connection.executescript(TABLES)
         if int(version) < VERSION:
             await asyncio.to_thread(upgrade, self._connection, int(version))
+        check_end(self._path, self._connection)
         self._identity.check_content(self._connection)
         self._reader = self._connect()
         self._writer = SqliteWriter(self._connection, inline=self.inline, verify=self._identity.verify)
         self._checkpoints.start()
 
     def _connect(self) -> sqlite3.Connection:
-        try:
-            db = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False, timeout=5)
-            db.execute("PRAGMA journal_mode = WAL")
-        except sqlite3.DatabaseError as error:
-            raise DataLoss(f"the journal {self._path} cannot be read: {error}") from error
+        db = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False, timeout=5)
+        db.execute("PRAGMA journal_mode = WAL")
         db.execute(f"PRAGMA synchronous = {self.durability.upper()}")
         db.execute("PRAGMA wal_autocheckpoint = 0")  # a thread of its own does them
         db.execute("PRAGMA temp_store = MEMORY")
@@ -140,6 +167,8 @@ class SqliteJournal(SqliteOwners):
     def _checkpoint(self, wal: Path) -> None:
         if not wal.exists() or wal.stat().st_size < CHECKPOINT_BYTES:
             return
+        assert self._writer is not None
+        self._writer.exit_if_replaced()  # a checkpoint would fill the gap of a truncated file, and hide it
         db = self._connect()
         try:
             db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
@@ -151,14 +180,25 @@ class SqliteJournal(SqliteOwners):
         return await self._writer.do(work, full=full)
 
     async def _read(self, sql: str, parameters: Sequence[object] = ()) -> list[Any]:
-        """Returns all rows at once: no cursor stays open during a network write."""
+        """Returns all rows at once: no cursor stays open during a network write. Raises DataLoss if a row cannot be
+        read."""
 
         def fetch() -> list[Any]:
             assert self._reader is not None, "the journal is not open"
             with self._reading:
-                return self._reader.execute(sql, parameters).fetchall()
+                try:
+                    return self._reader.execute(sql, parameters).fetchall()
+                except sqlite3.Error as error:
+                    raise to_archon_error(error) from error
 
         return await asyncio.to_thread(fetch)
+
+    async def _read_run(self, run_id: str, sql: str, parameters: Sequence[object]) -> list[Any]:
+        """Raises DataLoss with the id of the run if a row cannot be read."""
+        try:
+            return await self._read(sql, parameters)
+        except DataLoss as error:
+            raise of_run(run_id, error) from error
 
     def commit(self, steps: Sequence[Step]) -> list[StepResult] | asyncio.Future[list[StepResult]]:
         assert self._writer is not None, "the journal is not open"
@@ -182,7 +222,7 @@ class SqliteJournal(SqliteOwners):
             return writer.now(partial(commit_steps, steps=steps))
         except (ArchonError, *UNSTORABLE) as error:
             if len(steps) == 1:
-                return [_refusal(error)]
+                return [_refusal(error, steps[0])]
         return [self._commit_now(writer, [step])[0] for step in steps]
 
     def _committed(
@@ -201,7 +241,7 @@ class SqliteJournal(SqliteOwners):
             self._retries.add(task)
             task.add_done_callback(self._retries.discard)
         elif isinstance(error, (ArchonError, *UNSTORABLE)):
-            results.set_result([_refusal(error)])
+            results.set_result([_refusal(error, steps[0])])
         else:
             results.set_exception(error)
 
@@ -211,7 +251,7 @@ class SqliteJournal(SqliteOwners):
             try:
                 outcomes += await self._write(partial(commit_steps, steps=[step]))
             except (ArchonError, *UNSTORABLE) as error:
-                outcomes.append(_refusal(error))
+                outcomes.append(_refusal(error, step))
         if not results.done():
             results.set_result(outcomes)
 
@@ -221,21 +261,29 @@ class SqliteJournal(SqliteOwners):
         return (rows[0][0], rows[0][1]) if rows else None
 
     async def conversation(self, tenant: str, session_id: str, role: str) -> Conversation:
-        return conversation_of(await self._read(_CONVERSATION, (tenant, session_id, role)))
+        rows = await self._read(_CONVERSATION, (tenant, session_id, role))
+        return checked_conversation(tenant, session_id, role, rows)
 
-    async def steps(self, run_id: str, after_seq: int = 0, limit: int = 500) -> list[StoredStep]:
-        sql = (
-            "SELECT base, last_seq, data FROM steps WHERE run_id = ?1 AND last_seq > ?2 AND base >= coalesce("
-            "(SELECT max(base) FROM steps WHERE run_id = ?1 AND base <= ?2), 0) ORDER BY base LIMIT ?3"
-        )
-        return [StoredStep(*row) for row in await self._read(sql, (run_id, after_seq, limit))]
+    async def steps(
+        self, run_id: str, after_seq: int = 0, limit: int = 500, max_bytes: int = PAGE_BYTES
+    ) -> list[StoredStep]:
+        rows = await self._read_run(run_id, _STEPS, (run_id, after_seq, limit, max_bytes))
+        return checked_steps(run_id, rows, after_seq)
 
     async def inputs(self, run_id: str) -> list[tuple[int, bytes]]:
-        return await self._read("SELECT base, inputs FROM steps WHERE run_id = ? ORDER BY base", (run_id,))
+        sql = "SELECT base, last_seq, data, inputs, checksum FROM steps WHERE run_id = ? ORDER BY base"
+        return checked_inputs(run_id, await self._read_run(run_id, sql, (run_id,)))
+
+    async def size(self, run_id: str) -> int:
+        sql = """
+            SELECT (SELECT coalesce(sum(length(data) + length(inputs)), 0) FROM steps WHERE run_id = ?1)
+              + (SELECT coalesce(sum(length(data)), 0) FROM records WHERE run_id = ?1)
+        """
+        return int((await self._read(sql, (run_id,)))[0][0])
 
     async def run(self, run_id: str) -> RunRow | None:
-        rows = await self._read(f"SELECT {RUN_COLUMNS} FROM runs WHERE run_id = ?", (run_id,))
-        return RunRow(*rows[0]) if rows else None
+        rows = await self._read_rows("WHERE run_id = ?", (run_id,))
+        return rows[0] if rows else None
 
     async def runs(
         self,
@@ -257,26 +305,35 @@ class SqliteJournal(SqliteOwners):
         if before is not None:
             where.append("(created_at, run_id) < (?, ?)")
             parameters += before
-        sql = (
-            f"SELECT {RUN_COLUMNS} FROM runs WHERE {' AND '.join(where)} ORDER BY created_at DESC, run_id DESC LIMIT ?"
-        )
-        return [RunRow(*row) for row in await self._read(sql, [*parameters, limit])]
+        order = "ORDER BY created_at DESC, run_id DESC LIMIT ?"
+        return await self._read_rows(f"WHERE {' AND '.join(where)} {order}", [*parameters, limit])
+
+    async def _read_rows(self, where: str, parameters: Sequence[object]) -> list[RunRow]:
+        try:
+            rows = await self._read(f"SELECT {RUN_COLUMNS} FROM runs {where}", parameters)
+        except DataLoss:  # in a step of one of them
+            rows = await self._read(f"SELECT {OWN_COLUMNS} FROM runs {where}", parameters)
+        return [RunRow(*row) for row in rows]
 
     async def records(
-        self, run_id: str, *, role: str = "", after: int = 0, limit: int = 100
+        self, run_id: str, *, role: str = "", after: int = 0, limit: int = 100, max_bytes: int = PAGE_BYTES
     ) -> list[tuple[int, bytes]]:
-        sql = """
-            SELECT n, data FROM (
-              SELECT row_number() OVER (ORDER BY ordinal) AS n, role, data FROM records WHERE run_id = ?
-            ) WHERE n > ? AND (? = '' OR role = ?) ORDER BY n LIMIT ?
-        """
-        return [(row[0], row[1]) for row in await self._read(sql, (run_id, after, role, role, limit))]
+        rows = await self._read_run(run_id, _RECORDS, (run_id, after, role, limit, max_bytes))
+        return [(row[0], row[1]) for row in rows]
 
     async def outbox(self, owner: str, limit: int = 100) -> list[OutboxRow]:
-        return [
-            OutboxRow(row_id, run_id, epoch, Publication(scope, role, task_id, seq), data or b"", content)
-            for row_id, run_id, epoch, scope, role, task_id, seq, content, data in await self._read(_OUTBOX, (limit,))
-        ]
+        try:
+            return [read_outbox_row(row) for row in await self._read(_OUTBOX, (0, limit))]
+        except DataLoss:  # in a step of one of them
+            return [await self._read_publication(row) for row in await self._read(_OUTBOX_ALONE, (limit,))]
+
+    async def _read_publication(self, row: Sequence[Any]) -> OutboxRow:
+        run_id = row[1]
+        try:
+            (complete,) = await self._read_run(run_id, _OUTBOX, (row[0], 1))
+        except DataLoss as damage:
+            return replace(read_outbox_row([*row, *[None] * 5]), damage=damage)
+        return read_outbox_row(complete)
 
     async def unpublished(self, scope: str) -> bool:
         return bool(await self._read("SELECT 1 FROM outbox WHERE scope = ? LIMIT 1", (scope,)))
@@ -301,21 +358,41 @@ class SqliteJournal(SqliteOwners):
         await self._write(work)
 
     async def delete(self, ended_before: float, now: float, request_ttl: float) -> int:
-        def work(db: sqlite3.Connection) -> int:
-            ended = "SELECT run_id FROM runs WHERE ended_at > 0 AND ended_at < ?"
+        def expire(db: sqlite3.Connection) -> None:
             db.execute("DELETE FROM requests WHERE expires_at > 0 AND expires_at < ?", (now,))
             db.execute("DELETE FROM turns WHERE time < ?", (ended_before,))
-            db.execute(
-                f"UPDATE requests SET expires_at = ? WHERE run_id IN ({ended})", (now + request_ttl, ended_before)
-            )
-            for table in ("steps", "records", "outbox", "commands"):
-                db.execute(f"DELETE FROM {table} WHERE run_id IN ({ended})", (ended_before,))
-            return db.execute("DELETE FROM runs WHERE ended_at > 0 AND ended_at < ?", (ended_before,)).rowcount
 
-        deleted: int = await self._write(work)
+        await self._write(expire)
+        ended = "SELECT run_id FROM runs WHERE ended_at > 0 AND ended_at < ?"
+        expires_at = now + request_ttl
+        try:
+            deleted: int = await self._write(
+                partial(_delete_runs, which=ended, key=ended_before, expires_at=expires_at)
+            )
+        except DataLoss:  # in rows of one of them
+            runs = await self._read(ended, (ended_before,))
+            return sum([await self._delete_run(run_id, expires_at) for (run_id,) in runs])
         return deleted
 
+    async def _delete_run(self, run_id: str, expires_at: float) -> int:
+        try:
+            await self._write(partial(_delete_runs, which="?", key=run_id, expires_at=expires_at))
+        except DataLoss as error:
+            _log.error("run %s cannot be deleted: %s", run_id, error)
+            return 0
+        return 1
 
-def _refusal(error: Exception) -> ArchonError:
+
+def _delete_runs(db: sqlite3.Connection, *, which: str, key: object, expires_at: float) -> int:
+    """Deletes the runs whose ids `which` selects; `key` is its parameter."""
+    db.execute(f"UPDATE requests SET expires_at = ? WHERE run_id IN ({which})", (expires_at, key))
+    for table in ("steps", "records", "outbox", "commands"):
+        db.execute(f"DELETE FROM {table} WHERE run_id IN ({which})", (key,))
+    return db.execute(f"DELETE FROM runs WHERE run_id IN ({which})", (key,)).rowcount
+
+
+def _refusal(error: Exception, step: Step) -> ArchonError:
     """Returns the error of a step that the store refused."""
+    if isinstance(error, DataLoss):
+        return of_run(step.run_id, error)
     return error if isinstance(error, ArchonError) else InvalidArgument(f"the journal cannot store this: {error}")

@@ -7,15 +7,18 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from archon.errors import DataLoss
 from archon_services.orchestrator.journal.owners import CommandRow, OwnerRow
 from archon_services.orchestrator.journal.rows import RunRow
-from archon_services.orchestrator.journal.sqlite.schema import LAST_SEQ, RUN_COLUMNS
+from archon_services.orchestrator.journal.sqlite.schema import LAST_SEQ, OWN_COLUMNS, RUN_COLUMNS
 
 _UNOWNED = "owner NOT IN (SELECT owner FROM owners)"
 _CLAIM = (
     f"UPDATE runs SET owner = ?, epoch = epoch + 1, claimed_seq = {LAST_SEQ}, "
     f"stalled = CASE WHEN claimed_seq = {LAST_SEQ} THEN stalled + 1 ELSE 0 END WHERE ended_at = 0 AND "
 )
+_CLAIM_DAMAGED = "UPDATE runs SET owner = ?, epoch = epoch + 1 WHERE ended_at = 0 AND "
+_FREE = f"SELECT run_id FROM runs WHERE ended_at = 0 AND revision <= ? AND {_UNOWNED} ORDER BY created_at LIMIT ?"
 
 
 class SqliteOwners:
@@ -64,17 +67,24 @@ class SqliteOwners:
         await self._write(lambda db: db.execute("DELETE FROM owners WHERE owner = ?", (owner,)))
 
     async def claim(self, run_id: str, owner: str) -> RunRow | None:
-        sql = f"{_CLAIM} run_id = ? AND (owner = ? OR {_UNOWNED}) RETURNING {RUN_COLUMNS}"
-        rows = await self._write(lambda db: db.execute(sql, (owner, run_id, owner)).fetchall(), full=True)
-        return RunRow(*rows[0]) if rows else None
+        mine = f"run_id = ? AND (owner = ? OR {_UNOWNED}) RETURNING"
+        try:
+            rows = await self._update(f"{_CLAIM} {mine} {RUN_COLUMNS}", (owner, run_id, owner))
+        except DataLoss:  # its last step cannot be read; who owns it is known all the same
+            rows = await self._update(f"{_CLAIM_DAMAGED} {mine} {OWN_COLUMNS}", (owner, run_id, owner))
+        return rows[0] if rows else None
 
     async def claim_some(self, owner: str, limit: int, revision: int) -> list[RunRow]:
-        free = (
-            f"SELECT run_id FROM runs WHERE ended_at = 0 AND revision <= ? AND {_UNOWNED} ORDER BY created_at LIMIT ?"
-        )
-        sql = f"{_CLAIM} run_id IN ({free}) RETURNING {RUN_COLUMNS}"
-        rows = await self._write(lambda db: db.execute(sql, (owner, revision, limit)).fetchall(), full=True)
-        return sorted((RunRow(*row) for row in rows), key=lambda row: row.created_at)
+        try:
+            rows = await self._update(f"{_CLAIM} run_id IN ({_FREE}) RETURNING {RUN_COLUMNS}", (owner, revision, limit))
+        except DataLoss:  # in one of them, which is not to keep the others from being claimed
+            free = await self._read(_FREE, (revision, limit))
+            rows = [row for (run_id,) in free if (row := await self.claim(run_id, owner)) is not None]
+        return sorted(rows, key=lambda row: row.created_at)
+
+    async def _update(self, sql: str, parameters: Sequence[object]) -> list[RunRow]:
+        rows = await self._write(lambda db: db.execute(sql, parameters).fetchall(), full=True)
+        return [RunRow(*row) for row in rows]
 
     async def open_runs(self, owner: str = "") -> list[str]:
         sql = "SELECT run_id FROM runs WHERE ended_at = 0 AND (? = '' OR owner = ?) ORDER BY created_at"

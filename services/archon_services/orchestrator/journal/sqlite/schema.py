@@ -13,7 +13,7 @@ from typing import Final
 
 from archon_services.orchestrator.journal.framing import frame
 
-VERSION: Final = 5
+VERSION: Final = 6
 
 TABLES: Final = """
 CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -39,7 +39,7 @@ CREATE INDEX IF NOT EXISTS runs_open ON runs (run_id) WHERE ended_at = 0;
 CREATE INDEX IF NOT EXISTS runs_ended ON runs (ended_at) WHERE ended_at > 0;
 CREATE TABLE IF NOT EXISTS steps (
   run_id TEXT NOT NULL, base INTEGER NOT NULL, last_seq INTEGER NOT NULL, batch_id TEXT NOT NULL,
-  data BLOB NOT NULL, inputs BLOB NOT NULL, PRIMARY KEY (run_id, base)
+  data BLOB NOT NULL, inputs BLOB NOT NULL, checksum INTEGER, PRIMARY KEY (run_id, base)
 );
 CREATE TABLE IF NOT EXISTS records (
   ordinal INTEGER PRIMARY KEY, run_id TEXT NOT NULL, role TEXT NOT NULL, data BLOB NOT NULL
@@ -63,7 +63,7 @@ CREATE TABLE IF NOT EXISTS commands (
 );
 CREATE TABLE IF NOT EXISTS turns (
   tenant TEXT NOT NULL, session_id TEXT NOT NULL, role TEXT NOT NULL, version INTEGER NOT NULL, time REAL NOT NULL,
-  data BLOB NOT NULL, PRIMARY KEY (tenant, session_id, role, version)
+  data BLOB NOT NULL, checksum INTEGER, PRIMARY KEY (tenant, session_id, role, version)
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS turns_time ON turns (time);
 """
@@ -74,10 +74,12 @@ LAST_SEQ: Final = (
 )
 """The last event of a row of `runs`."""
 
-RUN_COLUMNS: Final = (
-    f"run_id, tenant, session_id, owner, epoch, {LAST_SEQ}, state, created_at, ended_at, compacted, summary, "
-    "revision, stalled"
+_RUN_COLUMNS: Final = (
+    "run_id, tenant, session_id, owner, epoch, {}, state, created_at, ended_at, compacted, summary, revision, stalled"
 )
+RUN_COLUMNS: Final = _RUN_COLUMNS.format(LAST_SEQ)
+OWN_COLUMNS: Final = _RUN_COLUMNS.format("last_seq")
+"""RUN_COLUMNS without a look at the steps, which may be damaged: `last_seq` is that of the last change of state."""
 
 
 def upgrade(db: sqlite3.Connection, version: int) -> None:
@@ -133,7 +135,8 @@ def _gather_steps(db: sqlite3.Connection) -> None:
         if end is None:
             (batch_id,) = db.execute("SELECT batch_id FROM runs WHERE run_id = ?", (run_id,)).fetchone() or ("",)
         data = b"".join(frame(event) for _, event in events)
-        db.execute("INSERT INTO steps VALUES (?, ?, ?, ?, ?, ?)", (run_id, base, events[-1][0], batch_id, data, inputs))
+        row = (run_id, base, events[-1][0], batch_id, data, inputs)
+        db.execute("INSERT INTO steps (run_id, base, last_seq, batch_id, data, inputs) VALUES (?, ?, ?, ?, ?, ?)", row)
     db.execute("DROP TABLE events")
     db.execute("DROP TABLE inputs")
 
@@ -152,9 +155,17 @@ def _order_steps(db: sqlite3.Connection) -> None:
     db.execute("DROP TABLE steps_4")
 
 
+def _add_checksums(db: sqlite3.Connection) -> None:
+    """Version 5: steps and turns without a checksum. They keep having none."""
+    for table in ("steps", "turns"):
+        if "checksum" not in {row[1] for row in db.execute(f"PRAGMA table_info({table})")}:
+            db.execute(f"ALTER TABLE {table} ADD COLUMN checksum INTEGER")
+
+
 _UPGRADES: Final[dict[int, Callable[[sqlite3.Connection], None]]] = {
     1: _add_ownership,
     2: _add_turns,
     3: _gather_steps,
     4: _order_steps,
+    5: _add_checksums,
 }

@@ -150,6 +150,27 @@ async def test_runs_are_listed_newest_first_and_filtered(journal: Journal) -> No
     assert await journal.runs(tenant="another") == []
 
 
+async def test_a_page_of_steps_or_records_ends_with_the_one_that_reaches_its_bytes(journal: Journal) -> None:
+    await store(journal, creation(new_run("r")))
+    for base in range(1, 6):
+        await store(journal, step("r", base, records=(RecordRow("role", b"y" * 50), RecordRow("role", b"y" * 50))))
+    size = len((await journal.steps("r", 1))[0].data)
+    assert [step.base for step in await journal.steps("r", 0, 500, 1)] == [0], "at least one"
+    assert [step.base for step in await journal.steps("r", 1, 500, 2 * size)] == [1, 2]
+    assert [step.base for step in await journal.steps("r", 1, 500, 2 * size + 1)] == [1, 2, 3]
+    assert [step.base for step in await journal.steps("r", 1, 2, 10**9)] == [1, 2]
+    assert [n for n, _ in await journal.records("r", after=2, max_bytes=51)] == [3, 4]
+    assert [n for n, _ in await journal.records("r", role="role", after=9, max_bytes=1)] == [10]
+
+
+async def test_the_size_of_a_run_is_that_of_its_steps_and_records(journal: Journal) -> None:
+    steps = [creation(new_run("r")), step("r", 1, records=(RecordRow("role", b"y" * 50),))]
+    for stored in steps:
+        await store(journal, stored)
+    assert await journal.size("r") == sum(stored.size for stored in steps)
+    assert await journal.size("unknown") == 0
+
+
 async def test_records_keep_their_order_and_ordinals(journal: Journal) -> None:
     records = tuple(RecordRow("ab"[n % 2], f"{n}".encode()) for n in range(4))
     await store(journal, creation(new_run("r"), records=records[:2]))

@@ -8,6 +8,8 @@ from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
+from archon_mesh.core.run import inputs as inp
+from archon_services.orchestrator.convert.command import encode_command
 from archon_services.orchestrator.journal import CommandRow, OwnerRow, RunRow
 from archon_services.orchestrator.journal.postgres import PostgresJournal
 from archon_services.orchestrator.ownership import Ownership, OwnershipLimits
@@ -70,11 +72,12 @@ async def test_durability_13_the_owner_is_notified_of_a_command(
     await owning.start()
     await create(mine, "r")
     await listening(mine)
-    for number in range(3):
-        await theirs.post("r", b"%d" % number)
+    posted = [encode_command(inp.Cancel("caller", f"reason {number}"), 1.0) for number in range(3)]
+    for command in posted:
+        await theirs.post("r", command)
         await asyncio.sleep(0.2)
     await owning.stop()
-    assert set(runs.commands) == {b"0", b"1", b"2"}, "commands are delivered until a step takes them"
+    assert set(runs.commands) == set(posted), "commands are delivered until a step takes them"
 
 
 async def test_a_listener_reconnects_after_a_lost_connection(

@@ -1,8 +1,9 @@
-"""A journal file that was removed, replaced or restored is noticed at the start, and at each commit."""
+"""A journal file that was removed, replaced, truncated or restored is noticed at the start, and at each commit."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import sqlite3
 import subprocess
@@ -15,7 +16,7 @@ import pytest
 from archon.errors import FailedPrecondition
 from archon_services.orchestrator.journal.sqlite.identity import OVERRIDE
 from archon_services.orchestrator.journal.sqlite.journal import SqliteJournal
-from tests.fixtures.journal import create
+from tests.fixtures.journal import create, stored_events
 
 APPENDER = """
 import asyncio, logging, sys
@@ -149,17 +150,138 @@ async def test_a_path_below_a_file_is_one_sentence(tmp_path: Path) -> None:
         await opened(tmp_path / "file" / "journal.db")
 
 
-@pytest.mark.parametrize("sync", ["full", "normal"])
-@pytest.mark.parametrize("harm", ["removed", "replaced"])
-async def test_a_process_whose_file_is_gone_exits_at_the_next_commit(tmp_path: Path, sync: str, harm: str) -> None:
+def truncate_to_nothing(path: Path) -> None:
+    os.truncate(path, 0)
+
+
+def truncate_to_half(path: Path) -> None:
+    os.truncate(path, path.stat().st_size // 8192 * 4096)
+
+
+def truncate_within_a_page(path: Path) -> None:
+    os.truncate(path, path.stat().st_size - 1_000)
+
+
+TRUNCATIONS = [truncate_to_nothing, truncate_to_half, truncate_within_a_page]
+
+
+async def filled(path: Path) -> None:
+    """Creates a journal of many pages, and closes it."""
+    journal = SqliteJournal(path)
+    await journal.open()
+    for number in range(100):
+        await create(journal, f"before{number}", count=100)
+    await journal.close()
+
+
+@pytest.mark.parametrize("truncate", TRUNCATIONS)
+async def test_a_truncated_journal_does_not_start(tmp_path: Path, truncate: Callable[[Path], None]) -> None:
     path = tmp_path / "journal.db"
-    process = subprocess.Popen(
+    await filled(path)
+    truncate(path)
+    size = path.stat().st_size
+    with pytest.raises(FailedPrecondition) as stopped:
+        await opened(path)
+    assert ("is truncated (it has" if size else "missing or empty") in str(stopped.value)
+    assert OVERRIDE in str(stopped.value)
+    assert path.stat().st_size == size, "it is left as it is"
+
+
+async def test_a_moved_away_journal_begins_anew_with_the_flag(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    await filled(path)
+    truncate_to_half(path)
+    path.rename(tmp_path / "damaged.db")
+    await opened(path, "new", reset=True)
+    await opened(path)
+
+
+async def test_an_interrupted_checkpoint_is_no_truncation(tmp_path: Path) -> None:
+    """A checkpoint writes the first page, with the new number of pages, before it extends the file."""
+    path, complete = tmp_path / "journal.db", tmp_path / "complete.db"
+    journal = SqliteJournal(path)
+    await journal.open()
+    for number in range(100):
+        await create(journal, f"r{number}", count=100)
+    for file in files(path)[:2]:
+        shutil.copy(file, str(file).replace("journal", "complete"))
+    shutil.copy(f"{path}-wal", tmp_path / "wal")
+    await journal.close()
+    with sqlite3.connect(complete) as db:
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    db.close()
+    remove(path)
+    path.write_bytes(complete.read_bytes()[:4096])
+    shutil.copy(tmp_path / "wal", f"{path}-wal")
+    again = SqliteJournal(path)
+    await again.open()
+    assert len(await again.open_runs()) == 100
+    await again.close()
+
+
+async def test_a_vacuum_by_another_program_is_no_truncation(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    await filled(path)
+    journal = SqliteJournal(path)
+    await journal.open()
+    await create(journal, "r")
+    with sqlite3.connect(path, isolation_level=None) as db:
+        size = path.stat().st_size
+        db.execute("DELETE FROM steps WHERE run_id > 'before2' AND run_id < 'c'")
+        db.execute("VACUUM")
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        assert path.stat().st_size < size
+    db.close()
+    for number in range(20):
+        await create(journal, f"after{number}", count=100)
+    assert await journal.run("after19") is not None
+    await journal.close()
+    await opened(path)
+
+
+@pytest.mark.parametrize("sync", ["full", "normal"])
+@pytest.mark.parametrize("truncate", TRUNCATIONS)
+async def test_a_process_whose_file_is_truncated_exits_at_a_commit(
+    tmp_path: Path, sync: str, truncate: Callable[[Path], None]
+) -> None:
+    path = tmp_path / "journal.db"
+    await filled(path)
+    process = appender(path, sync)
+    assert process.stdout is not None
+    for _ in range(20):
+        await asyncio.to_thread(process.stdout.readline)
+    truncate(path)
+    _, errors = await asyncio.to_thread(process.communicate, timeout=20)
+    assert process.returncode == 74
+    assert f"the journal {path} was truncated: it has " in errors
+    assert "what it writes would be lost" in errors
+    journal = SqliteJournal(path)
+    if truncate is truncate_within_a_page:  # the WAL has the last page
+        await journal.open()
+        for number in range(100):
+            assert len(await stored_events(journal, f"before{number}")) == 100
+    else:
+        with pytest.raises(FailedPrecondition):
+            await journal.open()
+    await journal.close()
+
+
+def appender(path: Path, sync: str) -> subprocess.Popen[str]:
+    """Starts a process that creates a run and commits one step after the other."""
+    return subprocess.Popen(
         [sys.executable, "-c", APPENDER, str(path), sync],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         cwd=Path(__file__).parents[5],
     )
+
+
+@pytest.mark.parametrize("sync", ["full", "normal"])
+@pytest.mark.parametrize("harm", ["removed", "replaced"])
+async def test_a_process_whose_file_is_gone_exits_at_the_next_commit(tmp_path: Path, sync: str, harm: str) -> None:
+    path = tmp_path / "journal.db"
+    process = appender(path, sync)
     assert process.stdout is not None
     for _ in range(20):
         await asyncio.to_thread(process.stdout.readline)

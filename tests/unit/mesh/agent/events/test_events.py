@@ -77,7 +77,7 @@ async def test_sub_agent_events_name_the_calling_run() -> None:
 async def test_failed_run_ends_with_an_error_event() -> None:
     events: list[AgentEvent] = []
     with pytest.raises(Unavailable):
-        await Agent("a", model=ScriptedModel(Unavailable("down"))).run_async("?", None, [events.append])
+        await Agent("a", model=ScriptedModel(Unavailable("down")), retries=0).run_async("?", None, [events.append])
     assert types(events) == ["RUN_STARTED", "RUN_ERROR"]
     assert events[-1].to_dict() | {"code": "UNAVAILABLE", "message": "down"} == events[-1].to_dict()
 

@@ -45,7 +45,7 @@ async def test_budget_counts_all_calls_of_a_run_including_sub_agents() -> None:
 
 async def test_unused_reservation_is_released_even_after_a_failure() -> None:
     model = ScriptedModel(Unavailable("down"), *(says("ok") for _ in range(5)))
-    agent = Agent("a", model=model, middlewares=[BudgetMiddleware(max_tokens=OUTPUT_TOKENS + 200)])
+    agent = Agent("a", model=model, retries=0, middlewares=[BudgetMiddleware(max_tokens=OUTPUT_TOKENS + 200)])
     with pytest.raises(Unavailable):
         await agent.run_async("1")
     for number in range(5):

@@ -147,7 +147,7 @@ async def test_failure_sets_the_error_type_of_its_spans(spans: Spans) -> None:
 
     model = ScriptedModel(says("", ToolCall("c1", "broken", "{}")), Unavailable("the model is away"))
     with pytest.raises(Unavailable):
-        await Agent("clerk", model=model, tools=[broken]).use(spans.traced()).run_async("x")
+        await Agent("clerk", model=model, tools=[broken], retries=0).use(spans.traced()).run_async("x")
     tool, run = spans.named("execute_tool broken"), spans.named("invoke_agent clerk")
     assert tool.status.status_code is run.status.status_code is StatusCode.ERROR
     assert run.attributes is not None and run.attributes["error.type"] == "UNAVAILABLE"

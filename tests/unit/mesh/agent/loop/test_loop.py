@@ -178,7 +178,7 @@ async def test_tool_gets_its_agents_state_and_the_callers_context() -> None:
 
 
 async def test_model_error_is_raised_and_the_next_run_succeeds() -> None:
-    agent = Agent("a", model=ScriptedModel(Unavailable("down"), says("back")))
+    agent = Agent("a", model=ScriptedModel(Unavailable("down"), says("back")), retries=0)
     with pytest.raises(Unavailable, match="down"):
         await agent.run_async("1")
     assert agent.phase is Phase.ERROR

@@ -39,6 +39,7 @@ class Lead:
         targets: tuple[str, ...] = (),
         all_ancestors: tuple[str, ...] = (),
         session_context: tuple[SessionContextRef, ...] = (),
+        pause_timeout: float = 0.0,
     ) -> None:
         self.state = RunState()
         self.now = T0
@@ -58,6 +59,7 @@ class Lead:
             tuple(Target(role) for role in targets),
             budget,
             session_context,
+            pause_timeout,
         )
         self.feed(inp.Submit(submission, "owner", 1))
 

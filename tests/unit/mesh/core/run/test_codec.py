@@ -38,6 +38,7 @@ WHOLE = Submission(
     (Target("c", "does", True), Target("d")),
     Budget(800, 80, 3),
     (SessionContextRef("x", 3, ("a", "b")),),
+    86_400.0,
 )
 INPUTS: list[inp.Input] = [
     inp.Submit(WHOLE, "o", 1),
@@ -57,6 +58,8 @@ INPUTS: list[inp.Input] = [
     inp.LostIn("r.1", 1, replace(GONE, retry_delay=None, metadata=())),
     inp.WorkingIn("r.1", 1),
     inp.RecordsIn("r.1", 1, 2),
+    inp.RecordsIn("r.1", 1, 2, 7),
+    inp.JournalFull(300, 200),
     inp.PublishedIn("r.1", 3, 4),
     inp.ResultIn("r.1", 1, TaskState.INPUT_REQUIRED, None, input_id="q1", checkpointed=True),
     inp.CheckpointIn("r.1", 1, 5, 2),
@@ -108,8 +111,9 @@ def test_inputs_of_another_version_are_refused() -> None:
 def test_inputs_of_an_older_revision_get_defaults() -> None:
     stored = json.loads(encode_inputs([inp.Submit(WHOLE, "o", 1)], 1.0))
     submission = stored[2][0]["Submit"][0]["Submission"]
-    del submission[-1]
-    assert decode_inputs(json.dumps(stored).encode())[0] == [inp.Submit(replace(WHOLE, session_context=()), "o", 1)]
-    submission += [[], "a field of a later revision"]
+    del submission[-2:]
+    older = replace(WHOLE, session_context=(), pause_timeout=0.0)
+    assert decode_inputs(json.dumps(stored).encode())[0] == [inp.Submit(older, "o", 1)]
+    submission += [[], 0.0, "a field of a later revision"]
     with pytest.raises(ValueError, match="Submission"):
         decode_inputs(json.dumps(stored).encode())

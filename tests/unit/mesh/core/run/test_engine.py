@@ -264,6 +264,31 @@ def test_durability_7_a_run_at_its_event_limit_fails_typed() -> None:
     assert run.state.failure.reason == "TOO_MANY_EVENTS"
 
 
+def test_a_run_with_a_full_journal_ends_typed_and_stops_its_attempts() -> None:
+    run = Run("a", ())
+    run.place("a")
+    full = inp.JournalFull(300, 200)
+    assert run.feed(full) == [
+        ev.CancelRequested("", "the journal of the run has 300 bytes, at most 200 are allowed", "RUN_TOO_LARGE")
+    ]
+    assert run.feed(full) == []
+    assert [type(effect) for effect in open_effects(run.state) if not isinstance(effect, Timer)] == [CancelAttempt]
+    run.result("a")
+    assert run.state.state is TaskState.FAILED
+    assert run.state.failure is not None
+    assert (run.state.failure.code, run.state.failure.reason) == ("RESOURCE_EXHAUSTED", "RUN_TOO_LARGE")
+
+
+def test_records_that_are_stored_ahead_are_applied_so_that_they_are_not_sent_again() -> None:
+    run = Run("a", ())
+    run.place("a")
+    assert run.feed(inp.RecordsIn("r.1", 1, 2, 5)) == [ev.Recorded("r.1", 1, 2, 5)]
+    assert run.state.tasks["r.1"].applied == 5
+    assert run.feed(inp.RecordsIn("r.1", 2, 2, 9)) == [], "of no attempt under way"
+    run.lose("a", 1)
+    assert run.feed(inp.RecordsIn("r.1", 1, 2, 7)) == []
+
+
 def test_a_claim_without_a_higher_epoch_changes_nothing() -> None:
     run = Run()
     assert run.feed(inp.Claim("other", 1)) == []

@@ -149,6 +149,36 @@ def test_a_paused_run_with_a_question_waits_for_both() -> None:
     assert [alarm.at - run.now for alarm in run.opened(Timer)] == [600.0]
 
 
+@pytest.mark.parametrize("why", ["paused", "waited"])
+def test_a_run_that_is_stopped_for_too_long_fails(why: str) -> None:
+    run = Lead(pause_timeout=100.0)
+    run.place(1)
+    run.after(7.0)
+    if why == "paused":
+        run.feed(inp.Pause("me"))
+    else:
+        ask(run)
+    assert [alarm.at - run.now for alarm in run.opened(Timer)] == [100.0]
+    assert run.after(99.0) == []
+    run.after(1.0)
+    if why == "paused":
+        run.result(1)
+    assert run.state.state is TaskState.FAILED
+    assert run.state.failure is not None
+    assert (run.state.failure.code, run.state.failure.reason) == ("DEADLINE_EXCEEDED", "PAUSE_EXPIRED")
+    assert why in run.state.failure.message
+
+
+def test_each_pause_of_a_run_has_its_time_anew() -> None:
+    run = Lead(pause_timeout=100.0)
+    run.place(1)
+    for _ in range(3):
+        run.feed(inp.Pause("me"))
+        run.after(90.0)
+        run.feed(inp.Resume("me"))
+    assert not run.state.ended
+
+
 def test_a_paused_run_can_be_cancelled_an_ended_not_paused() -> None:
     run = Lead()
     run.place(1)

@@ -18,6 +18,7 @@ from archon_services.orchestrator.journal import MemoryJournal
 from archon_services.orchestrator.ports import SystemClock
 from archon_services.orchestrator.retention import DAY, Retention
 from archon_services.orchestrator.roles.selection import Participants
+from archon_services.orchestrator.runs.limits import RunLimits
 from archon_services.orchestrator.runs.manager import Runs
 from tests.fixtures.orchestrating import commands_of, started
 
@@ -68,7 +69,11 @@ class World:
     async def start(self) -> None:
         await self.stop()
         self.runs = Runs(
-            owner="o", clock=self.clock, journal=self.journal, new_id=lambda: f"r{next(self._ids)}", max_runs=5
+            owner="o",
+            clock=self.clock,
+            journal=self.journal,
+            new_id=lambda: f"r{next(self._ids)}",
+            limits=RunLimits(runs=5),
         )
         await started(self.runs, self.journal, NoInstances())
         self.commands = commands_of(self.runs, self.journal, self.graph)

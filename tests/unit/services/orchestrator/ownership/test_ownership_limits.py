@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+from archon_mesh.core.run import inputs as inp
+from archon_services.orchestrator.convert.command import encode_command
 from archon_services.orchestrator.journal import CommandRow, MemoryJournal, RunRow
 from archon_services.orchestrator.ownership import Ownership, OwnershipLimits
 from archon_services.orchestrator.ownership.lease import LEASE
@@ -100,16 +102,17 @@ def test_a_notified_command_does_not_wait_for_a_scan() -> None:
         await owning.start()
         await submit(journal, "only", "r")
         runs.held.add("r")
-        await journal.post("r", b"cancel")
+        cancel = encode_command(inp.Cancel("caller", "enough"), 1.0)
+        await journal.post("r", cancel)
         owning._mailbox._notified("another")
         await asyncio.sleep(0.1)
         assert runs.commands == []
         owning._mailbox._notified("only")
         await asyncio.sleep(0.1)
-        assert runs.commands == [b"cancel"]
+        assert runs.commands == [cancel]
         await owning.stop()
         owning._mailbox._notified("only")
         await asyncio.sleep(0.1)
-        assert runs.commands == [b"cancel"], "not after it was stopped"
+        assert runs.commands == [cancel], "not after it was stopped"
 
     run_virtual(course())

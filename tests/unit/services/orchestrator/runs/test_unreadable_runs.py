@@ -59,6 +59,11 @@ def begun() -> list[bytes]:
     return [submitted.SerializeToString(), created.SerializeToString()]
 
 
+def _numbered_back(events: list[bytes]) -> None:
+    """Gives the last event a number that came before."""
+    events[1] = event(1).SerializeToString()
+
+
 def _stranger(events: list[bytes]) -> None:
     """Replaces an event with one of a task that was never created."""
     lost = event(2)
@@ -73,6 +78,7 @@ SPOILED: dict[str, Spoil] = {
     "nothing": lambda events: events.__setitem__(0, b""),
     "first event missing": lambda events: events.__delitem__(0),
     "event in between missing": lambda events: events.append(event(4).SerializeToString()),
+    "last event numbered back": _numbered_back,
     "unknown task": _stranger,
 }
 
@@ -118,7 +124,7 @@ async def test_an_unreadable_run_does_not_stop_other_claims(journal: MemoryJourn
 
 
 async def test_durability_14_an_unreadable_run_is_quarantined(journal: MemoryJournal, runs: Runs) -> None:
-    follower = RegistryWatch("127.0.0.1:1", lambda instances: None)
+    follower = RegistryWatch("127.0.0.1:1", lambda changed, removed: None)
     commands = commands_of(runs, journal, follower)
     await started(runs, journal, NoInstances())
     with pytest.raises(DataLoss):
@@ -140,7 +146,7 @@ async def test_undecodable_bytes_of_the_journal_are_data_loss() -> None:
     await stored(journal, "r1", [begun()[0], b"\xff"])
     last = [event(3).SerializeToString()]
     await commit(journal, step_of("r1", 2, last, state=3, ended=True, records=(RecordRow("a", b"\xff"),)))
-    follower = RegistryWatch("127.0.0.1:1", lambda instances: None)
+    follower = RegistryWatch("127.0.0.1:1", lambda changed, removed: None)
     runs = Runs(owner="o", clock=SystemClock(), journal=journal, new_id=lambda: "new")
     commands = commands_of(runs, journal, follower)
     try:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from archon.api.agent.v1 import agent_pb2, agent_service_pb2, session_pb2
 from archon.api.common.v1 import common_pb2
 from archon.errors import Unavailable
@@ -12,6 +14,7 @@ from archon_mesh.core.run import inputs as inp
 from archon_services.orchestrator.ports import AttemptStatus
 from archon_services.orchestrator.sessions.attempts import Attempts
 from archon_services.orchestrator.sessions.credit_window import CreditWindow
+from archon_services.orchestrator.sessions.in_flight import FRAME_OVERHEAD, InFlight, ProcessBytes
 from tests.unit.services.orchestrator.sessions.inbox import Inbox
 
 
@@ -29,7 +32,9 @@ def begun() -> tuple[Attempts, Inbox, list[session_pb2.OrchestratorFrame]]:
         sent.append(frame)
 
     slots = CreditWindow(lambda: None, lambda: 1)
-    attempts = Attempts("a-1", "a", inbox, send, slots, lambda: None, lambda role, capability: (role,))
+    attempts = Attempts(
+        "a-1", "a", inbox, send, slots, lambda: None, lambda role, capability: (role,), InFlight(ProcessBytes())
+    )
     attempts.opened(ready())
     return attempts, inbox, sent
 
@@ -182,3 +187,106 @@ def test_an_adopted_frame_of_a_lower_epoch_is_ignored() -> None:
     )
     attempts.frame(frame_of(0, 3, adopted=session_pb2.Adopted(last_applied=2)))
     assert [(frame.WhichOneof("frame"), frame.sequence) for frame in sent[1:]] == [("delegate_result", 3)]
+
+
+RECORD = agent_pb2.CallRecord(request_json="{}")
+
+
+def test_many_records_are_stored_ahead_of_the_frame_that_they_precede(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("archon_services.orchestrator.sessions.attempts.RECORDS_BYTES", 250)
+    attempts, inbox, sent = begun()
+    attempts.assign(ref(), "a", agent_pb2.AssignTask())
+    for sequence in (1, 2, 3, 4):
+        attempts.frame(frame_of(sequence, record=RECORD), 100)
+    (ahead,) = inbox.deliveries
+    assert (ahead.given, len(ahead.records)) == (inp.RecordsIn("r.1", 1, 3, 3), 3)
+    assert ahead.receipt is not None
+    ahead.receipt.accept(1)
+    assert sent[-1].ack == 3, "the agent need not keep them"
+    attempts.frame(frame_of(5, result=RESULT), 100)
+    assert len(inbox.deliveries[1].records) == 1
+
+
+def test_records_are_stored_if_the_session_has_no_room() -> None:
+    attempts, inbox, _ = begun()
+    attempts.assign(ref(), "a", agent_pb2.AssignTask())
+    attempts.frame(frame_of(1, record=RECORD), 100)
+    attempts.store_records()
+    attempts.store_records()
+    assert [delivery.given for delivery in inbox.deliveries] == [inp.RecordsIn("r.1", 1, 1, 1)]
+
+
+def test_bytes_are_in_flight_until_their_event_is_durable() -> None:
+    attempts, inbox, _ = begun()
+    attempts.assign(ref(), "a", agent_pb2.AssignTask())
+    attempts.frame(frame_of(1, record=RECORD), 5_000)
+    attempts.frame(frame_of(2, checkpoint=session_pb2.Checkpoint(data=b"c")), 7_000)
+    attempts.frame(frame_of(2, checkpoint=session_pb2.Checkpoint(data=b"c")), 7_000)
+    attempts.frame(frame_of(3, result=RESULT), 10)
+    assert attempts.in_flight.used == 12_000 + FRAME_OVERHEAD, "a repeated frame does not count"
+    first, second = (delivery.receipt for delivery in inbox.deliveries)
+    assert first is not None
+    assert second is not None
+    first.accept(1)
+    assert attempts.in_flight.used == FRAME_OVERHEAD
+    second.accept(1)
+    assert attempts.in_flight.used == 0
+
+
+def test_bytes_of_an_attempt_that_is_given_up_are_not_in_flight() -> None:
+    attempts, inbox, _ = begun()
+    attempts.assign(ref(), "a", agent_pb2.AssignTask())
+    attempts.frame(frame_of(1, checkpoint=session_pb2.Checkpoint(data=b"c")), 7_000)
+    attempts.release_run("r")
+    assert attempts.in_flight.used == 0
+    receipt = inbox.deliveries[0].receipt
+    assert receipt is not None
+    receipt.accept(1)
+    assert attempts.in_flight.used == 0
+
+
+def test_frames_that_store_nothing_do_not_fill_the_session() -> None:
+    attempts, _, _ = begun()
+    attempts.assign(ref(), "a", agent_pb2.AssignTask())
+    for _ in range(10):
+        attempts.frame(frame_of(0, ack=1), 1_000_000)
+        attempts.frame(frame_of(0, progress=agent_pb2.Progress(text="x")), 1_000_000)
+    assert attempts.in_flight.used == 0
+
+
+def test_records_that_no_run_here_expects_are_dropped_at_once() -> None:
+    attempts, inbox, _ = begun()
+    inbox.expected = False
+    for sequence in range(1, 100):
+        attempts.frame(frame_of(sequence, record=RECORD), 1_000)
+    assert (len(attempts), attempts.in_flight.used) == (0, 0)
+    attempts.frame(frame_of(100, result=RESULT), 1_000)
+    assert isinstance(inbox.deliveries[0].given, inp.ResultIn), "whether it is to be kept is another's decision"
+
+
+def test_a_result_whose_records_were_dropped_waits_to_be_asked_for() -> None:
+    attempts, inbox, _ = begun()
+    inbox.expected = False
+    attempts.frame(frame_of(3, record=RECORD))
+    attempts.frame(frame_of(4, record=RECORD))
+    inbox.expected = True  # the run has been taken over
+    attempts.frame(frame_of(5, result=RESULT))
+    assert not inbox.deliveries, "it would count without its records"
+    attempts.frame(frame_of(3, record=RECORD))
+    attempts.frame(frame_of(4, record=RECORD))
+    attempts.frame(frame_of(5, result=RESULT))
+    assert [len(delivery.records) for delivery in inbox.deliveries] == [2]
+
+
+def test_an_offer_that_is_not_taken_is_not_held() -> None:
+    attempts, inbox, _ = begun()
+    inbox.takes = False
+    attempts.frame(frame_of(1, result=RESULT), 9_000)
+    assert (len(attempts), attempts.in_flight.used) == (0, 0)
+
+
+def test_a_request_that_no_run_here_expects_is_passed_on_without_its_content() -> None:
+    attempts, inbox, _ = begun()
+    inbox.expected = False
+    attempts.frame(frame_of(1, delegate=session_pb2.Delegate(delegation_id="d1", role="b")))
+    assert inbox.deliveries[0].given == inp.WorkingIn("r.1", 1)

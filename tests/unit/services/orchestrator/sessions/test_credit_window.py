@@ -6,6 +6,7 @@ from archon.api.agent.v1 import session_pb2
 from archon.api.common.v1 import common_pb2
 from archon_services.orchestrator.sessions.attempt_channel import AttemptChannel
 from archon_services.orchestrator.sessions.credit_window import CreditWindow
+from archon_services.orchestrator.sessions.in_flight import InFlight, ProcessBytes
 
 
 class Window:
@@ -23,7 +24,9 @@ class Window:
 
     def begin(self) -> AttemptChannel:
         self._number += 1
-        attempt = AttemptChannel(common_pb2.TaskRef(task_id=f"t{self._number}", attempt=1), "role")
+        attempt = AttemptChannel(
+            common_pb2.TaskRef(task_id=f"t{self._number}", attempt=1), "role", InFlight(ProcessBytes())
+        )
         self.credit.take(attempt)
         return attempt
 
@@ -100,7 +103,7 @@ def test_other_frames_need_no_slot() -> None:
 
 def test_an_adopted_attempt_with_open_delegations_waits() -> None:
     window = Window(1)
-    attempt = AttemptChannel(common_pb2.TaskRef(task_id="t", attempt=1), "role")
+    attempt = AttemptChannel(common_pb2.TaskRef(task_id="t", attempt=1), "role", InFlight(ProcessBytes()))
     attempt.outstanding = {"a"}
     window.credit.take(attempt)
     assert (window.credit.in_flight, window.credit.waiting) == (0, 1)

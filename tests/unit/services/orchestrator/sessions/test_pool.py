@@ -48,7 +48,7 @@ async def test_a_removed_instance_is_neither_placed_nor_resolved(pool: SessionPo
     instance = Registration("a", instance_id="a1", capabilities=[Capability("x")], stateful=True)
     pool.update([instance])
     assert (pool.stateful("a"), pool._roles.resolve("", "x")) == (True, ("a",))
-    pool.update([])
+    pool.update([], ["a1"])
     assert (pool.stateful("a"), pool._roles.resolve("", "x")) == (False, ())
     assert pool.reserve(Requirement("a")) is None
     pool.update([instance])
@@ -124,7 +124,7 @@ async def test_a_run_is_not_held_after_its_results_are_durable(pool: SessionPool
     session = connect(pool, "a1")
     pool.assign("a1", ref("r"), "a", TASK)
     result = agent_pb2.TaskResult(state=common_pb2.TASK_STATE_COMPLETED)
-    session._frame(session_pb2.AgentFrame(task=ref("r"), sequence=1, result=result))
+    session._frame(session_pb2.AgentFrame(task=ref("r"), sequence=1, result=result), 100)
     assert list(pool._holders) == ["r"], "the event of the result is not durable yet"
     assert isinstance(pool._inbox, Inbox)
     receipt = pool._inbox.deliveries[-1].receipt
@@ -140,11 +140,11 @@ async def test_a_removed_session_holds_no_runs(pool: SessionPool) -> None:
     pool.assign("a1", ref("r"), "a", TASK)
     pool.assign("a1", ref("s"), "a", TASK)
     result = agent_pb2.TaskResult(state=common_pb2.TASK_STATE_COMPLETED)
-    former._frame(session_pb2.AgentFrame(task=ref("s"), sequence=1, result=result))
+    former._frame(session_pb2.AgentFrame(task=ref("s"), sequence=1, result=result), 100)
     former.connected = False
-    pool.update([])
+    pool.update([], ["a1"])
     assert (pool._sessions, pool._holders) == ({}, {})
-    former._frame(session_pb2.AgentFrame(task=ref("t"), sequence=1, result=result))
+    former._frame(session_pb2.AgentFrame(task=ref("t"), sequence=1, result=result), 100)
     assert pool._holders == {}, "frames to a session that closes hold no run"
     pool.update([instance])
     connect(pool, "a1", 4)

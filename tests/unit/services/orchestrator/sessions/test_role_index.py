@@ -160,3 +160,34 @@ def test_the_only_free_slot_among_many_sessions_is_found() -> None:
     assert index.best(Requirement("designer")) is None
     sessions[70]._window = 1
     assert index.best(Requirement("designer")) is sessions[70]
+
+
+def test_sessions_without_a_connection_are_not_looked_at() -> None:
+    index = RoleIndex()
+    sessions = [
+        Session(
+            orchestrator_id="o",
+            instance=Registration("designer", instance_id=f"designer-{number}"),
+            inbox=Inbox(),
+            room_changed=lambda session: None,
+            unneeded=lambda instance_id: None,
+            resolve=lambda role, capability: (),
+            may_send=lambda: True,
+            limits=Limits(),
+            connection_changed=index.connection_changed,
+        )
+        for number in range(100)
+    ]
+    for added in sessions:
+        index.add(added)
+    assert index.best(Requirement("designer")) is None
+    assert list(index._roles["designer"].in_turn()) == []
+    for added in sessions[:3]:
+        added.connected, added._window = True, 1
+    assert set(index._roles["designer"].in_turn()) == set(sessions[:3])
+    sessions[0].connected = False
+    index.remove(sessions[2])
+    assert list(index._roles["designer"].in_turn()) == [sessions[1]]
+    assert index.best(Requirement("designer")) is sessions[1]
+    sessions[2].connected = False  # it is no longer in the index
+    assert list(index._roles["designer"].in_turn()) == [sessions[1]]

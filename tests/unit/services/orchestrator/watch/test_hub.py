@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import aclosing
+from typing import Any
 
 import pytest
 
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
-from archon.errors import Unavailable
+from archon.errors import ResourceExhausted, Unavailable
 from archon_services.orchestrator.journal import MemoryJournal, StoredStep
 from archon_services.orchestrator.watch.hub import BATCH_BYTES, MAX_QUEUED, MAX_QUEUED_BYTES, WatchHub
 from tests.fixtures.journal import commit, new_run, shown, step_of
@@ -85,9 +86,9 @@ async def test_deltas_are_shown_after_stored_events_that_precede_them(monkeypatc
     await run.happen(3)
     stored = run.journal.steps
 
-    async def slowly(run_id: str, after_seq: int = 0, limit: int = 500) -> list[StoredStep]:
+    async def slowly(*arguments: Any) -> list[StoredStep]:
         await answers.wait()
-        return await stored(run_id, after_seq, limit)
+        return await stored(*arguments)
 
     monkeypatch.setattr(run.journal, "steps", slowly)
     async with aclosing(run.watchers.follow("r", 0)) as batches:
@@ -139,6 +140,52 @@ async def test_queue_and_batches_of_a_watcher_are_bounded_in_bytes() -> None:
         assert watcher.size == 0
     assert seen == [2]
     assert took <= MAX_QUEUED_BYTES + 1_000
+
+
+async def test_what_is_queued_for_all_watchers_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = Journaled()
+    run.watchers._queued.limit = 3_000
+    tails = [run.watchers.attach("r", 0, lambda tail: None) for _ in range(10)]
+    for _ in range(20):
+        await run.happen(3)
+        assert run.watchers._queued.used <= 3_000
+    assert any(tail.behind for tail in tails)
+    for tail in tails:
+        run.watchers.detach(tail)
+    assert run.watchers._queued.used == 0
+
+
+async def test_a_watcher_that_finds_no_room_in_the_queues_reads_the_journal() -> None:
+    run = Journaled()
+    await run.happen(1)
+    run.watchers._queued.limit = 0
+    watching = asyncio.create_task(run.seqs())
+    for _ in range(5):
+        await asyncio.sleep(0)
+        await run.happen(3)
+    await run.happen(1, last=True)
+    assert await watching == list(range(1, 18))
+
+
+async def test_watchers_that_do_not_take_what_they_read_are_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("archon_services.orchestrator.watch.hub.BACKLOG_PATIENCE", 0.01)
+    run = Journaled()
+    await run.happen(3, last=True)
+    run.watchers._backlog.limit = 2 * BATCH_BYTES
+    page = sum(len(step.data) for step in await run.journal.steps("r"))
+    stuck = [run.watchers.follow("r", 0) for _ in range(2)]
+    for batches in stuck:
+        await anext(batches)
+    assert run.watchers._backlog.used == 2 * page, "a small page counts as what it is"
+    run.watchers._backlog.limit = 2 * page
+    with pytest.raises(ResourceExhausted) as refused:
+        await run.seqs()
+    assert refused.value.retry_delay
+    for batches in stuck:
+        await batches.aclose()
+    assert run.watchers._backlog.used == 0
+    run.watchers._backlog.limit = BATCH_BYTES
+    assert await run.seqs() == [1, 2, 3]
 
 
 async def test_a_watch_of_durable_events_has_no_deltas() -> None:

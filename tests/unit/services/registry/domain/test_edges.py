@@ -22,6 +22,7 @@ from archon_services.registry.domain.edges import (
     build_graph,
     cycle_path,
     instances_to_plan,
+    keeps_graph,
     plan_pins,
     plan_registration,
     plan_unpins,
@@ -239,6 +240,26 @@ def test_only_renewals_of_instances_to_plan_have_updates(history: list[tuple[obj
 def test_roles_kept_with_the_state_equal_those_computed(history: list[tuple[object, ...]]) -> None:
     for state in states(history):
         assert state.roles == summarize_roles(state.instances.values())
+
+
+@given(steps)
+def test_an_update_that_keeps_the_graph_does_not_change_it(history: list[tuple[object, ...]]) -> None:
+    old = State()
+    for new in states(history):
+        update = {f"instances/{name}": None for name in {*old.instances, *new.instances}}
+        before, after_update = build_graph(old), build_graph(new)
+        after_update.revision = before.revision
+        if old.edges == new.edges and old.pins == new.pins and keeps_graph(update, old, new):
+            assert before == after_update
+            assert instances_to_plan(old, before) == instances_to_plan(new, after_update)
+        old = new
+
+
+def test_an_instance_without_dependencies_of_a_known_role_keeps_the_graph() -> None:
+    first = after(State(), declared("a1", "a"))
+    update, _ = plan_registration(first, declared("a2", "a"))
+    assert keeps_graph(update, first, first.with_update(update, 2))
+    assert not keeps_graph(update, State(), State().with_update(update, 2)), "the role is new"
 
 
 @given(st.lists(st.tuples(role, role), max_size=12), role, role)

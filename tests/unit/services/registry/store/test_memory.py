@@ -69,9 +69,9 @@ def plans(monkeypatch: pytest.MonkeyPatch, store: MemoryStore) -> list[str]:
     planned: list[str] = []
     plan = edges.plan_registration
 
-    def counted(state: State, registration: Registration) -> tuple[Mapping[str, Any], list[Any]]:
+    def counted(state: State, registration: Registration, host: str = "") -> tuple[Mapping[str, Any], list[Any]]:
         planned.append(registration.instance_id)
-        return plan(state, registration)
+        return plan(state, registration, host)
 
     monkeypatch.setattr(memory, "plan_registration", counted)
     return planned

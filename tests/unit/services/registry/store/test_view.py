@@ -8,9 +8,11 @@ from contextlib import aclosing
 import pytest
 
 from archon.api.common.v1.common_pb2 import Edge
-from archon.api.registry.v1.registry_pb2 import Registration
+from archon.api.registry.v1.registry_pb2 import Graph, Registration
 from archon.errors import ResourceExhausted, Unavailable
+from archon_services.registry.domain.edges import build_graph
 from archon_services.registry.domain.state import Change, State
+from archon_services.registry.store import view as store_view
 from archon_services.registry.store.view import RegistryView
 
 
@@ -105,3 +107,23 @@ async def test_end_comes_after_the_queued_changes() -> None:
         assert (await anext(changes)).revision == 2
         with pytest.raises(Unavailable):
             await anext(changes)
+
+
+async def test_an_instance_of_a_known_role_costs_no_new_graph(monkeypatch: pytest.MonkeyPatch) -> None:
+    view = make_view(1)
+    built: list[State] = []
+
+    def counted(state: State) -> Graph:
+        built.append(state)
+        return build_graph(state)
+
+    monkeypatch.setattr(store_view, "build_graph", counted)
+    for number in range(1, 20):
+        view.apply(number + 2, update(number))
+    assert not built
+    assert view.state.roles["r"].instances == 20
+    snapshot = await first_change(view)
+    assert snapshot.graph is not None
+    assert (len(snapshot.instances), snapshot.graph.revision) == (20, 21)
+    view.apply(30, {"instances/other": Registration(instance_id="other", role="other")})
+    assert built, "a role is new"

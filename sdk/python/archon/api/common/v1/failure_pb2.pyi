@@ -140,6 +140,10 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """Other turns of the conversation were stored first on every attempt."""
     ERROR_REASON_ITERATION_LIMIT: _ErrorReason.ValueType  # 53
     """The agent reached its iteration limit without an answer; metadata["partial_answer"] has what it had found."""
+    ERROR_REASON_RUN_TOO_LARGE: _ErrorReason.ValueType  # 54
+    """The journal of the run has reached its maximum size."""
+    ERROR_REASON_PAUSE_EXPIRED: _ErrorReason.ValueType  # 55
+    """The run was paused, or waited for a person, for longer than it may."""
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """Machine-readable reason for an error. RPCs carry it as google.rpc.ErrorInfo.reason without the prefix, in the domain
@@ -260,6 +264,10 @@ ERROR_REASON_CONVERSATION_MOVED: ErrorReason.ValueType  # 52
 """Other turns of the conversation were stored first on every attempt."""
 ERROR_REASON_ITERATION_LIMIT: ErrorReason.ValueType  # 53
 """The agent reached its iteration limit without an answer; metadata["partial_answer"] has what it had found."""
+ERROR_REASON_RUN_TOO_LARGE: ErrorReason.ValueType  # 54
+"""The journal of the run has reached its maximum size."""
+ERROR_REASON_PAUSE_EXPIRED: ErrorReason.ValueType  # 55
+"""The run was paused, or waited for a person, for longer than it may."""
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015
 
 class _FailureClass:

@@ -130,7 +130,8 @@ class OrchestratorServiceServicer(object):
         """Streams the events of a run: every durable event after after_seq exactly once and in order, and transient events as
         they occur. Sends an empty batch every 15 s and ends with OK after the last event.
         Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION / RUN_EXPIRED (retention has removed the events),
-        OUT_OF_RANGE (after_seq is ahead of the journal), RESOURCE_EXHAUSTED (too many watchers), UNAVAILABLE.
+        OUT_OF_RANGE (after_seq is ahead of the journal), DATA_LOSS (the run's journal was damaged), RESOURCE_EXHAUSTED
+        (too many watchers, or watchers that do not take what they are sent), UNAVAILABLE.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -186,8 +187,8 @@ class OrchestratorServiceServicer(object):
     def PauseRun(self, request, context):
         """Pauses a run: no task is dispatched until the run is resumed; attempts in progress continue. A paused run is left
         unchanged.
-        Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION (the run has ended), RESOURCE_EXHAUSTED (as CancelRun),
-        UNAVAILABLE, UNIMPLEMENTED.
+        Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION (the run has ended), RESOURCE_EXHAUSTED (as CancelRun, or
+        too many runs are paused), UNAVAILABLE, UNIMPLEMENTED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

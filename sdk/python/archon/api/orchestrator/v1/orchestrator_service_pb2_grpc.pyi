@@ -48,7 +48,8 @@ class OrchestratorServiceStub:
     """Streams the events of a run: every durable event after after_seq exactly once and in order, and transient events as
     they occur. Sends an empty batch every 15 s and ends with OK after the last event.
     Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION / RUN_EXPIRED (retention has removed the events),
-    OUT_OF_RANGE (after_seq is ahead of the journal), RESOURCE_EXHAUSTED (too many watchers), UNAVAILABLE.
+    OUT_OF_RANGE (after_seq is ahead of the journal), DATA_LOSS (the run's journal was damaged), RESOURCE_EXHAUSTED
+    (too many watchers, or watchers that do not take what they are sent), UNAVAILABLE.
     """
     GetRun: _grpc.UnaryUnaryMultiCallable[_orchestrator_service_pb2.GetRunRequest, _orchestrator_service_pb2.GetRunResponse]
     """Returns the current state of a run.
@@ -80,8 +81,8 @@ class OrchestratorServiceStub:
     PauseRun: _grpc.UnaryUnaryMultiCallable[_orchestrator_service_pb2.PauseRunRequest, _orchestrator_service_pb2.PauseRunResponse]
     """Pauses a run: no task is dispatched until the run is resumed; attempts in progress continue. A paused run is left
     unchanged.
-    Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION (the run has ended), RESOURCE_EXHAUSTED (as CancelRun),
-    UNAVAILABLE, UNIMPLEMENTED.
+    Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION (the run has ended), RESOURCE_EXHAUSTED (as CancelRun, or
+    too many runs are paused), UNAVAILABLE, UNIMPLEMENTED.
     """
     ResumeRun: _grpc.UnaryUnaryMultiCallable[_orchestrator_service_pb2.ResumeRunRequest, _orchestrator_service_pb2.ResumeRunResponse]
     """Resumes a paused run. A run that is not paused is left unchanged.
@@ -133,7 +134,8 @@ class OrchestratorServiceAsyncStub(OrchestratorServiceStub):
     """Streams the events of a run: every durable event after after_seq exactly once and in order, and transient events as
     they occur. Sends an empty batch every 15 s and ends with OK after the last event.
     Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION / RUN_EXPIRED (retention has removed the events),
-    OUT_OF_RANGE (after_seq is ahead of the journal), RESOURCE_EXHAUSTED (too many watchers), UNAVAILABLE.
+    OUT_OF_RANGE (after_seq is ahead of the journal), DATA_LOSS (the run's journal was damaged), RESOURCE_EXHAUSTED
+    (too many watchers, or watchers that do not take what they are sent), UNAVAILABLE.
     """
     GetRun: _aio.UnaryUnaryMultiCallable[_orchestrator_service_pb2.GetRunRequest, _orchestrator_service_pb2.GetRunResponse]  # type: ignore[assignment]
     """Returns the current state of a run.
@@ -165,8 +167,8 @@ class OrchestratorServiceAsyncStub(OrchestratorServiceStub):
     PauseRun: _aio.UnaryUnaryMultiCallable[_orchestrator_service_pb2.PauseRunRequest, _orchestrator_service_pb2.PauseRunResponse]  # type: ignore[assignment]
     """Pauses a run: no task is dispatched until the run is resumed; attempts in progress continue. A paused run is left
     unchanged.
-    Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION (the run has ended), RESOURCE_EXHAUSTED (as CancelRun),
-    UNAVAILABLE, UNIMPLEMENTED.
+    Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION (the run has ended), RESOURCE_EXHAUSTED (as CancelRun, or
+    too many runs are paused), UNAVAILABLE, UNIMPLEMENTED.
     """
     ResumeRun: _aio.UnaryUnaryMultiCallable[_orchestrator_service_pb2.ResumeRunRequest, _orchestrator_service_pb2.ResumeRunResponse]  # type: ignore[assignment]
     """Resumes a paused run. A run that is not paused is left unchanged.
@@ -227,7 +229,8 @@ class OrchestratorServiceServicer(metaclass=_abc_1.ABCMeta):
         """Streams the events of a run: every durable event after after_seq exactly once and in order, and transient events as
         they occur. Sends an empty batch every 15 s and ends with OK after the last event.
         Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION / RUN_EXPIRED (retention has removed the events),
-        OUT_OF_RANGE (after_seq is ahead of the journal), RESOURCE_EXHAUSTED (too many watchers), UNAVAILABLE.
+        OUT_OF_RANGE (after_seq is ahead of the journal), DATA_LOSS (the run's journal was damaged), RESOURCE_EXHAUSTED
+        (too many watchers, or watchers that do not take what they are sent), UNAVAILABLE.
         """
 
     @_abc_1.abstractmethod
@@ -295,8 +298,8 @@ class OrchestratorServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_orchestrator_service_pb2.PauseRunResponse, _abc.Awaitable[_orchestrator_service_pb2.PauseRunResponse]]:
         """Pauses a run: no task is dispatched until the run is resumed; attempts in progress continue. A paused run is left
         unchanged.
-        Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION (the run has ended), RESOURCE_EXHAUSTED (as CancelRun),
-        UNAVAILABLE, UNIMPLEMENTED.
+        Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION (the run has ended), RESOURCE_EXHAUSTED (as CancelRun, or
+        too many runs are paused), UNAVAILABLE, UNIMPLEMENTED.
         """
 
     @_abc_1.abstractmethod

@@ -561,6 +561,7 @@ class Submitted(_message.Message):
     TARGETS_FIELD_NUMBER: _builtins.int
     SESSION_CONTEXT_FIELD_NUMBER: _builtins.int
     SESSION_CONTEXT_FAILURE_FIELD_NUMBER: _builtins.int
+    PAUSE_TIMEOUT_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     """Request id of the submit."""
     session_id: _builtins.str
@@ -627,6 +628,10 @@ class Submitted(_message.Message):
         succeeded or was not needed.
         """
 
+    @_builtins.property
+    def pause_timeout(self) -> _duration_pb2.Duration:
+        """How long the run may be paused, or wait for a person, at a stretch; absent: without limit."""
+
     def __init__(
         self,
         *,
@@ -648,10 +653,11 @@ class Submitted(_message.Message):
         targets: _abc.Iterable[Global___Target] | None = ...,
         session_context: _abc.Iterable[Global___SessionContext] | None = ...,
         session_context_failure: _failure_pb2.Failure | None = ...,
+        pause_timeout: _duration_pb2.Duration | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "session_context_failure", b"session_context_failure", "timeout", b"timeout", "trace", b"trace"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "pause_timeout", b"pause_timeout", "session_context_failure", b"session_context_failure", "timeout", b"timeout", "trace", b"trace"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["all_ancestors", b"all_ancestors", "budget", b"budget", "edges", b"edges", "epoch", b"epoch", "goal", b"goal", "metadata", b"metadata", "owner", b"owner", "request_id", b"request_id", "roles", b"roles", "session_context", b"session_context", "session_context_failure", b"session_context_failure", "session_id", b"session_id", "strategy", b"strategy", "targets", b"targets", "tenant", b"tenant", "timeout", b"timeout", "trace", b"trace", "wants", b"wants"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["all_ancestors", b"all_ancestors", "budget", b"budget", "edges", b"edges", "epoch", b"epoch", "goal", b"goal", "metadata", b"metadata", "owner", b"owner", "pause_timeout", b"pause_timeout", "request_id", b"request_id", "roles", b"roles", "session_context", b"session_context", "session_context_failure", b"session_context_failure", "session_id", b"session_id", "strategy", b"strategy", "targets", b"targets", "tenant", b"tenant", "timeout", b"timeout", "trace", b"trace", "wants", b"wants"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1298,16 +1304,22 @@ class Recorded(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     COUNT_FIELD_NUMBER: _builtins.int
+    SEQUENCE_FIELD_NUMBER: _builtins.int
     count: _builtins.int
     """Number of records."""
+    sequence: _builtins.int
+    """The number of the last frame with one of these records, if they were stored ahead of the frame that they precede;
+    else 0.
+    """
     def __init__(
         self,
         *,
         count: _builtins.int = ...,
+        sequence: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "sequence", b"sequence"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1411,8 +1423,8 @@ class CancelRequested(_message.Message):
     reason: _builtins.str
     """Reason for people."""
     cause: _failure_pb2.ErrorReason.ValueType
-    """Cause of the cancellation: CANCELLED (a caller), RUN_TIMEOUT, TOO_MANY_EVENTS or BUDGET_EXHAUSTED (the
-    orchestrator).
+    """Cause of the cancellation: CANCELLED (a caller), RUN_TIMEOUT, PAUSE_EXPIRED, TOO_MANY_EVENTS, RUN_TOO_LARGE or
+    BUDGET_EXHAUSTED (the orchestrator).
     """
     def __init__(
         self,

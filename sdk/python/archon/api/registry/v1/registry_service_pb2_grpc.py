@@ -93,8 +93,9 @@ class RegistryServiceServicer(object):
         is a complete client. A cycle among depends_on refuses the edges that close it, not the registration: the response
         lists them.
         Fails with INVALID_ARGUMENT (a field is invalid), ALREADY_EXISTS / CONFLICT (the instance_id belongs to another
-        role or identity), PERMISSION_DENIED (another client has registered the instance_id, and the token is not its own), UNAVAILABLE
-        (the store cannot be reached).
+        role or identity), PERMISSION_DENIED (another client has registered the instance_id, and the token is not
+        its own), RESOURCE_EXHAUSTED (too many instances in all, of the role or of the client), UNAVAILABLE (the store
+        cannot be reached).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -163,7 +164,8 @@ class RegistryServiceServicer(object):
 
     def Watch(self, request, context):
         """Streams changes of instances and edges: first a snapshot, then one message per change, with all changes of one
-        transaction together. With from_revision it streams the changes since that revision; if those have been compacted,
+        transaction together; a large snapshot or change comes in several messages, of which only the last has a revision.
+        With from_revision it streams the changes since that revision; if those have been compacted,
         it starts with a snapshot again.
         Ends with UNAVAILABLE (the store cannot be reached for a long time), RESOURCE_EXHAUSTED (the watcher is too slow,
         or too many watchers).

@@ -40,8 +40,9 @@ class RegistryServiceStub:
     is a complete client. A cycle among depends_on refuses the edges that close it, not the registration: the response
     lists them.
     Fails with INVALID_ARGUMENT (a field is invalid), ALREADY_EXISTS / CONFLICT (the instance_id belongs to another
-    role or identity), PERMISSION_DENIED (another client has registered the instance_id, and the token is not its own), UNAVAILABLE
-    (the store cannot be reached).
+    role or identity), PERMISSION_DENIED (another client has registered the instance_id, and the token is not
+    its own), RESOURCE_EXHAUSTED (too many instances in all, of the role or of the client), UNAVAILABLE (the store
+    cannot be reached).
     """
     KeepAlive: _grpc.StreamStreamMultiCallable[_registry_service_pb2.KeepAliveRequest, _registry_service_pb2.KeepAliveResponse]
     """Keeps many leases of one process alive on one stream: each request renews the instances that it names and is
@@ -78,7 +79,8 @@ class RegistryServiceStub:
     """
     Watch: _grpc.UnaryStreamMultiCallable[_registry_service_pb2.WatchRequest, _registry_service_pb2.WatchResponse]
     """Streams changes of instances and edges: first a snapshot, then one message per change, with all changes of one
-    transaction together. With from_revision it streams the changes since that revision; if those have been compacted,
+    transaction together; a large snapshot or change comes in several messages, of which only the last has a revision.
+    With from_revision it streams the changes since that revision; if those have been compacted,
     it starts with a snapshot again.
     Ends with UNAVAILABLE (the store cannot be reached for a long time), RESOURCE_EXHAUSTED (the watcher is too slow,
     or too many watchers).
@@ -96,8 +98,9 @@ class RegistryServiceAsyncStub(RegistryServiceStub):
     is a complete client. A cycle among depends_on refuses the edges that close it, not the registration: the response
     lists them.
     Fails with INVALID_ARGUMENT (a field is invalid), ALREADY_EXISTS / CONFLICT (the instance_id belongs to another
-    role or identity), PERMISSION_DENIED (another client has registered the instance_id, and the token is not its own), UNAVAILABLE
-    (the store cannot be reached).
+    role or identity), PERMISSION_DENIED (another client has registered the instance_id, and the token is not
+    its own), RESOURCE_EXHAUSTED (too many instances in all, of the role or of the client), UNAVAILABLE (the store
+    cannot be reached).
     """
     KeepAlive: _aio.StreamStreamMultiCallable[_registry_service_pb2.KeepAliveRequest, _registry_service_pb2.KeepAliveResponse]  # type: ignore[assignment]
     """Keeps many leases of one process alive on one stream: each request renews the instances that it names and is
@@ -134,7 +137,8 @@ class RegistryServiceAsyncStub(RegistryServiceStub):
     """
     Watch: _aio.UnaryStreamMultiCallable[_registry_service_pb2.WatchRequest, _registry_service_pb2.WatchResponse]  # type: ignore[assignment]
     """Streams changes of instances and edges: first a snapshot, then one message per change, with all changes of one
-    transaction together. With from_revision it streams the changes since that revision; if those have been compacted,
+    transaction together; a large snapshot or change comes in several messages, of which only the last has a revision.
+    With from_revision it streams the changes since that revision; if those have been compacted,
     it starts with a snapshot again.
     Ends with UNAVAILABLE (the store cannot be reached for a long time), RESOURCE_EXHAUSTED (the watcher is too slow,
     or too many watchers).
@@ -155,8 +159,9 @@ class RegistryServiceServicer(metaclass=_abc_1.ABCMeta):
         is a complete client. A cycle among depends_on refuses the edges that close it, not the registration: the response
         lists them.
         Fails with INVALID_ARGUMENT (a field is invalid), ALREADY_EXISTS / CONFLICT (the instance_id belongs to another
-        role or identity), PERMISSION_DENIED (another client has registered the instance_id, and the token is not its own), UNAVAILABLE
-        (the store cannot be reached).
+        role or identity), PERMISSION_DENIED (another client has registered the instance_id, and the token is not
+        its own), RESOURCE_EXHAUSTED (too many instances in all, of the role or of the client), UNAVAILABLE (the store
+        cannot be reached).
         """
 
     @_abc_1.abstractmethod
@@ -241,7 +246,8 @@ class RegistryServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_registry_service_pb2.WatchResponse], _abc.AsyncIterator[_registry_service_pb2.WatchResponse]]:
         """Streams changes of instances and edges: first a snapshot, then one message per change, with all changes of one
-        transaction together. With from_revision it streams the changes since that revision; if those have been compacted,
+        transaction together; a large snapshot or change comes in several messages, of which only the last has a revision.
+        With from_revision it streams the changes since that revision; if those have been compacted,
         it starts with a snapshot again.
         Ends with UNAVAILABLE (the store cannot be reached for a long time), RESOURCE_EXHAUSTED (the watcher is too slow,
         or too many watchers).
