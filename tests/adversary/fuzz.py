@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -35,6 +35,7 @@ from archon.api.orchestrator.v1 import orchestrator_service_pb2
 from archon.api.registry.v1 import registry_service_pb2
 from archon.api.tool.v1 import tool_service_pb2
 from archon.client import Client, answer_text
+from archon.interceptors.stream_status import StreamStatus
 from tests.bench.processes import Processes
 
 INPUTS: Final = 20_000
@@ -46,9 +47,6 @@ MAX_GROWTH: Final = 64 * 1024 * 1024
 """Bytes that a process may grow over the second half of the inputs."""
 
 FORBIDDEN: Final = frozenset({grpc.StatusCode.UNKNOWN, grpc.StatusCode.INTERNAL})
-OF_THE_CLIENT: Final = "Internal error from Core"
-"""What gRPC's client says if the server ended a call to which it was still writing."""
-
 MAX_REPEATED: Final = 3
 MAX_DEPTH: Final = 4
 
@@ -207,7 +205,7 @@ class Fuzz:
             code = await self._call(self._channels[name], path, method, messages)
         except grpc.aio.AioRpcError as error:
             code = error.code()
-            if code in FORBIDDEN and error.details() != OF_THE_CLIENT:
+            if code in FORBIDDEN:
                 self.findings.append(Finding(seed, path, f"{code.name}: {error.details()}"))
         self.codes[code.name] += 1
 
@@ -225,18 +223,30 @@ class Fuzz:
                 if method.client_streaming
                 else channel.unary_unary(path)(messages[0], **more)
             )
-            await call
+            await self._ended(call, call)
             return grpc.StatusCode.OK
         call = (
             channel.stream_stream(path)(stream(), **more)
             if method.client_streaming
             else channel.unary_stream(path)(messages[0], **more)
         )
+        await self._ended(call, self._read(call))
+        call.cancel()
+        return grpc.StatusCode.OK
+
+    async def _read(self, call: Any) -> None:
         for _ in range(3):
             if await call.read() is grpc.aio.EOF:
                 break
-        call.cancel()
-        return grpc.StatusCode.OK
+
+    async def _ended(self, call: Any, end: Awaitable[object]) -> None:
+        """Waits for the end of a call. Raises the server's error, also if the call has ended during a write."""
+        ended = StreamStatus(call)
+        try:
+            await end
+        except grpc.aio.AioRpcError as raised:
+            if (error := await ended.error(raised)) is not None:
+                raise error from None
 
 
 async def honest_run(orchestrator: str) -> str:

@@ -15,6 +15,7 @@ from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.api.orchestrator.v1 import orchestrator_service_pb2_grpc, run_pb2
 from archon.errors import ArchonError, DeadlineExceeded, Unavailable
+from archon.interceptors.stream_status import StreamStatus
 from archon.wire import to_parts
 
 COMMAND_TIMEOUT: Final = 30.0
@@ -103,14 +104,16 @@ class ConverseStream:
 
     async def _read(self) -> None:
         call = self._stub.Converse(self._requests())
+        ended = StreamStatus(call)
         try:
             async for response in call:
                 for reply in response.replies:
                     self._answer(reply)
                 for event in response.events:
                     await self._events.put(event)
-        except grpc.aio.AioRpcError as error:
-            self._error = status.from_rpc_error(error)
+        except grpc.aio.AioRpcError as raised:
+            if (error := await ended.error(raised)) is not None:
+                self._error = status.from_rpc_error(error)
         finally:
             call.cancel()
             for answer in self._answers.values():

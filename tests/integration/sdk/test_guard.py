@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import grpc
@@ -13,9 +13,11 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from archon import context, errors
+from archon.api.orchestrator.v1 import orchestrator_service_pb2_grpc
 from archon.api.registry.v1 import registry_service_pb2 as pb
 from archon.api.registry.v1 import registry_service_pb2_grpc
 from archon.channel import connect, service_options
+from archon.converse_stream import ConverseStream
 from archon.interceptors import translated
 from archon.server import GrpcServer, Service
 
@@ -106,6 +108,44 @@ async def test_a_method_not_served_is_unimplemented_with_an_error_info(served: A
         async for _ in translated(served[1].KeepAlive(iter([pb.KeepAliveRequest()]))):
             pass
     assert raised.value.reason == "NOT_SERVED"
+
+
+def messages() -> Iterator[pb.KeepAliveRequest]:
+    """More messages than are written before the server ends the call."""
+    return (pb.KeepAliveRequest() for _ in range(5))
+
+
+async def test_the_client_raises_the_error_of_a_server_that_ends_the_call_during_a_write(served: Any) -> None:
+    for _ in range(100):
+        with pytest.raises(errors.Unimplemented) as raised:
+            async for _ in translated(served[1].KeepAlive(messages())):
+                pass
+        assert raised.value.reason == "NOT_SERVED"
+
+
+class Brief(Broken):
+    """Ends a stream of requests at once, without an error."""
+
+    async def KeepAlive(self, request_iterator: Any, context: Any) -> Any:
+        yield pb.KeepAliveResponse()
+
+
+async def test_a_call_that_the_server_ends_during_a_write_without_an_error_raises_none() -> None:
+    server = GrpcServer([Service(NAME, registry_service_pb2_grpc.add_RegistryServiceServicer_to_server, Brief())])
+    async with connect(await server.start()) as channel:
+        stub = registry_service_pb2_grpc.RegistryServiceStub(channel)
+        for _ in range(100):
+            assert len([answer async for answer in translated(stub.KeepAlive(messages()))]) == 1
+    await server.stop(0.1)
+
+
+async def test_a_command_is_refused_with_the_error_of_a_server_that_ends_the_converse_stream(served: Any) -> None:
+    stub = orchestrator_service_pb2_grpc.OrchestratorServiceStub(served[2])
+    for _ in range(100):
+        async with ConverseStream(stub) as stream:
+            commands = [stream.watch(f"run-{number}") for number in range(5)]
+            refused = await asyncio.gather(*commands, return_exceptions=True)
+        assert {type(error) for error in refused} == {errors.Unimplemented}
 
 
 async def test_an_unknown_method_is_unimplemented_with_an_error_info(served: Any) -> None:

@@ -10,6 +10,7 @@ import grpc.aio
 
 from archon import context, status
 from archon.interceptors import identity
+from archon.interceptors.stream_status import StreamStatus
 
 DEFAULT_TIMEOUT: Final = 30.0
 """Seconds that a unary call may take by default."""
@@ -112,11 +113,13 @@ def client_interceptors() -> list[grpc.aio.ClientInterceptor]:
 
 async def translated(call: AsyncIterable[T]) -> AsyncIterator[T]:
     """Iterates over a streaming call. Raises ArchonErrors, and cancels the call if the iteration stops early."""
+    ended = StreamStatus(call)
     try:
         async for message in call:
             yield message
-    except grpc.aio.AioRpcError as error:
-        raise status.from_rpc_error(error) from None
+    except grpc.aio.AioRpcError as raised:
+        if (error := await ended.error(raised)) is not None:
+            raise status.from_rpc_error(error) from None
     finally:
         cancel = getattr(call, "cancel", None)
         if cancel is not None:

@@ -15,6 +15,7 @@ from archon.api.common.v1 import common_pb2
 from archon.channel import agent_options
 from archon.errors import ArchonError
 from archon.frames import FEATURES
+from archon.interceptors.stream_status import StreamStatus
 from archon.wire import set_seconds
 
 MAX_FRAMES: Final = 100_000
@@ -192,14 +193,16 @@ class FakeOrchestrator:
         return self._error
 
     async def _read(self) -> None:
+        ended = StreamStatus(self._call)
         try:
             async for message in self._call:
                 self.frames.extend(message.frames)
                 self._changed.set()
                 if len(self.frames) > MAX_FRAMES:
                     break
-        except grpc.aio.AioRpcError as error:
-            self._error = status.from_rpc_error(error)
+        except grpc.aio.AioRpcError as raised:
+            error = await ended.error(raised)
+            self._error = status.from_rpc_error(error) if error is not None else None
         finally:
             self._over = True
             self._changed.set()

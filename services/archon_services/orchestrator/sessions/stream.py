@@ -22,6 +22,7 @@ from archon.errors import (
     WrongInstance,
 )
 from archon.frames import FEATURES, SOFT_BATCH_BYTES, FrameQueue, encode, split, task_of
+from archon.interceptors.stream_status import StreamStatus
 from archon.wire import MAX_CHECKED_BYTES, set_seconds
 from archon_services.orchestrator.sessions.heartbeat import Heartbeat, Limits
 from archon_services.orchestrator.sessions.in_flight import InFlight
@@ -76,6 +77,7 @@ class Stream:
         channel = grpc.aio.insecure_channel(address, options=agent_options(fresh=fresh))
         method: Any = channel.stream_stream(METHOD)  # serialised messages, both ways
         call = method(self._requests())
+        ended = StreamStatus(call)
 
         def broken(error: ArchonError) -> None:
             self._ended = error
@@ -94,8 +96,11 @@ class Stream:
                     self._on_full()
                     await asyncio.sleep(PAUSE)
                     heartbeat.heard_at = loop.time()  # what the instance sends meanwhile is not read
-        except grpc.aio.AioRpcError as error:
-            raise self._ended or status.from_rpc_error(error) from None
+        except grpc.aio.AioRpcError as raised:
+            if self._ended is not None:
+                raise self._ended from None
+            if (error := await ended.error(raised)) is not None:
+                raise status.from_rpc_error(error) from None
         except asyncio.CancelledError:
             if self._ended is not None and not _cancelled_from_outside():
                 raise self._ended from None
