@@ -9,9 +9,6 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-import jsonschema
-import referencing
-
 from archon import context
 from archon.api.agent.v1 import agent_pb2
 from archon.api.common.v1 import common_pb2
@@ -167,6 +164,9 @@ def _check_schema(schema_json: str, parts: Sequence[common_pb2.Part]) -> None:
     the agent's mistake and accepts every answer."""
     if not schema_json:
         return
+    import jsonschema  # slow to import, and few questions have a schema
+    import referencing
+
     try:
         # The empty registry resolves no references: nothing is fetched.
         validator = jsonschema.Draft202012Validator(json.loads(schema_json), registry=referencing.Registry())
