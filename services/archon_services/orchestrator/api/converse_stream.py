@@ -49,8 +49,8 @@ class ConverseStream:
         self._commands = commands
         self._hub = hub
         self._requests = requests
-        self._replies: deque[tuple[pb.ConverseReply, int, bool]] = deque()
-        """Replies to send, the bytes of each, and whether it answers a command."""
+        self._replies: deque[tuple[bytes, bool]] = deque()
+        """Replies to send, and whether each answers a command."""
 
         self._reply_bytes = 0
 
@@ -115,9 +115,9 @@ class ConverseStream:
         parts: list[bytes] = []
         size = 0
         while self._replies and size < SOFT_BYTES:
-            reply, reply_size, is_answer = self._replies.popleft()
-            parts.append(frame(reply.SerializeToString()))
-            self._reply_bytes -= reply_size
+            reply, is_answer = self._replies.popleft()
+            parts.append(frame(reply))
+            self._reply_bytes -= len(reply)
             size += len(parts[-1])
             if is_answer:
                 self._room.release()
@@ -184,12 +184,12 @@ class ConverseStream:
             await self._follow(follow)
 
     def _reply(self, reply: pb.ConverseReply, *, is_answer: bool) -> None:
-        size, room = reply.ByteSize(), max(MIN_REPLY, REPLIES_BYTES - self._reply_bytes)
-        if size > room and reply.HasField("run"):
+        data, room = reply.SerializeToString(), max(MIN_REPLY, REPLIES_BYTES - self._reply_bytes)
+        if len(data) > room and reply.HasField("run"):
             reply.run.CopyFrom(trimmed(reply.run, room))
-            size = reply.ByteSize()
-        self._reply_bytes += size
-        self._replies.append((reply, size, is_answer))
+            data = reply.SerializeToString()
+        self._reply_bytes += len(data)
+        self._replies.append((data, is_answer))
         self._news.set()
 
     async def _execute(self, request: pb.ConverseRequest, reply: pb.ConverseReply) -> pb.WatchRunRequest | None:

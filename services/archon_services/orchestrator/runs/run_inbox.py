@@ -51,8 +51,10 @@ class RunInbox:
 
     def take(self) -> Sequence[Delivery]:
         """Takes what is queued; of large inputs, as many as one step may hold."""
-        batch: list[Delivery] = []
         queued, size = self._deliveries, 0
+        if len(queued) == 1:  # as nearly always
+            return (queued.popleft(),)
+        batch: list[Delivery] = []
         while queued and size < MAX_STEP_BYTES:
             delivery = queued.popleft()
             batch.append(delivery)

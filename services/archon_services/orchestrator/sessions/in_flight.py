@@ -21,11 +21,7 @@ class ProcessBytes:
         self.holders = 0
         """Sessions that hold bytes."""
 
-        self._half = limit // 2
-
-    def allows(self, held: int) -> bool:
-        """Whether a session that holds so many bytes may be read."""
-        return self.used <= self._half or held * self.holders <= self._half
+        self.half = limit // 2
 
 
 class InFlight:
@@ -42,7 +38,8 @@ class InFlight:
     @property
     def full(self) -> bool:
         """Whether the session's stream is not to be read for now."""
-        return self.used > self._limit or not self._process.allows(self.used)
+        process = self._process
+        return self.used > self._limit or (process.used > process.half and self.used * process.holders > process.half)
 
     def add(self, size: int) -> None:
         """A frame has arrived."""
