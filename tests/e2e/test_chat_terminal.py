@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import pty
+import random
 import select
 import subprocess
 import sys
@@ -11,6 +13,8 @@ import time
 from pathlib import Path
 
 import pytest
+
+from tests.fixtures.openai_server import OpenAIServer
 
 SLOW = """
 import asyncio
@@ -97,3 +101,25 @@ def test_ctrl_c_stops_the_answer_and_then_ends_the_chat(folder: Path) -> None:
     chat.ctrl_c()
     assert chat.end() == 0
     assert "Traceback" not in chat.seen
+
+
+async def test_a_provider_that_fails_one_call_in_three_fails_no_answer_of_a_chat(folder: Path) -> None:
+    """The option --model wins over the model of the file."""
+    (folder / "quick.yaml").write_text("name: quick\nmodel: offline\n")
+    lines = [f"line {number}" for number in range(30)]
+    inherited = {key: value for key, value in os.environ.items() if not key.startswith("ARCHON_")}
+    async with OpenAIServer(unreliable=random.Random(3)) as server:
+        model = {"OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": "sk-very-secret"}
+        chat = await asyncio.create_subprocess_exec(
+            *(str(Path(sys.executable).parent / "archon"), "chat", "quick.yaml", "--model", "openai/test-model"),
+            cwd=folder,
+            env={**inherited, **model, "ARCHON_HOME": str(folder / "home")},
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        async with asyncio.timeout(120):
+            out, err = await chat.communicate("\n".join(lines).encode())
+    assert chat.returncode == 0, err.decode()
+    assert [line for line in lines if f"echo: {line}" not in out.decode()] == []
+    assert server.failed >= 8

@@ -18,6 +18,7 @@ from archon_mesh.agent.agent import Agent
 from archon_mesh.agent.config import AgentConfig
 from archon_mesh.agent.hooks.middleware import Middleware
 from archon_mesh.declared.document import Document, Key
+from archon_mesh.declared.overrides import ModelOverrides
 from archon_mesh.declared.schema import AgentFile, AgentPart, EdgePart, Imported, SubAgentPart
 from archon_mesh.llm.base import ModelClient
 from archon_mesh.node.remote_agent import RemoteAgent
@@ -41,15 +42,17 @@ def load_agent(
     *,
     model: ModelClient | str | None = None,
     environment: Mapping[str, str] | None = None,
+    overrides: ModelOverrides | None = None,
 ) -> DeclaredAgent:
     """Loads a file. Modules are also imported from its folder: a file is code, and runs with the rights of the process.
     Imports are resolved and checked before anything is called.
 
-    `model` is the model of agents whose file sets none, by default ARCHON_MODEL, or `offline`. Raises NotFound, and
-    InvalidArgument with file, line and key.
+    `model` is the model of agents whose file sets none, by default ARCHON_MODEL, or `offline`; `overrides` win over the
+    file. Raises NotFound, and InvalidArgument with file, line and key.
     """
     variables = dict(os.environ if environment is None else environment)
-    return _Loader(model or variables.get("ARCHON_MODEL") or "offline", variables).load(Path(path))
+    default = model or variables.get("ARCHON_MODEL") or "offline"
+    return _Loader(default, variables, overrides or ModelOverrides()).load(Path(path))
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +68,9 @@ class _File:
 class _Loader:
     """First reads all files and resolves their imports, then calls what they name."""
 
-    def __init__(self, model: ModelClient | str, environment: Mapping[str, str]) -> None:
+    def __init__(self, model: ModelClient | str, environment: Mapping[str, str], overrides: ModelOverrides) -> None:
         self._model = model
+        self._overrides = overrides
         self._environment = environment
 
     def load(self, path: Path) -> DeclaredAgent:
@@ -103,7 +107,7 @@ class _Loader:
                 self._resolve(file, sub_agent_key, sub_agent, depth)
 
     def _agent(self, file: _File, key: Key, part: AgentPart, name: str) -> Agent:
-        document = file.document
+        document, given = file.document, self._overrides
         tools = [_tool(file, (*key, "tools", index), item) for index, item in enumerate(part.tools)]
         middlewares = [
             _middleware(file, (*key, "middlewares", index), item) for index, item in enumerate(part.middlewares)
@@ -112,7 +116,7 @@ class _Loader:
             name=name,
             description=part.description,
             system_prompt=part.system_prompt,
-            model=part.model or self._model,
+            model=given.model or part.model or self._model,
             tools=tools,
             max_iterations=part.max_iterations,
             tool_policy=part.tool_policy.model_dump() if part.tool_policy is not None else None,
@@ -121,9 +125,9 @@ class _Loader:
             all_ancestors=part.all_ancestors,
             temperature=part.temperature,
             max_tokens=part.max_tokens,
-            timeout=part.timeout,
-            retries=part.retries,
-            fallback_model=part.fallback_model or None,
+            timeout=part.timeout if given.timeout is None else given.timeout,
+            retries=part.retries if given.retries is None else given.retries,
+            fallback_model=given.fallback_model or part.fallback_model or None,
             tool_timeout=part.tool_timeout,
             max_running_subagents=part.max_running_subagents,
         )

@@ -50,7 +50,7 @@ def agent_handler(agent: Agent, *, delegates: bool = True, memory: str | None = 
             if target.role not in fork.sub_agents:
                 fork.register_agent(RemoteAgent(target.role, description=target.description))
         resume_from = decode_checkpoint(task.checkpoint)
-        fork.use(TaskMiddleware(task, fork.model.model, resume_from, coordinates=delegates))
+        fork.use(TaskMiddleware(task, resume_from, coordinates=delegates))
         async with open_shared_storage(task, memory_target) as storage:
             if storage is not None:
                 fork.global_storage = storage

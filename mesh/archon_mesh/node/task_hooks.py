@@ -17,7 +17,7 @@ from archon.agent import ContextItem, TaskContext
 from archon.api.common.v1 import common_pb2
 from archon.errors import FailedPrecondition
 from archon.wire import to_seconds
-from archon_mesh.agent.hooks.context import HookContext, ModelParams
+from archon_mesh.agent.hooks.context import HookContext, ModelParams, ModelTry
 from archon_mesh.agent.hooks.limits import OUTPUT_TOKENS
 from archon_mesh.agent.hooks.middleware import Middleware, ModelCall
 from archon_mesh.core.awareness import awareness_chat_message
@@ -66,27 +66,21 @@ def get_task() -> TaskContext:
 class TaskMiddleware(Middleware):
     """Connects the run to one task, which is the current task during the run of the agent and its sub-agents.
 
-    Every model call gets the context of the task and at most its remaining time, and is recorded as it was made, also
-    if it fails; a call that the budget does not cover raises BudgetExhausted before it is made. Tool calls are recorded
-    and reported to watchers; calls of sub-agents are not, because they are tasks of their own.
+    Every model call gets the context of the task and at most its remaining time. Each of its tries is recorded as it
+    was made, also if it fails. A call that the budget does not cover raises BudgetExhausted before it is made. Tool
+    calls are recorded and reported to watchers; calls of sub-agents are not, because they are tasks of their own.
     """
 
-    def __init__(
-        self, task: TaskContext, model: str, resume_from: Sequence[ChatMessage] = (), *, coordinates: bool = True
-    ) -> None:
-        """`model` is the name that calls are recorded under.
-
-        `resume_from` are the messages of an earlier attempt. If `coordinates` is set, the model receives the
-        dependencies among the roles that it can delegate to.
-        """
+    def __init__(self, task: TaskContext, resume_from: Sequence[ChatMessage] = (), *, coordinates: bool = True) -> None:
+        """`resume_from` are the messages of an earlier attempt. If `coordinates` is set, the model receives the
+        dependencies among the roles that it can delegate to."""
         self.attempt = TaskAttempt(task)
         if resume_from:
             self.attempt.set_checkpoint(resume_from)
         self._task = task
         self._awareness = task.awareness if coordinates else ""
-        self._model = model
+        self._failed: ModelTry | None = None
         self._items = [to_memory_item(item) for item in task.context]
-        self._text: list[str] = []
         self._tool_starts: dict[str, tuple[float, float]] = {}
 
     @override
@@ -103,27 +97,33 @@ class TaskMiddleware(Middleware):
     async def wrap_model_call(self, params: ModelParams, call: ModelCall) -> ModelReply:
         task, request = self._task, params.request()
         await task.reserve(tokens=estimate_input(request) + (params.max_tokens or OUTPUT_TOKENS))
-        started, started_monotonic = time.time(), time.monotonic()
-
-        def record(response: dict[str, Any], usage: common_pb2.Usage) -> None:
-            seconds = time.monotonic() - started_monotonic
-            request_data = request_json(self._model, request)
-            task.record_model_call(self._model, request_data, response, started=started, seconds=seconds, usage=usage)
-
-        self._text = []
+        before = len(params.tries)
         try:
-            reply = await call(params)
-        except BaseException as raised:  # noqa: BLE001 - raised again; a call that failed is recorded too
-            error = status.as_error(raised)
+            return await call(params)
+        except Exception as raised:  # noqa: BLE001 - whatever a client raises becomes a typed error
+            raise status.as_error(raised) from None
+        finally:
+            for made in params.tries[before:]:
+                self._record(made)
+
+    def _record(self, made: ModelTry) -> None:
+        if made.reply is not None:
+            response, usage = response_json(made.reply), usage_of(made.reply)
+        else:
+            assert made.error is not None
+            error = status.as_error(made.error)
             error_data = {"code": error.code, "reason": error.reason, "message": str(error)}
-            record({"error": error_data, "text": "".join(self._text)}, common_pb2.Usage())
-            raise error if isinstance(raised, Exception) else raised from None
-        record(response_json(reply), usage_of(reply))
-        return reply
+            response, usage = {"error": error_data, "text": made.text}, common_pb2.Usage()
+        request = request_json(made.model, made.request)
+        self._task.record_model_call(
+            made.model, request, response, started=made.started, seconds=made.seconds, usage=usage
+        )
 
     @override
     def stream_chunk(self, chunk: str, params: ModelParams) -> None:
-        self._text.append(chunk)
+        if params.tries and params.tries[-1].text and self._failed is not params.tries[-1]:
+            self._failed = params.tries[-1]  # its text is not the answer: separate it from what follows
+            self._task.write("\n\n")
         self._task.write(chunk)
 
     @override

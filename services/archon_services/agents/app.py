@@ -39,5 +39,5 @@ def serve_role(role: Role, settings: AgentServiceSettings, agent: Agent | None =
 
 def serve_file(path: str, settings: AgentServiceSettings) -> int:
     """As `serve_role` for the role in a YAML file. Raises NotFound and InvalidArgument for the file."""
-    declared = load_agent(path, model=settings.model)
+    declared = load_agent(path, model=settings.model, overrides=settings.overrides())
     return serve_role(declared.role, settings, declared.agent)

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from pydantic import Field, field_validator
 
 from archon.agent import AgentSettings
+from archon_mesh.declared import ModelOverrides
 from archon_services.common.settings import ServiceSettings
 
 
@@ -33,11 +34,27 @@ class AgentServiceSettings(ServiceSettings):
         default=10.0, ge=1.0, le=3600.0, description="seconds until the registration of a crashed process expires"
     )
     model: str = Field(default="offline", description="the model: offline or openai/NAME")
+    model_timeout: float | None = Field(
+        default=None, gt=0, description="seconds of one model call; empty: those of the role"
+    )
+    model_retries: int | None = Field(
+        default=None,
+        ge=0,
+        description="how often a model call is made again after an error that may pass; empty: that of the role",
+    )
+    fallback_model: str = Field(
+        default="",
+        description="the model that answers if the other one keeps failing; empty: that of the role",
+    )
 
     @field_validator("depends_on", mode="before")
     @classmethod
     def _from_list(cls, value: Any) -> Any:
         return ",".join(map(str, value)) if isinstance(value, list) else value
+
+    def overrides(self) -> ModelOverrides:
+        """Returns what replaces the settings of model calls in a file."""
+        return ModelOverrides(None, self.model_timeout, self.model_retries, self.fallback_model or None)
 
     def agent_settings(self) -> AgentSettings:
         """Converts to the settings of the SDK."""

@@ -33,9 +33,8 @@ RegistryOption = Annotated[
 AgentModelOption = Annotated[
     str,
     typer.Option(
-        envvar="ARCHON_MODEL",
         metavar="MODEL",
-        help="`offline` or `openai/NAME`, if the file names no model.",
+        help="`offline` or `openai/NAME`, instead of the model of the file and of ARCHON_MODEL.",
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]

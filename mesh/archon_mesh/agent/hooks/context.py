@@ -10,15 +10,32 @@ from archon_mesh.agent.hooks.points import HookEvent
 from archon_mesh.agent.state.agent_state import AgentState
 from archon_mesh.agent.state.running_agent import RunningAgent
 from archon_mesh.core.messages import ChatMessage, ToolCall
-from archon_mesh.llm.base import ModelRequest, ToolSpec
+from archon_mesh.llm.base import ModelReply, ModelRequest, ToolSpec
 from archon_mesh.tools.result import ToolResult
+
+
+@dataclass(frozen=True, slots=True)
+class ModelTry:
+    """One try of a model call. `started` is in seconds since the Unix epoch, `seconds` its duration.
+
+    A try that succeeded has a reply; one that failed has an error, and in `text` what the model had streamed by then.
+    """
+
+    model: str
+    request: ModelRequest
+    started: float
+    seconds: float
+    reply: ModelReply | None = None
+    error: BaseException | None = None
+    text: str = ""
 
 
 @dataclass(slots=True)
 class ModelParams:
     """The parameters of one model call. `messages` belong to this call; changes do not reach the history.
 
-    `timeout` is in seconds. `retries` is how often the call is made again after an error that may pass.
+    `timeout` is in seconds. `retries` is how often the call is made again after an error that may pass. `tries` are the
+    tries that were made, in order.
     """
 
     messages: list[ChatMessage]
@@ -27,6 +44,7 @@ class ModelParams:
     max_tokens: int | None = None
     timeout: float = 120.0
     retries: int = 0
+    tries: list[ModelTry] = field(default_factory=list)
 
     def request(self) -> ModelRequest:
         """Returns the immutable request for a model client."""

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from dataclasses import dataclass, replace
 
 from archon import context
 from archon.errors import ArchonError, Unavailable
 from archon_mesh.agent.events.emit import THINKING, MessageEmitter
-from archon_mesh.agent.hooks.context import HookContext, ModelParams
+from archon_mesh.agent.hooks.context import HookContext, ModelParams, ModelTry
 from archon_mesh.agent.hooks.points import HookDecision, HookEvent
 from archon_mesh.agent.hooks.runner import HookRunner
 from archon_mesh.agent.state.agent_state import AgentState
 from archon_mesh.core.messages import ChatMessage, ToolCall
-from archon_mesh.llm.base import ModelClient, ModelReply
+from archon_mesh.llm.base import ModelClient, ModelReply, ModelRequest
 from archon_mesh.llm.retry import WITHIN, is_transient, pause_before
 
 _log = logging.getLogger(__name__)
@@ -77,27 +78,43 @@ class ModelCaller:
         last_begin = asyncio.get_running_loop().time() + WITHIN
         for retry in range(1, retries + 1):
             try:
-                return await self._try(model, params)
+                return await self._noted(model, params)
             except ArchonError as error:
                 if not is_transient(error) or not _may_wait(pause := pause_before(retry, error), last_begin):
                     raise
                 _log.warning("%s: %s; retry %d of %d in %.1f s", model.model, error, retry, retries, pause)
             await asyncio.sleep(pause)
-        return await self._try(model, params)
+        return await self._noted(model, params)
 
-    async def _try(self, model: ModelClient, params: ModelParams) -> ModelReply:
-        """Streams the reply if there are event handlers or hooks for its text. If the stream breaks off, its text is a
-        message of its own, and the next try begins another."""
+    async def _noted(self, model: ModelClient, params: ModelParams) -> ModelReply:
+        """Calls the model once, and adds the try to those of the call."""
+        request, text = params.request(), list[str]()
+        started, started_monotonic = time.time(), time.monotonic()
+
+        def note(reply: ModelReply | None = None, error: BaseException | None = None) -> None:
+            seconds = time.monotonic() - started_monotonic
+            params.tries.append(ModelTry(model.model, request, started, seconds, reply, error, "".join(text)))
+
+        try:
+            reply = await self._try(model, params, request, text)
+        except BaseException as error:
+            note(error=error)
+            raise
+        note(reply)
+        return reply
+
+    async def _try(self, model: ModelClient, params: ModelParams, request: ModelRequest, text: list[str]) -> ModelReply:
+        """Streams the reply if there are event handlers or hooks for its text, and adds its parts to `text`. If the
+        stream breaks off, its text is a message of its own, and the next try begins another."""
         state = self._state
         if not state.emitter.handlers and not self._hooks.streams:
-            return await model.generate(params.request())
+            return await model.generate(request)
         run_fields = state.event_fields()
         text_message = MessageEmitter(state.emitter, run_fields)
         thinking_message = MessageEmitter(state.emitter, run_fields, THINKING)
-        text: list[str] = []
         reply: ModelReply | None = None
         try:
-            async for chunk in model.stream(params.request()):
+            async for chunk in model.stream(request):
                 if chunk.thinking_delta:
                     await thinking_message.write(chunk.thinking_delta)
                 if chunk.text_delta:

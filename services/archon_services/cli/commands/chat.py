@@ -27,7 +27,7 @@ Ask = Callable[[str, Write], Awaitable[str]]
 
 def chat(
     agent: Annotated[str, typer.Argument(metavar="ROLE|FILE", help="A role of the mesh, or a YAML file.")],
-    model: AgentModelOption = "offline",
+    model: AgentModelOption = "",
     session: Annotated[
         str,
         typer.Option(metavar="ID", help="The session to continue; sessions with a file are stored in ARCHON_HOME."),
@@ -135,12 +135,12 @@ async def _open_file(path: Path, model: str, session: str) -> AsyncIterator[tupl
     """Yields the agent of a YAML file, which runs in this process."""
     from archon.errors import InvalidArgument, NotFound
     from archon.private_files import private_folder
-    from archon_mesh.declared import load_agent
+    from archon_mesh.declared import ModelOverrides, load_agent
     from archon_mesh.memory import SessionManager
     from archon_services.local_mesh.home import Home
 
     try:
-        agent = load_agent(path, model=model).agent
+        agent = load_agent(path, overrides=ModelOverrides(model or None)).agent
     except (NotFound, InvalidArgument) as error:
         raise CliError(str(error), code=USAGE) from None
     async with AsyncExitStack() as stack:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -14,7 +15,7 @@ from archon_services.cli.target.mesh import find_registry
 
 def serve(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The YAML file that declares the agent.")],
-    model: AgentModelOption = "offline",
+    model: AgentModelOption = "",
     host: Annotated[
         str, typer.Option(envvar="ARCHON_HOST", metavar="HOST", help="The interface to listen on.")
     ] = "127.0.0.1",
@@ -45,8 +46,11 @@ def serve(
     from archon_services.agents.settings import AgentServiceSettings
     from archon_services.cli.render.output import counted
 
+    settings = AgentServiceSettings(
+        registry=find_registry(registry), host=host, port=port, advertise=advertise, log_level="info"
+    )
     try:
-        declared = load_agent(file, model=model)
+        declared = load_agent(file, overrides=replace(settings.overrides(), model=model or None))
     except (NotFound, InvalidArgument) as error:
         raise CliError(str(error), code=USAGE) from None
     if check:
@@ -54,7 +58,4 @@ def serve(
         tools = f"{counted(len(names), 'tool')} ({', '.join(names)})" if names else "no tools"
         print(f"{file} declares the role {declared.role.name} with {tools}.")
         return
-    settings = AgentServiceSettings(
-        registry=find_registry(registry), model=model, host=host, port=port, advertise=advertise, log_level="info"
-    )
     raise typer.Exit(serve_role(declared.role, settings, declared.agent))

@@ -15,7 +15,7 @@ from archon.errors import InvalidArgument, NotFound
 from archon.registry import Capability, DependsOn, PropagationPolicy
 from archon_mesh.agent import Agent, ContextCompactionMiddleware
 from archon_mesh.core.messages import ToolCall
-from archon_mesh.declared import DeclaredAgent, json_schema, load_agent
+from archon_mesh.declared import DeclaredAgent, ModelOverrides, json_schema, load_agent
 from archon_mesh.node.remote_agent import RemoteAgent
 from archon_services.agents.roles.catalogue import FOLDER, YAML_ROLES
 from tests.fixtures.scripted_model import ScriptedModel, says
@@ -258,3 +258,23 @@ def test_a_substituted_secret_is_in_no_error(tmp_path: Path, calls: str, text: s
     shown = "".join(traceback.format_exception(error.value)) + repr(error.value.metadata)
     shown += repr(error.value.field_violations)
     assert secret not in shown
+
+
+def test_overrides_win_over_the_file_for_all_of_its_agents(tmp_path: Path) -> None:
+    path = tmp_path / "a.yaml"
+    part = "model: openai/theirs\nretries: 5\ntimeout: 7\nfallback_model: openai/theirs\n"
+    path.write_text(f"name: a\n{part}sub_agents:\n  b:\n" + "".join(f"    {line}\n" for line in part.splitlines()))
+    ours, other = ScriptedModel(says("x")), ScriptedModel(says("y"))
+    agent = load_agent(path, environment={}, overrides=ModelOverrides(ours, 3.0, 0, other)).agent
+    sub_agent = agent.sub_agents["b"].agent
+    assert isinstance(sub_agent, Agent)
+    for each in (agent, sub_agent):
+        assert (each.model, each.fallback_model) == (ours, other)
+        assert (each.model_timeout, each.retries) == (3.0, 0)
+
+
+def test_overrides_that_are_not_given_keep_what_the_file_says(tmp_path: Path) -> None:
+    path = tmp_path / "a.yaml"
+    path.write_text("name: a\nretries: 5\ntimeout: 7\n")
+    agent = load_agent(path, environment={}, overrides=ModelOverrides()).agent
+    assert (agent.model_timeout, agent.retries, agent.fallback_model) == (7.0, 5, None)

@@ -13,7 +13,7 @@ from archon.api.agent.v1 import agent_pb2, session_pb2
 from archon.api.common.v1 import common_pb2
 from archon.errors import ArchonError, Internal, InvalidArgument, Unavailable
 from archon_mesh.core.messages import ChatMessage
-from archon_mesh.llm import ModelChunk, ModelReply, ModelRequest, Usage, create_model
+from archon_mesh.llm import ModelChunk, ModelReply, ModelRequest, Usage, create_model, retry
 from archon_mesh.llm.offline_tasks import task_of
 from archon_mesh.node import Role, role_handler
 from archon_services.agents.roles.catalogue import reference_role
@@ -195,3 +195,47 @@ def test_invalid_role_is_rejected(fields: dict[str, object]) -> None:
 
 async def test_context_messages_equal_those_of_core() -> None:
     assert await sent(POET, Task("Go.")) == [ChatMessage("system", "You are a poet."), ChatMessage("user", "Go.")]
+
+
+class Unreliable(Model):
+    """Fails the first calls, after a part of their text."""
+
+    def __init__(self, failures: int, *chunks: ModelChunk) -> None:
+        super().__init__(*chunks)
+        self._failures = failures
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelChunk]:
+        self.requests.append(request)
+        if len(self.requests) <= self._failures:
+            yield ModelChunk("Ro")
+            raise Unavailable("model is down")
+        for chunk in self._chunks:
+            yield chunk
+
+
+async def test_each_try_of_a_model_call_is_a_record_with_its_own_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retry, "BASE", 0.001)
+    task = Task("Write.")
+    model = Unreliable(2, ModelChunk("Roses", reply=ModelReply("Roses", (), Usage(7, 3), "given-1", "stop")))
+    answer = await role_handler(replace(POET, retries=3), model)(task)
+    responses = [json.loads(record.response_json) for record in task.take_records()]
+    assert [response["text"] for response in responses] == ["Ro", "Ro", "Roses"]
+    assert [response.get("error", {}).get("reason", "") for response in responses] == ["UNAVAILABLE", "UNAVAILABLE", ""]
+    assert answer.usage is not None
+    assert (answer.usage.model_calls, answer.usage.input_tokens) == (3, 7)
+
+
+async def test_the_text_of_a_failed_try_is_apart_from_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retry, "BASE", 0.001)
+    task = Task("Write.")
+    reply = ModelReply("Roses", (), Usage(7, 3), "given-1", "stop")
+    model = Unreliable(2, ModelChunk("Ro"), ModelChunk("ses", reply=reply))
+    answer = await role_handler(replace(POET, retries=3), model)(task)
+    assert (answer.text, task.written) == ("Roses", "Ro\n\nRo\n\nRoses")
+
+
+async def test_the_record_of_a_fallback_names_the_model_that_answered() -> None:
+    task = Task("Write.")
+    role = replace(POET, retries=0, fallback_model=create_model("offline"))
+    await role_handler(role, Model(error=Unavailable("model is down")))(task)
+    assert [record.target for record in task.take_records()] == ["given", "offline"]
