@@ -85,6 +85,7 @@ async def test_records_of_an_unknown_run_are_not_held(mesh: Mesh, flooder: Flood
     for number in range(400):
         ref = common_pb2.TaskRef(task_id=f"never{number % 7}.1", run_id=f"never{number % 7}", attempt=1, epoch=1)
         flooder.agent.send(AgentFrame(task=ref, sequence=1 + number // 7, record=content))
+        await asyncio.sleep(0)  # the agent answers heartbeats meanwhile
     flooder.agent.send(flooder.frame(1, result=agent_pb2.TaskResult(state=common_pb2.TASK_STATE_COMPLETED)))
     run = await handle.result(timeout=30)
     assert run.state == common_pb2.TASK_STATE_COMPLETED
@@ -103,8 +104,9 @@ async def test_an_agent_that_outpaces_the_store_is_not_read(
             await eventually(flooder.assigned)
             before, data = rss(mesh), b"x" * MB
             fresh_postgres.freeze()
-            for sequence in range(1, 601):
+            for sequence in range(1, 401):
                 flooder.agent.send(flooder.frame(sequence, checkpoint=session_pb2.Checkpoint(data=data)))
+                await asyncio.sleep(0)  # the agent answers heartbeats meanwhile
             await until(lambda before=before: grown(mesh, before) > MAX_SESSION_BYTES / 2, within=20)  # type: ignore[misc]
             largest = 0
             for _ in range(12):
@@ -113,10 +115,10 @@ async def test_an_agent_that_outpaces_the_store_is_not_read(
             assert largest < GROWTH
             fresh_postgres.thaw()
             end = agent_pb2.TaskResult(state=common_pb2.TASK_STATE_COMPLETED, output=[common_pb2.Part(text="done")])
-            flooder.agent.send(flooder.frame(601, result=end))
+            flooder.agent.send(flooder.frame(401, result=end))
             assert answer_text(await handle.result(timeout=60)) == "done"
             stored = sum([event.HasField("checkpoint") async for event in mesh.client.watch(handle.run_id)])
-            assert stored < 400, "of those that waited together, one is stored"
+            assert stored < 300, "of those that waited together, one is stored"
     finally:
         fresh_postgres.thaw()
         await mesh.stop()
@@ -134,6 +136,7 @@ async def test_a_run_whose_journal_is_too_large_fails(etcd: EtcdProcess, tmp_pat
             content = record(MB)
             for sequence in range(1, 61):
                 flooder.agent.send(flooder.frame(sequence, record=content))
+                await asyncio.sleep(0)
             run = await handle.result(timeout=30)
             assert run.state == common_pb2.TASK_STATE_FAILED
             error = status.from_failure(run.failure)
