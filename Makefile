@@ -5,6 +5,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUN := $(BIN)/python
 
+# Tests start hundreds of processes: Python keeps what it has compiled, whatever the caller's environment says.
+export PYTHONDONTWRITEBYTECODE :=
+
 .DEFAULT_GOAL := help
 .PHONY: help demo up down test test-unit test-integration test-e2e simulate failures chaos fuzz bench bench-postgres bench-agents bench-scale bench-peers soak tools interop test-interop check format lint types floors words drift buf \
         buf-baseline gates protos hooks clean
