@@ -14,7 +14,7 @@ from archon_services.orchestrator.runs.session_history import SessionHistory
 from tests.simulation.check import Violation
 from tests.simulation.course import run_seed
 
-SEEDS = 80
+SEEDS = 50
 
 
 @pytest.fixture(autouse=True)

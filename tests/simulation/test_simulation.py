@@ -17,7 +17,7 @@ from tests.simulation.course import run_seed
 from tests.simulation.run import attempt
 from tests.simulation.validator import Violation
 
-SEEDS = 150
+SEEDS = 100
 
 DOCS = Path(__file__).parents[2] / "docs" / "testing" / "simulation.md"
 ROW = re.compile(r"^\| (?P<bug>[^|]+) \| (?P<line>[VD]\d+) \| (?P<seed>\d+) \|$", re.MULTILINE)
