@@ -139,7 +139,17 @@ def test_runs_are_listed_newest_first_and_by_session(terminal: Terminal) -> None
     runs = json.loads(terminal.archon("runs", "--session", "blue", "--json").out)
     assert [run["session_id"] for run in runs] == ["blue", "blue"]
     assert runs[0]["create_time"] > runs[1]["create_time"]
-    assert len(terminal.archon("runs", "--limit", "1").out.splitlines()) == 2
+    [line] = terminal.archon("runs", "--limit", "1").out.splitlines()[1:]
+    assert line.split()[:2] == [runs[0]["run_id"][:12], "completed"]
+    assert line.endswith("requirements  It must be blue.")
+
+
+def test_runs_are_listed_by_state_and_age(terminal: Terminal) -> None:
+    terminal.archon("run", "It must be blue.", "--role", "requirements", "--quiet")
+    failed = terminal.archon("runs", "--state", "failed", "--state", "paused")
+    assert failed.out == "There are no runs in state failed or paused.\n"
+    assert len(terminal.archon("runs", "--state", "completed", "--since", "1h", "--limit", "1").out.splitlines()) == 2
+    assert terminal.archon("runs", "--since", "2099-01-01").out == "There are no runs since then.\n"
 
 
 @pytest.mark.parametrize(
@@ -202,7 +212,7 @@ def test_crashed_process_is_restarted_and_serves(terminal: Terminal) -> None:
     before = terminal.state().process("implementer-1")
     os.kill(before.pid, signal.SIGKILL)
     wait_until(lambda: terminal.state().process("implementer-1").restarts > before.restarts)
-    wait_until(lambda: terminal.state().process("implementer-1").condition == "healthy")
+    wait_until(lambda: terminal.state().process("implementer-1").condition == "healthy", within=PATIENCE)
     assert terminal.archon("run", GOAL, "--quiet").code == 0
 
 

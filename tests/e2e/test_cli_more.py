@@ -220,6 +220,8 @@ def test_ambiguous_prefix_of_an_id_is_rejected(terminal: Terminal) -> None:
         if twice := [run_id[0] for run_id in ids if sum(other[0] == run_id[0] for other in ids) > 1]:
             result = terminal.archon("show", twice[0])
             assert (result.code, "run ids start with" in result.err) == (2, True)
+            candidate = result.error_lines[1].removeprefix("hint: Use a longer prefix: ").split(",")[0].rstrip(".")
+            assert terminal.archon("show", candidate).code == 0
             return
         terminal.archon("run", "It must be blue.", "--role", "requirements", "--quiet")
     pytest.fail("no two ids start with the same character")

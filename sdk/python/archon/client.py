@@ -176,13 +176,15 @@ class Client:
         """The current state of a run. Raises UnknownRun."""
         return (await self._stub.GetRun(pb.GetRunRequest(run_id=run_id), timeout=CALL_TIMEOUT)).run
 
-    async def list_runs(self, *, limit: int = 100, session_id: str = "") -> list[run_pb2.Run]:
-        """The newest runs first, at most `limit`, without tasks and answers."""
+    async def list_runs(
+        self, *, limit: int = 100, session_id: str = "", states: Sequence[common_pb2.TaskState.ValueType] = ()
+    ) -> list[run_pb2.Run]:
+        """The newest runs first, at most `limit`, without tasks and answers; with `states` only runs in one of them."""
         runs: list[run_pb2.Run] = []
         token = ""
         while len(runs) < limit:
             request = pb.ListRunsRequest(
-                page_size=min(1000, limit - len(runs)), page_token=token, session_id=session_id
+                page_size=min(1000, limit - len(runs)), page_token=token, session_id=session_id, states=states
             )
             page = await self._stub.ListRuns(request, timeout=CALL_TIMEOUT)
             runs += page.runs

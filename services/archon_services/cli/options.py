@@ -37,5 +37,8 @@ AgentModelOption = Annotated[
         help="`offline` or `openai/NAME`, instead of the model of the file and of ARCHON_MODEL.",
     ),
 ]
+WatchOption = Annotated[
+    bool, typer.Option("--watch", "-w", help="Show the current state every 2 seconds, until Ctrl-C.")
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 JsonEventsOption = Annotated[bool, typer.Option("--json", help="Print one JSON object per event and nothing else.")]

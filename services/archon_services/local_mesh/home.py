@@ -16,13 +16,15 @@ from archon.errors import ArchonError
 from archon.private_files import private_folder
 from archon_services.local_mesh.errors import AlreadyUp
 
+NAME: Final = ".archon"
 _TRIES = 10  # `holder` takes the lock for an instant
 MEBIBYTE: Final = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """The folder with the state, data and logs of a mesh: `ARCHON_HOME`, else `.archon` in the current directory."""
+    """The folder with the state, data and logs of a mesh: ARCHON_HOME, else the nearest `.archon` from the current
+    directory up to the root of its repository or the user's home, else `.archon` in the current directory."""
 
     root: Path
 
@@ -30,7 +32,7 @@ class Home:
     def find(cls, environment: Mapping[str, str] | None = None) -> Home:
         """Returns the folder that the environment configures. It need not exist."""
         folder = (os.environ if environment is None else environment).get("ARCHON_HOME", "")
-        return cls(Path(folder or ".archon").absolute())
+        return cls(Path(folder).absolute() if folder else _nearest(Path.cwd()))
 
     @property
     def state_file(self) -> Path:
@@ -82,6 +84,7 @@ class Home:
         try:
             for folder in (self.root, self.logs, self.root / "run"):
                 private_folder(folder)
+            (self.root / ".gitignore").write_text("*\n")
             handle = self._lock_file.open("a+")
             self.check_room(MEBIBYTE)
         except OSError as error:
@@ -127,3 +130,14 @@ class Home:
     @property
     def _lock_file(self) -> Path:
         return self.root / "lock"
+
+
+def _nearest(start: Path) -> Path:
+    """Returns the nearest folder NAME. Outside of a repository and of the user's home only `start` is searched: what
+    lies above it may be another user's."""
+    searched: list[Path] = []
+    for folder in (start, *start.parents):
+        searched.append(folder / NAME)
+        if folder == Path.home() or (folder / ".git").exists():
+            return next((found for found in searched if found.is_dir()), start / NAME)
+    return start / NAME

@@ -9,15 +9,23 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from archon_services.cli.errors import CliError
-from archon_services.cli.options import JsonOption, RegistryOption
+from archon_services.cli.errors import USAGE, CliError
+from archon_services.cli.options import JsonOption, RegistryOption, WatchOption
 from archon_services.cli.render.graph import Format, render_graph
 from archon_services.cli.target.mesh import connecting, find_registry
 
 if TYPE_CHECKING:
     from archon.registry import Graph
 
-_BY_SUFFIX = {".mmd": Format.MERMAID, ".dot": Format.DOT, ".gv": Format.DOT, ".json": Format.JSON, ".svg": Format.SVG}
+_BY_SUFFIX = {
+    "": Format.TEXT,
+    ".txt": Format.TEXT,
+    ".mmd": Format.MERMAID,
+    ".dot": Format.DOT,
+    ".gv": Format.DOT,
+    ".json": Format.JSON,
+    ".svg": Format.SVG,
+}
 
 
 def graph(
@@ -28,21 +36,44 @@ def graph(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write to this file instead of printing.")
     ] = None,
+    watch: WatchOption = False,
     as_json: JsonOption = False,
     registry: RegistryOption = "",
 ) -> None:
     """Show which roles depend on the answers of which others."""
-    form = form or (Format.JSON if as_json else None) or _BY_SUFFIX.get(output.suffix if output else "", Format.TEXT)
-    dependencies, instances, coordinators = asyncio.run(_query(find_registry(registry)))
-    text = render_graph(dependencies, instances, form, coordinators)
+    from archon_services.cli.watching import repeat
+
+    form = form or (Format.JSON if as_json else None) or _format_of(output)
+    address = find_registry(registry)
+
+    def rendered() -> str:
+        dependencies, instances, coordinators = asyncio.run(_query(address))
+        return render_graph(dependencies, instances, form, coordinators)
+
     if output is None:
-        print(text, end="")
+        repeat(lambda: print(rendered(), end=""), watch=watch)
         return
+    if watch:
+        raise CliError("--watch and --output exclude each other", code=USAGE)
+    text = rendered()
     try:
         output.write_text(text)
     except OSError as error:
         raise CliError(f"cannot write {output}: {error.strerror}") from error
     print(f"Wrote {output}.")
+
+
+def _format_of(output: Path | None) -> Format:
+    """The format of a file's suffix. Raises CliError for a suffix of another format."""
+    if output is None:
+        return Format.TEXT
+    form = _BY_SUFFIX.get(output.suffix)
+    if form is None:
+        known = ", ".join(suffix for suffix in _BY_SUFFIX if suffix)
+        raise CliError(
+            f"cannot write {output}: the suffix must be one of {known}", hint="Name the format with --format.", code=USAGE
+        )
+    return form
 
 
 async def _query(registry: str) -> tuple[Graph, Counter[str], frozenset[str]]:

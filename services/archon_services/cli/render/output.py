@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 # The output of a model must not control the terminal.
 _CONTROLS: Final = {code: None for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
 
+MIN_FOLDED: Final = 12
+"""Characters that a folded column has at least."""
+
 _STYLES: Final = {
     "completed": "green",
     "healthy": "green",
@@ -25,6 +28,7 @@ _STYLES: Final = {
     "rejected": "red",
     "silent": "red",
     "restarting": "yellow",
+    "paused": "yellow",
     "canceled": "yellow",
     "input required": "magenta",
 }
@@ -52,30 +56,47 @@ def print_json(value: Any) -> None:
     print(json.dumps(value, indent=2, ensure_ascii=False))
 
 
-def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> None:
+def print_table(
+    headers: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    right: Sequence[int] = (),
+    folded: Sequence[int] = (),
+) -> None:
     """Prints columns without borders; `right` has the indexes of right-aligned columns.
 
-    Cells are never cut or folded, so that ids can be copied: the terminal wraps what is wider than its window.
+    On a terminal, cells of the `folded` columns wrap at words to fit its width. Others are never cut, so that they can
+    be copied.
     """
-    widths = [max(len(row[column]) for row in (headers, *rows)) for column in range(len(headers))]
-    lines = [
-        [
+    if not is_terminal():
+        _print_plain((headers, *rows), right)
+        return
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for column, header in enumerate(headers):
+        width = max(len(row[column]) for row in (headers, *rows))
+        table.add_column(
+            header,
+            justify="right" if column in right else "left",
+            no_wrap=column not in folded,
+            min_width=min(width, MIN_FOLDED) if column in folded else width,
+            overflow="fold",
+        )
+    for row in rows:
+        table.add_row(*(Text(cell, style=style_of(cell)) for cell in row))
+    console().print(table, crop=False)
+
+
+def _print_plain(lines: Sequence[Sequence[str]], right: Sequence[int]) -> None:
+    widths = [max(len(row[column]) for row in lines) for column in range(len(lines[0]))]
+    for row in lines:
+        cells = [
             cell.rjust(width) if column in right else cell.ljust(width)
             for column, (cell, width) in enumerate(zip(row, widths, strict=True))
         ]
-        for row in (headers, *rows)
-    ]
-    if not is_terminal():
-        for cells in lines:
-            print("  ".join(cells).rstrip())
-        return
-    from rich.text import Text
-
-    out = console()
-    for number, cells in enumerate(lines):
-        line = Text("  ").join(Text(cell, style=style_of(cell.strip())) for cell in cells)
-        line.rstrip()
-        out.print(line, style="bold" if number == 0 else "", soft_wrap=True)
+        print("  ".join(cells).rstrip())
 
 
 def style_of(state: str) -> str:
@@ -91,6 +112,20 @@ def duration(seconds: float) -> str:
     if minutes < 60:
         return f"{minutes} m {rest:02} s"
     return f"{minutes // 60} h {minutes % 60:02} m"
+
+
+def age(seconds: float) -> str:
+    """Formats an age with one unit: 5 s, 3 m, 2 h, 4 d."""
+    for unit, length in (("d", 86_400), ("h", 3_600), ("m", 60)):
+        if seconds >= length:
+            return f"{int(seconds // length)} {unit}"
+    return f"{int(max(0.0, seconds))} s"
+
+
+def one_line(text: str, length: int) -> str:
+    """Returns the text without control characters and line breaks, shortened to `length` characters."""
+    line = " ".join(strip_controls(text).split())
+    return line if len(line) <= length else line[: length - 1].rstrip() + "…"
 
 
 def local_time(seconds: float) -> str:

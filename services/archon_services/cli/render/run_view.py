@@ -27,6 +27,18 @@ def state_name(state: common_pb2.TaskState.ValueType) -> str:
     return common_pb2.TaskState.Name(state).removeprefix("TASK_STATE_").lower().replace("_", " ")
 
 
+def run_state_name(run: run_pb2.Run) -> str:
+    """Returns the display name of a run's state; `paused` for a run that is paused."""
+    return "paused" if run.paused else state_name(run.state)
+
+
+def strategy_name(strategy: run_pb2.Strategy.ValueType) -> str:
+    """Returns the display name of a strategy, such as `pipeline`; `-` if it is unknown."""
+    if not strategy or strategy not in run_pb2.Strategy.values():
+        return "-"
+    return run_pb2.Strategy.Name(strategy).removeprefix("STRATEGY_").lower()
+
+
 @dataclass(slots=True)
 class TaskView:
     """One task. Times are those of the events, in seconds since the epoch; 0 if the event has not occurred."""

@@ -6,9 +6,13 @@ from typing import TYPE_CHECKING, Final
 
 from archon_services.cli.errors import NOT_FOUND, USAGE, CliError
 from archon_services.cli.options import LAST
+from archon_services.cli.run_ids import short_length
 
 if TYPE_CHECKING:
     from archon.client import Client
+
+_SHOWN: Final = 5
+"""Candidates that are listed if a prefix matches several runs."""
 
 _SEARCHED: Final = 10_000
 """Newest runs among which prefixes are looked up."""
@@ -28,4 +32,8 @@ async def find_run_id(client: Client, name: str) -> str:
         return name if name in matches else matches[0]
     if not matches:
         raise CliError(f"no run id starts with {name!r}", hint="`archon runs` lists the runs.", code=NOT_FOUND)
-    raise CliError(f"{len(matches)} run ids start with {name!r}", hint="Use a longer prefix.", code=USAGE)
+    candidates = ", ".join(match[: short_length(matches)] for match in matches[:_SHOWN])
+    more = f" and {len(matches) - _SHOWN:,} more" if len(matches) > _SHOWN else ""
+    raise CliError(
+        f"{len(matches):,} run ids start with {name!r}", hint=f"Use a longer prefix: {candidates}{more}.", code=USAGE
+    )
