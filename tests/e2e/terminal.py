@@ -16,6 +16,7 @@ from archon_services.local_mesh.ports import free_port
 
 PATIENCE = 60.0
 ARCHON = (sys.executable, "-c", "from archon_services.cli.main import main; main()")
+_HANDLE_CTRL_C = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
 
 
 @dataclass(frozen=True)
@@ -60,14 +61,13 @@ class Terminal:
         """Starts a command in the background."""
         return Running(
             subprocess.Popen(
-                self._command(*arguments),
+                _with_ctrl_c(self._command(*arguments)),
                 env=self.environment,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 text=True,
                 start_new_session=True,
-                preexec_fn=_handle_ctrl_c,
             )
         )
 
@@ -135,6 +135,8 @@ class Running:
         return self._process.returncode
 
 
-def _handle_ctrl_c() -> None:
-    """Restores the default handler, also if the shell that started the tests makes them ignore SIGINT."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+def _with_ctrl_c(command: list[str]) -> list[str]:
+    """The command with the default handler of SIGINT, also if the shell that started the tests makes them ignore it.
+    Not by an argument of Popen: with it it forks this process, and threads of gRPC do not survive that."""
+    python, flag, program, *arguments = command
+    return [python, flag, _HANDLE_CTRL_C + program, *arguments]

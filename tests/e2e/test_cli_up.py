@@ -89,11 +89,23 @@ def test_processes_end_with_a_killed_supervisor(terminal: Terminal) -> None:
     assert terminal.archon("up", "--only", "registry", "--detach").code == 0
 
 
+def test_a_model_without_a_key_is_refused_before_anything_is_started(terminal: Terminal) -> None:
+    result = terminal.archon("up", "--model", "openai/some", "--detach")
+    assert (result.code, result.out) == (2, "")
+    assert result.error_lines == [
+        "error: openai/some has no usable key",
+        "hint: Set OPENAI_API_KEY, or OPENAI_BASE_URL to a server that needs no key.",
+    ]
+    assert terminal.archon("up", "--model", "nonsense", "--detach").error_lines[0] == "error: unknown model 'nonsense'"
+    assert not terminal.home.exists()
+
+
 def test_failed_process_fails_the_mesh_with_its_log(terminal: Terminal) -> None:
-    result = terminal.archon("up", "--model", "nonsense", "--only", "registry,designer", "--detach")
+    terminal.environment["ARCHON_MAX_TASKS"] = "many"
+    result = terminal.archon("up", "--only", "registry,designer", "--detach")
     assert result.code == 1
     assert "error: designer-1 cannot start" in result.err
-    assert "unknown model 'nonsense'" in result.err
+    assert "ARCHON_MAX_TASKS" in result.err
     assert not terminal.processes()
 
 

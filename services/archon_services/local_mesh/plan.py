@@ -42,6 +42,11 @@ class ProcessSpec:
     address: str
     rank: int
 
+    @property
+    def model(self) -> str:
+        """The model of an agent; empty for other processes."""
+        return (self.environment.get("ARCHON_MODEL") or "offline") if self.kind == "agent" else ""
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:

@@ -19,7 +19,7 @@ class ProcessState:
     """The state of one process.
 
     `started` is in seconds since the epoch, 0 if there is no process; `birth` is its `start_ticks`, which distinguish
-    it from a later process with the same id; `detail` explains the condition to users.
+    it from a later process with the same id; `detail` explains the condition to users; `model` is that of an agent.
     """
 
     name: str
@@ -31,6 +31,7 @@ class ProcessState:
     started: float = 0.0
     birth: str = ""
     detail: str = ""
+    model: str = ""
 
     @property
     def port(self) -> str:
@@ -54,6 +55,11 @@ class MeshState:
     def address(self, name: str) -> str:
         """Returns host:port of a service; empty if this mesh does not run it."""
         return next((process.address for process in self.processes if process.name == name), "")
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The models of its agents, each once."""
+        return tuple(sorted({process.model for process in self.processes if process.model}))
 
     def process(self, name: str) -> ProcessState:
         """Returns the process with this name. Raises KeyError if there is none."""

@@ -7,24 +7,32 @@ import json
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from typing_extensions import override
 
 from archon_services.cli.checks.finding import Finding, ok, problem, warning
 
+if TYPE_CHECKING:
+    from archon_services.local_mesh import MeshState
+
 _DEFAULT_ENDPOINT: Final = "https://api.openai.com/v1"
 _TIMEOUT: Final = 10.0
 _KEY_HINT: Final = "Set OPENAI_API_KEY, or OPENAI_BASE_URL to a server that needs no key."
 
 
-async def check_model(environment: Mapping[str, str], *, online: bool) -> list[Finding]:
-    """Checks that ARCHON_MODEL is a model and has the key it needs; with `online` also that its endpoint answers."""
+async def check_models(state: MeshState | None, environment: Mapping[str, str], *, online: bool) -> list[Finding]:
+    """Checks the models of the agents of a running mesh; without one, that of the environment."""
+    specs = state.models if state is not None and state.models else (environment.get("ARCHON_MODEL") or "offline",)
+    return [finding for spec in specs for finding in await check_model(spec, environment, online=online)]
+
+
+async def check_model(spec: str, environment: Mapping[str, str], *, online: bool) -> list[Finding]:
+    """Checks that `spec` is a model and has the key it needs; with `online` also that its endpoint answers."""
     from archon.errors import InvalidArgument, Unauthenticated
     from archon_mesh.llm import create_model
 
-    spec = environment.get("ARCHON_MODEL") or "offline"
     try:
         model = create_model(spec)
     except InvalidArgument:

@@ -95,7 +95,7 @@ def _checks(etcd: str, registry: str, orchestrator: str, *, online: bool) -> Che
         ("versions", lambda: versions.check_versions(state)),
         ("clock", lambda: clock.check_jump(state)),
         ("clock", lambda: clock.check_events(any_orchestrator)),
-        ("model", lambda: model.check_model(os.environ, online=online)),
+        ("model", lambda: model.check_models(state, os.environ, online=online)),
         ("environment", lambda: environment.check_environment(os.environ)),
     )
 

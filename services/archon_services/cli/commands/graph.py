@@ -71,7 +71,9 @@ def _format_of(output: Path | None) -> Format:
     if form is None:
         known = ", ".join(suffix for suffix in _BY_SUFFIX if suffix)
         raise CliError(
-            f"cannot write {output}: the suffix must be one of {known}", hint="Name the format with --format.", code=USAGE
+            f"cannot write {output}: the suffix must be one of {known}",
+            hint="Name the format with --format.",
+            code=USAGE,
         )
     return form
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated
@@ -48,6 +49,7 @@ def up(
     in the current directory.
     """
     from archon_services.local_mesh import Home, MeshOptions
+    from archon_services.local_mesh.options import ROLES
 
     if detach and logs:
         raise CliError(
@@ -61,6 +63,8 @@ def up(
         model=model,
     )
     home = Home.find()
+    if any(map(options.wants, ROLES)):
+        asyncio.run(require_model(model or "offline"))
     if detach:
         start_detached(home, options)
     else:
@@ -87,6 +91,15 @@ def start_detached(home: Home, options: MeshOptions) -> MeshState:
         raise
     print(f"Mesh ready after {duration(time.monotonic() - began)} in {home.root}. `archon down` stops it.")
     return state
+
+
+async def require_model(spec: str) -> None:
+    """Raises CliError if the agents of a mesh could not use this model."""
+    from archon_services.cli.checks.model import check_model
+
+    for finding in await check_model(spec, os.environ, online=False):
+        if finding.level == "problem":
+            raise CliError(finding.message, hint=finding.hint, code=USAGE)
 
 
 async def _foreground(home: Home, options: MeshOptions, *, logs: bool) -> None:

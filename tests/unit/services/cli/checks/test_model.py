@@ -6,6 +6,7 @@ import pytest
 
 from archon_services.cli.checks import model
 from archon_services.cli.checks.finding import Finding
+from archon_services.local_mesh.state import MeshState, ProcessState
 from tests.unit.services.cli.checks.findings import http_server, levels, texts
 
 
@@ -66,4 +67,15 @@ async def check_model(monkeypatch: pytest.MonkeyPatch, variables: dict[str, str]
         monkeypatch.delenv(name, raising=False)
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    return await model.check_model(variables, online=online)
+    return await model.check_models(None, variables, online=online)
+
+
+async def test_the_models_of_a_running_mesh_are_checked_instead_of_that_of_the_shell() -> None:
+    agents = [ProcessState(f"a-{number}", "agent", "healthy", model="offline") for number in range(2)]
+    agents.append(ProcessState("b-1", "agent", "healthy", model="nonsense"))
+    state = MeshState("ready", 1, "/nowhere", (*agents, ProcessState("registry", "service", "healthy")))
+    findings = await model.check_models(state, {"ARCHON_MODEL": "openai/other"}, online=False)
+    assert [(finding.level, finding.message) for finding in findings] == [
+        ("problem", "unknown model 'nonsense'"),
+        ("ok", "offline"),
+    ]
