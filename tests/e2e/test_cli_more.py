@@ -107,6 +107,13 @@ def test_watch_follows_another_run_and_ctrl_c_detaches(terminal: Terminal) -> No
     assert "enough of it" in running.text
 
 
+def test_a_run_that_waits_for_an_instance_says_why(terminal: Terminal) -> None:
+    with stuck_run(terminal) as (run_id, running):
+        running.until("Waiting for an instance of requirements with room (the only one is not reachable).")
+        assert terminal.archon("cancel", run_id).code == 0
+        running.end()
+
+
 def test_show_prints_wait_reasons_and_cancel_ends_the_run(terminal: Terminal) -> None:
     with stuck_run(terminal) as (run_id, _):
         lines = terminal.archon("show", "last").out.splitlines()

@@ -20,6 +20,7 @@ from archon_services.cli.interrupts import Signals, exit_code
 from archon_services.cli.render.run_screen import Screen
 from archon_services.cli.target.memory_versions import memory_versions
 from archon_services.cli.target.mesh import Target, connecting
+from archon_services.cli.waits import explained
 
 _PATIENCE: Final = 15.0
 """Seconds to wait for an orchestrator that becomes unreachable in the middle of a run."""
@@ -54,7 +55,8 @@ async def submit_and_follow(target: Target, request: RunRequest, screen: Screen,
             work = _follow_stream(client, stream, run_id, screen) if streamed else follow(client, run_id, screen)
             following = asyncio.create_task(work, name="follow")
             try:
-                cancelled = await _until_end(client, run_id, following, screen, signals)
+                async with explained(client, run_id, screen):
+                    cancelled = await _until_end(client, run_id, following, screen, signals)
             except Interrupted:
                 screen.close()
                 screen.note(f"Detached from run {run_id}, which may still be running: see `archon runs`.")

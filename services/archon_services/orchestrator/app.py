@@ -65,7 +65,7 @@ async def orchestrator_app(settings: OrchestratorSettings) -> AsyncIterator[str]
         retention.start()
         forwarder = WatchForwarder(journal, runs, ownership)
         stack.push_async_callback(forwarder.close)
-        commands = Commands(runs, journal, roles, forwarder, clock.now, recall)
+        commands = Commands(runs, journal, roles, forwarder, clock.now, recall, pool.standing)
         add = orchestrator_service_pb2_grpc.add_OrchestratorServiceServicer_to_server
         service = Service(SERVICE, add, OrchestratorServicer(commands, journal, runs.watchers))
         server = GrpcServer([service], host=settings.host, port=settings.port)

@@ -12,7 +12,7 @@ from archon_services.cli.checks.finding import Finding, ok, problem, warning
 
 DISTRIBUTION: Final = "archon-mesh"
 _SLOW_GRPC: Final = (1, 80)
-_REINSTALL_HINT: Final = "Install Archon in its own virtual environment: `pip install archon-mesh`."
+_REINSTALL_HINT: Final = "Install Archon in its own virtual environment: `pip install .` in its clone."
 _REQUIREMENT: Final = re.compile(r"^\s*([A-Za-z0-9._-]+)\s*(?:\[[^\]]*\])?\s*\(?([^;)]*)\)?\s*(?:;(.*))?$")
 _BOUND: Final = re.compile(r"^\s*(>=|<=|==|!=|~=|>|<)\s*([0-9.]+)")
 

@@ -41,6 +41,7 @@ async def _watch(target: Target, name: str, since: int, flag: str, *, as_json: b
     from archon_services.cli.follow_run import follow
     from archon_services.cli.render.run_summary import print_answer, print_summary
     from archon_services.cli.target.memory_versions import memory_versions
+    from archon_services.cli.waits import explained
 
     with connecting("orchestrator", target.orchestrator):
         async with Client(target.orchestrator) as client:
@@ -51,7 +52,8 @@ async def _watch(target: Target, name: str, since: int, flag: str, *, as_json: b
             screen = _screen(since, flag, as_json=as_json)
             try:
                 # The tree and the lines fold events, so they need those before `since` as well.
-                await follow(client, run_id, screen, after_seq=since - 1 if as_json else 0)
+                async with explained(client, run_id, screen):
+                    await follow(client, run_id, screen, after_seq=since - 1 if as_json else 0)
             finally:
                 screen.close()
             run = await client.get(run_id)

@@ -19,7 +19,7 @@ from archon_services.orchestrator.api.validation import check_submit, payload_ha
 from archon_services.orchestrator.convert import events_of, from_journal
 from archon_services.orchestrator.convert.budget import budget_from_proto
 from archon_services.orchestrator.convert.run import session_context_from_proto
-from archon_services.orchestrator.convert.run_view import row_to_proto, run_to_proto
+from archon_services.orchestrator.convert.run_view import Standing, row_to_proto, run_to_proto
 from archon_services.orchestrator.journal import Journal, NewRun, RunRow
 from archon_services.orchestrator.journal.memory.journal import same_request
 from archon_services.orchestrator.roles.registry_watch import RegistryWatch
@@ -43,14 +43,16 @@ class Commands:
         forwarder: WatchForwarder,
         now: Callable[[], float],
         recall: SessionRecall | None = None,
+        standing: Standing | None = None,
     ) -> None:
-        """`now` gives wall seconds; `recall` is None if there is no shared memory."""
+        """`now` gives wall seconds; `recall` is None if there is no shared memory; `standing` tells about instances."""
         self.control = RunControl(runs, journal, now)
         self._runs = runs
         self._journal = journal
         self._roles = roles
         self._forwarder = forwarder
         self._recall = recall
+        self._standing = standing
 
     async def submit(
         self,
@@ -160,7 +162,7 @@ class Commands:
         """Returns a run. Raises UnknownRun."""
         held = self._runs.held(run_id)
         if held is not None and held.submission is not None and held.submission.tenant == _tenant():
-            return run_to_proto(held)
+            return run_to_proto(held, self._standing)
         row = await self.row(run_id)
         if row.compacted:
             return from_journal(run_pb2.Run, row.summary, run_id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from archon.api.agent.v1 import agent_pb2
@@ -12,7 +13,7 @@ from archon.errors import ResourceExhausted
 from archon.wire import set_seconds
 from archon_mesh.core.run import RunState, Task
 from archon_mesh.core.run.effects import want_of
-from archon_mesh.core.run.types import TaskState
+from archon_mesh.core.run.types import Requirement, TaskState
 from archon_services.orchestrator.convert import failure_to_proto
 from archon_services.orchestrator.convert.run import STRATEGIES
 from archon_services.orchestrator.convert.task import state_to_proto
@@ -27,14 +28,18 @@ MAX_COUNT: Final = 2**53 - 1
 _COUNTS: Final = ("input_tokens", "output_tokens", "model_calls", "tool_calls", "cost_micro_usd")
 
 
-def run_to_proto(run: RunState) -> run_pb2.Run:
-    """Renders a run with its tasks and answers."""
+Standing = Callable[[Requirement], tuple[int, int]]
+"""How many instances that meet a requirement are registered, and how many of them are connected."""
+
+
+def run_to_proto(run: RunState, standing: Standing | None = None) -> run_pb2.Run:
+    """Renders a run with its tasks and answers. With `standing` it says why a task waits for an instance."""
     out = run_pb2.Run()
-    write_run(run, out)
+    write_run(run, out, standing)
     return out
 
 
-def write_run(run: RunState, out: run_pb2.Run) -> None:
+def write_run(run: RunState, out: run_pb2.Run, standing: Standing | None = None) -> None:
     """Writes a run with its tasks and answers into an empty message."""
     submission = run.submission
     assert submission is not None
@@ -53,7 +58,7 @@ def write_run(run: RunState, out: run_pb2.Run) -> None:
         if run.failure is not None:
             out.failure.CopyFrom(failure_to_proto(run.failure))
     for task in run.tasks.values():
-        _write_task(run, task, out.tasks.add())
+        _write_task(run, task, out.tasks.add(), standing)
         if task.question and not run.ended:
             _write_question(task, out)
         if isinstance(task.payload, agent_pb2.TaskResult):
@@ -75,11 +80,11 @@ def _write_question(task: Task, out: run_pb2.Run) -> None:
         )
 
 
-def _write_task(run: RunState, task: Task, out: run_pb2.Task) -> None:
+def _write_task(run: RunState, task: Task, out: run_pb2.Task, standing: Standing | None) -> None:
     out.task_id, out.role, out.state = task.task_id, task.role, state_to_proto(task.state)
     out.attempt, out.instance_id, out.parent_task_id = task.attempt, task.instance_id, task.parent
     out.result_seq, out.memory_version = task.result_seq, task.memory_version
-    if waiting_for := _waiting_for(run, task):
+    if waiting_for := _waiting_for(run, task, standing):
         out.waiting_for = waiting_for
     if task.start_time:
         set_seconds(out.start_time, task.start_time)
@@ -92,7 +97,7 @@ def _write_task(run: RunState, task: Task, out: run_pb2.Task) -> None:
         out.failure.CopyFrom(failure_to_proto(task.failure))
 
 
-def _waiting_for(run: RunState, task: Task) -> str:
+def _waiting_for(run: RunState, task: Task, standing: Standing | None) -> str:
     if task.ended or run.ended:
         return ""
     if task.question:
@@ -110,7 +115,17 @@ def _waiting_for(run: RunState, task: Task) -> str:
     want = want_of(run.submission, task)
     capability = f" that has {want.capability}" if want.capability else ""
     version = f" {want.version}" if want.version else ""
-    return f"an instance of {task.role}{version}{capability} with room"
+    reason = f" ({_why_none(*standing(want))})" if standing is not None else ""
+    return f"an instance of {task.role}{version}{capability} with room{reason}"
+
+
+def _why_none(registered: int, connected: int) -> str:
+    """Why no instance has room."""
+    if not registered:
+        return "none is registered"
+    if not connected:
+        return f"{registered:,} registered, none reachable" if registered > 1 else "the only one is not reachable"
+    return f"all {connected:,} are busy" if connected > 1 else "the only one is busy"
 
 
 def _add(total: common_pb2.Usage, result: agent_pb2.TaskResult) -> None:

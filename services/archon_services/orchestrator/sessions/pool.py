@@ -175,6 +175,10 @@ class SessionPool:
 
     # ports.Transport
 
+    def standing(self, want: Requirement) -> tuple[int, int]:
+        """How many instances with these properties are registered, and how many of them are connected."""
+        return self._roles.standing(want)
+
     def stateful(self, role: str) -> bool:
         return self._roles.stateful(role)
 

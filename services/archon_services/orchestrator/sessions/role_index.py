@@ -136,6 +136,17 @@ class RoleIndex:
                 break
         return best
 
+    def standing(self, requirement: Requirement) -> tuple[int, int]:
+        """How many instances that can take a task with this requirement are registered, and how many of them are
+        connected."""
+        role = self._roles.get(requirement.role)
+        if role is None:
+            return 0, 0
+        if not requirement.capability and not requirement.version:
+            return len(role.sessions), len(role.connected)
+        registered = sum(fits(session.instance, requirement) for session in role.sessions.values())
+        return registered, sum(fits(session.instance, requirement) for session in role.connected)
+
     def resolve(self, role: str, capability: str) -> tuple[str, ...]:
         """The role, if it has an instance, and all roles with an instance that offers the capability; sorted."""
         roles = set(self._offering.get(capability, ()))

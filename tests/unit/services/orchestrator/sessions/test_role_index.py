@@ -191,3 +191,12 @@ def test_sessions_without_a_connection_are_not_looked_at() -> None:
     assert index.best(Requirement("designer")) is sessions[1]
     sessions[2].connected = False  # it is no longer in the index
     assert list(index._roles["designer"].in_turn()) == [sessions[1]]
+
+
+def test_the_standing_of_a_requirement_counts_what_is_registered_and_what_is_connected() -> None:
+    index = RoleIndex()
+    for instance in (ready("d-1", 1), session("d-2"), session("d-3", "designer", "draws")):
+        index.add(instance)
+    assert index.standing(Requirement("designer")) == (3, 1)
+    assert index.standing(Requirement("designer", "draws")) == (1, 0)
+    assert index.standing(Requirement("absent")) == (0, 0)
