@@ -1,4 +1,8 @@
-"""The agent runtime: agents, their loop, hooks, events, sub-agents and factory."""
+"""The agent runtime: agents, their loop, hooks, events, sub-agents and factory, and the graph that agents share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 from archon_mesh.agent.agent import Agent
 from archon_mesh.agent.config import AgentConfig
@@ -18,6 +22,9 @@ from archon_mesh.agent.state.history import HistoryList
 from archon_mesh.agent.state.running_agent import Phase, RunningAgent
 from archon_mesh.agent.subagents import call_sub_agent, subagent
 from archon_mesh.agent.tool_policy import ToolPolicy
+
+if TYPE_CHECKING:
+    from archon_mesh.core.memory_graph import SharedMemoryGraph
 
 __all__ = [
     "Agent",
@@ -44,6 +51,7 @@ __all__ = [
     "Phase",
     "RecoveryMiddleware",
     "RunningAgent",
+    "SharedMemoryGraph",
     "SubAgentNotFoundError",
     "ToolPolicy",
     "call_sub_agent",
@@ -55,3 +63,12 @@ __all__ = [
     "stop",
     "subagent",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # Imported on first use, because it imports networkx.
+    if name == "SharedMemoryGraph":
+        from archon_mesh.core.memory_graph import SharedMemoryGraph
+
+        return SharedMemoryGraph
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -47,7 +47,6 @@ class Agent(SubAgentMetadata):
     def __init__(
         self,
         config: AgentConfig | str | None = None,
-        /,
         *,
         session_manager: Sessions | None = None,
         user_id: str = "",

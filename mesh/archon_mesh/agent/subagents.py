@@ -130,9 +130,9 @@ class SubAgents:
         fork._running, fork.by_key = self._running, dict(self.by_key)
         return fork
 
-    def node_ids(self) -> list[str]:
-        """Returns the ids of the sub-agents in the shared memory graph; the id of a remote agent is its key."""
-        return [str(getattr(tool.agent, "agent_id", key)) for key, tool in self.by_key.items()]
+    def node_ids(self) -> dict[str, str]:
+        """Returns the ids of the sub-agents in the shared memory graph, by key; that of a remote agent is its role."""
+        return {key: str(getattr(tool.agent, "agent_id", tool.agent.name)) for key, tool in self.by_key.items()}
 
     async def close(self) -> None:
         """Closes all sub-agents."""

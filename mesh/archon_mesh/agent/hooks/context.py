@@ -8,6 +8,7 @@ from typing import Any
 
 from archon_mesh.agent.hooks.points import HookEvent
 from archon_mesh.agent.state.agent_state import AgentState
+from archon_mesh.agent.state.history import HistoryList
 from archon_mesh.agent.state.running_agent import RunningAgent
 from archon_mesh.core.messages import ChatMessage, ToolCall
 from archon_mesh.llm.base import ModelRequest, ToolSpec
@@ -50,6 +51,16 @@ class HookContext:
     arguments: dict[str, Any] = field(default_factory=dict)
     tool_result: ToolResult | None = None
     error: BaseException | None = None
+
+    @property
+    def assistant_message(self) -> ChatMessage | None:
+        """The model's message, at the points that concern one; the same as `message`."""
+        return self.message
+
+    @property
+    def conversation_history(self) -> HistoryList:
+        """The agent's own messages so far; the same as `state.history`."""
+        return self.state.history
 
     @property
     def iteration(self) -> int:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from itertools import product
 from typing import Any
 
 from typing_extensions import override
@@ -45,23 +46,30 @@ class SharedMemoryMiddleware(Middleware):
 class AwarenessMiddleware(Middleware):
     """Tells an agent the dependencies among its sub-agents. The graph is read at the start of each run.
 
-    `sub_agent_ids` returns the sub-agents' ids in the graph; an id that is not in the graph is logged as a warning.
+    `sub_agent_ids` returns the sub-agents' ids in the graph by their keys; the message has the keys, because the tools
+    of the model are named after them. An id that is not in the graph is logged as a warning.
     """
 
-    def __init__(self, graph: Any, sub_agent_ids: Callable[[], Iterable[str]]) -> None:
+    def __init__(self, graph: Any, sub_agent_ids: Callable[[], Mapping[str, str]]) -> None:
         self._graph = graph
         self._sub_agent_ids = sub_agent_ids
         self._text: str | None = None
 
     @override
     async def before_agent(self, hook: HookContext) -> None:
-        node_ids = [node_id for node_id in self._sub_agent_ids() if await self._has_node(node_id)]
-        edges: Iterable[tuple[str, str]] = await maybe_await(self._graph.get_edges_for_nodes(node_ids))
+        keys: dict[str, list[str]] = {}
+        for key, node_id in self._sub_agent_ids().items():
+            if await self._has_node(node_id):
+                keys.setdefault(node_id, []).append(key)
+        edges: Iterable[tuple[str, str]] = await maybe_await(self._graph.get_edges_for_nodes(list(keys)))
+        named_edges = [pair for upstream, downstream in edges for pair in product(keys[upstream], keys[downstream])]
         try:
-            order = await maybe_await(self._graph.get_topological_order(node_ids))
+            order = await maybe_await(self._graph.get_topological_order(list(keys)))
         except ValueError:
             order = None
-        self._text = awareness_message(edges, order)
+        self._text = awareness_message(
+            named_edges, None if order is None else [key for node_id in order for key in keys[node_id]]
+        )
 
     @override
     async def before_model(self, hook: HookContext) -> None:

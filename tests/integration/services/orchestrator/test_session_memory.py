@@ -16,6 +16,7 @@ from archon.client import answer_text
 from archon.errors import MessageTooLarge
 from archon.memory import MemoryGraphClient
 from archon.testing import FakeAgent
+from tests.fixtures.memory_mesh import published
 from tests.fixtures.mesh import Mesh
 from tests.fixtures.waiting import eventually
 from tests.integration.services.orchestrator.troupe import Troupe, durable, of
@@ -75,7 +76,7 @@ async def test_durability_16_a_later_attempt_receives_the_same_context(
         return "done"
 
     first = await troupe("reviewer", handler, depends_on=["designer"])
-    version = await memory.publish("designer", "the first")
+    version = await published(memory, "designer", "the first")
     handle = await mesh.client.submit("x", roles=["reviewer"], session_id=session)
     await asyncio.wait_for(began.wait(), 10)
     await memory.publish("designer", "the second")

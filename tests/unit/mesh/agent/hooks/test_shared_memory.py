@@ -118,6 +118,21 @@ async def test_coordinator_receives_the_current_edges_in_each_run(
     assert len(systems(model, 1)) == 2
 
 
+async def test_awareness_names_agents_as_the_tools_are_named() -> None:
+    memory = graph(("researcher", "writer"))
+    subs = {
+        "find": new_agent("researcher", ScriptedModel(), memory),
+        "write": new_agent("writer", ScriptedModel(), memory),
+    }
+    model = ScriptedModel(says("done"))
+    await Agent("lead", system_prompt="Lead.", model=model, sub_agents=subs, memory_graph=memory).run_async("?")
+    text = systems(model)[1]
+    assert "  find -> write\n" in text
+    assert "Recommended execution order: find, write" in text
+    assert {tool.name for tool in model.requests[0].tools} == {"find", "write"}
+    assert "researcher" not in text
+
+
 class Counted:
     """A graph that records its calls."""
 
