@@ -99,10 +99,9 @@ async def test_coordinator_receives_the_current_edges_in_each_run(
         "x": Agent("x", model=ScriptedModel())
     }
     model = ScriptedModel(says("one"), says("two"))
-    lead = Agent("lead", system_prompt="Lead.", model=model, sub_agents=subs, memory_graph=memory)
     with caplog.at_level(logging.WARNING):
-        await lead.run_async("?")
-    assert "is not in the shared memory graph" in caplog.text, "a missing node is a warning"
+        lead = Agent("lead", system_prompt="Lead.", model=model, sub_agents=subs, memory_graph=memory)
+    await lead.run_async("?")
     assert systems(model)[1].splitlines() == [
         "You are coordinating sub-agents with dependencies.",
         "",
@@ -116,6 +115,7 @@ async def test_coordinator_receives_the_current_edges_in_each_run(
     memory.add_agent("lonely")
     await lead.run_async("?")
     assert len(systems(model, 1)) == 2
+    assert caplog.text.count("is not in the shared memory graph") == 1, "a missing node is one warning"
 
 
 async def test_awareness_names_agents_as_the_tools_are_named() -> None:
@@ -170,7 +170,7 @@ async def test_stateful_sub_agent_sees_only_the_newest_upstream_answer() -> None
     ]
 
 
-async def test_served_graph_is_awaited() -> None:
+async def test_served_graph_is_awaited(caplog: pytest.LogCaptureFixture) -> None:
     memory = graph(("a", "b"))
     memory.publish("a", "from afar")
 
@@ -178,14 +178,27 @@ async def test_served_graph_is_awaited() -> None:
         async def pull_for(self, node: str) -> Any:
             return memory.pull_for(node)
 
-        async def publish(self, node: str, content: str) -> int:
-            memory.publish(node, content)
-            return 1
+        async def publish(self, node: str, content: str) -> Any:
+            return memory.publish(node, content)
+
+        async def has_node(self, node: str) -> bool:
+            return memory.has_node(node)
+
+        async def get_edges_for_nodes(self, nodes: list[str]) -> Any:
+            return memory.get_edges_for_nodes(nodes)
+
+        async def get_topological_order(self, nodes: list[str]) -> Any:
+            return memory.get_topological_order(nodes)
 
     model = ScriptedModel(says("got it"))
     await new_agent("b", model, Served()).run_async("?")
     assert systems(model)[1] == "Shared context from a:\nfrom afar"
     assert memory.to_dict()["items"][-1]["content"] == "got it"
+    missing = Agent("lead", model=ScriptedModel(says("1"), says("2")), memory_graph=Served())
+    missing.register_agent(Agent("nowhere"))
+    for _ in range(2):
+        await missing.run_async("?")
+    assert caplog.text.count("sub-agent nowhere is not in the shared memory graph") == 1
 
 
 async def test_all_ancestors_are_pulled_if_configured() -> None:
@@ -195,3 +208,24 @@ async def test_all_ancestors_are_pulled_if_configured() -> None:
         model = ScriptedModel(says("x"))
         await new_agent("c", model, memory, all_ancestors=deep).run_async("?")
         assert len(systems(model)) == count
+
+
+async def test_all_ancestors_come_in_dependency_order() -> None:
+    memory = graph(("far", "near"), ("near", "goal"), ("zeal", "goal"), ("far", "late"), ("late", "goal"))
+    sources = memory.get_topological_order(["far", "near", "late", "zeal"])
+    for source in reversed(sources):
+        memory.publish(source, f"by {source}")
+
+    @tool
+    def publish() -> str:
+        """Publishes what was not there before."""
+        memory.add_edge("first", "far")
+        memory.publish("first", "by first")
+        return "ok"
+
+    model = ScriptedModel(says("", ToolCall("c", "publish", "{}")), says("x"))
+    await new_agent("goal", model, memory, all_ancestors=True, tools=[publish]).run_async("?")
+    assert systems(model)[1:] == [f"Shared context from {source}:\nby {source}" for source in sources]
+    ordered = memory.get_topological_order(["first", *sources])
+    assert systems(model, 1)[1:] == [f"Shared context from {source}:\nby {source}" for source in ordered]
+    assert sources.index("far") < sources.index("near")
