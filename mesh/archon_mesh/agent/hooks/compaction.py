@@ -21,6 +21,7 @@ from archon_mesh.core.compaction import (
     without_tool_results,
 )
 from archon_mesh.core.messages import ChatMessage
+from archon_mesh.core.transcript import transcript
 from archon_mesh.llm.base import ModelClient, ModelRequest, estimate_input
 
 _log = logging.getLogger(__name__)
@@ -113,7 +114,7 @@ class ContextCompactionMiddleware(Middleware):
             return messages
         recent = [message for each in all_rounds[-self._window :] for message in each]
         last_query = next((message for message in reversed(old) if message.role == "user"), None)
-        prompt = ChatMessage("user", f"{SUMMARY_PROMPT}\n\n{_transcript(old)}")
+        prompt = ChatMessage("user", f"{SUMMARY_PROMPT}\n\n{transcript(old)}")
         text = (await model.generate(ModelRequest((prompt,), timeout=120.0))).text
         has_query = any(message.role == "user" for message in recent)
         kept = [last_query] if last_query is not None and not has_query else []
@@ -139,12 +140,3 @@ def _replace_history(
     start = next((index for index, message in enumerate(messages) if id(message) in old), len(messages))
     others = [message for message in messages if id(message) not in old]
     return [*others[:start], *after, *others[start:]]
-
-
-def _transcript(messages: Sequence[ChatMessage]) -> str:
-    lines = []
-    for message in messages:
-        if message.content:
-            lines.append(f"{message.role}: {message.content}")
-        lines += [f"assistant calls {call.name}: {call.arguments_json}" for call in message.tool_calls]
-    return "\n".join(lines)

@@ -11,11 +11,17 @@ from typing_extensions import override
 from archon_mesh.agent.hooks.context import HookContext
 from archon_mesh.agent.hooks.middleware import Middleware, maybe_await
 from archon_mesh.core.awareness import awareness_chat_message, awareness_message
-from archon_mesh.core.messages import with_shared_context
+from archon_mesh.core.memory_item import PropagationPolicy
+from archon_mesh.core.messages import ChatMessage, with_shared_context
+from archon_mesh.core.transcript import tool_results, transcript
 
 
 class SharedMemoryMiddleware(Middleware):
     """Injects the answers of upstream agents into every model call, and publishes the agent's final answer.
+
+    If an edge to another agent has the policy `tool_results`, it also publishes the results of the run's tool calls,
+    and if one has `full_history`, its history, each together with the answer as an item of that policy. A client of a
+    graph in another process publishes the answer only.
 
     `graph` is a SharedMemoryGraph or a client with the same methods, awaited. The answers are those of the direct
     predecessors, or with `all_ancestors` those of all ancestors, both in dependency order.
@@ -37,8 +43,25 @@ class SharedMemoryMiddleware(Middleware):
 
     @override
     async def query_end(self, hook: HookContext) -> None:
-        if hook.value.strip():
-            await maybe_await(self._graph.publish(self._agent_id, hook.value))
+        if not hook.value.strip():
+            return
+        await maybe_await(self._graph.publish(self._agent_id, hook.value))
+        for policy, content in self._wider_items(hook):
+            await maybe_await(self._graph.publish(self._agent_id, content, policy=policy))
+
+    def _wider_items(self, hook: HookContext) -> Iterable[tuple[PropagationPolicy, str]]:
+        """Yields what the agent's edges let through beyond its answer, the narrower policy first."""
+        if not hasattr(type(self._graph), "policies_from"):
+            return
+        policies = self._graph.policies_from(self._agent_id)
+        history = hook.state.history
+        results = tool_results([message for message in history if message.run_id == hook.state.run_id])
+        if results and PropagationPolicy.TOOL_RESULTS in policies:
+            yield PropagationPolicy.TOOL_RESULTS, f"{results}\n\nAnswer:\n{hook.value}"
+        if PropagationPolicy.FULL_HISTORY in policies:
+            is_last = history and history[-1].role == "assistant" and history[-1].content == hook.value
+            messages = history if is_last else [*history, ChatMessage("assistant", hook.value)]
+            yield PropagationPolicy.FULL_HISTORY, transcript(messages)
 
     async def _pull(self) -> Sequence[Any]:
         if not self._all_ancestors:

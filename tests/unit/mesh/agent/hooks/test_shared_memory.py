@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from archon_mesh.agent import Agent
-from archon_mesh.core.memory_graph import SharedMemoryGraph
+from archon_mesh.core.memory_graph import PropagationPolicy, SharedMemoryGraph
 from archon_mesh.core.messages import ToolCall
 from archon_mesh.llm import ModelReply
 from archon_mesh.tools import tool
@@ -229,3 +229,53 @@ async def test_all_ancestors_come_in_dependency_order() -> None:
     ordered = memory.get_topological_order(["first", *sources])
     assert systems(model, 1)[1:] == [f"Shared context from {source}:\nby {source}" for source in ordered]
     assert sources.index("far") < sources.index("near")
+
+
+async def test_each_edge_carries_what_its_policy_lets_through() -> None:
+    memory = SharedMemoryGraph()
+    for policy in PropagationPolicy:
+        memory.add_edge("a", f"reads_{policy}", policy)
+    look = tool(name="look")(lambda place: f"a secret in the {place}")
+    calls = ScriptedModel(
+        says("I look.", ToolCall("c1", "look", '{"place": "attic"}'), ToolCall("c2", "look", '{"place": "den"}')),
+        says("Found two."),
+        says("Still two."),
+    )
+    author = new_agent("a", calls, memory, tools=[look])
+
+    async def seen() -> list[str]:
+        texts = []
+        for policy in PropagationPolicy:
+            model = ScriptedModel(says("ok"))
+            await new_agent(f"reads_{policy}", model, memory).run_async("?")
+            texts += systems(model)[1:]
+        return [text.removeprefix("Shared context from a:\n") for text in texts]
+
+    await author.run_async("What is there?")
+    results = (
+        'Result of look {"place": "attic"}:\na secret in the attic\n\n'
+        'Result of look {"place": "den"}:\na secret in the den\n\nAnswer:\nFound two.'
+    )
+    history = (
+        "user: What is there?\nassistant: I look.\n"
+        'assistant calls look: {"place": "attic"}\nassistant calls look: {"place": "den"}\n'
+        "tool: a secret in the attic\ntool: a secret in the den\nassistant: Found two."
+    )
+    assert await seen() == ["Found two.", results, history]
+    author.on("query_end").handle("continue", "Two, as before.")
+    await author.run_async("And now?")
+    assert await seen() == [
+        "Two, as before.",
+        "Two, as before.",
+        f"{history}\nuser: And now?\nassistant: Still two.\nassistant: Two, as before.",
+    ], "without a tool call the answer is all that there is; a replaced answer is the last word"
+
+
+async def test_by_default_only_the_final_answer_is_published() -> None:
+    memory = graph(("a", "b"))
+    look = tool(name="look")(lambda: "a secret")
+    model = ScriptedModel(says("", ToolCall("c", "look", "{}")), says("done"))
+    await new_agent("a", model, memory, tools=[look]).run_async("?")
+    assert [(item["content"], item["policy"]) for item in memory.to_dict()["items"]] == [
+        ("done", "final_response_only")
+    ]
