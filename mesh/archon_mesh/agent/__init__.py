@@ -13,7 +13,7 @@ from archon_mesh.agent.hooks.agent_events import AgentEventsMiddleware
 from archon_mesh.agent.hooks.compaction import ContextCompactionMiddleware
 from archon_mesh.agent.hooks.context import HookContext, ModelParams
 from archon_mesh.agent.hooks.limits import BudgetMiddleware, PermissionMiddleware
-from archon_mesh.agent.hooks.middleware import Middleware
+from archon_mesh.agent.hooks.middleware import Middleware, StreamChunk
 from archon_mesh.agent.hooks.points import HookDecision, HookEvent, Outcome, fail, go_on, retry, stop
 from archon_mesh.agent.hooks.recovery import RecoveryMiddleware
 from archon_mesh.agent.state.agent_state import AgentState, CallPosition, get_call_position, get_context
@@ -52,6 +52,7 @@ __all__ = [
     "RecoveryMiddleware",
     "RunningAgent",
     "SharedMemoryGraph",
+    "StreamChunk",
     "SubAgentNotFoundError",
     "ToolPolicy",
     "call_sub_agent",

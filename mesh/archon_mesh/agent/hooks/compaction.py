@@ -28,6 +28,8 @@ _log = logging.getLogger(__name__)
 
 Strategy = Callable[[Sequence[ChatMessage], int], Any]
 
+CUSTOM: Final = "custom"
+
 SUMMARY_PROMPT: Final = (
     "Sum up the conversation so far, for the assistant who will go on with it and sees nothing else of it. Keep every "
     "name, number, date and URL exactly as it was said; what was asked, what was found, what was decided and what is "
@@ -39,12 +41,15 @@ class ContextCompactionMiddleware(Middleware):
     """Shortens the history before a model call whose messages and tools exceed `threshold` x `max_context_tokens`.
 
     Strategies: `sliding_window` keeps the last `window_size` rounds; `tool_result_compaction` drops tool results older
-    than these; `summarisation` has the model summarise the older rounds; a function of (messages, window_size), sync or
-    async, returns the new messages. If the result is still too long, tool results are dropped, then all rounds but
-    the last.
+    than these; `summarisation` has the model summarise the older rounds; `custom` calls `custom_strategy`, a function
+    of (messages, window_size), sync or async, that returns the new messages; in YAML it is the function's import path.
+    A function may also be given as `compaction_strategy` itself. If the result is still too long, tool results are
+    dropped, then all rounds but the last.
 
     With `auto_compact=False` the history is compacted only by `compact`.
     """
+
+    imported_params = frozenset({"custom_strategy"})
 
     def __init__(
         self,
@@ -54,14 +59,22 @@ class ContextCompactionMiddleware(Middleware):
         compaction_strategy: str | Strategy = "sliding_window",
         window_size: int = 2,
         model: ModelClient | None = None,
+        custom_strategy: Strategy | None = None,
     ) -> None:
         """`model` writes the summaries, None for the agent's own model.
 
         Raises InvalidArgument for an unknown strategy or a limit out of range.
         """
+        if (compaction_strategy == CUSTOM) != (custom_strategy is not None):
+            raise InvalidArgument(f"compaction strategy {CUSTOM!r} and custom_strategy need each other")
+        if custom_strategy is not None:
+            if not callable(custom_strategy):
+                raise InvalidArgument(f"custom_strategy is not a function: {custom_strategy!r}")
+            compaction_strategy = custom_strategy
         if not callable(compaction_strategy) and compaction_strategy not in _STRATEGIES:
             raise InvalidArgument(
-                f"unknown compaction strategy {compaction_strategy!r}; use {', '.join(_STRATEGIES)}, or a function"
+                f"unknown compaction strategy {compaction_strategy!r}; use {', '.join(_STRATEGIES)}, {CUSTOM}, or a "
+                "function"
             )
         if max_context_tokens < 1 or not 0 < threshold <= 1 or window_size < 1:
             raise InvalidArgument(

@@ -11,7 +11,7 @@ from archon_mesh.agent.state.agent_state import AgentState
 from archon_mesh.agent.state.history import HistoryList
 from archon_mesh.agent.state.running_agent import RunningAgent
 from archon_mesh.core.messages import ChatMessage, ToolCall
-from archon_mesh.llm.base import ModelRequest, ToolSpec
+from archon_mesh.llm.base import ModelRequest, ToolCallDelta, ToolSpec
 from archon_mesh.tools.result import ToolResult
 
 
@@ -39,6 +39,7 @@ class HookContext:
     """The input of a hook. Fields from `params` on are set only at the points that concern them.
 
     `value` is the current text: the query, the answer, or a chunk of text. `message` is the assistant's.
+    `tool_call_delta` is set at `stream_chunk` if the chunk is a piece of a tool call; its text is empty then.
     """
 
     event: HookEvent
@@ -50,6 +51,7 @@ class HookContext:
     tool_call: ToolCall | None = None
     arguments: dict[str, Any] = field(default_factory=dict)
     tool_result: ToolResult | None = None
+    tool_call_delta: ToolCallDelta | None = None
     error: BaseException | None = None
 
     @property
