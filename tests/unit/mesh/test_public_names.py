@@ -287,8 +287,8 @@ async def test_sub_agents_and_factory() -> None:
     @tool
     async def delegate(agent_state: AgentState) -> str:
         """Delegates."""
-        with pytest.raises(SubAgentNotFoundError, match="nobody"):
-            await call_sub_agent("nobody", "x")
+        with pytest.raises(SubAgentNotFoundError, match="absent"):
+            await call_sub_agent("absent", "x")
         return await call_sub_agent(
             agent_name="poet", message="x", agent_state=agent_state, global_storage=agent_state.global_storage
         )

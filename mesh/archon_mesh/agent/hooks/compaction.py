@@ -22,6 +22,7 @@ from archon_mesh.core.compaction import (
 )
 from archon_mesh.core.messages import ChatMessage
 from archon_mesh.core.transcript import transcript
+from archon_mesh.llm import deadline
 from archon_mesh.llm.base import ModelClient, ModelRequest, estimate_input
 
 _log = logging.getLogger(__name__)
@@ -60,8 +61,9 @@ class ContextCompactionMiddleware(Middleware):
         window_size: int = 2,
         model: ModelClient | None = None,
         custom_strategy: Strategy | None = None,
+        timeout: float = 120.0,
     ) -> None:
-        """`model` writes the summaries, None for the agent's own model.
+        """`model` writes the summaries, None for the agent's own model, each within `timeout` seconds.
 
         Raises InvalidArgument for an unknown strategy or a limit out of range.
         """
@@ -85,6 +87,7 @@ class ContextCompactionMiddleware(Middleware):
         self._strategy = compaction_strategy
         self._window = window_size
         self._model = model
+        self._timeout = timeout
 
     @override
     async def before_model(self, hook: HookContext) -> None:
@@ -128,7 +131,7 @@ class ContextCompactionMiddleware(Middleware):
         recent = [message for each in all_rounds[-self._window :] for message in each]
         last_query = next((message for message in reversed(old) if message.role == "user"), None)
         prompt = ChatMessage("user", f"{SUMMARY_PROMPT}\n\n{transcript(old)}")
-        text = (await model.generate(ModelRequest((prompt,), timeout=120.0))).text
+        text = (await deadline.generate(model, ModelRequest((prompt,), timeout=self._timeout))).text
         has_query = any(message.role == "user" for message in recent)
         kept = [last_query] if last_query is not None and not has_query else []
         return [summary(with_facts(text.strip(), old)), *kept, *recent]

@@ -13,9 +13,9 @@ from archon_mesh.agent.hooks.context import HookContext, ModelParams
 from archon_mesh.agent.hooks.middleware import StreamChunk
 from archon_mesh.agent.hooks.points import HookDecision, HookEvent
 from archon_mesh.agent.hooks.runner import HookRunner
-from archon_mesh.agent.loop import model_deadline
 from archon_mesh.agent.state.agent_state import AgentState
 from archon_mesh.core.messages import ChatMessage, ToolCall
+from archon_mesh.llm import deadline
 from archon_mesh.llm.base import ModelClient, ModelReply
 from archon_mesh.llm.retry import WITHIN, is_transient, pause_before
 
@@ -92,7 +92,7 @@ class ModelCaller:
         message of its own, and the next try begins another."""
         state = self._state
         if not state.emitter.handlers and not self._hooks.streams:
-            return await model_deadline.generate(model, params.request())
+            return await deadline.generate(model, params.request())
         run_fields = state.event_fields()
         text_message = MessageEmitter(state.emitter, run_fields)
         thinking_message = MessageEmitter(state.emitter, run_fields, THINKING)
@@ -100,7 +100,7 @@ class ModelCaller:
         text: list[str] = []
         reply: ModelReply | None = None
         try:
-            async for chunk in model_deadline.stream(model, params.request()):
+            async for chunk in deadline.stream(model, params.request()):
                 if chunk.thinking_delta:
                     await thinking_message.write(chunk.thinking_delta)
                 if chunk.text_delta:

@@ -8,11 +8,11 @@ from collections.abc import AsyncIterator
 import pytest
 
 from archon.errors import DeadlineExceeded
-from archon_mesh.agent import Agent
+from archon_mesh.agent import Agent, ContextCompactionMiddleware
 from archon_mesh.agent.events.types import AgentEvent
 from archon_mesh.core.messages import ChatMessage
 from archon_mesh.llm import ModelChunk, ModelReply, ModelRequest
-from tests.fixtures.scripted_model import says
+from tests.fixtures.scripted_model import ScriptedModel, says
 
 
 class DeafModel:
@@ -63,3 +63,16 @@ async def test_time_between_chunks_belongs_to_the_consumer() -> None:
     agent = Agent("a", model=Prompt(), timeout=0.2)
     assert await agent.run_async("?", None, [slow]) == "whole"
     assert agent.history[-1] == ChatMessage("assistant", "whole")
+
+
+async def test_model_that_writes_summaries_is_cut_off_too() -> None:
+    model = DeafModel()
+    compaction = ContextCompactionMiddleware(
+        10, compaction_strategy="summarisation", window_size=1, model=model, timeout=0.05
+    )
+    agent = Agent("a", model=ScriptedModel(says("one"), says("two")), middlewares=[compaction])
+    async with asyncio.timeout(60):
+        await agent.run_async("first")
+        with pytest.raises(DeadlineExceeded, match="no reply of the model deaf"):
+            await agent.run_async("second " * 20)
+    assert model.cancelled.is_set()
