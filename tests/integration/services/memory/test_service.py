@@ -131,9 +131,15 @@ async def test_edge_passes_what_its_policy_allows(mesh: Mesh, client: MemoryGrap
         await mesh.pin(("p-source", role), policy=policy)
     seen = {}
     for policy in PropagationPolicy:
-        await client.publish("p-source", "x", policy=policy)
-        seen[policy] = [bool(await client.pull_for(role)) for role in ("p-final", "p-tools", "p-full")]
-    assert seen == {FINAL: [True, True, True], TOOLS: [False, True, True], FULL: [False, False, True]}
+        await client.publish("p-source", policy, policy=policy)
+        seen[policy] = [(await client.pull_for(role))[0].content for role in ("p-final", "p-tools", "p-full")]
+    assert seen == {FINAL: [FINAL] * 3, TOOLS: [FINAL, TOOLS, TOOLS], FULL: [FINAL, TOOLS, FULL]}
+    data = await client.to_dict()
+    assert [(item["policy"], item["version"]) for item in data["items"]] == [(FINAL, 1), (TOOLS, 2), (FULL, 3)]
+    assert data["versions"] == {"p-source": 3}
+    assert await client.clear_published_data() == 3
+    assert await published(client, "p-source", "next", policy=TOOLS) == 4
+    assert [len(await client.pull_for(role)) for role in ("p-final", "p-tools", "p-full")] == [0, 1, 1]
 
 
 async def test_concurrent_publishers_get_contiguous_versions_in_order(mesh: Mesh, client: MemoryGraphClient) -> None:
