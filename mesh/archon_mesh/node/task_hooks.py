@@ -21,7 +21,7 @@ from archon_mesh.agent.hooks.context import HookContext, ModelParams
 from archon_mesh.agent.hooks.limits import OUTPUT_TOKENS
 from archon_mesh.agent.hooks.middleware import Middleware, ModelCall
 from archon_mesh.core.awareness import awareness_chat_message
-from archon_mesh.core.memory_item import MemoryItem, PropagationPolicy
+from archon_mesh.core.memory_item import MemoryItem
 from archon_mesh.core.messages import ChatMessage, with_shared_context
 from archon_mesh.llm import ModelReply, estimate_input
 from archon_mesh.node.call_records import request_json, response_json, usage_of
@@ -176,7 +176,7 @@ def to_memory_item(item: ContextItem) -> MemoryItem:
         content=item.text,
         timestamp=to_seconds(item.proto.publish_time),
         version=max(1, item.version),  # 0: straight from the run's journal, which has one answer per role
-        policy=PropagationPolicy(item.policy),
+        policy=item.policy,
         metadata=item.metadata,
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from itertools import product
 from typing import Any
 
@@ -20,8 +20,7 @@ class SharedMemoryMiddleware(Middleware):
     """Injects the answers of upstream agents into every model call, and publishes the agent's final answer.
 
     If an edge to another agent has the policy `tool_results`, it also publishes the results of the run's tool calls,
-    and if one has `full_history`, its history, each together with the answer as an item of that policy. A client of a
-    graph in another process publishes the answer only.
+    and if one has `full_history`, its history, each together with the answer as an item of that policy.
 
     `graph` is a SharedMemoryGraph or a client with the same methods, awaited. The answers are those of the direct
     predecessors, or with `all_ancestors` those of all ancestors, both in dependency order.
@@ -46,22 +45,11 @@ class SharedMemoryMiddleware(Middleware):
         if not hook.value.strip():
             return
         await maybe_await(self._graph.publish(self._agent_id, hook.value))
-        for policy, content in self._wider_items(hook):
-            await maybe_await(self._graph.publish(self._agent_id, content, policy=policy))
-
-    def _wider_items(self, hook: HookContext) -> Iterable[tuple[PropagationPolicy, str]]:
-        """Yields what the agent's edges let through beyond its answer, the narrower policy first."""
         if not hasattr(type(self._graph), "policies_from"):
             return
-        policies = self._graph.policies_from(self._agent_id)
-        history = hook.state.history
-        results = tool_results([message for message in history if message.run_id == hook.state.run_id])
-        if results and PropagationPolicy.TOOL_RESULTS in policies:
-            yield PropagationPolicy.TOOL_RESULTS, f"{results}\n\nAnswer:\n{hook.value}"
-        if PropagationPolicy.FULL_HISTORY in policies:
-            is_last = history and history[-1].role == "assistant" and history[-1].content == hook.value
-            messages = history if is_last else [*history, ChatMessage("assistant", hook.value)]
-            yield PropagationPolicy.FULL_HISTORY, transcript(messages)
+        policies: Set[PropagationPolicy] = await maybe_await(self._graph.policies_from(self._agent_id))
+        for policy, content in _wider_items(hook, policies):
+            await maybe_await(self._graph.publish(self._agent_id, content, policy=policy))
 
     async def _pull(self) -> Sequence[Any]:
         if not self._all_ancestors:
@@ -115,3 +103,15 @@ class AwarenessMiddleware(Middleware):
             messages = hook.params.messages
             after_prompt = 1 if messages and messages[0].role == "system" else 0
             messages.insert(after_prompt, awareness_chat_message(self._text))
+
+
+def _wider_items(hook: HookContext, policies: Set[PropagationPolicy]) -> Iterable[tuple[PropagationPolicy, str]]:
+    """Yields what these policies let through beyond the answer, the narrower policy first."""
+    history = hook.state.history
+    results = tool_results([message for message in history if message.run_id == hook.state.run_id])
+    if results and PropagationPolicy.TOOL_RESULTS in policies:
+        yield PropagationPolicy.TOOL_RESULTS, f"{results}\n\nAnswer:\n{hook.value}"
+    if PropagationPolicy.FULL_HISTORY in policies:
+        is_last = history and history[-1].role == "assistant" and history[-1].content == hook.value
+        messages = history if is_last else [*history, ChatMessage("assistant", hook.value)]
+        yield PropagationPolicy.FULL_HISTORY, transcript(messages)

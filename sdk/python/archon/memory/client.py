@@ -20,6 +20,7 @@ from archon.memory.values import MAX_PUBLISH_BYTES
 from archon.propagation import PropagationPolicy
 from archon.registry import Edge, RegistryClient
 from archon.registry.retry import backoff, is_transient
+from archon.wire import policy_from_proto
 
 CALL_TIMEOUT: Final = 10.0
 """Seconds that a call may take by default."""
@@ -166,6 +167,11 @@ class MemoryGraphClient:
         rank = {role: at for at, role in enumerate(graph.roles)}
         edges = {(edge.upstream, edge.downstream) for edge in graph.edges if {edge.upstream, edge.downstream} <= wanted}
         return sorted(edges, key=lambda edge: (rank[edge[0]], rank[edge[1]]))
+
+    async def policies_from(self, node_id: str) -> set[PropagationPolicy]:
+        """The policies of the edges to the role's direct successors; an empty set if the role is unknown."""
+        edges = (await self._graph()).edges
+        return {policy_from_proto(edge.policy) for edge in edges if edge.upstream == node_id}
 
     async def get_topological_order(self, node_ids: Iterable[str] | None = None) -> list[str]:
         """All roles, or the given ones, each after its dependencies; unknown roles are left out."""

@@ -13,8 +13,12 @@ import pytest
 
 from archon.errors import FailedPrecondition, GraphCycle, InvalidArgument
 from archon.memory import MemoryGraphClient, MemoryItem, PropagationPolicy, PublishItem
+from archon_mesh.agent import Agent
 from archon_mesh.core.memory_graph import SharedMemoryGraph
+from archon_mesh.core.messages import ToolCall
+from archon_mesh.tools import tool
 from tests.fixtures.memory_mesh import published
+from tests.fixtures.scripted_model import ScriptedModel, says
 
 if TYPE_CHECKING:
     from tests.fixtures.memory_mesh import Mesh
@@ -140,6 +144,26 @@ async def test_edge_passes_what_its_policy_allows(mesh: Mesh, client: MemoryGrap
     assert await client.clear_published_data() == 3
     assert await published(client, "p-source", "next", policy=TOOLS) == 4
     assert [len(await client.pull_for(role)) for role in ("p-final", "p-tools", "p-full")] == [0, 1, 1]
+
+
+async def test_agent_with_a_served_graph_publishes_for_its_edges(mesh: Mesh, client: MemoryGraphClient) -> None:
+    for policy, role in ((FINAL, "q-final"), (TOOLS, "q-tools"), (FULL, "q-full")):
+        await mesh.pin(("q-source", role), policy=policy)
+    assert await client.policies_from("q-source") == {FINAL, TOOLS, FULL}
+    assert await client.policies_from("q-full") == await client.policies_from("unknown") == set()
+    look = tool(name="look")(lambda: "a door")
+    model = ScriptedModel(says("", ToolCall("c", "look", "{}")), says("done"))
+    await Agent("q-source", model=model, tools=[look], memory_graph=client).run_async("?")
+    received = []
+    for role in ("q-final", "q-tools", "q-full"):
+        reader = ScriptedModel(says("ok"))
+        await Agent(role, model=reader, memory_graph=client).run_async("?")
+        received.append(reader.requests[0].messages[0].content.removeprefix("Shared context from q-source:\n"))
+    assert received == [
+        "done",
+        "Result of look {}:\na door\n\nAnswer:\ndone",
+        "user: ?\nassistant calls look: {}\ntool: a door\nassistant: done",
+    ]
 
 
 async def test_concurrent_publishers_get_contiguous_versions_in_order(mesh: Mesh, client: MemoryGraphClient) -> None:
