@@ -116,7 +116,7 @@ class HistoryList(list[ChatMessage]):
             return _Saved()
         if _running_loop() is not None:
             return self._start_saving()
-        if self._loop is not None:
+        if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._start_saving)
         return _Saved()
 
