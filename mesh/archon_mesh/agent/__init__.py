@@ -1,4 +1,8 @@
-"""The agent runtime: agents, their loop, hooks, events, sub-agents and factory."""
+"""The agent runtime: agents, their loop, hooks, events, sub-agents and factory, and the graph that agents share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 from archon_mesh.agent.agent import Agent
 from archon_mesh.agent.config import AgentConfig
@@ -9,7 +13,7 @@ from archon_mesh.agent.hooks.agent_events import AgentEventsMiddleware
 from archon_mesh.agent.hooks.compaction import ContextCompactionMiddleware
 from archon_mesh.agent.hooks.context import HookContext, ModelParams
 from archon_mesh.agent.hooks.limits import BudgetMiddleware, PermissionMiddleware
-from archon_mesh.agent.hooks.middleware import Middleware
+from archon_mesh.agent.hooks.middleware import Middleware, StreamChunk
 from archon_mesh.agent.hooks.points import HookDecision, HookEvent, Outcome, fail, go_on, retry, stop
 from archon_mesh.agent.hooks.recovery import RecoveryMiddleware
 from archon_mesh.agent.state.agent_state import AgentState, CallPosition, get_call_position, get_context
@@ -18,6 +22,9 @@ from archon_mesh.agent.state.history import HistoryList
 from archon_mesh.agent.state.running_agent import Phase, RunningAgent
 from archon_mesh.agent.subagents import call_sub_agent, subagent
 from archon_mesh.agent.tool_policy import ToolPolicy
+
+if TYPE_CHECKING:
+    from archon_mesh.core.memory_graph import SharedMemoryGraph
 
 __all__ = [
     "Agent",
@@ -44,6 +51,8 @@ __all__ = [
     "Phase",
     "RecoveryMiddleware",
     "RunningAgent",
+    "SharedMemoryGraph",
+    "StreamChunk",
     "SubAgentNotFoundError",
     "ToolPolicy",
     "call_sub_agent",
@@ -55,3 +64,12 @@ __all__ = [
     "stop",
     "subagent",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # Imported on first use, because it imports networkx.
+    if name == "SharedMemoryGraph":
+        from archon_mesh.core.memory_graph import SharedMemoryGraph
+
+        return SharedMemoryGraph
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

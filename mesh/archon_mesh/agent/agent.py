@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self, Unpack
 
@@ -47,7 +48,6 @@ class Agent(SubAgentMetadata):
     def __init__(
         self,
         config: AgentConfig | str | None = None,
-        /,
         *,
         session_manager: Sessions | None = None,
         user_id: str = "",
@@ -211,7 +211,18 @@ class Agent(SubAgentMetadata):
         if the key is taken, and InvalidArgument if the agent is this one.
         """
         self._sub_agents.register(agent, name, description, stateless)
+        self.warn_of_missing_nodes()
         return self
+
+    def warn_of_missing_nodes(self) -> None:
+        """Logs, once for each, the sub-agents that are not in the memory graph.
+
+        A graph whose methods are awaited is asked when a run starts instead.
+        """
+        if self.memory_graph is not None and not inspect.iscoroutinefunction(self.memory_graph.has_node):
+            for key, node_id in self._sub_agents.node_ids().items():
+                if not self.memory_graph.has_node(node_id):
+                    self._sub_agents.warn_of_missing_node(key)
 
     @property
     def sub_agents(self) -> Mapping[str, SubAgentTool]:
@@ -226,7 +237,11 @@ class Agent(SubAgentMetadata):
         shared_memory: list[Middleware] = []
         if self.memory_graph is not None:
             if self.sub_agents:
-                shared_memory.append(AwarenessMiddleware(self.memory_graph, self._sub_agents.node_ids))
+                shared_memory.append(
+                    AwarenessMiddleware(
+                        self.memory_graph, self._sub_agents.node_ids, self._sub_agents.warn_of_missing_node
+                    )
+                )
             shared_memory.append(
                 SharedMemoryMiddleware(self.memory_graph, self.agent_id, all_ancestors=self.config.all_ancestors)
             )

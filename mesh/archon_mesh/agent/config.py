@@ -37,9 +37,9 @@ class AgentFields(TypedDict, total=False):
     max_running_subagents: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class AgentConfig:
-    """The fields that an agent is built from.
+    """The fields that an agent is built from. An agent copies them: later changes do not affect it.
 
     `model` is a client, or a string for `create_model` (`offline`, `openai/NAME`). `tools` are Tools or functions.
     `sub_agents` are agents, optionally by key. `timeout` limits one model call, and `tool_timeout` one call of a tool

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
 
 from archon_mesh.agent.agent import Agent
 from archon_mesh.agent.subagents import SubAgent
 
 _log = logging.getLogger(__name__)
+
+_PLACE: Final = ("name", "memory_graph", "agent_id")
+"""Arguments that say who an agent is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +33,9 @@ class AgentFactory:
     """Creates agents from registered classes.
 
     `global_defaults` are constructor arguments of every agent. Later values override earlier ones: the global defaults,
-    the defaults of the registration, then a sub-agent's entry in `subagent_config` or the overrides of the agent.
+    the defaults of the registration, then a sub-agent's entry in `subagent_config` or the overrides of the agent. A
+    class with a constructor of its own receives these arguments and no others; its agents get their name, graph and id
+    afterwards.
     """
 
     def __init__(self, global_defaults: Mapping[str, Any] | None = None) -> None:
@@ -94,7 +99,8 @@ class AgentFactory:
 
         A name in `subagents` creates a new instance; an object, such as a remote agent, is shared. Raises ValueError if
         an agent is unknown, a sub-agent is unknown or not exposed, an object cannot be a sub-agent, or a key of
-        `subagent_config` is not a name in `subagents`.
+        `subagent_config` is not a name in `subagents`. A sub-agent that is not in the agent's memory graph is logged as
+        a warning.
         """
         spec = self._find_spec(name, "agent")
         config = dict(subagent_config or {})
@@ -160,12 +166,25 @@ class AgentFactory:
         raise ValueError(f"{item!r} cannot be a sub-agent: pass a registered name or an agent")
 
     def _create(self, name: str, spec: AgentSpec, overrides: Mapping[str, Any]) -> Agent:
-        fields = {**self._global_defaults, **spec.defaults, **overrides}
-        fields.setdefault("name", name)
+        given = {**self._global_defaults, **spec.defaults, **overrides}
+        place: dict[str, Any] = {"name": name}
         if self._graph is not None:
-            fields.setdefault("memory_graph", self._graph)
-            fields.setdefault("agent_id", name)
-        return self._class_for(name, spec)(**fields)
+            place |= {"memory_graph": self._graph, "agent_id": name}
+        place |= {key: given[key] for key in _PLACE if key in given}
+        cls = self._class_for(name, spec)
+        if cls.__init__ is Agent.__init__:
+            return cls(**{**given, **place})
+        agent = cls.__new__(cls)
+        Agent.__init__(agent, **place)  # what a class that never calls super().__init__ would lack
+        cls.__init__(agent, **given)
+        if "memory_graph" in place:
+            place.setdefault("agent_id", place["name"])
+        agent.name = agent.history.agent_name = place["name"]
+        agent.config = replace(agent.config, name=place["name"])
+        agent.memory_graph = place.get("memory_graph", agent.memory_graph)
+        agent.agent_id = place.get("agent_id", agent.agent_id)
+        agent.warn_of_missing_nodes()
+        return agent
 
     def _class_for(self, name: str, spec: AgentSpec) -> type[Agent]:
         """Returns the registered class, or a subclass with the metadata of the registration."""

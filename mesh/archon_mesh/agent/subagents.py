@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
@@ -14,6 +15,8 @@ from archon_mesh.agent.state.agent_state import AgentState, get_context
 from archon_mesh.agent.state.global_storage import GlobalStorage
 from archon_mesh.agent.state.running_agent import RunningAgent
 from archon_mesh.tools.tool import Tool
+
+_log = logging.getLogger(__name__)
 
 PARAMETERS: Mapping[str, Any] = {
     "type": "object",
@@ -102,6 +105,7 @@ class SubAgents:
         self._owner = owner
         self._running = asyncio.Semaphore(max_running)
         self.by_key: dict[str, SubAgentTool] = {}
+        self._missing: set[str] = set()
 
     def register(self, agent: Any, name: str = "", description: str = "", stateless: bool | None = None) -> None:
         """Registers an agent as a tool. `name` is its key and the tool's name.
@@ -127,12 +131,18 @@ class SubAgents:
     def copy(self, owner: RunningAgent) -> SubAgents:
         """Returns the same sub-agents for a fork of their owner; both share the limit of concurrent calls."""
         fork = SubAgents(owner, 1)
-        fork._running, fork.by_key = self._running, dict(self.by_key)
+        fork._running, fork.by_key, fork._missing = self._running, dict(self.by_key), self._missing
         return fork
 
-    def node_ids(self) -> list[str]:
-        """Returns the ids of the sub-agents in the shared memory graph; the id of a remote agent is its key."""
-        return [str(getattr(tool.agent, "agent_id", key)) for key, tool in self.by_key.items()]
+    def node_ids(self) -> dict[str, str]:
+        """Returns the ids of the sub-agents in the shared memory graph, by key; that of a remote agent is its role."""
+        return {key: str(getattr(tool.agent, "agent_id", tool.agent.name)) for key, tool in self.by_key.items()}
+
+    def warn_of_missing_node(self, key: str) -> None:
+        """Logs, once, that a sub-agent is not in the shared memory graph."""
+        if key not in self._missing:
+            self._missing.add(key)
+            _log.warning("sub-agent %s is not in the shared memory graph of %s", key, self._owner.name)
 
     async def close(self) -> None:
         """Closes all sub-agents."""

@@ -1,28 +1,15 @@
-"""Items of shared memory, and the policies that say which edges they may pass."""
+"""Items of shared memory."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 
 from archon.errors import InvalidArgument
+from archon.propagation import PropagationPolicy
 
-
-class PropagationPolicy(StrEnum):
-    """The kind of content of an item, and what an edge lets through. Each level includes those listed before it."""
-
-    FINAL_RESPONSE_ONLY = "final_response_only"
-    TOOL_RESULTS = "tool_results"
-    FULL_HISTORY = "full_history"
-
-    def lets_through(self, item: PropagationPolicy) -> bool:
-        """Tells whether an edge of this policy lets an item of policy `item` through."""
-        return _LEVEL[item] <= _LEVEL[self]
-
-
-_LEVEL = {policy: level for level, policy in enumerate(PropagationPolicy)}
+__all__ = ["MemoryItem", "PropagationPolicy"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from archon_mesh.agent.config import AgentConfig
 from archon_mesh.agent.hooks.middleware import Middleware
 from archon_mesh.declared.document import Document, Key
 from archon_mesh.declared.overrides import ModelOverrides
-from archon_mesh.declared.schema import AgentFile, AgentPart, EdgePart, Imported, SubAgentPart
+from archon_mesh.declared.schema import IMPORT_PATTERN, AgentFile, AgentPart, EdgePart, Imported, SubAgentPart
 from archon_mesh.llm.base import ModelClient
 from archon_mesh.node.remote_agent import RemoteAgent
 from archon_mesh.node.role import Role
@@ -96,7 +97,11 @@ class _Loader:
             file.imports[*key, "tools", index] = _imported(file.document, (*key, "tools", index), tool, Tool)
         for index, middleware in enumerate(part.middlewares):
             middleware_key = (*key, "middlewares", index)
-            file.imports[middleware_key] = _imported(file.document, middleware_key, middleware, Middleware)
+            imported = file.imports[middleware_key] = _imported(file.document, middleware_key, middleware, Middleware)
+            params = middleware.params or {}
+            for param in sorted(params.keys() & getattr(imported, "imported_params", frozenset())):
+                param_key = (*middleware_key, "params", param)
+                file.imports[param_key] = _imported_param(file.document, param_key, params[param])
         for name, sub_agent in part.sub_agents.items():
             sub_agent_key = (*key, "sub_agents", name)
             if sub_agent.file and not sub_agent.role:
@@ -183,15 +188,7 @@ class _Loader:
 def _imported(document: Document, key: Key, part: Imported, expected: type) -> Any:
     """Imports an object and checks its type: an instance of `expected`, a class of it, or a function."""
     path = part.import_
-    module, _, name = path.partition(":")
-    try:
-        imported: Any = _import_module(module, document.path.parent)
-        for attribute in name.split("."):
-            imported = getattr(imported, attribute)
-    except (ImportError, AttributeError) as error:
-        raise document.error(key, f"cannot import {path}: {error}") from None
-    except Exception as error:  # noqa: BLE001 - a module may raise anything
-        raise document.error(key, f"cannot import {path}: {type(error).__name__}: {error}") from document.cause(error)
+    imported = _import_object(document, key, path)
     noun = expected.__name__.lower()
     if isinstance(imported, expected):
         if part.params:
@@ -201,6 +198,29 @@ def _imported(document: Document, key: Key, part: Imported, expected: type) -> A
             raise document.error(key, f"{path} is not a {noun}: the class is no {expected.__name__}")
     elif not callable(imported):
         raise document.error(key, f"{path} is not a {noun}: expected a {expected.__name__} or a function")
+    return imported
+
+
+def _imported_param(document: Document, key: Key, path: object) -> Any:
+    """Imports the function that a parameter names."""
+    if not isinstance(path, str) or not re.match(IMPORT_PATTERN, path):
+        raise document.error(key, "expected an import path, module:name")
+    imported = _import_object(document, key, path)
+    if not callable(imported):
+        raise document.error(key, f"{path} is not a function")
+    return imported
+
+
+def _import_object(document: Document, key: Key, path: str) -> Any:
+    module, _, name = path.partition(":")
+    try:
+        imported: Any = _import_module(module, document.path.parent)
+        for attribute in name.split("."):
+            imported = getattr(imported, attribute)
+    except (ImportError, AttributeError) as error:
+        raise document.error(key, f"cannot import {path}: {error}") from None
+    except Exception as error:  # noqa: BLE001 - a module may raise anything
+        raise document.error(key, f"cannot import {path}: {type(error).__name__}: {error}") from document.cause(error)
     return imported
 
 
@@ -229,7 +249,8 @@ def _tool(file: _File, key: Key, part: Imported) -> Tool:
 
 
 def _middleware(file: _File, key: Key, part: Imported) -> Middleware:
-    middleware = _created(file, key, part, part.params or {}, Middleware)
+    params = {name: file.imports.get((*key, "params", name), value) for name, value in (part.params or {}).items()}
+    middleware = _created(file, key, part, params, Middleware)
     if not isinstance(middleware, Middleware):
         raise file.document.error(key, f"{part.import_} is not a middleware")
     return middleware

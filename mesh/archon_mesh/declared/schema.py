@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, model_validator
 from pydantic.json_schema import JsonSchemaValue
@@ -10,9 +10,8 @@ from pydantic_core import CoreSchema
 
 from archon_mesh.llm.retry import RETRIES
 
-ImportPath = Annotated[
-    str, Field(pattern=r"^[\w.]+:[\w.]+$", description="import path: a module, a colon, a name in it")
-]
+IMPORT_PATTERN: Final = r"^[\w.]+:[\w.]+$"
+ImportPath = Annotated[str, Field(pattern=IMPORT_PATTERN, description="import path: a module, a colon, a name in it")]
 
 
 class Part(BaseModel):

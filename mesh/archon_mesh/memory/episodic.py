@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from archon.errors import InvalidArgument
 from archon_mesh.core.messages import ChatMessage
 from archon_mesh.llm.base import estimate_tokens
 from archon_mesh.memory.sessions import SessionManager
@@ -28,8 +29,14 @@ class EpisodicMemory:
         async with self._open() as history:
             history.append(ChatMessage(role, content, metadata=dict(metadata or {})))
 
-    async def get_messages(self, limit: int | None = None, since: float = 0.0) -> list[ChatMessage]:
-        """Returns the last `limit` messages, or all, in order, from `since` (seconds since the Unix epoch) on."""
+    async def get_messages(self, limit: int | None = None, since: int = 0) -> list[ChatMessage]:
+        """Returns the messages from index `since` on, counted from 0, in order; of these the last `limit`, or all.
+
+        Raises InvalidArgument if `since` is not an index or `limit` is negative.
+        """
+        for name, value in (("since", since), ("limit", 0 if limit is None else limit)):
+            if not isinstance(value, int) or value < 0:
+                raise InvalidArgument(f"invalid {name} {value!r}: expected a number of messages")
         return [stored.message for stored in await self._sessions.store.messages(self._key, since=since, limit=limit)]
 
     async def get_recent(self, max_tokens: int) -> list[ChatMessage]:

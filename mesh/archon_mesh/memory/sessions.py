@@ -90,7 +90,9 @@ class SessionManager:
         self._open[key].changes.append(HistoryChange(run_id, undoes=True))
 
     async def flush(self, key: str) -> None:
-        history = self._open[key]
+        history = self._open.get(key)
+        if history is None:
+            return  # closed, and saved
         async with history.saving:
             if not history.changes:
                 return

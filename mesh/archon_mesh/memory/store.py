@@ -126,8 +126,8 @@ class SessionStore:
 
         return await self._database.run(work)
 
-    async def messages(self, key: HistoryKey, *, since: float = 0.0, limit: int | None = None) -> list[StoredMessage]:
-        """Returns the last `limit` messages, or all, in order, from `since` (seconds since the Unix epoch) on."""
+    async def messages(self, key: HistoryKey, *, since: int = 0, limit: int | None = None) -> list[StoredMessage]:
+        """Returns the messages from index `since` on, in order; of these the last `limit`, or all."""
         return await self._database.run(lambda connection: _read_messages(connection, key, since, limit))
 
     async def sessions(self, user_id: str) -> list[str]:
@@ -205,14 +205,13 @@ def _insert_if_missing(connection: sa.Connection, table: sa.Table, identity: dic
 
 
 def _read_messages(
-    connection: sa.Connection, key: HistoryKey, since: float = 0.0, limit: int | None = None
+    connection: sa.Connection, key: HistoryKey, since: int = 0, limit: int | None = None
 ) -> list[StoredMessage]:
-    query = sa.select(MESSAGES.c.data, MESSAGES.c.run_id, MESSAGES.c.created_at).where(
-        *_key_filter(MESSAGES, key), MESSAGES.c.created_at >= since
-    )
     if limit is not None:
-        query = query.order_by(MESSAGES.c.place.desc()).limit(limit)
-        rows = list(reversed(connection.execute(query).all()))
-    else:
-        rows = list(connection.execute(query.order_by(MESSAGES.c.place)).all())
+        count = connection.execute(
+            sa.select(sa.func.count()).select_from(MESSAGES).where(*_key_filter(MESSAGES, key))
+        ).scalar_one()
+        since = max(since, count - limit)
+    query = sa.select(MESSAGES.c.data, MESSAGES.c.run_id, MESSAGES.c.created_at).where(*_key_filter(MESSAGES, key))
+    rows = connection.execute(query.order_by(MESSAGES.c.place).offset(since)).all()
     return [StoredMessage(message_from_json(data, run_id), created_at) for data, run_id, created_at in rows]

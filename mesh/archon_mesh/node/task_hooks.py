@@ -121,7 +121,7 @@ class TaskMiddleware(Middleware):
 
     @override
     def stream_chunk(self, chunk: str, params: ModelParams) -> None:
-        if params.tries and params.tries[-1].text and self._failed is not params.tries[-1]:
+        if chunk and params.tries and params.tries[-1].text and self._failed is not params.tries[-1]:
             self._failed = params.tries[-1]  # its text is not the answer: separate it from what follows
             self._task.write("\n\n")
         self._task.write(chunk)
@@ -176,6 +176,7 @@ def to_memory_item(item: ContextItem) -> MemoryItem:
         content=item.text,
         timestamp=to_seconds(item.proto.publish_time),
         version=max(1, item.version),  # 0: straight from the run's journal, which has one answer per role
+        policy=item.policy,
         metadata=item.metadata,
     )
 

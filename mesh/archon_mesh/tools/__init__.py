@@ -3,7 +3,7 @@
 from archon_mesh.tools.engine import ToolExecutionEngine
 from archon_mesh.tools.function import FunctionTool, tool
 from archon_mesh.tools.registry import ToolRegistry
-from archon_mesh.tools.result import ToolResult
+from archon_mesh.tools.result import ToolResult, ToolResultStatus
 from archon_mesh.tools.tool import Tool
 
-__all__ = ["FunctionTool", "Tool", "ToolExecutionEngine", "ToolRegistry", "ToolResult", "tool"]
+__all__ = ["FunctionTool", "Tool", "ToolExecutionEngine", "ToolRegistry", "ToolResult", "ToolResultStatus", "tool"]

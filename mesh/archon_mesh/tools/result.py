@@ -5,11 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from enum import StrEnum
+from typing import Any
 
 from archon_mesh.tools.image import Image
 
-Status = Literal["success", "error", "timeout"]
+
+class ToolResultStatus(StrEnum):
+    """How a tool call ended."""
+
+    SUCCESS = "success"
+    ERROR = "error"
+    TIMEOUT = "timeout"
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,29 +27,30 @@ class ToolResult:
     """
 
     content: Any = None
-    status: Status = "success"
+    status: ToolResultStatus = ToolResultStatus.SUCCESS
     error_message: str = ""
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def success(cls, content: Any, **metadata: Any) -> ToolResult:
-        """Returns a result for a successful call."""
-        return cls(content, metadata=metadata)
+    def success(cls, content: Any, metadata: Mapping[str, Any] | None = None, **more: Any) -> ToolResult:
+        """Returns a result for a successful call. `more` is added to the metadata."""
+        return cls(content, metadata={**(metadata or {}), **more})
 
     @classmethod
-    def error(cls, message: str, **metadata: Any) -> ToolResult:
-        """Returns a result for a failed call."""
-        return cls(None, "error", message, metadata)
+    def error(cls, error_message: str, metadata: Mapping[str, Any] | None = None, **more: Any) -> ToolResult:
+        """Returns a result for a failed call. `more` is added to the metadata."""
+        return cls(None, ToolResultStatus.ERROR, error_message, {**(metadata or {}), **more})
 
     @classmethod
-    def timeout(cls, seconds: float, **metadata: Any) -> ToolResult:
-        """Returns a result for a call that exceeded its timeout of `seconds`."""
-        return cls(None, "timeout", f"no answer within {seconds:g} s", metadata)
+    def timeout(cls, seconds: float, metadata: Mapping[str, Any] | None = None, **more: Any) -> ToolResult:
+        """Returns a result for a call that exceeded its timeout of `seconds`. `more` is added to the metadata."""
+        message = f"no answer within {seconds:g} s"
+        return cls(None, ToolResultStatus.TIMEOUT, message, {**(metadata or {}), **more})
 
     @property
     def ok(self) -> bool:
         """Whether the call succeeded."""
-        return self.status == "success"
+        return self.status == ToolResultStatus.SUCCESS
 
     @property
     def text(self) -> str:

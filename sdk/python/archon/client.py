@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Final, cast
 
+from archon import context
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.api.orchestrator.v1 import orchestrator_service_pb2_grpc, run_pb2
@@ -241,7 +242,8 @@ def submit_request(
     timeout: float | None = None,
     metadata: Mapping[str, str] | None = None,
 ) -> pb.SubmitRunRequest:
-    """The request that `Client.submit` sends. Raises MessageTooLarge, and InvalidArgument if the goal is not valid
+    """The request that `Client.submit` sends. The run continues the trace of the current OpenTelemetry span, or of the
+    call being served. Raises MessageTooLarge, and InvalidArgument if the goal is not valid
     UTF-8 or the strategy is unknown."""
     request = pb.SubmitRunRequest(
         request_id=request_id or uuid.uuid4().hex,
@@ -256,6 +258,9 @@ def submit_request(
     )
     if timeout is not None:
         set_seconds(request.timeout, timeout)
+    traceparent, tracestate = context.trace()
+    if traceparent:  # in the request, because a Converse stream carries the requests of many callers
+        request.trace.traceparent, request.trace.tracestate = traceparent, tracestate
     return request
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
+from typing import Any
 
 ANONYMOUS = "anonymous"
 DEFAULT_TENANT = "default"
@@ -36,6 +38,24 @@ _NONE = CallContext()
 def current() -> CallContext:
     """The call being served, or an empty context outside a call."""
     return _current.get() or _NONE
+
+
+def trace() -> tuple[str, str]:
+    """The W3C `traceparent` and `tracestate` of calls made now: those of the current OpenTelemetry span, or else of the
+    call being served; empty texts if there is neither."""
+    span_context = _current_span_context()
+    if span_context is not None and span_context.is_valid:
+        ids = f"{span_context.trace_id:032x}-{span_context.span_id:016x}-{span_context.trace_flags:02x}"
+        return f"00-{ids}", span_context.trace_state.to_header()
+    call = current()
+    return call.traceparent, call.tracestate
+
+
+def _current_span_context() -> Any:
+    # A span can be current only in a process that has imported OpenTelemetry, which this package does not depend on.
+    otel = sys.modules.get("opentelemetry.trace")
+    get_current_span = getattr(otel, "get_current_span", None)
+    return get_current_span().get_span_context() if get_current_span is not None else None
 
 
 def timeout(default: float) -> float:

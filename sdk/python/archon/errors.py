@@ -48,9 +48,10 @@ causes that a caller tells apart. The module knows no transport: `archon.status`
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from archon.failure_kinds import ErrorSeverity, FailureClass, RetryAdvice, advice, entry_of
 
@@ -260,9 +261,19 @@ class FailedPrecondition(ArchonError):
 
 
 class GraphCycle(FailedPrecondition, ValueError):
-    """The edge would close a cycle; `metadata["cycle"]` is the path, `a -> b -> a`."""
+    """The edge would close a cycle; `metadata["cycle"]` is the path, `a -> b -> a`.
+
+    In a process that has imported networkx it is a networkx.NetworkXUnfeasible too.
+    """
 
     default_reason = "CYCLE"
+
+    def __new__(cls, *_: object, **__: object) -> Self:
+        # `except` looks at the real base classes, and importing networkx here would cost every process 20 MB.
+        unfeasible = getattr(sys.modules.get("networkx"), "NetworkXUnfeasible", None)
+        if unfeasible is not None and not issubclass(GraphCycle, unfeasible):
+            GraphCycle.__bases__ = (FailedPrecondition, unfeasible, ValueError)
+        return super().__new__(cls)
 
 
 class SessionNotOpen(FailedPrecondition):

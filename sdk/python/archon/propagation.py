@@ -1,4 +1,4 @@
-"""Propagation policies of the edges between roles."""
+"""Propagation policies of items and of the edges between roles."""
 
 from __future__ import annotations
 
@@ -6,8 +6,15 @@ from enum import StrEnum
 
 
 class PropagationPolicy(StrEnum):
-    """How much of an upstream role's work an edge lets through; each level includes the levels above it."""
+    """The kind of content of an item, and what an edge lets through. Each level includes those listed before it."""
 
     FINAL_RESPONSE_ONLY = "final_response_only"
     TOOL_RESULTS = "tool_results"
     FULL_HISTORY = "full_history"
+
+    def lets_through(self, item: PropagationPolicy) -> bool:
+        """Whether an edge of this policy lets an item of policy `item` through."""
+        return _LEVEL[item] <= _LEVEL[self]
+
+
+_LEVEL = {policy: level for level, policy in enumerate(PropagationPolicy)}

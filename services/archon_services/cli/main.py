@@ -12,6 +12,7 @@ from typing import Annotated, Final
 
 import typer
 
+from archon import context as call_context
 from archon_services.cli.commands import (
     agents,
     cancel,
@@ -114,7 +115,12 @@ def _options(
 
 
 def main() -> None:
-    """Runs a command and exits with its code. Prints tracebacks only if ARCHON_DEBUG is set."""
+    """Runs a command and exits with its code. Prints tracebacks only if ARCHON_DEBUG is set.
+
+    Runs continue the trace in TRACEPARENT and TRACESTATE, which OpenTelemetry sets for child processes.
+    """
+    traceparent, tracestate = os.environ.get("TRACEPARENT", ""), os.environ.get("TRACESTATE", "")
+    call_context.enter(call_context.CallContext(traceparent=traceparent, tracestate=tracestate))
     try:
         code = app(prog_name=NAME, standalone_mode=False)
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - every error ends as a message and an exit code

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
 
+from archon.background import BackgroundLoop
 from archon.client import Client
 from archon.errors import ArchonError
 from archon_services.cli.render.output import strip_controls
@@ -22,12 +23,12 @@ _AN_INSTANCE: Final = "an instance of "
 async def explained(client: Client, run_id: str, screen: Screen) -> AsyncIterator[None]:
     """Within the block, `screen` gets a note about each task that has waited for an instance for PATIENCE seconds, and
     another one if the reason changes."""
-    explaining = asyncio.create_task(_explain(client, run_id, screen), name="explain waits")
+    explaining = BackgroundLoop("explain waits", lambda: _explain(client, run_id, screen))
+    explaining.start()
     try:
         yield
     finally:
-        explaining.cancel()
-        await asyncio.wait({explaining})
+        await explaining.close()
 
 
 async def _explain(client: Client, run_id: str, screen: Screen) -> None:

@@ -8,11 +8,13 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any, Final
 
 from archon_mesh.agent.events import types as events
 from archon_mesh.agent.events.types import AgentEvent, EventHandler
 from archon_mesh.agent.ids import new_id
+from archon_mesh.llm.base import ToolCallDelta
 from archon_mesh.tools.image import Image
 
 _log = logging.getLogger(__name__)
@@ -30,6 +32,8 @@ class Emitter:
 
     def __init__(self, handlers: Iterable[EventHandler] = ()) -> None:
         self.handlers = list(handlers)
+        self.streamed_calls: set[tuple[str, str]] = set()
+        """Run and id of the tool calls whose events were emitted while the reply was streamed."""
 
     async def emit(self, event: AgentEvent) -> None:
         """Returns when all handlers have processed the event."""
@@ -74,11 +78,65 @@ class MessageEmitter:
             await self._emitter.emit(self._end(message_id=message_id, **self._run_fields))
 
 
+def call_id_of(iteration: int, number: int) -> str:
+    """Returns the id of a tool call for which the model gave none; `number` counts the calls of a reply from 1."""
+    return f"call_{iteration}_{number}"
+
+
+@dataclass(slots=True)
+class _OpenCall:
+    call_id: str
+    arguments: str = ""
+    """Arguments that came before the name."""
+    has_started: bool = False
+
+
+class ToolCallEmitter:
+    """Emits the tool calls of one streamed reply piece by piece."""
+
+    def __init__(self, emitter: Emitter, run_fields: dict[str, Any], iteration: int) -> None:
+        self._emitter = emitter
+        self._run_fields = run_fields
+        self._iteration = iteration
+        self._calls: dict[int, _OpenCall] = {}
+
+    async def write(self, delta: ToolCallDelta) -> None:
+        """Emits the start of a call with its name, then its arguments. Does nothing if there are no handlers."""
+        if not self._emitter.handlers:
+            return
+        call = self._calls.get(delta.index)
+        if call is None:
+            call = _OpenCall(delta.id or call_id_of(self._iteration, delta.index + 1))
+            self._calls[delta.index] = call
+        call.arguments += delta.arguments_delta
+        if delta.name and not call.has_started:
+            call.has_started = True
+            start = events.ToolCallStart(tool_call_id=call.call_id, tool_call_name=delta.name, **self._run_fields)
+            await self._emitter.emit(start)
+        if call.has_started and call.arguments:
+            arguments, call.arguments = call.arguments, ""
+            await self._emitter.emit(
+                events.ToolCallArgs(tool_call_id=call.call_id, delta=arguments, **self._run_fields)
+            )
+
+    async def end(self, *, complete: bool) -> None:
+        """Ends all calls. If the reply is not complete, they are not made."""
+        for call in self._calls.values():
+            if call.has_started:
+                await self._emitter.emit(events.ToolCallEnd(tool_call_id=call.call_id, **self._run_fields))
+                if complete:
+                    self._emitter.streamed_calls.add((str(self._run_fields["run_id"]), call.call_id))
+        self._calls.clear()
+
+
 async def emit_tool_call(
     emitter: Emitter, run_fields: dict[str, Any], call_id: str, name: str, arguments_json: str
 ) -> None:
-    """Emits the events of a tool call."""
+    """Emits the events of a tool call, unless they were emitted while the reply was streamed."""
     if not emitter.handlers:
+        return
+    if (streamed := (str(run_fields["run_id"]), call_id)) in emitter.streamed_calls:
+        emitter.streamed_calls.discard(streamed)
         return
     call_fields = {"tool_call_id": call_id, **run_fields}
     await emitter.emit(events.ToolCallStart(tool_call_name=name, **call_fields))

@@ -21,11 +21,15 @@ from archon_mesh.core.compaction import (
     without_tool_results,
 )
 from archon_mesh.core.messages import ChatMessage
+from archon_mesh.core.transcript import transcript
+from archon_mesh.llm import deadline
 from archon_mesh.llm.base import ModelClient, ModelRequest, estimate_input
 
 _log = logging.getLogger(__name__)
 
 Strategy = Callable[[Sequence[ChatMessage], int], Any]
+
+CUSTOM: Final = "custom"
 
 SUMMARY_PROMPT: Final = (
     "Sum up the conversation so far, for the assistant who will go on with it and sees nothing else of it. Keep every "
@@ -38,12 +42,15 @@ class ContextCompactionMiddleware(Middleware):
     """Shortens the history before a model call whose messages and tools exceed `threshold` x `max_context_tokens`.
 
     Strategies: `sliding_window` keeps the last `window_size` rounds; `tool_result_compaction` drops tool results older
-    than these; `summarisation` has the model summarise the older rounds; a function of (messages, window_size), sync or
-    async, returns the new messages. If the result is still too long, tool results are dropped, then all rounds but
-    the last.
+    than these; `summarisation` has the model summarise the older rounds; `custom` calls `custom_strategy`, a function
+    of (messages, window_size), sync or async, that returns the new messages; in YAML it is the function's import path.
+    A function may also be given as `compaction_strategy` itself. If the result is still too long, tool results are
+    dropped, then all rounds but the last.
 
     With `auto_compact=False` the history is compacted only by `compact`.
     """
+
+    imported_params = frozenset({"custom_strategy"})
 
     def __init__(
         self,
@@ -53,14 +60,23 @@ class ContextCompactionMiddleware(Middleware):
         compaction_strategy: str | Strategy = "sliding_window",
         window_size: int = 2,
         model: ModelClient | None = None,
+        custom_strategy: Strategy | None = None,
+        timeout: float = 120.0,
     ) -> None:
-        """`model` writes the summaries, None for the agent's own model.
+        """`model` writes the summaries, None for the agent's own model, each within `timeout` seconds.
 
         Raises InvalidArgument for an unknown strategy or a limit out of range.
         """
+        if (compaction_strategy == CUSTOM) != (custom_strategy is not None):
+            raise InvalidArgument(f"compaction strategy {CUSTOM!r} and custom_strategy need each other")
+        if custom_strategy is not None:
+            if not callable(custom_strategy):
+                raise InvalidArgument(f"custom_strategy is not a function: {custom_strategy!r}")
+            compaction_strategy = custom_strategy
         if not callable(compaction_strategy) and compaction_strategy not in _STRATEGIES:
             raise InvalidArgument(
-                f"unknown compaction strategy {compaction_strategy!r}; use {', '.join(_STRATEGIES)}, or a function"
+                f"unknown compaction strategy {compaction_strategy!r}; use {', '.join(_STRATEGIES)}, {CUSTOM}, or a "
+                "function"
             )
         if max_context_tokens < 1 or not 0 < threshold <= 1 or window_size < 1:
             raise InvalidArgument(
@@ -71,6 +87,7 @@ class ContextCompactionMiddleware(Middleware):
         self._strategy = compaction_strategy
         self._window = window_size
         self._model = model
+        self._timeout = timeout
 
     @override
     async def before_model(self, hook: HookContext) -> None:
@@ -113,8 +130,8 @@ class ContextCompactionMiddleware(Middleware):
             return messages
         recent = [message for each in all_rounds[-self._window :] for message in each]
         last_query = next((message for message in reversed(old) if message.role == "user"), None)
-        prompt = ChatMessage("user", f"{SUMMARY_PROMPT}\n\n{_transcript(old)}")
-        text = (await model.generate(ModelRequest((prompt,), timeout=120.0))).text
+        prompt = ChatMessage("user", f"{SUMMARY_PROMPT}\n\n{transcript(old)}")
+        text = (await deadline.generate(model, ModelRequest((prompt,), timeout=self._timeout))).text
         has_query = any(message.role == "user" for message in recent)
         kept = [last_query] if last_query is not None and not has_query else []
         return [summary(with_facts(text.strip(), old)), *kept, *recent]
@@ -139,12 +156,3 @@ def _replace_history(
     start = next((index for index, message in enumerate(messages) if id(message) in old), len(messages))
     others = [message for message in messages if id(message) not in old]
     return [*others[:start], *after, *others[start:]]
-
-
-def _transcript(messages: Sequence[ChatMessage]) -> str:
-    lines = []
-    for message in messages:
-        if message.content:
-            lines.append(f"{message.role}: {message.content}")
-        lines += [f"assistant calls {call.name}: {call.arguments_json}" for call in message.tool_calls]
-    return "\n".join(lines)

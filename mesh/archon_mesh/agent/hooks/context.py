@@ -8,9 +8,10 @@ from typing import Any
 
 from archon_mesh.agent.hooks.points import HookEvent
 from archon_mesh.agent.state.agent_state import AgentState
+from archon_mesh.agent.state.history import HistoryList
 from archon_mesh.agent.state.running_agent import RunningAgent
 from archon_mesh.core.messages import ChatMessage, ToolCall
-from archon_mesh.llm.base import ModelReply, ModelRequest, ToolSpec
+from archon_mesh.llm.base import ModelReply, ModelRequest, ToolCallDelta, ToolSpec
 from archon_mesh.tools.result import ToolResult
 
 
@@ -56,6 +57,7 @@ class HookContext:
     """The input of a hook. Fields from `params` on are set only at the points that concern them.
 
     `value` is the current text: the query, the answer, or a chunk of text. `message` is the assistant's.
+    `tool_call_delta` is set at `stream_chunk` if the chunk is a piece of a tool call; its text is empty then.
     """
 
     event: HookEvent
@@ -67,7 +69,18 @@ class HookContext:
     tool_call: ToolCall | None = None
     arguments: dict[str, Any] = field(default_factory=dict)
     tool_result: ToolResult | None = None
+    tool_call_delta: ToolCallDelta | None = None
     error: BaseException | None = None
+
+    @property
+    def assistant_message(self) -> ChatMessage | None:
+        """The model's message, at the points that concern one; the same as `message`."""
+        return self.message
+
+    @property
+    def conversation_history(self) -> HistoryList:
+        """The agent's own messages so far; the same as `state.history`."""
+        return self.state.history
 
     @property
     def iteration(self) -> int:

@@ -3,21 +3,34 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Set
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from archon_mesh.agent.hooks.context import HookContext, ModelParams
 from archon_mesh.agent.hooks.points import HookEvent
 from archon_mesh.agent.state.agent_state import AgentState
 from archon_mesh.core.messages import ToolCall
-from archon_mesh.llm.base import ModelReply
+from archon_mesh.llm.base import ModelReply, ToolCallDelta
 from archon_mesh.tools.result import ToolResult
 
 ModelCall = Callable[[ModelParams], Awaitable[ModelReply]]
 QueryCall = Callable[[], Awaitable[str]]
 ToolRun = Callable[[], Awaitable[ToolResult]]
 Hook = Callable[[HookContext], Any]
+
+
+class StreamChunk(str):
+    """A chunk of a reply: its text, which is empty if the chunk is a piece of a tool call."""
+
+    tool_call_delta: ToolCallDelta | None = None
+
+    @classmethod
+    def of_tool_call(cls, delta: ToolCallDelta) -> StreamChunk:
+        """Returns the chunk for a piece of a tool call."""
+        chunk = cls()
+        chunk.tool_call_delta = delta
+        return chunk
 
 
 class Middleware:
@@ -31,6 +44,9 @@ class Middleware:
 
     inherited = False
     """If True, sub-agents that have no middleware of the same class use this one too."""
+
+    imported_params: ClassVar[Set[str]] = frozenset()
+    """Arguments of the constructor that are import paths, `module:name`, in YAML."""
 
     @property
     def name(self) -> str:
@@ -60,8 +76,11 @@ class Middleware:
         """Wraps a call of a tool or sub-agent, including its hooks. The first registered wrapper is the outermost."""
         return await call()
 
-    def stream_chunk(self, chunk: str, params: ModelParams) -> Any:
-        """Sees a chunk of the reply's text before any event handler. Returns a replacement text, or None."""
+    def stream_chunk(self, chunk: StreamChunk, params: ModelParams) -> Any:
+        """Sees a chunk of the reply before any event handler. Returns a replacement text, or None.
+
+        A piece of a tool call has no text, and no replacement.
+        """
 
 
 @dataclass(frozen=True, slots=True)

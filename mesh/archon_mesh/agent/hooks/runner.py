@@ -11,7 +11,16 @@ from typing import Any, ParamSpec, TypeVar
 from archon.errors import ArchonError, Internal
 from archon_mesh.agent.errors import HookError
 from archon_mesh.agent.hooks.context import HookContext, ModelParams
-from archon_mesh.agent.hooks.middleware import Hook, Middleware, ModelCall, QueryCall, SingleHook, ToolRun, maybe_await
+from archon_mesh.agent.hooks.middleware import (
+    Hook,
+    Middleware,
+    ModelCall,
+    QueryCall,
+    SingleHook,
+    StreamChunk,
+    ToolRun,
+    maybe_await,
+)
 from archon_mesh.agent.hooks.points import HookDecision, HookEvent, Outcome, check
 from archon_mesh.agent.state.agent_state import AgentState
 from archon_mesh.core.messages import ChatMessage, ToolCall
@@ -128,23 +137,26 @@ class HookRunner:
             call = _naming_errors(name, partial(_call_wrapper, wrapper, call))
         return call
 
-    async def run_chunk_hooks(self, text: str, params: ModelParams, new_context: Callable[[], HookContext]) -> str:
-        """Passes a chunk of text through all hooks that see chunks, and returns the result. Raises HookError."""
+    async def run_chunk_hooks(
+        self, chunk: StreamChunk, params: ModelParams, new_context: Callable[[], HookContext]
+    ) -> str:
+        """Passes a chunk through all hooks that see chunks, and returns the resulting text. Raises HookError."""
+        delta = chunk.tool_call_delta
         for name, hook in self._chunk_hooks:
             try:
-                replacement = await maybe_await(hook(text, params))
+                replacement = await maybe_await(hook(chunk, params))
             except ArchonError:
                 raise
             except (Exception, SystemExit) as error:
                 raise _hook_error(name, error) from error
-            if replacement is not None:
-                text = str(replacement)
+            if replacement is not None and delta is None:
+                chunk = StreamChunk(replacement)
         if HookEvent.STREAM_CHUNK in self._by_event:
             context = new_context()
-            context.value = text
+            context.value, context.tool_call_delta = str(chunk), delta
             await self.run(context)
-            text = context.value
-        return text
+            chunk = StreamChunk(context.value)
+        return str(chunk) if delta is None else ""
 
 
 def _nested(

@@ -9,12 +9,14 @@ from dataclasses import dataclass, replace
 
 from archon import context
 from archon.errors import ArchonError, Unavailable
-from archon_mesh.agent.events.emit import THINKING, MessageEmitter
+from archon_mesh.agent.events.emit import THINKING, MessageEmitter, ToolCallEmitter, call_id_of
 from archon_mesh.agent.hooks.context import HookContext, ModelParams, ModelTry
+from archon_mesh.agent.hooks.middleware import StreamChunk
 from archon_mesh.agent.hooks.points import HookDecision, HookEvent
 from archon_mesh.agent.hooks.runner import HookRunner
 from archon_mesh.agent.state.agent_state import AgentState
 from archon_mesh.core.messages import ChatMessage, ToolCall
+from archon_mesh.llm import deadline
 from archon_mesh.llm.base import ModelClient, ModelReply, ModelRequest
 from archon_mesh.llm.retry import WITHIN, is_transient, pause_before
 
@@ -108,24 +110,33 @@ class ModelCaller:
         stream breaks off, its text is a message of its own, and the next try begins another."""
         state = self._state
         if not state.emitter.handlers and not self._hooks.streams:
-            return await model.generate(request)
+            return await deadline.generate(model, request)
         run_fields = state.event_fields()
         text_message = MessageEmitter(state.emitter, run_fields)
         thinking_message = MessageEmitter(state.emitter, run_fields, THINKING)
+        tool_calls = ToolCallEmitter(state.emitter, run_fields, state.current_iteration)
         reply: ModelReply | None = None
         try:
-            async for chunk in model.stream(request):
+            async for chunk in deadline.stream(model, request):
                 if chunk.thinking_delta:
                     await thinking_message.write(chunk.thinking_delta)
                 if chunk.text_delta:
                     await thinking_message.end()
-                    delta = await self._hooks.run_chunk_hooks(chunk.text_delta, params, self._chunk_context)
+                    text_chunk = StreamChunk(chunk.text_delta)
+                    delta = await self._hooks.run_chunk_hooks(text_chunk, params, self._chunk_context)
                     text.append(delta)
                     await text_message.write(delta)
+                if chunk.tool_call_delta is not None:
+                    await thinking_message.end()
+                    await text_message.end()
+                    call_chunk = StreamChunk.of_tool_call(chunk.tool_call_delta)
+                    await self._hooks.run_chunk_hooks(call_chunk, params, self._chunk_context)
+                    await tool_calls.write(chunk.tool_call_delta)
                 reply = chunk.reply or reply
         finally:
             await thinking_message.end()
             await text_message.end()
+            await tool_calls.end(complete=reply is not None)
         if reply is None:
             raise Unavailable("the model's stream ended before the reply was complete")
         if text and self._hooks.streams:
@@ -151,7 +162,7 @@ def _with_ids(calls: tuple[ToolCall, ...], iteration: int) -> tuple[ToolCall, ..
     if all(call.id for call in calls):
         return calls
     return tuple(
-        call if call.id else replace(call, id=f"call_{iteration}_{number}") for number, call in enumerate(calls, 1)
+        call if call.id else replace(call, id=call_id_of(iteration, number)) for number, call in enumerate(calls, 1)
     )
 
 

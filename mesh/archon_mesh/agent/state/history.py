@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import asyncio
+import logging
+from collections.abc import Awaitable, Generator, Iterable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from typing import Any, Protocol
@@ -10,6 +12,8 @@ from typing import Any, Protocol
 from typing_extensions import override
 
 from archon_mesh.core.messages import ChatMessage
+
+_log = logging.getLogger(__name__)
 
 
 class HistorySink(Protocol):
@@ -61,6 +65,8 @@ class HistoryList(list[ChatMessage]):
         self.agent_name = agent_name
         self.session_id = ""
         """The session that stores this history, empty for none."""
+        self._saving: set[asyncio.Future[None]] = set()
+        self._loop = _running_loop()
 
     @override
     def append(self, message: ChatMessage, /) -> None:
@@ -100,10 +106,32 @@ class HistoryList(list[ChatMessage]):
         self.root_run_id = root_run_id or run_id
         self.agent_name = agent_name or self.agent_name
 
-    async def flush(self) -> None:
-        """Returns when all changes are saved. Raises what saving them raises."""
-        if self.session_manager is not None:
-            await self.session_manager.flush(self.history_key)
+    def flush(self) -> Awaitable[None]:
+        """Starts to save all changes. Await the result to return when they are saved; it raises what saving raises.
+
+        If the result is not awaited, changes that cannot be saved stay pending, and the end of the run saves them or
+        raises. Where no event loop runs, such as in a tool that is a plain function, the loop of the run saves them.
+        """
+        if self.session_manager is None:
+            return _Saved()
+        if _running_loop() is not None:
+            return self._start_saving()
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._start_saving)
+        return _Saved()
+
+    def _start_saving(self) -> Awaitable[None]:
+        if self.session_manager is None:  # the run has ended, and has saved everything
+            return _Saved()
+        saving = asyncio.ensure_future(self.session_manager.flush(self.history_key))
+        self._saving.add(saving)
+        saving.add_done_callback(self._saved)
+        return saving
+
+    def _saved(self, saving: asyncio.Future[None]) -> None:
+        self._saving.discard(saving)
+        if not saving.cancelled() and (error := saving.exception()) is not None:
+            _log.debug("the history of %s is not saved yet: %s", self.agent_name, error)
 
     @override
     def copy(self) -> HistoryList:
@@ -118,3 +146,17 @@ class HistoryList(list[ChatMessage]):
 
     def __reduce__(self) -> Any:
         return HistoryList, (list(self),)
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+
+
+class _Saved:
+    """An awaitable that returns at once, and that need not be awaited."""
+
+    def __await__(self) -> Generator[None, None, None]:
+        yield from ()

@@ -22,7 +22,10 @@ def _system_clock() -> float:
 
 
 class SharedMemoryGraph:
-    """Roles, their dependencies, and the last item of each role. Thread-safe.
+    """Roles, their dependencies, and the last item of each role and policy. Thread-safe.
+
+    Of each role an edge delivers the newest item that its policy lets through: what a role publishes for wider edges
+    does not hide its last final answer from the others.
 
     `clock` returns seconds since the Unix epoch; it sets the timestamps of items and decides which have expired.
     """
@@ -31,7 +34,7 @@ class SharedMemoryGraph:
         self._clock = clock
         self._lock = RLock()
         self._graph: nx.DiGraph[str] = nx.DiGraph()
-        self._items: dict[str, MemoryItem] = {}
+        self._items: dict[str, dict[PropagationPolicy, MemoryItem]] = {}
         # Kept apart from the items, so that versions never decrease, even after a clear or an expiry.
         self._versions: dict[str, int] = {}
         self._order: dict[str, int] | None = None
@@ -73,7 +76,8 @@ class SharedMemoryGraph:
         policy: PropagationPolicy = _FINAL,
         ttl: float | None = None,
     ) -> MemoryItem | None:
-        """Replaces the role's item by one of the next version, with merged metadata, and returns it.
+        """Replaces the role's item of this policy by one of the role's next version, with the metadata of the role's
+        newest item merged, and returns it.
 
         Blank `content` changes nothing and returns None. `policy` is the kind of content: an edge lets the item through
         if its own policy includes it. `ttl` is in seconds, None for no expiry. Raises InvalidArgument if the name is
@@ -100,7 +104,7 @@ class SharedMemoryGraph:
         with self._lock:
             self.add_agent(item.source_id)
             if item.version >= self._versions.get(item.source_id, 0):
-                self._items[item.source_id] = replace(item)
+                self._items.setdefault(item.source_id, {})[item.policy] = replace(item)
                 self._versions[item.source_id] = item.version
 
     def pull_for(self, node_id: str) -> list[MemoryItem]:
@@ -109,7 +113,7 @@ class SharedMemoryGraph:
             if node_id not in self._graph:
                 return []
             items = [
-                self._live(source, self._graph.edges[source, node_id]["policy"])
+                self._live(source, self._graph.edges[source, node_id]["policy"].lets_through)
                 for source in self._sorted(self._graph.predecessors(node_id))
             ]
             return [replace(item) for item in items if item]
@@ -117,7 +121,7 @@ class SharedMemoryGraph:
     def pull_for_indirect(self, node_id: str) -> list[MemoryItem]:
         """Returns the items of all ancestors, nearest first, each layer as in `pull_for`; [] for an unknown role.
 
-        An item is included if every edge of at least one path lets it through.
+        Of each role the newest item is returned that every edge of at least one path lets through.
         """
         with self._lock:
             if node_id not in self._graph:
@@ -128,8 +132,17 @@ class SharedMemoryGraph:
                 sources = {source for node in layer for source in self._graph.predecessors(node)} - visited
                 visited |= sources
                 layer = self._sorted(sources)
-                items += [self._live(source) for source in layer]
-            return [replace(item) for item in items if item and item.source_id in reach[item.policy]]
+                for source in layer:
+                    reaching = {policy for policy in PropagationPolicy if source in reach[policy]}
+                    items.append(self._live(source, reaching.__contains__))
+            return [replace(item) for item in items if item]
+
+    def policies_from(self, node_id: str) -> set[PropagationPolicy]:
+        """Returns the policies of the edges to the role's direct successors; an empty set for an unknown role."""
+        with self._lock:
+            if node_id not in self._graph:
+                return set()
+            return {self._graph.edges[edge]["policy"] for edge in self._graph.out_edges(node_id)}
 
     def get_edges_for_nodes(self, node_ids: Iterable[str]) -> list[tuple[str, str]]:
         """Returns the edges (src, dst) among these roles, in dependency order; unknown roles are ignored."""
@@ -155,7 +168,7 @@ class SharedMemoryGraph:
         """Returns roles, edges, unexpired items and version counters as JSON types; the metadata must be JSON too."""
         with self._lock:
             nodes = self._sorted(self._graph)
-            items = [item for node in nodes if (item := self._live(node))]
+            items = [item for node in nodes for item in self._all_live(node)]
             return {
                 "nodes": nodes,
                 "edges": [
@@ -207,11 +220,19 @@ class SharedMemoryGraph:
         if src in self._graph and dst in self._graph and nx.has_path(self._graph, dst, src):
             raise CycleError([*nx.shortest_path(self._graph, dst, src), dst])
 
-    def _live(self, node_id: str, edge: PropagationPolicy | None = None) -> MemoryItem | None:
-        item = self._items.get(node_id)
-        if item is None or item.is_expired(self._clock()):
-            return None
-        return item if edge is None or edge.lets_through(item.policy) else None
+    def _live(
+        self, node_id: str, lets_through: Callable[[PropagationPolicy], bool] = lambda policy: True
+    ) -> MemoryItem | None:
+        """Returns the newest item of these policies that has not expired."""
+        return next((item for item in reversed(self._all_live(node_id)) if lets_through(item.policy)), None)
+
+    def _all_live(self, node_id: str) -> list[MemoryItem]:
+        """Returns the items that have not expired, oldest version first."""
+        items = self._items.get(node_id)
+        if not items:
+            return []
+        now = self._clock()
+        return sorted((item for item in items.values() if not item.is_expired(now)), key=lambda item: item.version)
 
     def _ancestors(self, node_id: str, policy: PropagationPolicy) -> set[str]:
         """Returns the roles from which an item of this policy reaches the role."""

@@ -235,8 +235,9 @@ class TaskContext:
             set_seconds(delegation.timeout, max(0.0, timeout))
         if budget is not None:
             delegation.budget.CopyFrom(budget)
-        if (call := context.current()).traceparent:  # of the current span, if there is one
-            delegation.trace.traceparent, delegation.trace.tracestate = call.traceparent, call.tracestate
+        traceparent, tracestate = context.trace()
+        if traceparent:
+            delegation.trace.traceparent, delegation.trace.tracestate = traceparent, tracestate
         elif self._assigned.HasField("trace"):
             delegation.trace.CopyFrom(self._assigned.trace)
         reply = await self._link.delegate(delegation)

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 from archon.api.common.v1 import common_pb2
 from archon.errors import FailedPrecondition, FrameTooLarge
+from archon.propagation import PropagationPolicy
+from archon.wire import policy_from_proto
 
 MAX_CHECKPOINT = 1024 * 1024
 MAX_TURN = 512 * 1024
@@ -21,6 +23,11 @@ class ContextItem:
     version: int
     metadata: Mapping[str, str]
     proto: common_pb2.ContextItem
+
+    @property
+    def policy(self) -> PropagationPolicy:
+        """The kind of content: the least policy of an edge that lets the item through."""
+        return policy_from_proto(self.proto.policy)
 
 
 @dataclass(frozen=True, slots=True)

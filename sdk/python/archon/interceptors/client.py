@@ -32,13 +32,13 @@ def _outgoing(details: Any, default: float | None) -> Any:
 
 
 def _trace(metadata: tuple[Any, ...]) -> Iterator[tuple[str, str]]:
-    """W3C Trace Context of the call being served, unless the metadata has one."""
-    call = context.current()
-    if not call.traceparent or any(key == "traceparent" for key, _ in metadata):
+    """W3C Trace Context of the current span or of the call being served, unless the metadata has one."""
+    traceparent, tracestate = context.trace()
+    if not traceparent or any(key == "traceparent" for key, _ in metadata):
         return
-    yield "traceparent", call.traceparent
-    if call.tracestate:
-        yield "tracestate", call.tracestate
+    yield "traceparent", traceparent
+    if tracestate:
+        yield "tracestate", tracestate
 
 
 class _Translated(grpc.aio.UnaryUnaryCall):  # type: ignore[type-arg]

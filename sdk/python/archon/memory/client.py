@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 import uuid
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import aclosing
@@ -19,6 +20,7 @@ from archon.memory.values import MAX_PUBLISH_BYTES
 from archon.propagation import PropagationPolicy
 from archon.registry import Edge, RegistryClient
 from archon.registry.retry import backoff, is_transient
+from archon.wire import policy_from_proto
 
 CALL_TIMEOUT: Final = 10.0
 """Seconds that a call may take by default."""
@@ -44,6 +46,8 @@ class MemoryGraphClient:
         self._registry_target = registry
         self._registry: RegistryClient | None = None
         self._closed = False
+        self._added: set[str] = set()
+        """Roles of `add_agent`."""
 
     async def __aenter__(self) -> MemoryGraphClient:
         return self
@@ -68,16 +72,29 @@ class MemoryGraphClient:
         ttl: float | None = None,
         request_id: str = "",
         timeout: float = CALL_TIMEOUT,
-    ) -> int:
-        """Replaces the role's item; metadata is merged into that of the earlier item. Returns the new version, or 0 if
-        `content` is blank and nothing was published. `ttl` is in seconds; None means forever. With a `request_id` a
-        repeated call publishes once; without one only the retries within this call do.
+    ) -> MemoryItem | None:
+        """Replaces the role's item by one of the next version, and returns it; None if `content` is blank and nothing
+        was published. `ttl` is in seconds; None means forever. With a `request_id` a repeated call publishes once;
+        without one only the retries within this call do.
+
+        The service sets the timestamp and merges the metadata of the earlier item: the returned item has the time of
+        this process instead, and the given metadata.
 
         Raises MessageTooLarge for more than 4 MiB of text, RequestIdReused, ResourceExhausted.
         """
         item = convert.publish_item(node_id, content, metadata, policy, ttl)
         done = await self.publish_items([item], request_id=request_id or uuid.uuid4().hex, timeout=timeout)
-        return done[0].version
+        if not done[0].version:
+            return None
+        return MemoryItem(
+            source_id=node_id,
+            content=content,
+            timestamp=time.time(),
+            version=done[0].version,
+            policy=PropagationPolicy(policy),
+            metadata=dict(metadata or {}),
+            ttl=ttl,
+        )
 
     async def publish_items(
         self,
@@ -119,6 +136,13 @@ class MemoryGraphClient:
         """The items of all ancestors in `scope` or the client's own, nearest first; [] if the role is unknown."""
         return await self._pull(node_id, True, scope, timeout)
 
+    async def add_agent(self, node_id: str) -> None:
+        """Adds a role to the graph as this client sees it; adding it again changes nothing. Other clients see it once
+        it is registered, has an edge or has published. Raises InvalidArgument if the name is empty."""
+        if not convert.text(node_id, "role"):
+            raise errors.InvalidArgument("the name of a role is empty")
+        self._added.add(node_id)
+
     async def add_edge(
         self, src: str, dst: str, policy: PropagationPolicy = _FINAL, *, timeout: float = CALL_TIMEOUT
     ) -> None:
@@ -133,7 +157,7 @@ class MemoryGraphClient:
         await self._registry.pin_edges([Edge(src, dst, policy)], timeout=timeout)
 
     async def has_node(self, node_id: str) -> bool:
-        """Whether the role is in the registry's graph or has an item in the scope."""
+        """Whether the role is in the registry's graph, has an item in the scope, or was added to this client."""
         return node_id in (await self._graph()).roles
 
     async def get_edges_for_nodes(self, node_ids: Iterable[str]) -> list[tuple[str, str]]:
@@ -143,6 +167,11 @@ class MemoryGraphClient:
         rank = {role: at for at, role in enumerate(graph.roles)}
         edges = {(edge.upstream, edge.downstream) for edge in graph.edges if {edge.upstream, edge.downstream} <= wanted}
         return sorted(edges, key=lambda edge: (rank[edge[0]], rank[edge[1]]))
+
+    async def policies_from(self, node_id: str) -> set[PropagationPolicy]:
+        """The policies of the edges to the role's direct successors; an empty set if the role is unknown."""
+        edges = (await self._graph()).edges
+        return {policy_from_proto(edge.policy) for edge in edges if edge.upstream == node_id}
 
     async def get_topological_order(self, node_ids: Iterable[str] | None = None) -> list[str]:
         """All roles, or the given ones, each after its dependencies; unknown roles are left out."""
@@ -194,4 +223,7 @@ class MemoryGraphClient:
 
     async def _graph(self) -> memory_pb2.ScopeGraph:
         answer = await self._stub.GetGraph(pb.GetGraphRequest(scope=self._scope), timeout=CALL_TIMEOUT)
-        return answer.graph
+        graph = answer.graph
+        if added := self._added.difference(graph.roles):
+            graph.roles[:] = convert.with_roles(graph.roles, added)
+        return graph

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from archon.api.memory.v1 import memory_graph_service_pb2, memory_pb2
@@ -57,6 +57,14 @@ def item_from_proto(message: memory_pb2.MemoryItem) -> MemoryItem:
 
 def change_from_proto(message: memory_graph_service_pb2.WatchItemsResponse) -> MemoryChange:
     return MemoryChange(tuple(item_from_proto(item) for item in message.items), message.snapshot)
+
+
+def with_roles(order: Sequence[str], added: Iterable[str]) -> list[str]:
+    """Returns a topological order, sorted by name as far as edges permit, with further roles that have no edges."""
+    roles = list(order)
+    for role in sorted(added):
+        roles.insert(next((at for at, other in enumerate(roles) if other > role), len(roles)), role)
+    return roles
 
 
 def graph_to_dict(graph: memory_pb2.ScopeGraph) -> dict[str, Any]:

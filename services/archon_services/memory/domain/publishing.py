@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Final, Protocol
 
 from archon.errors import Aborted, RequestIdReused, ResourceExhausted
@@ -35,8 +36,8 @@ class Rows(Protocol):
         """Returns the highest (epoch, seq) of a run that a role has published."""
         ...
 
-    def item(self, role: str) -> tuple[int, StoredItem | None] | None:
-        """Returns (last version, current item) of a role that has ever published."""
+    def items(self, role: str) -> list[tuple[int, StoredItem | None]]:
+        """Returns (last version, current item) of each policy under which a role has ever published."""
         ...
 
     def put_item(self, stored: StoredItem) -> None: ...
@@ -98,13 +99,13 @@ def _published_before(rows: Rows, new: NewItem) -> Published | None:
 def _store(rows: Rows, new: NewItem, now: float) -> StoredItem | None:
     """Publishes an item through the pure graph, which determines version and metadata. Returns None if its text is
     blank."""
-    row = rows.item(new.role)
-    versions = {new.role: row[0]} if row else {}
+    stored_rows = rows.items(new.role)
+    current = sorted((row[1].item for row in stored_rows if row[1] is not None), key=lambda item: item.version)
+    versions = {new.role: max(version for version, _ in stored_rows)} if stored_rows else {}
     graph = SharedMemoryGraph.from_dict(
-        {"nodes": [], "edges": [], "items": [], "versions": versions}, clock=lambda: now
+        {"nodes": [], "edges": [], "items": [asdict(item) for item in current], "versions": versions},
+        clock=lambda: now,
     )
-    if row and row[1] is not None:
-        graph.restore(row[1].item)
     item = graph.publish(new.role, new.content, new.metadata, policy=new.policy, ttl=new.ttl)
     if item is None:
         return None

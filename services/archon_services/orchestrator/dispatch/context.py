@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 from archon.api.agent.v1 import agent_pb2
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
@@ -14,14 +12,13 @@ from archon_mesh.core.run.types import ContextRef, Submission
 
 def write_context(run: RunState, submission: Submission, task: Task, target: agent_pb2.AssignTask) -> None:
     """Adds one item per reference of the task's context, in the same order."""
-    policies = {edge.upstream: edge.policy for edge in submission.edges if edge.downstream == task.role}
     for context in task.context:
         if not context.seq:
             target.context.append(_session_item(submission, context))
             continue
         upstream = _answer(run, context)
-        policy = cast(common_pb2.PropagationPolicy.ValueType, policies.get(context.role, 1))
-        item = target.context.add(policy=policy)
+        # The policy of an item is that of its content, whatever else its edge would let through.
+        item = target.context.add(policy=common_pb2.PROPAGATION_POLICY_FINAL_RESPONSE_ONLY)
         ref = item.ref
         ref.scope, ref.role, ref.run_id, ref.seq = submission.scope, context.role, submission.run_id, context.seq
         if upstream.memory_version:

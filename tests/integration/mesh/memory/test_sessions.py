@@ -12,13 +12,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from archon.errors import Aborted, DataLoss, Unavailable
-from archon_mesh.agent import Agent
+from archon.errors import Aborted, DataLoss, InvalidArgument, Unavailable
+from archon_mesh.agent import Agent, HistoryList
 from archon_mesh.core.messages import ChatMessage, ToolCall
 from archon_mesh.memory import EpisodicMemory, SessionManager, SessionStore
 from archon_mesh.memory.message_json import message_from_json, message_to_json
 from archon_mesh.memory.store import HistoryChange, HistoryKey
 from tests.fixtures.scripted_model import ScriptedModel, says
+from tests.fixtures.waiting import eventually
 
 KEY = HistoryKey("me", "s", "poet")
 
@@ -131,6 +132,45 @@ async def test_replace_all_is_saved_and_item_assignment_is_not(store: SessionSto
     assert texts(stored.message for stored in await store.messages(KEY)) == ["summary", "4"]
 
 
+async def test_flush_saves_whether_or_not_it_is_awaited(store: SessionStore) -> None:
+    async def saved() -> list[str]:
+        return texts(stored.message for stored in await store.messages(KEY))
+
+    async def has(count: int) -> bool:
+        return len(await saved()) == count
+
+    def from_a_thread(history: HistoryList) -> None:
+        history.append(ChatMessage("user", "3"))
+        history.flush()
+
+    async with SessionManager(store).open("me", "s", "poet") as history:
+        history.append(ChatMessage("user", "1"))
+        await history.flush()
+        assert await saved() == ["1"]
+        history.append(ChatMessage("user", "2"))
+        history.flush()
+        await eventually(lambda: has(2), 10.0)
+        await asyncio.to_thread(from_a_thread, history)
+        await eventually(lambda: has(3), 10.0)
+        history.append(ChatMessage("user", "4"))
+        history.flush()
+    assert await saved() == ["1", "2", "3", "4"]
+    history.flush()
+    await history.flush()
+    HistoryList().flush()
+    await HistoryList().flush()
+
+
+async def test_flush_without_await_leaves_its_error_to_the_end_of_the_run(store: SessionStore) -> None:
+    with pytest.raises(Aborted, match="was saved in the meantime"):
+        async with SessionManager(store).open("me", "s", "poet") as history:
+            await store.save(KEY, 0, [HistoryChange("r", (ChatMessage("user", "between"),))])
+            history.append(ChatMessage("user", "1"))
+            history.flush()
+            with pytest.raises(Aborted):
+                await history.flush()
+
+
 async def test_deleted_session_is_gone(store: SessionStore) -> None:
     agent, _ = poet(SessionManager(store), says("a"), says("b"))
     await agent.run_async("?")
@@ -163,16 +203,20 @@ async def test_concurrent_creation_creates_one_session(place: str) -> None:
 # Episodic memory -------------------------------------------------------------------------------------------------
 
 
-async def test_episodic_memory_filters_by_limit_time_and_tokens(place: str) -> None:
-    now = [100.0]
-    sessions = SessionManager(SessionStore(place, now=lambda: now[0]))
+async def test_episodic_memory_filters_by_limit_index_and_tokens(place: str) -> None:
+    sessions = SessionManager(SessionStore(place))
     memory = EpisodicMemory(sessions, "me", "s")
     for number in range(5):
-        now[0] = 100.0 + number
         await memory.append("user", f"{number} " + "x" * 38, {"number": number})
     assert [message.metadata["number"] for message in await memory.get_messages()] == [0, 1, 2, 3, 4]
     assert [message.metadata["number"] for message in await memory.get_messages(limit=2)] == [3, 4]
-    assert [message.metadata["number"] for message in await memory.get_messages(since=103.0)] == [3, 4]
+    assert [message.metadata["number"] for message in await memory.get_messages(since=2)] == [2, 3, 4]
+    assert [message.metadata["number"] for message in await memory.get_messages(limit=2, since=1)] == [3, 4]
+    assert [message.metadata["number"] for message in await memory.get_messages(limit=4, since=3)] == [3, 4]
+    assert await memory.get_messages(limit=0) == await memory.get_messages(since=5) == []
+    for mistake in ({"since": -1}, {"since": 1.5}, {"limit": -1}):
+        with pytest.raises(InvalidArgument, match="expected a number of messages"):
+            await memory.get_messages(**mistake)
     assert [message.metadata["number"] for message in await memory.get_recent(max_tokens=25)] == [3, 4]
     assert await memory.get_recent(max_tokens=5) == []
     other = EpisodicMemory(sessions, "me", "other")

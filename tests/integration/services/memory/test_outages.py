@@ -12,6 +12,7 @@ import pytest
 
 from archon.errors import ArchonError
 from archon.memory import MemoryGraphClient, PropagationPolicy, PublishItem
+from tests.fixtures.memory_mesh import published
 
 if TYPE_CHECKING:
     from tests.fixtures.memory_mesh import Mesh
@@ -37,7 +38,7 @@ async def test_v11_restart_without_a_registry_changes_nothing(fresh_mesh: Mesh, 
         assert await mesh.memory.stop() == 0
         await mesh.memory.start()
         assert (await client.to_dict(), await client.pull_for("b"), await client.pull_for_indirect("c")) == before
-        assert await client.publish("gone", "x") == 2
+        assert await published(client, "gone", "x") == 2
         (repeated,) = await client.publish_items([PublishItem(role="b", content="-", run_id="r", epoch=3, seq=4)])
         assert (repeated.version, repeated.repeated_before) == (1, True)
 
@@ -63,7 +64,7 @@ async def test_kill_9_loses_no_acknowledged_publish(fresh_mesh: Mesh, eventually
         while True:
             try:
                 number = acknowledged.get(role, 0) + 1
-                acknowledged[role] = await client.publish(role, f"number {number}", timeout=1.0)
+                acknowledged[role] = await published(client, role, f"number {number}", timeout=1.0)
             except ArchonError:
                 return
 
@@ -119,4 +120,4 @@ async def test_call_to_a_frozen_service_ends_at_its_deadline(fresh_mesh: Mesh) -
             assert time.monotonic() - began < 1.0
         finally:
             fresh_mesh.memory.send(signal.SIGCONT)
-        assert await client.publish("a", "z") in (2, 3)
+        assert await published(client, "a", "z") in (2, 3)

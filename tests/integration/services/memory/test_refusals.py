@@ -24,6 +24,7 @@ from archon.errors import (
     Unimplemented,
 )
 from archon.memory import MemoryGraphClient, MemoryItem, PublishItem
+from tests.fixtures.memory_mesh import published
 
 if TYPE_CHECKING:
     from tests.fixtures.memory_mesh import Mesh
@@ -44,9 +45,9 @@ async def test_repeated_request_id_gives_the_same_result_or_is_refused(
 ) -> None:
     request_id = uuid.uuid4().hex
     metadata = {f"key {number}": "v" for number in range(40)}
-    assert await client.publish("a", "one", metadata, request_id=request_id) == 1
-    assert await client.publish("a", "two") == 2
-    assert await client.publish("a", "one", dict(reversed(metadata.items())), request_id=request_id) == 1
+    assert await published(client, "a", "one", metadata=metadata, request_id=request_id) == 1
+    assert await published(client, "a", "two") == 2
+    assert await published(client, "a", "one", metadata=dict(reversed(metadata.items())), request_id=request_id) == 1
     with pytest.raises(RequestIdReused):
         await client.publish("a", "other", request_id=request_id)
     assert texts(await client.pull_for("b")) == [("a", "two")]
@@ -88,7 +89,7 @@ async def test_text_above_4_mib_is_refused_below_it_not(client: MemoryGraphClien
     with pytest.raises(MessageTooLarge) as refused:
         await client.publish("a", "é" * (2 * MB) + "x")
     assert refused.value.field_violations[0].field == "items[0].content"
-    assert await client.publish("a", "é" * (2 * MB)) == 1
+    assert await published(client, "a", "é" * (2 * MB)) == 1
     with pytest.raises(MessageTooLarge):
         await client.publish_items([PublishItem(role="a", content="x" * MB)] * 5)
     assert len((await client.pull_for("b"))[0].content) == 2 * MB
@@ -151,7 +152,7 @@ async def test_string_that_is_not_utf8_is_a_typed_error(mesh: Mesh, client: Memo
             await publish(b"\x0a\x02\xff\xfe", timeout=5)
     finally:
         await channel.close()
-    assert await client.publish("a", "x") == 1
+    assert await published(client, "a", "x") == 1
 
 
 async def test_unimplemented_method_is_a_typed_error(mesh: Mesh) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 import uuid
 from contextlib import aclosing
 from typing import TYPE_CHECKING
@@ -10,18 +11,21 @@ from typing import TYPE_CHECKING
 import grpc
 import pytest
 
-from archon.errors import (
-    FailedPrecondition,
-    GraphCycle,
-)
+from archon.errors import FailedPrecondition, GraphCycle, InvalidArgument
 from archon.memory import MemoryGraphClient, MemoryItem, PropagationPolicy, PublishItem
+from archon_mesh.agent import Agent
 from archon_mesh.core.memory_graph import SharedMemoryGraph
+from archon_mesh.core.messages import ToolCall
+from archon_mesh.tools import tool
+from tests.fixtures.memory_mesh import published
+from tests.fixtures.scripted_model import ScriptedModel, says
 
 if TYPE_CHECKING:
     from tests.fixtures.memory_mesh import Mesh
     from tests.fixtures.waiting import Eventually
 
 FINAL, TOOLS, FULL = PropagationPolicy
+PUBLIC = ("source_id", "content", "timestamp", "version", "policy", "metadata", "ttl")
 
 
 def texts(items: list[MemoryItem]) -> list[tuple[str, str]]:
@@ -59,18 +63,45 @@ async def test_item_comes_back_as_it_was_published(client: MemoryGraphClient) ->
 
 
 async def test_only_the_last_item_is_kept_and_its_metadata_merged(client: MemoryGraphClient) -> None:
-    assert await client.publish("a", "one", {"kept": "1", "replaced": "1"}) == 1
-    assert await client.publish("a", "two", {"replaced": "2"}) == 2
+    await client.publish("a", "one", {"kept": "1", "replaced": "1"})
+    await client.publish("a", "two", {"replaced": "2"})
     (item,) = await client.pull_for("b")
     assert (item.content, item.version, item.metadata) == ("two", 2, {"kept": "1", "replaced": "2"})
+
+
+async def test_publish_returns_the_item(client: MemoryGraphClient) -> None:
+    before = time.time()
+    item = await client.publish("a", "one", {"k": "v"}, ttl=60)
+    assert item is not None
+    assert item == MemoryItem("a", "one", item.timestamp, 1, FINAL, {"k": "v"}, 60)
+    assert before <= item.timestamp <= time.time()
+    pure = SharedMemoryGraph(clock=lambda: item.timestamp).publish("a", "one", {"k": "v"}, ttl=60)
+    assert pure is not None
+    assert {name: getattr(pure, name) for name in PUBLIC} == {name: getattr(item, name) for name in PUBLIC}
+
+
+async def test_added_role_is_in_the_graph_of_its_client(client: MemoryGraphClient) -> None:
+    pure = SharedMemoryGraph()
+    for edge in (("a", "b"), ("b", "c"), ("a", "c")):
+        pure.add_edge(*edge)
+    for role in ("aa", "zz", "b", "0"):
+        await client.add_agent(role)
+        await client.add_agent(role)
+        pure.add_agent(role)
+        assert await client.has_node(role)
+    roles = ["0", "a", "aa", "b", "c", "zz"]
+    assert await client.get_topological_order(roles) == pure.get_topological_order() == roles
+    assert await client.pull_for("zz") == []
+    with pytest.raises(InvalidArgument, match="the name of a role is empty"):
+        await client.add_agent("")
 
 
 @pytest.mark.parametrize("blank", ["", " \n\t"])
 async def test_blank_text_is_not_published(client: MemoryGraphClient, blank: str) -> None:
     await client.publish("a", "before")
-    assert await client.publish("a", blank) == 0
+    assert await client.publish("a", blank) is None
     assert texts(await client.pull_for("b")) == [("a", "before")]
-    assert await client.publish("a", "after") == 2
+    assert await published(client, "a", "after") == 2
 
 
 async def test_clear_deletes_items_and_keeps_graph_and_versions(client: MemoryGraphClient) -> None:
@@ -80,7 +111,7 @@ async def test_clear_deletes_items_and_keeps_graph_and_versions(client: MemoryGr
     assert await client.pull_for("c") == []
     assert await client.get_topological_order("abc") == ["a", "b", "c"]
     assert await client.clear_published_data() == 0
-    assert await client.publish("a", "two") == 2
+    assert await published(client, "a", "two") == 2
     (item,) = await client.pull_for("b")
     assert item.metadata == {}
 
@@ -88,7 +119,7 @@ async def test_clear_deletes_items_and_keeps_graph_and_versions(client: MemoryGr
 async def test_item_expires_after_its_ttl_and_its_version_stays(
     client: MemoryGraphClient, eventually: Eventually
 ) -> None:
-    assert await client.publish("a", "short-lived", ttl=0.3) == 1
+    assert await published(client, "a", "short-lived", ttl=0.3) == 1
     assert texts(await client.pull_for("b")) == [("a", "short-lived")]
 
     async def expired() -> bool:
@@ -96,7 +127,7 @@ async def test_item_expires_after_its_ttl_and_its_version_stays(
 
     await eventually(expired, within=2.0)
     assert (await client.to_dict())["items"] == []
-    assert await client.publish("a", "next") == 2
+    assert await published(client, "a", "next") == 2
 
 
 async def test_edge_passes_what_its_policy_allows(mesh: Mesh, client: MemoryGraphClient) -> None:
@@ -104,9 +135,35 @@ async def test_edge_passes_what_its_policy_allows(mesh: Mesh, client: MemoryGrap
         await mesh.pin(("p-source", role), policy=policy)
     seen = {}
     for policy in PropagationPolicy:
-        await client.publish("p-source", "x", policy=policy)
-        seen[policy] = [bool(await client.pull_for(role)) for role in ("p-final", "p-tools", "p-full")]
-    assert seen == {FINAL: [True, True, True], TOOLS: [False, True, True], FULL: [False, False, True]}
+        await client.publish("p-source", policy, policy=policy)
+        seen[policy] = [(await client.pull_for(role))[0].content for role in ("p-final", "p-tools", "p-full")]
+    assert seen == {FINAL: [FINAL] * 3, TOOLS: [FINAL, TOOLS, TOOLS], FULL: [FINAL, TOOLS, FULL]}
+    data = await client.to_dict()
+    assert [(item["policy"], item["version"]) for item in data["items"]] == [(FINAL, 1), (TOOLS, 2), (FULL, 3)]
+    assert data["versions"] == {"p-source": 3}
+    assert await client.clear_published_data() == 3
+    assert await published(client, "p-source", "next", policy=TOOLS) == 4
+    assert [len(await client.pull_for(role)) for role in ("p-final", "p-tools", "p-full")] == [0, 1, 1]
+
+
+async def test_agent_with_a_served_graph_publishes_for_its_edges(mesh: Mesh, client: MemoryGraphClient) -> None:
+    for policy, role in ((FINAL, "q-final"), (TOOLS, "q-tools"), (FULL, "q-full")):
+        await mesh.pin(("q-source", role), policy=policy)
+    assert await client.policies_from("q-source") == {FINAL, TOOLS, FULL}
+    assert await client.policies_from("q-full") == await client.policies_from("unknown") == set()
+    look = tool(name="look")(lambda: "a door")
+    model = ScriptedModel(says("", ToolCall("c", "look", "{}")), says("done"))
+    await Agent("q-source", model=model, tools=[look], memory_graph=client).run_async("?")
+    received = []
+    for role in ("q-final", "q-tools", "q-full"):
+        reader = ScriptedModel(says("ok"))
+        await Agent(role, model=reader, memory_graph=client).run_async("?")
+        received.append(reader.requests[0].messages[0].content.removeprefix("Shared context from q-source:\n"))
+    assert received == [
+        "done",
+        "Result of look {}:\na door\n\nAnswer:\ndone",
+        "user: ?\nassistant calls look: {}\ntool: a door\nassistant: done",
+    ]
 
 
 async def test_concurrent_publishers_get_contiguous_versions_in_order(mesh: Mesh, client: MemoryGraphClient) -> None:
@@ -115,7 +172,7 @@ async def test_concurrent_publishers_get_contiguous_versions_in_order(mesh: Mesh
     watched: list[int] = []
 
     async def publish(publisher: MemoryGraphClient) -> list[int]:
-        return [await publisher.publish("a", f"{id(publisher)} {number}") for number in range(25)]
+        return [await published(publisher, "a", f"{id(publisher)} {number}") for number in range(25)]
 
     try:
         async with asyncio.timeout(10), aclosing(publishers[0].watch()) as changes:

@@ -14,8 +14,11 @@ from google.rpc import code_pb2
 from archon.agent import TaskContext
 from archon.client import answer_text
 from archon.errors import MessageTooLarge
-from archon.memory import MemoryGraphClient
+from archon.memory import MemoryGraphClient, PropagationPolicy
+from archon.registry import DependsOn
 from archon.testing import FakeAgent
+from archon_mesh.node.task_hooks import to_memory_item
+from tests.fixtures.memory_mesh import published
 from tests.fixtures.mesh import Mesh
 from tests.fixtures.waiting import eventually
 from tests.integration.services.orchestrator.troupe import Troupe, durable, of
@@ -56,6 +59,26 @@ async def test_recalled_items_are_replaced_by_the_runs_own_answers(
     assert whole == "implementer(requirements(), designer(requirements()))"
 
 
+async def test_policy_of_context_is_that_of_the_item_not_of_the_edge(
+    mesh: Mesh, troupe: Troupe, memory: MemoryGraphClient, session: str
+) -> None:
+    received: list[list[tuple[str, str, str]]] = []
+
+    async def handler(task: TaskContext) -> str:
+        items = [to_memory_item(item) for item in task.context]
+        received.append([(item.source_id, item.content, item.policy) for item in items])
+        return "done"
+
+    role = f"reader-{uuid.uuid4().hex[:6]}"
+    edges = [DependsOn(upstream, PropagationPolicy.FULL_HISTORY) for upstream in ("requirements", "designer")]
+    await troupe(role, handler, depends_on=edges)
+    await memory.publish("requirements", "results", policy=PropagationPolicy.TOOL_RESULTS)
+    await answered(mesh, session, "designer", role)
+    assert received == [
+        [("requirements", "results", "tool_results"), ("designer", "designer()", "final_response_only")]
+    ]
+
+
 async def test_a_run_without_a_session_recalls_nothing(mesh: Mesh) -> None:
     await mesh.client.submit("x", roles=["requirements"], wait=10)
     assert answer_text((await mesh.client.submit("x", roles=["designer"], wait=10)).run) == "designer()"
@@ -75,7 +98,7 @@ async def test_durability_16_a_later_attempt_receives_the_same_context(
         return "done"
 
     first = await troupe("reviewer", handler, depends_on=["designer"])
-    version = await memory.publish("designer", "the first")
+    version = await published(memory, "designer", "the first")
     handle = await mesh.client.submit("x", roles=["reviewer"], session_id=session)
     await asyncio.wait_for(began.wait(), 10)
     await memory.publish("designer", "the second")

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import sys
+import uuid
+from contextlib import aclosing
+
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from archon import context
+from archon.client import submit_request
 from archon_mesh.agent import Agent
 from archon_mesh.agent.hooks.tracing import TracingMiddleware
 from archon_mesh.core.messages import ToolCall
@@ -40,3 +47,43 @@ async def test_contract_rule_1_a_run_is_traced_under_its_caller(mesh: Mesh, trou
     above = spans["invoke_agent lead"]
     assert above.parent is not None and f"{above.parent.span_id:016x}" == "b7ad6b7169203331"
     assert above.attributes is not None and above.attributes["archon.run_id"] == handle.run_id
+
+
+async def trace_of(mesh: Mesh, run_id: str) -> str:
+    async with aclosing(mesh.client.watch(run_id)) as events:
+        return (await anext(events)).submitted.trace.traceparent
+
+
+async def test_a_run_joins_the_current_span_of_its_caller(mesh: Mesh) -> None:
+    tracer = TracerProvider().get_tracer("test")
+    with tracer.start_as_current_span("caller") as span:
+        handle = await mesh.client.submit("x", roles=["requirements"], wait=10)
+        async with mesh.client.converse() as stream:
+            with tracer.start_as_current_span("one of many on the stream") as inner:
+                streamed = await stream.submit(submit_request("x", roles=["requirements"]))
+    of_span, of_inner = span.get_span_context(), inner.get_span_context()
+    assert (
+        await trace_of(mesh, handle.run_id)
+        == f"00-{of_span.trace_id:032x}-{of_span.span_id:016x}-{of_span.trace_flags:02x}"
+    )
+    assert (
+        await trace_of(mesh, streamed.run_id)
+        == f"00-{of_inner.trace_id:032x}-{of_inner.span_id:016x}-{of_inner.trace_flags:02x}"
+    )
+    without = await mesh.client.submit("x", roles=["requirements"], wait=10)
+    assert await trace_of(mesh, without.run_id) == ""
+
+
+async def test_a_run_of_the_command_line_joins_the_trace_of_its_environment(mesh: Mesh) -> None:
+    parent = f"00-{TRACE}-b7ad6b7169203331-01"
+    session = uuid.uuid4().hex
+    code = "from archon_services.cli.main import main; main()"
+    options = ["--role", "requirements", "--session", session, "--orchestrator", mesh.orchestrator.address]
+    command = await asyncio.create_subprocess_exec(
+        *[sys.executable, "-c", code, "run", "x", *options],
+        env={**os.environ, "TRACEPARENT": parent},
+        stdout=asyncio.subprocess.DEVNULL,
+    )
+    assert await asyncio.wait_for(command.wait(), 60) == 0
+    (run,) = await mesh.client.list_runs(session_id=session)
+    assert await trace_of(mesh, run.run_id) == parent

@@ -203,3 +203,66 @@ async def test_created_agents_get_the_graph_and_their_registered_name() -> None:
     await poet.run_async("?")
     await lead.run_async("?")
     assert reader.requests[0].messages[0].content == "Shared context from poet:\na verse"
+
+
+async def test_missing_sub_agent_is_warned_of_once_at_create(caplog: pytest.LogCaptureFixture) -> None:
+    graph = SharedMemoryGraph()
+    graph.add_agent("scribe")
+    agents_factory = factory().with_memory_graph(graph)
+    model = ScriptedModel(says("one"), says("two"))
+    with caplog.at_level(logging.WARNING):
+        lead = agents_factory.create("lead", subagents=["poet", "scribe"], model=model)
+        assert caplog.text.count("sub-agent poet is not in the shared memory graph") == 1
+        for _ in range(2):
+            await lead.run_async("?")
+    assert caplog.text.count("is not in the shared memory graph") == 1
+
+
+# Constructors ----------------------------------------------------------------------------------------------------
+
+
+class Styled(Agent):
+    """Takes arguments of its own, and none of an agent."""
+
+    def __init__(self, style: str = "plain") -> None:
+        super().__init__("unnamed", model=ScriptedModel(says("styled")), system_prompt=style)
+        self.style = style
+
+
+class Bare(Agent):
+    """Never calls the constructor of Agent."""
+
+    def __init__(self, **given: Any) -> None:
+        self.given = given
+
+
+async def test_class_with_its_own_constructor_gets_only_what_was_given() -> None:
+    graph = SharedMemoryGraph()
+    agents_factory = AgentFactory().register("styled", Styled, subagent_description="d", defaults={"style": "grand"})
+    agents_factory.register("bare", Bare, subagent_description="d").register("lead", Plain)
+    unplaced = agents_factory.create("styled", style="terse")
+    assert (unplaced.name, unplaced.config.name, unplaced.system_prompt) == ("styled", "styled", "terse")
+    agents_factory.with_memory_graph(graph)
+    styled, bare = agents_factory.create("styled"), agents_factory.create("bare")
+    assert isinstance(styled, Styled)
+    assert isinstance(bare, Bare)
+    for agent, name in ((styled, "styled"), (bare, "bare")):
+        assert (agent.name, agent.agent_id, agent.memory_graph) == (name, name, graph)
+    assert (styled.style, styled.history.agent_name, bare.given) == ("grand", "styled", {})
+    assert await styled.run_async("?") == "styled"
+    assert graph.to_dict()["items"][0]["source_id"] == "styled"
+    given = agents_factory.create("bare", style=1, agent_id="node")
+    assert isinstance(given, Bare)
+    assert given.given == {"style": 1, "agent_id": "node"}
+    assert (given.name, given.agent_id) == ("bare", "node")
+
+
+async def test_agent_without_the_base_constructor_works_as_a_sub_agent() -> None:
+    agents_factory = AgentFactory().register("bare", Bare, subagent_description="d").register("lead", Plain)
+    asks = says("", ToolCall("1", "bare", '{"task": "go"}'))
+    lead = agents_factory.create("lead", subagents=["bare"], model=ScriptedModel(asks, says("done")))
+    assert await lead.run_async("?") == "done"
+    assert [message.content for message in lead.history if message.role == "tool"] != []
+    assert "bare" in lead.sub_agents
+    with pytest.raises(TypeError, match="unexpected keyword argument 'tone'"):
+        AgentFactory().register("styled", Styled).create("styled", tone="loud")

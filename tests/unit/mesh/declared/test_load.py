@@ -35,6 +35,9 @@ class Repeat(Tool):
     async def execute(self, **kwargs):
         return "again " * self.times
 
+def last_round(messages, window):
+    return [messages[0], *messages[-2:]]
+
 NOTHING = 3
 BROKEN = {}["missing"] if False else 1
 """
@@ -72,6 +75,14 @@ role:
   capabilities: [lead.things, {id: lead.more, tags: [a]}]
   depends_on: [requirements, {role: critic, policy: full_history}]
   max_tasks: 3
+"""
+
+
+CUSTOM = """name: a
+middlewares:
+  - import: archon_mesh.agent:ContextCompactionMiddleware
+    params: {{custom_strategy: {}, compaction_strategy: custom, max_context_tokens: 60}}
+tools: [my_tools:shout]
 """
 
 
@@ -120,6 +131,16 @@ async def test_loaded_agent_runs(tmp_path: Path) -> None:
     assert agent.history[2].content == "HEY"
 
 
+async def test_compaction_strategy_is_imported_from_the_files_folder(tmp_path: Path) -> None:
+    path = write(tmp_path, CUSTOM.format("my_tools:last_round"))
+    replies = [says("", ToolCall(f"c{number}", "shout", '{"text": "xxxxxxxxxxxxxxxx"}')) for number in range(6)]
+    model = ScriptedModel(*replies, says("done"))
+    agent = load_agent(path, model=model, environment={}).agent
+    assert await agent.run_async("q") == "done"
+    assert [len(request.messages) for request in model.requests[-2:]] == [3, 3]
+    assert model.requests[-1].messages[0].content == "q"
+
+
 def test_variable_may_be_a_number_and_is_text_if_quoted(tmp_path: Path) -> None:
     path = write(tmp_path, "name: a\nmax_iterations: ${N}\ndescription: '${N}'\n")
     assert load(path, N="4").agent.max_iterations == 4
@@ -141,6 +162,10 @@ def test_variable_may_be_a_number_and_is_text_if_quoted(tmp_path: Path) -> None:
         ("name: a\ntools:\n  - import: my_tools:Repeat\n    params: {time: 1}\n", "4: tools.0.params", "cannot create"),
         ("name: a\ntools:\n  - import: my_tools:shout\n    par: 1\n", "4: tools.0.par", "Extra inputs"),
         ("name: a\nmiddlewares:\n  - import: my_tools:shout\n", "3: middlewares.0", "cannot create"),
+        (CUSTOM.format("my_tools:missing"), "4: middlewares.0.params.custom_strategy", "cannot import"),
+        (CUSTOM.format("my_tools:NOTHING"), "4: middlewares.0.params.custom_strategy", "is not a function"),
+        (CUSTOM.format("nonsense"), "4: middlewares.0.params.custom_strategy", "expected an import path"),
+        (CUSTOM.replace("custom_strategy: {}, ", "").format(), "4: middlewares.0.params", "need each other"),
         ("name: a\nexit_on_success: [fly]\n", "2: exit_on_success", "no tool 'fly'"),
         ("name: a\nsub_agents:\n  b:\n    file: nope.yaml\n", "", "no such file"),
         ("name: a\nsub_agents:\n  b: {file: x, role: y}\n", "3: sub_agents.b", "either declared here, or by a file"),

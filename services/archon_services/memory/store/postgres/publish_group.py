@@ -22,10 +22,12 @@ class PublishGroup:
         self.events: dict[Key, tuple[int, float]] = {}
         self.earlier: dict[Key, float] = {}
         self.last: dict[Key, tuple[int, int]] = {}
-        self.items: dict[Key, tuple[int, StoredItem | None]] = {}
+        self.items: dict[Key, dict[str, tuple[int, StoredItem | None]]] = {}
+        """(last version, current item) by policy, by (tenant, scope, role)."""
         self.new_requests: set[Key] = set()
         self.new_events: set[Key] = set()
         self.new_items: dict[Key, StoredItem] = {}
+        """By (tenant, scope, role, policy), in the order of the last publish of each."""
 
     @property
     def has_changes(self) -> bool:
@@ -49,7 +51,8 @@ class PublishGroup:
         """Loads the rows of ITEMS. Expired items count as deleted."""
         for row in rows:
             is_current = row[5] is not None and (row[2] is None or row[2] > now)
-            self.items[row[0], row[1], row[3]] = (row[4], read_item(row[3:]) if is_current else None)
+            policies = self.items.setdefault((row[0], row[1], row[3]), {})
+            policies[row[7]] = (row[4], read_item(row[3:]) if is_current else None)
 
     def write_arguments(self) -> list[list[Any]]:
         """Returns the arguments of WRITE but the first."""
@@ -92,14 +95,13 @@ class GroupRows:
         key = (self.tenant, self.scope, run_id, role)
         return self._last.get(key) or self.group.last.get(key)
 
-    def item(self, role: str) -> tuple[int, StoredItem | None] | None:
+    def items(self, role: str) -> list[tuple[int, StoredItem | None]]:
         key = (self.tenant, self.scope, role)
-        if (stored := self._items.get(key)) is not None:
-            return stored.item.version, stored
-        return self.group.items.get(key)
+        own = {each[3]: (stored.item.version, stored) for each, stored in self._items.items() if each[:3] == key}
+        return list({**self.group.items.get(key, {}), **own}.values())
 
     def put_item(self, stored: StoredItem) -> None:
-        key = (self.tenant, self.scope, stored.item.source_id)
+        key = (self.tenant, self.scope, stored.item.source_id, stored.item.policy.value)
         self._items.pop(key, None)  # the order is that of the last publish
         self._items[key] = stored
 
@@ -129,7 +131,7 @@ class GroupRows:
         group.new_requests |= self._requests.keys()
         group.new_events |= self._events.keys()
         for key, stored in self._items.items():
-            group.items[key] = (stored.item.version, stored)
+            group.items.setdefault(key[:3], {})[key[3]] = (stored.item.version, stored)
             group.new_items.pop(key, None)
             group.new_items[key] = stored
 
@@ -157,7 +159,7 @@ def read_item(row: Any) -> StoredItem:
 def _item_row(key: Key, stored: StoredItem) -> tuple[Any, ...]:
     item = stored.item
     return (
-        *key,
+        *key[:3],
         item.version,
         item.content.encode(),  # bytes, because PostgreSQL refuses U+0000 in text, which a model may produce
         json.dumps(dict(item.metadata), ensure_ascii=False),

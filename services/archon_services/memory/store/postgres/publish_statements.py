@@ -56,8 +56,8 @@ FROM unnest(
 ) WITH ORDINALITY AS i
   (tenant, scope, role, version, content, metadata, policy, timestamp, ttl, expires_at, run_id, seq, n)
 ORDER BY n
-ON CONFLICT (tenant, scope, role) DO UPDATE
-SET version = EXCLUDED.version, content = EXCLUDED.content, metadata = EXCLUDED.metadata, policy = EXCLUDED.policy,
+ON CONFLICT (tenant, scope, role, policy) DO UPDATE
+SET version = EXCLUDED.version, content = EXCLUDED.content, metadata = EXCLUDED.metadata,
     timestamp = EXCLUDED.timestamp, ttl = EXCLUDED.ttl, expires_at = EXCLUDED.expires_at, run_id = EXCLUDED.run_id,
     seq = EXCLUDED.seq, place = DEFAULT
 """

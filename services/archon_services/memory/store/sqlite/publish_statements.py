@@ -71,11 +71,11 @@ class SqliteRows:
         ).fetchone()
         return last
 
-    def item(self, role: str) -> tuple[int, StoredItem | None] | None:
-        row = self._db.execute(
+    def items(self, role: str) -> list[tuple[int, StoredItem | None]]:
+        rows = self._db.execute(
             f"SELECT {_ITEM} FROM items WHERE tenant = ? AND scope = ? AND role = ?", (*self._key, role)
-        ).fetchone()
-        return (row[1], _read_item(row) if row[2] is not None else None) if row is not None else None
+        )
+        return [(row[1], _read_item(row) if row[2] is not None else None) for row in rows]
 
     def put_item(self, stored: StoredItem) -> None:
         item = stored.item

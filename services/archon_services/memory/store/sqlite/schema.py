@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from typing import Final
 
-VERSION: Final = 2
+VERSION: Final = 3
 
-# items: a role's row stays after its item is deleted (content NULL), because it carries the version.
+# items: a row for each policy under which a role has published. It stays after its item is deleted (content NULL),
+# because it carries the version.
 # publications: published events of runs, with the version of each.
 # working_values: a key's row stays after its value is deleted (value_json NULL), because it carries the version.
-TABLES: Final = """
-CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
+_ITEMS: Final = """
 CREATE TABLE IF NOT EXISTS items (
   tenant TEXT NOT NULL, scope TEXT NOT NULL, role TEXT NOT NULL,
   version INTEGER NOT NULL, content TEXT, metadata TEXT NOT NULL, policy TEXT NOT NULL, timestamp REAL NOT NULL,
   ttl REAL, expires_at REAL, run_id TEXT NOT NULL, seq INTEGER NOT NULL,
-  PRIMARY KEY (tenant, scope, role)
+  PRIMARY KEY (tenant, scope, role, policy)
 );
 CREATE INDEX IF NOT EXISTS items_expiring ON items (expires_at) WHERE expires_at IS NOT NULL;
+"""
+TABLES: Final = f"""
+CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
+{_ITEMS}
 CREATE TABLE IF NOT EXISTS publications (
   tenant TEXT NOT NULL, scope TEXT NOT NULL, run_id TEXT NOT NULL, role TEXT NOT NULL,
   epoch INTEGER NOT NULL, seq INTEGER NOT NULL, version INTEGER NOT NULL, expires_at REAL NOT NULL,
@@ -40,4 +44,16 @@ CREATE TABLE IF NOT EXISTS working_values (
   version INTEGER NOT NULL, value_json TEXT, updated_at REAL NOT NULL,
   PRIMARY KEY (tenant, scope, key)
 );
+"""
+
+# From versions 1 and 2, which kept one item of each role. The tables that version 1 lacks exist by now.
+UPGRADE: Final = f"""
+BEGIN IMMEDIATE;
+ALTER TABLE items RENAME TO items_of_roles;
+DROP INDEX items_expiring;
+{_ITEMS}
+INSERT INTO items SELECT * FROM items_of_roles ORDER BY rowid;
+DROP TABLE items_of_roles;
+UPDATE meta SET value = '{VERSION}' WHERE key = 'version';
+COMMIT;
 """

@@ -23,7 +23,7 @@ from archon_services.common.unusable_file import unusable
 from archon_services.memory.domain.items import Publish, PublishOutcome, StoredItem
 from archon_services.memory.store.sql_store import ItemFeed, SqlStore, system_clock, with_timeout
 from archon_services.memory.store.sqlite import publish_statements as sql
-from archon_services.memory.store.sqlite.schema import TABLES, VERSION
+from archon_services.memory.store.sqlite.schema import TABLES, UPGRADE, VERSION
 from archon_services.memory.store.sqlite.working_store import SqliteWorkingStore
 
 T = TypeVar("T")
@@ -90,8 +90,8 @@ class SqliteStore(SqlStore):
         (version,) = self._db.execute("SELECT value FROM meta WHERE key = 'version'").fetchone()
         if int(version) > VERSION:
             raise FailedPrecondition(f"{self._path} was written by a newer version of Archon")
-        if int(version) < VERSION:  # earlier versions lack only tables, which exist by now
-            self._db.execute("UPDATE meta SET value = ? WHERE key = 'version'", (str(VERSION),))
+        if int(version) < VERSION:
+            self._db.executescript(UPGRADE)
         # Never inline: watchers rely on results in the order of the commits.
         self._writer = SqliteWriter(self._db, inline=False, store_name="memory store")
 

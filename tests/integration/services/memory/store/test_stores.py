@@ -10,6 +10,7 @@ from contextlib import aclosing
 import pytest
 
 from archon.errors import Aborted, RequestIdReused, ResourceExhausted, Unavailable
+from archon_mesh.core.memory_item import PropagationPolicy
 from archon_services.memory.domain.items import NewItem, Published
 from archon_services.memory.store.port import MemoryStore
 from archon_services.memory.store.postgres import PostgresStore
@@ -99,6 +100,23 @@ async def test_metadata_of_an_expired_item_is_not_merged(store: MemoryStore, clo
     await publish(store, NewItem("a", "x", {"last": "1"}))
     (stored,) = await store.items("t", "s")
     assert (stored.item.version, stored.item.metadata) == (3, {"last": "1"})
+
+
+async def test_one_item_is_kept_for_each_policy_of_a_role(store: MemoryStore, clock: Clock) -> None:
+    final, tools, _ = PropagationPolicy
+    await publish(store, NewItem("a", "answer", {"k": "1"}, final))
+    await publish(store, NewItem("a", "results", {}, tools, ttl=10.0), NewItem("a", "newer answer", {}, final))
+
+    async def kept() -> list[tuple[str, int, str]]:
+        items = [stored.item for stored in await store.items("t", "s")]
+        assert {item.metadata["k"] for item in items} == {"1"}
+        return [(item.content, item.version, item.policy) for item in items]
+
+    assert await kept() == [("results", 2, tools), ("newer answer", 3, final)]
+    assert [each.version for each in await publish(store, NewItem("a", "more results", {}, tools, ttl=10.0))] == [4]
+    assert await kept() == [("newer answer", 3, final), ("more results", 4, tools)]
+    clock.now += 10
+    assert [each.version for each in await publish(store, NewItem("a", "last answer", {}, final))] == [5]
 
 
 async def test_clear_counts_items_that_had_not_expired(store: MemoryStore, clock: Clock) -> None:

@@ -9,11 +9,21 @@ from typing import Any
 import pytest
 
 from archon.errors import Unavailable
-from archon_mesh.agent import Agent, AgentEvent, AgentEventsMiddleware
+from archon_mesh.agent import (
+    Agent,
+    AgentEvent,
+    AgentEventsMiddleware,
+    HookContext,
+    Middleware,
+    ModelParams,
+    StreamChunk,
+)
 from archon_mesh.core.messages import ToolCall
-from archon_mesh.llm import ModelChunk, ModelRequest
+from archon_mesh.llm import ModelChunk, ModelRequest, ToolCallDelta, retry
+from archon_mesh.llm.openai import OpenAIModel
 from archon_mesh.tools import tool
 from archon_mesh.tools.image import Image
+from tests.fixtures.openai_server import Answer, OpenAIServer, chunk
 from tests.fixtures.scripted_model import ScriptedModel, says
 
 
@@ -130,3 +140,110 @@ async def test_thinking_is_a_separate_message_and_not_in_the_answer() -> None:
         "TEXT_MESSAGE_END",
         "RUN_FINISHED",
     ]
+
+
+class Streams(ScriptedModel):
+    """Streams the given chunks; the first reply is that of the first stream."""
+
+    def __init__(self, *streams: list[ModelChunk]) -> None:
+        super().__init__()
+        self._streams = list(streams)
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelChunk]:
+        for piece in self._streams.pop(0):
+            yield piece
+
+
+def call_deltas(index: int, call_id: str, name: str, *arguments: str) -> list[ModelChunk]:
+    first = ModelChunk(tool_call_delta=ToolCallDelta(index, call_id, name))
+    return [first, *(ModelChunk(tool_call_delta=ToolCallDelta(index, arguments_delta=text)) for text in arguments)]
+
+
+@pytest.mark.parametrize("call_id", ["c1", ""], ids=["with id", "without id"])
+async def test_tool_arguments_stream_as_deltas(call_id: str) -> None:
+    events: list[AgentEvent] = []
+    call = ToolCall(call_id, "draw", '{"size": 2}')
+    first = [
+        ModelChunk(text_delta="hm"),
+        *call_deltas(0, call_id, "draw", '{"si', 'ze": 2}'),
+        ModelChunk(reply=says("hm", call)),
+    ]
+    last = [ModelChunk(text_delta="there"), ModelChunk(reply=says("there"))]
+    await Agent("artist", model=Streams(first, last), tools=[draw]).run_async("?", None, [events.append])
+    assert types(events)[1:10] == [
+        "TEXT_MESSAGE_START",
+        "TEXT_MESSAGE_CONTENT",
+        "TEXT_MESSAGE_END",
+        "TOOL_CALL_START",
+        "TOOL_CALL_ARGS",
+        "TOOL_CALL_ARGS",
+        "TOOL_CALL_END",
+        "TOOL_CALL_RESULT",
+        "IMAGE_MESSAGE_START",
+    ]
+    of_call = [event.to_dict() for event in events if event.type.startswith("TOOL_CALL")]
+    assert {event["toolCallId"] for event in of_call} == {call_id or "call_1_1"}
+    assert (of_call[0]["toolCallName"], [event["delta"] for event in of_call[1:3]]) == ("draw", ['{"si', 'ze": 2}'])
+    assert types(events).count("TOOL_CALL_START") == types(events).count("TOOL_CALL_END") == 1
+
+
+async def test_calls_of_a_broken_stream_are_ended_and_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retry, "BASE", 0.001)
+    events: list[AgentEvent] = []
+    broken = call_deltas(0, "c1", "draw", '{"si')
+    whole = [
+        *call_deltas(0, "c1", "draw", '{"size": 1}'),
+        ModelChunk(reply=says("", ToolCall("c1", "draw", '{"size": 1}'))),
+    ]
+    model = Streams(broken, whole, [ModelChunk(reply=says("done"))])
+    assert await Agent("artist", model=model, tools=[draw]).run_async("?", None, [events.append]) == "done"
+    calls = [event.type.removeprefix("TOOL_CALL_") for event in events if event.type.startswith("TOOL_CALL")]
+    assert calls == ["START", "ARGS", "END", "START", "ARGS", "END", "RESULT"]
+
+
+async def test_stream_chunk_sees_pieces_of_tool_calls() -> None:
+    seen: list[tuple[str, str]] = []
+
+    class Watches(Middleware):
+        def stream_chunk(self, chunk: StreamChunk, params: ModelParams) -> str:
+            delta = chunk.tool_call_delta
+            seen.append((chunk, delta.name + delta.arguments_delta if delta is not None else ""))
+            return chunk.upper()
+
+    first = [
+        ModelChunk(text_delta="hm"),
+        *call_deltas(0, "c1", "draw", '{"size"', ": 1}"),
+        ModelChunk(reply=says("hm", ToolCall("c1", "draw", '{"size": 1}'))),
+    ]
+    model = Streams(first, [ModelChunk(reply=says("done"))])
+    agent = Agent("artist", model=model, tools=[draw], middlewares=[Watches()])
+    named: list[str] = []
+
+    def note(hook: HookContext) -> None:
+        assert hook.tool_call_delta is not None
+        named.append(hook.tool_call_delta.name)
+
+    agent.on("stream_chunk").when(lambda hook: hook.tool_call_delta is not None).handle(effects=note)
+    assert await agent.run_async("?") == "done"
+    assert seen == [("hm", ""), ("", "draw"), ("", '{"size"'), ("", ": 1}")]
+    assert named == ["draw", "", ""]
+    assert agent.history[1].content == "HM"
+    assert agent.history[2].content == "[image/png, 4 bytes]", "a replacement changes no tool call"
+
+
+async def test_openai_endpoint_streams_tool_arguments() -> None:
+    def delta(**function: str) -> dict[str, Any]:
+        return {"tool_calls": [{"index": 0, "function": function} | ({"id": "c9"} if "name" in function else {})]}
+
+    calls = [chunk(delta(name="draw", arguments="")), chunk(delta(arguments='{"size"')), chunk(delta(arguments=": 1}"))]
+    events: list[AgentEvent] = []
+    async with OpenAIServer() as server:
+        server.script(
+            Answer(events=[*calls, chunk({}, "tool_calls")]), Answer(events=[chunk({"content": "ok"}, "stop")])
+        )
+        model = OpenAIModel("m", base_url=server.url, api_key="secret-0123456789")
+        assert await Agent("artist", model=model, tools=[draw]).run_async("?", None, [events.append]) == "ok"
+        await model.close()
+    of_call = [event.to_dict() for event in events if event.type.startswith("TOOL_CALL")]
+    assert [event["type"].removeprefix("TOOL_CALL_") for event in of_call] == ["START", "ARGS", "ARGS", "END", "RESULT"]
+    assert [event["delta"] for event in of_call[1:3]] == ['{"size"', ": 1}"]

@@ -178,6 +178,13 @@ async def test_strategy_function_must_return_a_valid_conversation() -> None:
     async def last_only(messages: Sequence[ChatMessage], window: int) -> list[ChatMessage]:
         return [messages[0], *messages[-2:]]
 
+    for strategy in (
+        {"compaction_strategy": "custom", "custom_strategy": last_only},
+        {"compaction_strategy": last_only},
+    ):
+        agent, model = looping(4, max_context_tokens=300, **strategy)
+        assert await agent.run_async("q") == "done"
+        assert [len(request.messages) for request in model.requests][-2:] == [4, 4]
     agent, _ = looping(4, max_context_tokens=300, compaction_strategy=last_only)
     assert await agent.run_async("q") == "done"
     agent, _ = looping(4, max_context_tokens=300, compaction_strategy=lambda messages, window: messages[-1:])
@@ -186,7 +193,16 @@ async def test_strategy_function_must_return_a_valid_conversation() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"compaction_strategy": "magic"}, {"threshold": 0}, {"window_size": 0}, {"max_context_tokens": 0}]
+    "wrong",
+    [
+        {"compaction_strategy": "magic"},
+        {"compaction_strategy": "custom"},
+        {"compaction_strategy": "custom", "custom_strategy": "no function"},
+        {"custom_strategy": len},
+        {"threshold": 0},
+        {"window_size": 0},
+        {"max_context_tokens": 0},
+    ],
 )
 def test_invalid_settings_are_rejected(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidArgument):

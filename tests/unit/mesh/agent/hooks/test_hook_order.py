@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from archon_mesh.agent import HookContext, Middleware, go_on, stop
@@ -26,6 +26,7 @@ def registrations(draw: st.DrawFn) -> list[tuple[str, str, str, bool]]:
     return [(kind, decided, f"<{number}>", holds) for number, (kind, decided, holds) in enumerate(drawn)]
 
 
+@settings(deadline=None)  # a slow machine is not an error
 @given(registrations())
 async def test_hooks_run_in_registration_order_as_in_a_reference_model(
     registered: list[tuple[str, str, str, bool]],

@@ -136,6 +136,36 @@ def test_edge_lets_items_at_or_below_its_policy_through(
     assert bool(graph.pull_for("b")) == bool(graph.pull_for_indirect("b")) == through
 
 
+def test_edge_delivers_the_newest_item_that_it_lets_through() -> None:
+    graph = graph_of(("a", "final"), ("final", "goal"))
+    graph.add_edge("a", "tools", TOOLS)
+    graph.add_edge("a", "full", FULL)
+    graph.add_edge("tools", "far", TOOLS)
+
+    def seen() -> list[str]:
+        return [graph.pull_for(role)[0].content for role in ("final", "tools", "full")]
+
+    graph.publish("a", "answer", {"k": 1})
+    graph.publish("a", "all", policy=FULL)
+    results = graph.publish("a", "results", policy=TOOLS)
+    assert results == MemoryItem("a", "results", 1000.0, 3, TOOLS, {"k": 1})
+    assert seen() == ["answer", "results", "results"]
+    assert [graph.pull_for_indirect(role)[-1].content for role in ("goal", "far")] == ["answer", "results"]
+    copy = SharedMemoryGraph.from_dict(graph.to_dict(), clock=Clock())
+    assert copy.to_dict() == graph.to_dict()
+    assert [item["version"] for item in copy.to_dict()["items"]] == [1, 2, 3]
+    graph.publish("a", "newer answer")
+    assert seen() == ["newer answer"] * 3
+
+
+def test_policies_from_are_those_of_outgoing_edges() -> None:
+    graph = graph_of(("a", "b"))
+    graph.add_edge("a", "c", FULL)
+    graph.add_edge("b", "c", TOOLS)
+    assert graph.policies_from("a") == {FINAL, FULL}
+    assert graph.policies_from("c") == graph.policies_from("unknown") == set()
+
+
 def test_edge_added_again_takes_the_new_policy() -> None:
     graph = graph_of(("a", "b"))
     graph.publish("a", "x", policy=FULL)

@@ -44,3 +44,11 @@ def test_scope_omits_expired_items() -> None:
 def test_scope_of_a_cyclic_graph_is_refused() -> None:
     with pytest.raises(GraphCycle):
         Scope(Graph((), (Edge("a", "a"),), 1), [])
+
+
+def test_scope_delivers_the_newest_item_that_an_edge_lets_through() -> None:
+    wide = StoredItem(MemoryItem("a", "results", 100.0, 2, PropagationPolicy.TOOL_RESULTS), "run", 6)
+    graph = Graph(("a", "b", "c"), (EDGES[0], Edge("a", "c")), 8)
+    scope = Scope(graph, [wide, stored("a")], clock=lambda: 100.0)
+    assert (scope.pull("b"), scope.pull("c")) == ([wide], [stored("a")])
+    assert scope.items() == [stored("a"), wide]

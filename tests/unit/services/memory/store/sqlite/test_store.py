@@ -50,7 +50,7 @@ async def test_file_has_one_owner_at_a_time(tmp_path: Path) -> None:
         await store.items("t", "s")
 
 
-@pytest.mark.parametrize(("version", "expected"), [("3", FailedPrecondition), (None, DataLoss)])
+@pytest.mark.parametrize(("version", "expected"), [("4", FailedPrecondition), (None, DataLoss)])
 async def test_file_of_another_format_or_newer_version_is_unchanged(
     tmp_path: Path, version: str | None, expected: type[ArchonError]
 ) -> None:
@@ -70,19 +70,49 @@ async def test_file_of_another_format_or_newer_version_is_unchanged(
     assert path.read_bytes() == before
 
 
-async def test_file_of_the_first_version_is_upgraded(tmp_path: Path) -> None:
+OLD_ITEMS = """
+DROP TABLE items;
+CREATE TABLE items (
+  tenant TEXT NOT NULL, scope TEXT NOT NULL, role TEXT NOT NULL,
+  version INTEGER NOT NULL, content TEXT, metadata TEXT NOT NULL, policy TEXT NOT NULL, timestamp REAL NOT NULL,
+  ttl REAL, expires_at REAL, run_id TEXT NOT NULL, seq INTEGER NOT NULL,
+  PRIMARY KEY (tenant, scope, role)
+);
+CREATE INDEX items_expiring ON items (expires_at) WHERE expires_at IS NOT NULL;
+INSERT INTO items VALUES ('t', 's', 'b', 4, 'y', '{}', 'tool_results', 1.0, NULL, NULL, '', 0);
+INSERT INTO items VALUES ('t', 's', 'a', 7, 'x', '{}', 'final_response_only', 1.0, NULL, NULL, '', 0);
+UPDATE meta SET value = '2';
+"""
+
+
+@pytest.mark.parametrize("version", [1, 2])
+async def test_file_of_an_earlier_version_is_upgraded(tmp_path: Path, version: int) -> None:
     path = tmp_path / "memory.db"
-    async with SqliteStore(path) as store:
-        await publish(store, NewItem("a", "x"))
+    async with SqliteStore(path):
+        pass
     with sqlite3.connect(path) as db:
-        db.executescript("DROP TABLE working_scopes; DROP TABLE working_values; UPDATE meta SET value = '1'")
+        db.executescript(OLD_ITEMS)
+        if version == 1:
+            db.executescript("DROP TABLE working_scopes; DROP TABLE working_values; UPDATE meta SET value = '1'")
     db.close()
     async with SqliteStore(path) as store:
-        assert await contents(store) == {"a": "x"}
+        pass
+    async with SqliteStore(path) as store:
+        assert list((await contents(store)).items()) == [("b", "y"), ("a", "x")]
+        assert [each.version for each in await publish(store, NewItem("b", "z"))] == [5]
+        assert [(each.item.content, each.item.version) for each in await store.items("t", "s")] == [
+            ("y", 4),
+            ("x", 7),
+            ("z", 5),
+        ]
         written = await store.working.write(Write("t", "s", "k", "1"))
         assert written is not None and written.version == 1
     with sqlite3.connect(path) as db:
-        assert db.execute("SELECT value FROM meta WHERE key = 'version'").fetchone() == ("2",)
+        assert db.execute("SELECT value FROM meta WHERE key = 'version'").fetchone() == ("3",)
+        indexes = db.execute(
+            "SELECT name FROM sqlite_master WHERE tbl_name = 'items' AND sql IS NOT NULL AND type = 'index'"
+        )
+        assert indexes.fetchall() == [("items_expiring",)]
     db.close()
 
 
