@@ -9,12 +9,22 @@ from archon_mesh.core.value import value
 
 
 @value
+class ReusedAnswer:
+    """The answer that a role gave in the run that a new run is forked from. `publish` as in ResultIn."""
+
+    role: str
+    payload: Payload = field(compare=False)
+    publish: bool = True
+
+
+@value
 class Submit:
-    """Create the run; `owner` drives it under `epoch`."""
+    """Create the run; `owner` drives it under `epoch`. The tasks of the `reused` answers are not executed."""
 
     submission: Submission
     owner: str
     epoch: int
+    reused: tuple[ReusedAnswer, ...] = ()
 
 
 @value

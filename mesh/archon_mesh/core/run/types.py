@@ -184,6 +184,8 @@ class Submission:
     """Earlier answers of the session at the time of the submission, each role's upstream in dependency order."""
     pause_timeout: float = 0.0
     """Seconds that the run may be paused, or wait for a person, at a stretch; 0: no limit."""
+    parent_run_id: str = ""
+    """The run that this one was forked from; empty if it was not forked."""
 
     def requirement(self, role: str) -> Requirement:
         """Which instances can take the role's task."""

@@ -11,6 +11,7 @@ from archon.api.orchestrator.v1 import orchestrator_service_pb2, run_pb2
 from archon.errors import EmptyGoal, FieldViolation, InvalidArgument, MessageTooLarge, Unimplemented
 from archon.wire import MAX_CHECKED_BYTES, to_seconds
 from archon_mesh.core.run.types import quantize
+from archon_services.orchestrator.convert.run import PARENT_KEY
 
 DEFAULT_TIMEOUT = 3600.0
 MAX_TIMEOUT = 24 * 3600.0
@@ -30,6 +31,17 @@ def check_submit(request: orchestrator_service_pb2.SubmitRunRequest) -> None:
         known = request.strategy in run_pb2.Strategy.values()
         name = run_pb2.Strategy.Name(request.strategy) if known else str(request.strategy)
         raise Unimplemented(f"strategy {name} is not served by this orchestrator", metadata={"strategy": name})
+    check_goal(request)
+    violations = list(_violations(request))
+    if violations:
+        raise InvalidArgument(
+            "; ".join(f"{violation.field}: {violation.description}" for violation in violations),
+            field_violations=violations,
+        )
+
+
+def check_goal(request: orchestrator_service_pb2.SubmitRunRequest | orchestrator_service_pb2.ForkRunRequest) -> None:
+    """Raises MessageTooLarge if the request is too large, EmptyGoal if its goal has no content."""
     size = request.ByteSize()
     if size > MAX_CHECKED_BYTES:
         raise MessageTooLarge(
@@ -42,12 +54,6 @@ def check_submit(request: orchestrator_service_pb2.SubmitRunRequest) -> None:
         raise EmptyGoal(
             "the goal is empty",
             field_violations=[FieldViolation("goal", "at least one part must not be empty")],
-        )
-    violations = list(_violations(request))
-    if violations:
-        raise InvalidArgument(
-            "; ".join(f"{violation.field}: {violation.description}" for violation in violations),
-            field_violations=violations,
         )
 
 
@@ -72,6 +78,8 @@ def _violations(request: orchestrator_service_pb2.SubmitRunRequest) -> Iterator[
     if request.metadata and _too_much(request.metadata):
         limits = f"at most {MAX_METADATA} keys, each with its value at most {MAX_METADATA_LENGTH:,} characters"
         yield FieldViolation("metadata", limits)
+    if PARENT_KEY in request.metadata:
+        yield FieldViolation("metadata", f"the key {PARENT_KEY} is reserved")
 
 
 def _too_much(metadata: Mapping[str, str]) -> bool:

@@ -23,6 +23,10 @@ STRATEGIES: Final = {
     "agent": run_pb2.STRATEGY_AGENT,
     "plan": run_pb2.STRATEGY_PLAN,
 }
+PARENT_KEY: Final = "dev.archon.forked-from"
+"""Key of the metadata under which the journal stores the run that a run was forked from. No submit may set it, and
+neither agents nor callers see it: `Run.parent_run_id` has the value."""
+
 _STRATEGY_OF: Final = {number: name for name, number in STRATEGIES.items()}
 
 
@@ -33,6 +37,7 @@ def session_context_from_proto(items: Iterable[run_pb2.SessionContext]) -> tuple
 
 def read_submitted(event: run_pb2.RunEvent) -> ev.Event:
     source = event.submitted
+    goal, parent_run_id = _without_parent(source)
     submission = Submission(
         run_id=event.run_id,
         tenant=source.tenant,
@@ -42,7 +47,7 @@ def read_submitted(event: run_pb2.RunEvent) -> ev.Event:
         roles=tuple(source.roles),
         edges=tuple(Edge(edge.upstream, edge.downstream, int(edge.policy)) for edge in source.edges),
         timeout=to_seconds(source.timeout),
-        goal=source,
+        goal=goal,
         requirements=tuple(
             Requirement(requirement.role, requirement.capability, requirement.version) for requirement in source.wants
         ),
@@ -51,8 +56,18 @@ def read_submitted(event: run_pb2.RunEvent) -> ev.Event:
         budget=budget_from_proto(source.budget),
         session_context=session_context_from_proto(source.session_context),
         pause_timeout=to_seconds(source.pause_timeout),
+        parent_run_id=parent_run_id,
     )
     return ev.Submitted(submission, source.owner, source.epoch)
+
+
+def _without_parent(source: run_pb2.Submitted) -> tuple[run_pb2.Submitted, str]:
+    """The message without the entry of PARENT_KEY, and that entry; empty if there is none."""
+    if PARENT_KEY not in source.metadata:
+        return source, ""
+    goal = run_pb2.Submitted()
+    goal.CopyFrom(source)
+    return goal, goal.metadata.pop(PARENT_KEY)
 
 
 def write_submitted(out: run_pb2.RunEvent, event: ev.Submitted) -> None:
@@ -79,6 +94,8 @@ def write_submitted(out: run_pb2.RunEvent, event: ev.Submitted) -> None:
     set_seconds(target.timeout, source.timeout)
     if source.pause_timeout:
         set_seconds(target.pause_timeout, source.pause_timeout)
+    if source.parent_run_id:
+        target.metadata[PARENT_KEY] = source.parent_run_id
 
 
 def read_claimed(event: run_pb2.RunEvent) -> ev.Event:
