@@ -34,21 +34,21 @@ class Outcome:
     virtual_seconds: float
 
 
-def run_seed(seed: int, *, stateful: bool = False) -> Outcome:
-    """Plays a seed. `stateful`: all roles are stateful, and runs share a few sessions. Raises Violation, or the error
-    of a component that failed."""
-    return cast(Outcome, run_virtual(_course(seed, stateful)))
+def run_seed(seed: int, *, stateful: bool = False, forks: int = 0) -> Outcome:
+    """Plays a seed. `stateful`: all roles are stateful, and runs share a few sessions. `forks`: how often a run is
+    forked. Raises Violation, or the error of a component that failed."""
+    return cast(Outcome, run_virtual(_course(seed, stateful, forks)))
 
 
-async def _course(seed: int, stateful: bool) -> Outcome:
+async def _course(seed: int, stateful: bool, forks: int) -> Outcome:
     loop, dice = cast(VirtualLoop, asyncio.get_running_loop()), Dice(seed)
     world = World(dice, loop, stateful=stateful)
     with machine(dice.random, world.network.stream, world.wall, world.check.executed):
-        inputs, states = await _mesh(world, dice)
+        inputs, states = await _mesh(world, dice, forks)
     return Outcome(seed, dice.fired, states, inputs, loop.now)
 
 
-async def _mesh(world: World, dice: Dice) -> tuple[int, Counter[str]]:
+async def _mesh(world: World, dice: Dice, forks: int) -> tuple[int, Counter[str]]:
     replicas = dice.random.choice([1, 2, 2, 3])
     roles, edges = _graph(dice)
     for role in roles:
@@ -59,6 +59,7 @@ async def _mesh(world: World, dice: Dice) -> tuple[int, Counter[str]]:
     await asyncio.gather(*(world.start_replica(slot) for slot in range(replicas)))
     clients = Clients(world, roles, edges)
     submits = [clients.submit(number, FAULTS_LAST * 0.7) for number in range(dice.random.randint(14, 22))]
+    submits += [clients.fork(number, FAULTS_LAST) for number in range(forks)]
     background = [asyncio.create_task(loop_work) for loop_work in (Monitor(world).watch(), clients.answer())]
     work = asyncio.gather(*submits, clients.bother(FAULTS_LAST), Trouble(world, replicas).last(FAULTS_LAST))
     while not work.done():
