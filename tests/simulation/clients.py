@@ -96,7 +96,7 @@ class Clients:
                 if replica is None:
                     await asyncio.sleep(0.2)
                     continue
-                run_id, _ = await replica.ask(create(replica))
+                run_id: str = (await replica.ask(create(replica)))[0]
             except ArchonError:
                 await asyncio.sleep(0.2)
                 continue

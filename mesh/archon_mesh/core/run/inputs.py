@@ -149,11 +149,13 @@ class RejectIn:
 
 @value
 class LostIn:
-    """The instance of an attempt is gone, or no longer holds the attempt."""
+    """The instance of an attempt is gone, or no longer holds the attempt. `on_purpose`: since somebody has stopped the
+    instance, or the whole mesh."""
 
     task_id: str
     attempt: int
     failure: Failure
+    on_purpose: bool = False
 
 
 @value

@@ -135,7 +135,14 @@ class Runs:
             return
         first = [Delivery(inp.Claim(self.owner, row.epoch)), *(_delivery(command) for command in commands)]
         self._drivers[run_id] = driver = RunDriver(
-            run_id, self._running(), clock=clock, state=state, epoch=row.epoch, first=first, size=size
+            run_id,
+            self._running(),
+            clock=clock,
+            state=state,
+            epoch=row.epoch,
+            first=first,
+            size=size,
+            released=row.released,
         )
         self._awaited.discard(run_id)
         driver.wake()

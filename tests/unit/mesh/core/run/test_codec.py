@@ -57,6 +57,7 @@ INPUTS: list[inp.Input] = [
     inp.UsageIn("r.1", 1, Amount(2**60, 0)),
     inp.RejectIn("r.1", 1, GONE, 0.5),
     inp.LostIn("r.1", 1, replace(GONE, retry_delay=None, metadata=())),
+    inp.LostIn("r.1", 1, GONE, True),
     inp.WorkingIn("r.1", 1),
     inp.RecordsIn("r.1", 1, 2),
     inp.RecordsIn("r.1", 1, 2, 7),
@@ -115,6 +116,6 @@ def test_inputs_of_an_older_revision_get_defaults() -> None:
     del submission[-3:]
     older = replace(WHOLE, session_context=(), pause_timeout=0.0)
     assert decode_inputs(json.dumps(stored).encode())[0] == [inp.Submit(older, "o", 1)]
-    submission += [[], 0.0, "a field of a later revision"]
+    submission += [[], 0.0, "", "a field of a later revision"]
     with pytest.raises(ValueError, match="Submission"):
         decode_inputs(json.dumps(stored).encode())
