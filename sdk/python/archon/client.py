@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import uuid
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping, Sequence
 from contextlib import aclosing
 from typing import Final, cast
 
@@ -193,13 +193,16 @@ class Client:
         """The current state of a run. Raises UnknownRun."""
         return (await self._stub.GetRun(pb.GetRunRequest(run_id=run_id), timeout=CALL_TIMEOUT)).run
 
-    async def list_runs(self, *, limit: int = 100, session_id: str = "") -> list[run_pb2.Run]:
-        """The newest runs first, at most `limit`, without tasks and answers."""
+    async def list_runs(
+        self, *, limit: int = 100, session_id: str = "", states: Collection[common_pb2.TaskState.ValueType] = ()
+    ) -> list[run_pb2.Run]:
+        """The newest runs first, at most `limit`, without tasks and answers. `states` are those to list, by default
+        all."""
         runs: list[run_pb2.Run] = []
         token = ""
         while len(runs) < limit:
             request = pb.ListRunsRequest(
-                page_size=min(1000, limit - len(runs)), page_token=token, session_id=session_id
+                page_size=min(1000, limit - len(runs)), page_token=token, session_id=session_id, states=states
             )
             page = await self._stub.ListRuns(request, timeout=CALL_TIMEOUT)
             runs += page.runs

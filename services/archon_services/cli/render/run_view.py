@@ -27,6 +27,11 @@ def state_name(state: common_pb2.TaskState.ValueType) -> str:
     return common_pb2.TaskState.Name(state).removeprefix("TASK_STATE_").lower().replace("_", " ")
 
 
+def is_reused(task: run_pb2.Task) -> bool:
+    """Whether the task's answer was taken over from a forked run: it has completed without an attempt."""
+    return task.state == common_pb2.TASK_STATE_COMPLETED and not task.attempt
+
+
 @dataclass(slots=True)
 class TaskView:
     """One task. Times are those of the events, in seconds since the epoch; 0 if the event has not occurred."""
@@ -62,6 +67,8 @@ class TaskView:
     """The last question; it is pending while the state is INPUT_REQUIRED."""
     checkpoint_bytes: int = 0
     """Size of the last checkpoint."""
+    reused: bool = False
+    """Whether the answer was taken over from a forked run."""
 
     @property
     def final(self) -> bool:
@@ -240,6 +247,7 @@ def _apply_to_task(task: TaskView, event: run_pb2.RunEvent, kind: str, now: floa
             task.text = (task.text + event.text_delta.text)[-_TEXT_KEPT:]
         case "result":
             task.state, task.ended = state_name(event.result.state), now
+            task.reused = event.result.state == common_pb2.TASK_STATE_COMPLETED and not event.task.attempt
             task.usage = event.result.usage
             task.last_failure = event.result.failure.message
         case "published":
