@@ -149,7 +149,7 @@ class RejectIn:
 
 @value
 class LostIn:
-    """The instance of an attempt is gone, or no longer holds the attempt. `on_purpose`: since somebody has stopped the
+    """The instance of an attempt is gone, or no longer holds the attempt. `on_purpose`: an operator has stopped the
     instance, or the whole mesh."""
 
     task_id: str

@@ -100,6 +100,18 @@ async def test_an_agent_that_outlives_its_orchestrators_stop_keeps_its_task(own_
     await completes(mesh, handle, attempts=1)
 
 
+async def test_restarts_of_registry_and_memory_leave_attempts_alone(own_mesh: Mesh) -> None:
+    mesh = own_mesh
+    await mesh.agent("solo", delay=5.0)
+    handle = await mesh.client.submit("x", roles=["solo"])
+    await begun(mesh, 1)
+    for _ in range(LOSSES + 1):
+        for service in (mesh.memory, mesh.registry):
+            assert await service.stop() == 0
+            await service.start()
+    await completes(mesh, handle, attempts=1)
+
+
 async def test_the_death_of_orchestrator_and_agent_counts_as_a_loss(own_mesh: Mesh) -> None:
     mesh = own_mesh
     agent = await mesh.agent("solo", delay=300.0)
