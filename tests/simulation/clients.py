@@ -63,6 +63,8 @@ class Clients:
         the source's answers."""
         world, random = self._world, self._world.dice.random
         await asyncio.sleep(random.uniform(latest / 4, latest))
+        while not world.check.books:
+            await asyncio.sleep(0.2)
         run_id, source = random.choice(sorted(world.check.books.items(), key=lambda item: item[0]))
         after_seq = random.choice([0, random.randint(1, len(source.protos))])
         request = pb.ForkRunRequest(request_id=f"f{number}", run_id=run_id, after_seq=after_seq)

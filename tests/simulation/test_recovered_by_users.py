@@ -1,4 +1,4 @@
-"""Runs that are forked under all faults, at any replica and at any event."""
+"""What users do to their runs under all faults: forks at any replica and any event, and agents stopped on purpose."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from tests.simulation.course import run_seed
 
 SEEDS = 25
 FORKS = 8
+STOPS = 6
 
 
 @pytest.fixture(autouse=True)
@@ -26,3 +27,11 @@ def test_forks_hold_every_line_of_the_validator_under_faults() -> None:
     for seed in range(SEEDS):
         fired += run_seed(seed, forks=FORKS).fired
     assert fired["answer reused by a fork"] > SEEDS
+
+
+def test_agents_that_stop_give_their_attempts_back_under_faults() -> None:
+    fired: Counter[str] = Counter()
+    for seed in range(SEEDS):
+        fired += run_seed(seed, stops=STOPS).fired
+    assert fired["agent stopped on purpose"] > SEEDS
+    assert fired["attempt given back"] > SEEDS
