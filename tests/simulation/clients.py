@@ -63,7 +63,7 @@ class Clients:
         the source's answers."""
         world, random = self._world, self._world.dice.random
         await asyncio.sleep(random.uniform(latest / 4, latest))
-        while not world.check.books:
+        while not world.check.books:  # noqa: ASYNC110 - nothing reports it
             await asyncio.sleep(0.2)
         run_id, source = random.choice(sorted(world.check.books.items(), key=lambda item: item[0]))
         after_seq = random.choice([0, random.randint(1, len(source.protos))])
