@@ -8,6 +8,7 @@ from typing import Final
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.wire import to_seconds
+from archon_mesh.core.run.types import GIVEN_BACK
 from archon_services.cli.render.output import duration
 from archon_services.cli.render.questions import PendingQuestion, parts_text, pending_question, truncate
 
@@ -291,6 +292,8 @@ def _attempt_failure(event: run_pb2.RunEvent, kind: str) -> str:
     match kind:
         case "lost":
             return f"{event.lost.instance_id} lost: {event.lost.failure.message}"
+        case "rejected" if GIVEN_BACK in event.rejected.failure.metadata:
+            return f"given back: {event.rejected.failure.message}"
         case "rejected":
             return f"rejected by {event.rejected.instance_id}: {event.rejected.failure.message}"
     delay = max(0.0, to_seconds(event.retry.not_before) - to_seconds(event.time))

@@ -63,7 +63,7 @@ def lost(run: RunState, loss: inp.LostIn, now: float) -> list[ev.Event]:
     if run.ended or task is None:
         return []
     if loss.on_purpose:
-        message = f"instance {task.instance_id} was stopped on purpose and gave the attempt back"
+        message = f"instance {task.instance_id} was stopped on purpose"
         metadata = ((GIVEN_BACK, "true"), ("instance_id", task.instance_id))
         return _rejected(run, task, Failure("UNAVAILABLE", DRAINING, message, metadata), 0.0, now)
     lost = ev.Lost(task.task_id, task.attempt, task.instance_id, raised(run, loss.failure))
