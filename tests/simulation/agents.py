@@ -140,6 +140,13 @@ class SimAgent:
                 raise answer
         return [answer.text for answer in answers if not isinstance(answer, BaseException)]
 
+    def drain(self) -> None:
+        """Begins to drain, as on SIGTERM."""
+        self.server._draining = True
+        for session in self.server._sessions:
+            session.drain()
+        self.server._credit()
+
     def freeze(self) -> None:
         """Stops the process for longer than the silence limit, at times longer than its registration's lease, then
         continues it."""

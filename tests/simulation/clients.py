@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +11,7 @@ from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.api.orchestrator.v1 import run_pb2
 from archon.errors import ArchonError
 from archon_mesh.core.run.types import Budget, Edge, SessionContextRef, Submission, Target
-from tests.simulation.check import Check, must
+from tests.simulation.check import Book, Check, must
 from tests.simulation.replica import Batch, Replica
 from tests.simulation.world import World
 
@@ -57,7 +58,39 @@ class Clients:
         twice = dice.fault("submitted at two replicas at once", 0.25)
         await asyncio.gather(*(self._submit(submission) for _ in range(2 if twice else 1)))
 
+    async def fork(self, number: int, latest: float) -> None:
+        """Forks a random run from a random event, at any replica, until the fork is acknowledged. Checks that it has
+        the source's answers."""
+        world, random = self._world, self._world.dice.random
+        await asyncio.sleep(random.uniform(latest / 4, latest))
+        while not world.check.books:  # noqa: ASYNC110 - nothing reports it
+            await asyncio.sleep(0.2)
+        run_id, source = random.choice(sorted(world.check.books.items(), key=lambda item: item[0]))
+        after_seq = random.choice([0, random.randint(1, len(source.protos))])
+        request = pb.ForkRunRequest(request_id=f"f{number}", run_id=run_id, after_seq=after_seq)
+        forked = await self._until_acknowledged(request.request_id, lambda replica: replica.commands.fork(request))
+        self._check_fork(world.check.books[forked], source)
+
+    def _check_fork(self, fork: Book, source: Book) -> None:
+        submitted = fork.state.submission
+        must("V1", submitted is not None and submitted.parent_run_id == source.protos[0].run_id, "another parent")
+        results = [proto for proto in fork.protos if proto.HasField("result") and not proto.task.attempt]
+        self._world.dice.fired["answer reused by a fork"] += len(results)
+        for proto in results:
+            task = source.state.tasks[source.state.by_role[proto.result.role]]
+            same = task.result_seq and source.protos[task.result_seq - 1].result.output == proto.result.output
+            must("V11", bool(same), f"{proto.run_id} reuses another answer of {proto.result.role}")
+
     async def _submit(self, submission: Submission) -> None:
+        def submit(replica: Replica) -> Coroutine[Any, Any, tuple[str, bool]]:
+            return replica.runs.submit(replace(submission, run_id=self._world.new_id()), b"hash")
+
+        await self._until_acknowledged(submission.request_id, submit)
+
+    async def _until_acknowledged(
+        self, request_id: str, create: Callable[[Replica], Coroutine[Any, Any, tuple[str, bool]]]
+    ) -> str:
+        """Creates a run with this request id, again and again until that is acknowledged. Returns its id."""
         world = self._world
         while True:
             replica = self._replica()
@@ -65,19 +98,18 @@ class Clients:
                 if replica is None:
                     await asyncio.sleep(0.2)
                     continue
-                submit = replica.runs.submit(replace(submission, run_id=world.new_id()), b"hash")
-                run_id, _ = await replica.ask(submit)
+                run_id: str = (await replica.ask(create(replica)))[0]
             except ArchonError:
                 await asyncio.sleep(0.2)
                 continue
             must("V5", run_id in world.check.books, f"{run_id} was acknowledged before it was durable")
             if world.dice.fault("answer to a submit lost", 0.05):
                 continue
-            known = self.acknowledged.setdefault(submission.request_id, run_id)
-            must("V1", known == run_id, f"request {submission.request_id} made {known} and {run_id}")
+            known = self.acknowledged.setdefault(request_id, run_id)
+            must("V1", known == run_id, f"request {request_id} made {known} and {run_id}")
             if run_id not in self.watching:
                 self.watching[run_id] = asyncio.create_task(self._watch(run_id))
-            return
+            return run_id
 
     async def _watch(self, run_id: str) -> None:
         """Follows the run, leaves, and resumes on another replica until the last event has arrived. Checks V12."""

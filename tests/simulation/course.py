@@ -8,6 +8,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import cast
 
+from archon_mesh.core.run.events import Rejected
+from archon_mesh.core.run.fold.attempts import is_given_back
 from archon_mesh.core.run.types import Edge
 from tests.simulation.clients import Clients
 from tests.simulation.conversations import validate_conversations
@@ -34,21 +36,22 @@ class Outcome:
     virtual_seconds: float
 
 
-def run_seed(seed: int, *, stateful: bool = False) -> Outcome:
-    """Plays a seed. `stateful`: all roles are stateful, and runs share a few sessions. Raises Violation, or the error
-    of a component that failed."""
-    return cast(Outcome, run_virtual(_course(seed, stateful)))
+def run_seed(seed: int, *, stateful: bool = False, forks: int = 0, stops: int = 0) -> Outcome:
+    """Plays a seed. `stateful`: all roles are stateful, and runs share a few sessions. `forks`: how often a run is
+    forked; `stops`: how often an agent is stopped on purpose. Raises Violation, or the error of a component that
+    failed."""
+    return cast(Outcome, run_virtual(_course(seed, stateful, forks, stops)))
 
 
-async def _course(seed: int, stateful: bool) -> Outcome:
+async def _course(seed: int, stateful: bool, forks: int, stops: int) -> Outcome:
     loop, dice = cast(VirtualLoop, asyncio.get_running_loop()), Dice(seed)
     world = World(dice, loop, stateful=stateful)
     with machine(dice.random, world.network.stream, world.wall, world.check.executed):
-        inputs, states = await _mesh(world, dice)
+        inputs, states = await _mesh(world, dice, forks, stops)
     return Outcome(seed, dice.fired, states, inputs, loop.now)
 
 
-async def _mesh(world: World, dice: Dice) -> tuple[int, Counter[str]]:
+async def _mesh(world: World, dice: Dice, forks: int, stops: int) -> tuple[int, Counter[str]]:
     replicas = dice.random.choice([1, 2, 2, 3])
     roles, edges = _graph(dice)
     for role in roles:
@@ -59,6 +62,9 @@ async def _mesh(world: World, dice: Dice) -> tuple[int, Counter[str]]:
     await asyncio.gather(*(world.start_replica(slot) for slot in range(replicas)))
     clients = Clients(world, roles, edges)
     submits = [clients.submit(number, FAULTS_LAST * 0.7) for number in range(dice.random.randint(14, 22))]
+    submits += [clients.fork(number, FAULTS_LAST) for number in range(forks)]
+    if stops:
+        submits.append(world.stop_agents(FAULTS_LAST, stops))
     background = [asyncio.create_task(loop_work) for loop_work in (Monitor(world).watch(), clients.answer())]
     work = asyncio.gather(*submits, clients.bother(FAULTS_LAST), Trouble(world, replicas).last(FAULTS_LAST))
     while not work.done():
@@ -74,6 +80,10 @@ async def _mesh(world: World, dice: Dice) -> tuple[int, Counter[str]]:
         short = run.submission is not None and run.submission.timeout < 10
         must("V7", short or not late, f"run {run_id} did not end before its timeout")
     validate_conversations(world)
+    for book in world.check.books.values():
+        dice.fired.update(
+            "attempt given back" for event in book.facts if isinstance(event, Rejected) and is_given_back(event.failure)
+        )
     must("V1", set(clients.acknowledged.values()) <= set(world.check.books), "an acknowledged run is lost")
     return world.check.inputs, states
 

@@ -10,6 +10,7 @@ from archon.api.orchestrator.v1 import run_pb2
 from archon_mesh.core.run import RunState, apply, decide, open_effects
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run.codec import decode_inputs
+from archon_mesh.core.run.decide.fork import REUSED_ATTEMPT
 from archon_mesh.core.run.inputs import Input
 from archon_mesh.core.run.types import TaskState
 from archon_services.orchestrator.convert import event_from_proto, event_time
@@ -85,6 +86,7 @@ def _attempts(events: Sequence[Any]) -> None:
     stopped: set[str] = set()
     children: dict[tuple[str, str], str] = {}
     completed: set[str] = set()
+    forked = bool(events[0].submission.parent_run_id)
     for event in events:
         if isinstance(event, ev.CancelRequested):
             cancelled = True
@@ -119,12 +121,16 @@ def _attempts(events: Sequence[Any]) -> None:
             asking.discard(event.task_id)
         elif isinstance(event, ev.ResultReceived):
             must("V3", event.attempt == current[event.task_id], event)
-            must("V3", not ended[event.task_id], event)
+            must("V3", not ended[event.task_id] or _reused(event, forked=forked), event)
             must("V8", event.task_id not in results, f"two results of {event.task_id}")
             results.add(event.task_id)
             ended[event.task_id] = True
             if event.state is TaskState.COMPLETED:
                 completed.add(event.role)
+
+
+def _reused(event: ev.ResultReceived, *, forked: bool) -> bool:
+    return forked and event.attempt == REUSED_ATTEMPT and event.state is TaskState.COMPLETED
 
 
 def _epochs(protos: Sequence[run_pb2.RunEvent], events: Sequence[ev.Event]) -> None:

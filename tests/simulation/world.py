@@ -121,6 +121,21 @@ class World:
         self.loop.call_later(1.0 + self.dice.delay(1.0), self.unregister, agent)
         self.loop.call_later(0.5 + self.dice.delay(0.5), self.add_agent, agent.role, agent.others)
 
+    async def stop_agents(self, until: float, times: int) -> None:
+        """Stops random agents as SIGTERM does: they drain for a moment, then end. Other instances replace them."""
+        for _ in range(times):
+            await asyncio.sleep(self.dice.random.uniform(0.0, 2 * until / times))
+            agents = [agent for agent in self.agents.values() if not agent.process.halted]
+            if not agents:
+                continue
+            agent = self.dice.random.choice(agents)
+            self.dice.fired["agent stopped on purpose"] += 1
+            agent.process.later(0.0, agent.drain)
+            self.loop.call_later(self.dice.delay(0.02), self.unregister, agent)
+            await asyncio.sleep(self.dice.random.uniform(0.0, 0.6))
+            if self.agents.get(agent.instance_id) is agent:
+                self.kill_agent(agent, silently=False)
+
     async def start_replica(self, slot: int) -> Replica:
         """Starts a new process in a slot; retries until the journal accepts it."""
         while True:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import uuid
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping, Sequence
 from contextlib import aclosing
 from typing import Final, cast
 
@@ -145,6 +145,23 @@ class Client:
         response = await self._stub.SubmitRun(request, timeout=CALL_TIMEOUT + (wait or 0.0))
         return RunHandle(self, response.run)
 
+    async def fork(
+        self, run_id: str, *, after_seq: int = 0, goal: Goal | None = None, request_id: str = ""
+    ) -> RunHandle:
+        """Forks a run: submits a new one with its settings, which reuses the answers of the tasks that had completed in
+        it, up to event `after_seq` (0: all) and executes the other tasks anew. The new run is durable when this
+        returns.
+
+        Without a `goal` the new run has that of the forked one. An empty `request_id` is replaced by a new one: two
+        calls fork twice, while gRPC's retries of one call fork once.
+
+        Raises UnknownRun, RunExpired (the events of the run have been deleted), InvalidArgument (the run has no event
+        `after_seq`), MessageTooLarge, EmptyGoal, RequestIdReused, ResourceExhausted."""
+        request = pb.ForkRunRequest(request_id=request_id or uuid.uuid4().hex, run_id=run_id, after_seq=after_seq)
+        if goal is not None:
+            request.goal.extend(to_parts(goal, "the goal"))
+        return RunHandle(self, (await self._stub.ForkRun(request, timeout=CALL_TIMEOUT)).run)
+
     async def watch(
         self, run_id: str, after_seq: int = 0, *, durable_only: bool = False, patience: float = WATCH_PATIENCE
     ) -> AsyncGenerator[run_pb2.RunEvent, None]:
@@ -178,9 +195,10 @@ class Client:
         return (await self._stub.GetRun(pb.GetRunRequest(run_id=run_id), timeout=CALL_TIMEOUT)).run
 
     async def list_runs(
-        self, *, limit: int = 100, session_id: str = "", states: Sequence[common_pb2.TaskState.ValueType] = ()
+        self, *, limit: int = 100, session_id: str = "", states: Collection[common_pb2.TaskState.ValueType] = ()
     ) -> list[run_pb2.Run]:
-        """The newest runs first, at most `limit`, without tasks and answers; with `states` only runs in one of them."""
+        """The newest runs first, at most `limit`, without tasks and answers. `states` are those to list, by default
+        all."""
         runs: list[run_pb2.Run] = []
         token = ""
         while len(runs) < limit:

@@ -1,25 +1,28 @@
-"""Follows a run from its submission to its end. The first Ctrl-C cancels the run, the second one detaches from it."""
+"""Follows a run from its submission, or its fork, to its end. The first Ctrl-C cancels it, the second one detaches."""
 
 from __future__ import annotations
 
 import asyncio
 import signal
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Final
 
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
-from archon.client import Client, Goal, submit_request
+from archon.client import FINAL_STATES, Client, Goal, submit_request
 from archon.converse_stream import ConverseStream
 from archon.errors import Aborted, Unavailable
-from archon_services.cli.errors import FAILED, INTERRUPTED, OK, Interrupted
+from archon_services.cli.errors import FAILED, INTERRUPTED, OK, CliError, Interrupted
 from archon_services.cli.interrupts import Signals, exit_code
+from archon_services.cli.render.rerun import rerun_note
 from archon_services.cli.render.run_screen import Screen
+from archon_services.cli.render.run_view import state_name
 from archon_services.cli.target.memory_versions import memory_versions
 from archon_services.cli.target.mesh import Target, connecting
+from archon_services.cli.target.run import find_run_id
 from archon_services.cli.waits import explained
 
 _PATIENCE: Final = 15.0
@@ -53,19 +56,57 @@ async def submit_and_follow(target: Target, request: RunRequest, screen: Screen,
         async with Client(target.orchestrator) as client, client.converse() as stream:
             run_id, streamed = await signals.guard(_submit(client, stream, request))
             work = _follow_stream(client, stream, run_id, screen) if streamed else follow(client, run_id, screen)
-            following = asyncio.create_task(work, name="follow")
-            try:
-                async with explained(client, run_id, screen):
-                    cancelled = await _until_end(client, run_id, following, screen, signals)
-            except Interrupted:
-                screen.close()
-                screen.note(f"Detached from run {run_id}, which may still be running: see `archon runs`.")
-                raise
-            finally:
-                following.cancel()
-                await asyncio.wait({following})
-                screen.close()
-            run = await client.get(run_id)
+            run, cancelled = await _followed(client, run_id, work, screen, signals)
+    return await _outcome(target, run, cancelled=cancelled)
+
+
+async def fork_and_follow(
+    target: Target, name: str, screen: Screen, signals: Signals, *, quiet: bool = False
+) -> RunOutcome:
+    """Forks an ended run and returns when the new one has ended. Unless `quiet`, notes which tasks are reused.
+
+    `name` is the run's id, a prefix of it, or `last`. Raises CliError if the run has not ended, Interrupted if the user
+    detached from the new run before its end."""
+    with connecting("orchestrator", target.orchestrator):
+        async with Client(target.orchestrator) as client:
+            source, fork = await signals.guard(_fork(client, name))
+            if not quiet:
+                screen.note(rerun_note(source, fork))
+            run, cancelled = await _followed(client, fork.run_id, follow(client, fork.run_id, screen), screen, signals)
+    return await _outcome(target, run, cancelled=cancelled)
+
+
+async def _fork(client: Client, name: str) -> tuple[run_pb2.Run, run_pb2.Run]:
+    source = await client.get(await find_run_id(client, name))
+    if source.state not in FINAL_STATES:
+        raise CliError(
+            f"run {source.run_id} has not ended: it is {state_name(source.state)}",
+            hint=f"`archon watch {source.run_id}` follows it, `archon cancel {source.run_id}` ends it.",
+        )
+    return source, (await client.fork(source.run_id)).run
+
+
+async def _followed(
+    client: Client, run_id: str, work: Coroutine[Any, Any, None], screen: Screen, signals: Signals
+) -> tuple[run_pb2.Run, bool]:
+    """Follows a run by `work` to its end. Returns it, and whether the user cancelled it. Raises Interrupted if the user
+    detached from it."""
+    following = asyncio.create_task(work, name="follow")
+    try:
+        async with explained(client, run_id, screen):
+            cancelled = await _until_end(client, run_id, following, screen, signals)
+    except Interrupted:
+        screen.close()
+        screen.note(f"Detached from run {run_id}, which may still be running: see `archon runs`.")
+        raise
+    finally:
+        following.cancel()
+        await asyncio.wait({following})
+        screen.close()
+    return await client.get(run_id), cancelled
+
+
+async def _outcome(target: Target, run: run_pb2.Run, *, cancelled: bool) -> RunOutcome:
     versions = await memory_versions(target.memory, run)
     if run.state == common_pb2.TASK_STATE_COMPLETED:
         return RunOutcome(run, OK, versions)

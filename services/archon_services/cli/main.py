@@ -24,6 +24,7 @@ from archon_services.cli.commands import (
     new,
     pause,
     prompts,
+    rerun,
     respond,
     resume,
     run,
@@ -62,6 +63,7 @@ app.command()(cancel.cancel)
 app.command()(respond.respond)
 app.command()(pause.pause)
 app.command()(resume.resume)
+app.command()(rerun.rerun)
 app.command()(prompts.prompts)
 app.command()(doctor.doctor)
 

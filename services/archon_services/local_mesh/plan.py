@@ -27,6 +27,11 @@ _PER_PROCESS: Final = (
 )
 
 
+DRAIN: Final = "3"
+"""Seconds that agents have for tasks in progress when they are stopped, unless ARCHON_DRAIN is set: less than the grace
+of the supervisor. Tasks that take longer are given back."""
+
+
 @dataclass(frozen=True, slots=True)
 class ProcessSpec:
     """One process.
@@ -88,7 +93,8 @@ def make_plan(home: Home, options: MeshOptions) -> Plan:
         environment |= {"ARCHON_PORT": address.rpartition(":")[2], "ARCHON_READY_FILE": str(home.ready_file(name))}
         kind = "etcd" if name == "etcd" else "service"
         specs.append(ProcessSpec(name, kind, command, environment, address, 10 - SERVICES.index(name)))
-    agents = {"ARCHON_PORT": "0", "ARCHON_MEMORY": memory, **({"ARCHON_MODEL": options.model} if options.model else {})}
+    agents = {"ARCHON_PORT": "0", "ARCHON_MEMORY": memory, "ARCHON_DRAIN": os.environ.get("ARCHON_DRAIN") or DRAIN}
+    agents |= {"ARCHON_MODEL": options.model} if options.model else {}
     for role in ROLES:
         for number in range(1, (options.replicas.get(role, 1) if options.wants(role) else 0) + 1):
             name = f"{role}-{number}"

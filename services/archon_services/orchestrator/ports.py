@@ -96,6 +96,9 @@ class AttemptStatus:
     remaining: float
     applied: int = 0
     outstanding: frozenset[str] = frozenset()
+    released: bool = False
+    """Whether the owner before stopped on purpose, and maybe the instance with it: if the instance does not hold the
+    attempt any more, that is no loss."""
 
 
 class Transport(Protocol):

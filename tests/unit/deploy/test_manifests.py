@@ -9,7 +9,8 @@ import pytest
 import yaml
 
 from archon.agent import AgentSettings
-from archon.agent.server import ACK_GRACE, DRAIN_GRACE
+from archon.agent.server import ACK_GRACE
+from archon.agent.settings import DRAIN_GRACE
 from archon_services.agents.settings import AgentServiceSettings
 from archon_services.common.settings import ServiceSettings, load
 from archon_services.local_mesh import ROLES

@@ -85,6 +85,12 @@ LIMITS: Final[dict[str, list[Limit]]] = {
             ["test_rejects_are_not_losses_and_are_limited"],
         ),
         Limit(
+            "Attempts of a task that are given back, or rejected by instances that stop",
+            "{archon_mesh.core.run.decide.recovery:RECOVERY[Kind.RETURNED].tries}",
+            "The task fails.",
+            ["test_a_task_that_is_given_back_endlessly_fails"],
+        ),
+        Limit(
             "Attempts whose turn was stored second",
             "{archon_mesh.core.run.decide.recovery:RECOVERY[Kind.CONFLICT].tries}",
             "The task fails: `CONVERSATION_MOVED`.",

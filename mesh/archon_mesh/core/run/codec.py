@@ -33,6 +33,7 @@ _TYPES: dict[str, type] = {
     _TAGS.get(cls, cls.__name__): cls
     for cls in (
         inp.Submit,
+        inp.ReusedAnswer,
         inp.Claim,
         inp.SlotFound,
         inp.ResultIn,

@@ -171,7 +171,7 @@ def is_local(run: RunState, events: Sequence[ev.Event]) -> bool:
     for event in events:
         if type(event) not in _LOCAL:
             return False
-        if type(event) is ev.ResultReceived and type(events[-1]) is not ev.RunEnded:
+        if type(event) is ev.ResultReceived and event.attempt and type(events[-1]) is not ev.RunEnded:
             task = run.tasks[event.task_id]
             if task.stopping or (not task.parent and (event.state is not TaskState.COMPLETED or _is_last(run, task))):
                 return False  # the run begins to end, and other attempts have to stop

@@ -9,12 +9,22 @@ from archon_mesh.core.value import value
 
 
 @value
+class ReusedAnswer:
+    """The answer that a role gave in the run that a new run is forked from. `publish` as in ResultIn."""
+
+    role: str
+    payload: Payload = field(compare=False)
+    publish: bool = True
+
+
+@value
 class Submit:
-    """Create the run; `owner` drives it under `epoch`."""
+    """Create the run; `owner` drives it under `epoch`. The tasks of the `reused` answers are not executed."""
 
     submission: Submission
     owner: str
     epoch: int
+    reused: tuple[ReusedAnswer, ...] = ()
 
 
 @value
@@ -139,11 +149,13 @@ class RejectIn:
 
 @value
 class LostIn:
-    """The instance of an attempt is gone, or no longer holds the attempt."""
+    """The instance of an attempt is gone, or no longer holds the attempt. `on_purpose`: an operator has stopped the
+    instance, or the whole mesh."""
 
     task_id: str
     attempt: int
     failure: Failure
+    on_purpose: bool = False
 
 
 @value

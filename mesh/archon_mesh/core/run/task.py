@@ -52,6 +52,8 @@ class Task:
     context: tuple[ContextRef, ...] = ()
     losses: int = 0
     rejects: int = 0
+    returns: int = 0
+    """How many attempts were rejected or given back by an instance that was stopping on purpose."""
     failures: tuple[Payload, ...] = field(default=(), compare=False)
     """The results of failed attempts that were retried, in order: `retries` and `version_conflicts` of them."""
     retries: int = 0

@@ -156,6 +156,12 @@ class Budget:
 NOTHING = Amount()
 NO_LIMIT = Budget()
 
+DRAINING = "DRAINING"
+"""The failure reason of an attempt that its instance rejects, or gives back, because it stops on purpose."""
+
+GIVEN_BACK = "given_back"
+"""The metadata key of such a failure if the attempt had begun."""
+
 CONVERSATION_MOVED = "CONVERSATION_MOVED"
 """The failure reason of an attempt whose turn of a conversation conflicts with one that was stored first."""
 
@@ -184,6 +190,8 @@ class Submission:
     """Earlier answers of the session at the time of the submission, each role's upstream in dependency order."""
     pause_timeout: float = 0.0
     """Seconds that the run may be paused, or wait for a person, at a stretch; 0: no limit."""
+    parent_run_id: str = ""
+    """The run that this one was forked from; empty if it was not forked."""
 
     def requirement(self, role: str) -> Requirement:
         """Which instances can take the role's task."""

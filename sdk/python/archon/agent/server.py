@@ -27,7 +27,7 @@ from archon.agent.attempt_table import AttemptTable
 from archon.agent.rejections import StreamExhausted, draining, no_capacity, replaced
 from archon.agent.servicer import SERVICE, AgentServicer
 from archon.agent.session import AgentSession
-from archon.agent.settings import AgentSettings
+from archon.agent.settings import DRAIN_GRACE, AgentSettings
 from archon.api.agent.v1 import agent_service_pb2_grpc
 from archon.background import BackgroundLoop
 from archon.errors import ArchonError, FailedPrecondition
@@ -37,7 +37,6 @@ from archon.server import GrpcServer, Service, announce, run_loop, signalled
 _log = logging.getLogger(__name__)
 
 SWEEP_INTERVAL: Final = 5.0
-DRAIN_GRACE: Final = 30.0
 ACK_GRACE: Final = 5.0
 
 MAX_SESSIONS: Final = 64
@@ -148,7 +147,8 @@ class AgentServer:
 
     async def stop(self, grace: float = DRAIN_GRACE) -> None:
         """Drains: deregisters, takes no new tasks, finishes tasks in progress within `grace` seconds, waits up to
-        ACK_GRACE seconds for results to be acked, then ends. Idempotent."""
+        ACK_GRACE seconds for results to be acked, then ends. Tasks that take longer are given back: they are cancelled
+        here and dispatched to other instances, which does not count as a loss. Idempotent."""
         if self._stopped is None:
             self._stopped = asyncio.create_task(self._stop(grace), name="agent-stop")
         await asyncio.shield(self._stopped)
@@ -209,7 +209,7 @@ class AgentServer:
         announce(self.settings.ready_file, address)
         _log.info("%s serves on %s", self.instance_id, address)
         await stop.wait()
-        await self.stop()
+        await self.stop(self.settings.drain)
         if self._left_behind:
             logging.shutdown()
             os._exit(1)  # the loop would wait forever for a handler that cannot be cancelled
@@ -264,6 +264,11 @@ class AgentServer:
         if self._draining or room <= 0 or self.attempts.parked_full:
             return 0
         return max(1, room // max(1, len(self._sessions)))
+
+    @property
+    def draining(self) -> bool:
+        """Whether it stops, and takes no new tasks."""
+        return self._draining
 
     @property
     def waiting_share(self) -> int:

@@ -74,6 +74,9 @@ class Agent(Protocol):
     @property
     def waiting_share(self) -> int: ...
 
+    @property
+    def draining(self) -> bool: ...
+
     def refusal(self, superseded: Attempt | None, session: AgentSession | None) -> ArchonError | None: ...
 
     def stream_began(self) -> AgentSession: ...
@@ -249,6 +252,8 @@ class AgentSession:
             role=self._agent.role,
         )
         self.queue.put(session_pb2.AgentFrame(ready=ready))
+        if self._agent.draining:
+            self.drain()
 
     def _session_frame(self, frame: session_pb2.OrchestratorFrame, arm: str | None) -> None:
         if arm == "heartbeat":

@@ -6,15 +6,18 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from archon.errors import InvalidArgument
+
+DRAIN_GRACE: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True)
 class AgentSettings:
     """Settings that depend on where the agent runs. Without a `registry` it serves unregistered. `depends_on` replaces
     the role's own dependencies unless it is None; `max_tasks` replaces the role's own unless it is 0. `ttl` is the
-    lease of the registration in seconds."""
+    lease of the registration in seconds, `drain` how long tasks in progress may take after SIGTERM, in seconds."""
 
     host: str = "127.0.0.1"
     port: int = 0
@@ -25,11 +28,12 @@ class AgentSettings:
     ttl: float = 10.0
     log_level: str = "info"
     ready_file: Path | None = None
+    drain: float = DRAIN_GRACE
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> AgentSettings:
         """ARCHON_HOST, ARCHON_PORT, ARCHON_REGISTRY, ARCHON_ADVERTISE (host or host:port as others dial it),
-        ARCHON_DEPENDS_ON (roles, comma separated), ARCHON_MAX_TASKS, ARCHON_TTL, ARCHON_LOG_LEVEL,
+        ARCHON_DEPENDS_ON (roles, comma separated), ARCHON_MAX_TASKS, ARCHON_TTL, ARCHON_DRAIN, ARCHON_LOG_LEVEL,
         ARCHON_READY_FILE. Raises InvalidArgument with the name of the variable."""
         env = os.environ if environment is None else environment
         depends_on = env.get("ARCHON_DEPENDS_ON")
@@ -44,6 +48,7 @@ class AgentSettings:
             ttl=_number(env, "ARCHON_TTL", 10.0, 1.0, 3600.0),
             log_level=_level(env),
             ready_file=Path(ready) if ready else None,
+            drain=_number(env, "ARCHON_DRAIN", DRAIN_GRACE, 0.0, 3600.0),
         )
 
     def advertised(self, port: int) -> str:

@@ -54,7 +54,7 @@ async def _demo(orchestrator: str, *, stays: bool) -> int:
             _print_heading(heading)
             request = RunRequest(brief, strategy=strategy)
             outcome = await submit_and_follow(target, request, make_screen(flag=flag), signals)
-            print_outcome(outcome)
+            print_outcome(outcome, flag=flag)
             if outcome.code != OK:
                 return outcome.code
             runs[strategy] = outcome.run

@@ -2,10 +2,56 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from archon_services.local_mesh import Home
+
+_PATIENCE: Final = 3.0
+"""Seconds to wait for the list of runs: it must not keep a mesh from being stopped."""
+
+_COUNTED: Final = 10_000
+_NAMED: Final = 5
+
 
 def down() -> None:
-    """Stop the mesh in ARCHON_HOME. Data and logs are kept."""
+    """Stop the mesh in ARCHON_HOME. Data and logs are kept, and runs in progress continue at the next `archon up`."""
     from archon_services.local_mesh import Home, stop_mesh
 
     home = Home.find()
-    print(f"Stopped the mesh in {home.root}." if stop_mesh(home) else f"No mesh is running in {home.root}.")
+    open_runs = asyncio.run(_open_runs(home))
+    if not stop_mesh(home):
+        print(f"No mesh is running in {home.root}.")
+        return
+    print(f"Stopped the mesh in {home.root}.")
+    if open_runs:
+        print(open_runs_text(open_runs))
+
+
+def open_runs_text(run_ids: list[str]) -> str:
+    """Says that these runs continue at the next start; names a few of them."""
+    named = ", ".join(run_ids[:_NAMED])
+    more = f" and {len(run_ids) - _NAMED:,} more" if len(run_ids) > _NAMED else ""
+    subject = "1 run continues" if len(run_ids) == 1 else f"{len(run_ids):,} runs continue"
+    return f"{subject} at the next `archon up`: {named}{more}"
+
+
+async def _open_runs(home: Home) -> list[str]:
+    """The ids of the runs in progress, newest first; none if the orchestrator does not answer in time."""
+    from archon_services.local_mesh import live_state
+
+    state = live_state(home)
+    address = state.address("orchestrator") if state is not None else ""
+    if not address:
+        return []
+    from archon.api.common.v1 import common_pb2
+    from archon.client import FINAL_STATES, Client
+    from archon.errors import ArchonError
+
+    states = [state for state in common_pb2.TaskState.values() if state and state not in FINAL_STATES]
+    try:
+        async with asyncio.timeout(_PATIENCE), Client(address) as client:
+            return [run.run_id for run in await client.list_runs(limit=_COUNTED, states=states)]
+    except (ArchonError, TimeoutError):
+        return []

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from typing import TYPE_CHECKING
 
+from archon_services.cli.errors import CliError
 from archon_services.cli.options import OrchestratorOption, RunArgument
 from archon_services.cli.target.mesh import connecting, find_orchestrator, orchestrator_flag
 from archon_services.cli.target.run import find_run_id
+
+if TYPE_CHECKING:
+    from archon.api.orchestrator.v1.run_pb2 import Run
 
 
 def resume(run: RunArgument, orchestrator: OrchestratorOption = "") -> None:
@@ -15,12 +20,15 @@ def resume(run: RunArgument, orchestrator: OrchestratorOption = "") -> None:
 
 
 async def _resume(orchestrator: str, name: str, flag: str) -> str:
-    from archon.client import Client
+    from archon.client import FINAL_STATES, Client
     from archon_services.cli.render.questions import pending_question
+    from archon_services.cli.render.rerun import rerun_hint
 
     with connecting("orchestrator", orchestrator):
         async with Client(orchestrator) as client:
             before = await client.get(await find_run_id(client, name))
+            if before.state in FINAL_STATES:
+                raise CliError(_ended_text(before), hint=rerun_hint(before, flag))
             run = await client.resume(before.run_id)
     if not before.paused:
         return f"Run {run.run_id} is not paused."
@@ -30,3 +38,10 @@ async def _resume(orchestrator: str, name: str, flag: str) -> str:
         question = pending_question(run.run_id, run.questions[0])
         return f"Run {run.run_id} is resumed and waiting for input: {question.command(flag)}"
     return f"Run {run.run_id} is resumed."
+
+
+def _ended_text(run: Run) -> str:
+    from archon_services.cli.render.run_view import state_name
+
+    failure = f": {run.failure.message}" if run.failure.message else ""
+    return f"run {run.run_id} has ended: {state_name(run.state)}{failure}"

@@ -112,10 +112,11 @@ async def _run(request: RunRequest, orchestrator: str, *, as_json: bool, quiet: 
     from archon_services.cli.target.temporary_mesh import running_or_own_mesh
 
     async with running_or_own_mesh(orchestrator, quiet=quiet) as (target, signals):
-        screen = make_screen(as_json=as_json, quiet=quiet, flag=orchestrator_flag(orchestrator))
+        flag = orchestrator_flag(orchestrator)
+        screen = make_screen(as_json=as_json, quiet=quiet, flag=flag)
         outcome = await submit_and_follow(target, request, screen, signals)
     if not as_json:
-        print_outcome(outcome, quiet=quiet)
+        print_outcome(outcome, quiet=quiet, flag=flag)
     return outcome.code
 
 
@@ -131,15 +132,18 @@ def make_screen(*, as_json: bool = False, quiet: bool = False, flag: str = "") -
     return TreeScreen(flag) if is_terminal() else LineScreen(flag=flag)
 
 
-def print_outcome(outcome: RunOutcome, *, quiet: bool = False) -> None:
-    """Prints the answer and a summary; if `quiet`, the answer and a failure only."""
+def print_outcome(outcome: RunOutcome, *, quiet: bool = False, flag: str = "") -> None:
+    """Prints the answer and a summary; if `quiet`, the answer and a failure only. `flag` as in `make_screen`."""
     from archon_services.cli.render.output import print_stderr
+    from archon_services.cli.render.rerun import rerun_hint
     from archon_services.cli.render.run_summary import print_answer, print_summary
     from archon_services.cli.render.run_view import state_name
 
     print_answer(outcome.run)
     if not quiet:
-        print_summary(outcome.run, outcome.versions)
+        print_summary(outcome.run, outcome.versions, flag)
     elif outcome.code:
         failure = f": {outcome.run.failure.message}" if outcome.run.failure.message else ""
         print_stderr(f"error: run {outcome.run.run_id} {state_name(outcome.run.state)}{failure}")
+        if hint := rerun_hint(outcome.run, flag):
+            print_stderr(f"hint: {hint}")

@@ -59,7 +59,7 @@ async def _watch(target: Target, name: str, since: int, flag: str, *, as_json: b
             run = await client.get(run_id)
     if not as_json:
         print_answer(run)
-        print_summary(run, await memory_versions(target.memory, run))
+        print_summary(run, await memory_versions(target.memory, run), flag)
     return OK if run.state == common_pb2.TASK_STATE_COMPLETED else FAILED
 
 

@@ -13,7 +13,7 @@ from archon_services.cli.render.output import duration, local_time
 from archon_services.cli.render.questions import PendingQuestion, pending_question
 from archon_services.cli.render.run_summary import token_count
 from archon_services.cli.render.run_text import clock_text, degraded_text, stop_reasons, task_notes
-from archon_services.cli.render.run_view import INPUT_REQUIRED, RunView, state_name
+from archon_services.cli.render.run_view import INPUT_REQUIRED, RunView, is_reused, state_name
 from archon_services.cli.render.task_tree import children_of, in_order
 
 GOAL_SHOWN: Final = 240
@@ -128,7 +128,7 @@ def _note_lines(task: run_pb2.Task, view: RunView) -> Iterator[Line]:
 
 
 def _task_pieces(run: run_pb2.Run, task: run_pb2.Task, now: float, view: RunView) -> Iterator[str]:
-    yield state_name(task.state)
+    yield "reused" if is_reused(task) else state_name(task.state)
     task_view = view.tasks.get(task.task_id)
     if task.waiting_for:
         yield f"waiting for {task.waiting_for}"

@@ -10,7 +10,8 @@ from archon.api.orchestrator.v1 import run_pb2
 from archon.client import answer_text
 from archon_services.cli.render.incidents import incident_text
 from archon_services.cli.render.output import console, duration, is_terminal, print_table, strip_controls
-from archon_services.cli.render.run_view import state_name
+from archon_services.cli.render.rerun import rerun_hint
+from archon_services.cli.render.run_view import is_reused, state_name
 from archon_services.cli.render.task_tree import in_order
 
 
@@ -31,12 +32,15 @@ def print_answer(run: run_pb2.Run) -> None:
     out.print(Rule(style="dim"))
 
 
-def print_summary(run: run_pb2.Run, versions: Mapping[str, int]) -> None:
-    """Prints a row per task, the failures, and a line for the run; `versions` are those of `memory_versions`."""
+def print_summary(run: run_pb2.Run, versions: Mapping[str, int], flag: str = "") -> None:
+    """Prints a row per task, the failures, a line for the run, and how to continue it if it ended without success.
+
+    `versions` are those of `memory_versions`; `flag` is the option that suggested commands need to reach the
+    orchestrator."""
     rows = [
         (
             "  " * depth + task.role,
-            state_name(task.state),
+            "reused" if is_reused(task) else state_name(task.state),
             duration(_span(task)) if task.HasField("start_time") and task.HasField("end_time") else "-",
             str(task.attempt),
             f"v{version}" if (version := version_of(run, task, versions)) else "-",
@@ -62,6 +66,8 @@ def print_summary(run: run_pb2.Run, versions: Mapping[str, int]) -> None:
         f"Run {run.run_id} {state_name(run.state)} after {duration(_span(run))}, "
         f"{token_count(usage.input_tokens, usage)} tokens in, {token_count(usage.output_tokens, usage)} out{failure}."
     )
+    if hint := rerun_hint(run, flag):
+        print(f"hint: {hint}")
 
 
 def version_of(run: run_pb2.Run, task: run_pb2.Task, versions: Mapping[str, int]) -> int:

@@ -26,7 +26,7 @@ _QUESTION_SHOWN: Final = 400
 
 def task_text(view: RunView, task: TaskView) -> str:
     """Returns state, duration, tokens and instance of a task, as far as they are known."""
-    pieces = [view.waiting_for(task) or task.state]
+    pieces = ["reused" if task.reused else view.waiting_for(task) or task.state]
     dispatched = bool(task.instance) and task.state not in ("submitted", INPUT_REQUIRED)
     if dispatched and not task.final:
         pieces.append(f"on {task.instance}")

@@ -8,6 +8,7 @@ from typing import Final
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.wire import to_seconds
+from archon_mesh.core.run.types import GIVEN_BACK
 from archon_services.cli.render.output import duration
 from archon_services.cli.render.questions import PendingQuestion, parts_text, pending_question, truncate
 
@@ -37,6 +38,11 @@ def strategy_name(strategy: run_pb2.Strategy.ValueType) -> str:
     if not strategy or strategy not in run_pb2.Strategy.values():
         return "-"
     return run_pb2.Strategy.Name(strategy).removeprefix("STRATEGY_").lower()
+
+
+def is_reused(task: run_pb2.Task) -> bool:
+    """Whether the task's answer was taken over from a forked run: it has completed without an attempt."""
+    return task.state == common_pb2.TASK_STATE_COMPLETED and not task.attempt
 
 
 @dataclass(slots=True)
@@ -74,6 +80,8 @@ class TaskView:
     """The last question; it is pending while the state is INPUT_REQUIRED."""
     checkpoint_bytes: int = 0
     """Size of the last checkpoint."""
+    reused: bool = False
+    """Whether the answer was taken over from a forked run."""
 
     @property
     def final(self) -> bool:
@@ -252,6 +260,7 @@ def _apply_to_task(task: TaskView, event: run_pb2.RunEvent, kind: str, now: floa
             task.text = (task.text + event.text_delta.text)[-_TEXT_KEPT:]
         case "result":
             task.state, task.ended = state_name(event.result.state), now
+            task.reused = event.result.state == common_pb2.TASK_STATE_COMPLETED and not event.task.attempt
             task.usage = event.result.usage
             task.last_failure = event.result.failure.message
         case "published":
@@ -295,6 +304,8 @@ def _attempt_failure(event: run_pb2.RunEvent, kind: str) -> str:
     match kind:
         case "lost":
             return f"{event.lost.instance_id} lost: {event.lost.failure.message}"
+        case "rejected" if GIVEN_BACK in event.rejected.failure.metadata:
+            return f"given back: {event.rejected.failure.message}"
         case "rejected":
             return f"rejected by {event.rejected.instance_id}: {event.rejected.failure.message}"
     delay = max(0.0, to_seconds(event.retry.not_before) - to_seconds(event.time))

@@ -15,6 +15,7 @@ from archon.api.orchestrator.v1 import run_pb2
 from archon.errors import ArchonError, DataLoss, OutOfRange, RunExpired, Unavailable, UnknownRun
 from archon_mesh.core.run.types import Submission
 from archon_services.orchestrator.api.control import RunControl
+from archon_services.orchestrator.api.fork import RunForks
 from archon_services.orchestrator.api.validation import check_submit, payload_hash, time_of, wants_agent
 from archon_services.orchestrator.convert import events_of, from_journal
 from archon_services.orchestrator.convert.budget import budget_from_proto
@@ -47,6 +48,7 @@ class Commands:
     ) -> None:
         """`now` gives wall seconds; `recall` is None if there is no shared memory; `standing` tells about instances."""
         self.control = RunControl(runs, journal, now)
+        self._forks = RunForks(runs, journal)
         self._runs = runs
         self._journal = journal
         self._roles = roles
@@ -68,14 +70,29 @@ class Commands:
         Raises RunExpired if the same request's run was deleted after its time: the request id is remembered for
         longer."""
         run_id, created = await self._submit(request, wait, attach)
-        if not created and self._runs.held(run_id) is None and await self._journal.run(run_id) is None:
-            raise RunExpired(
-                f"request id {request.request_id!r} created run {run_id}, which was deleted after its time",
-                metadata={"request_id": request.request_id, "run_id": run_id},
-            )
+        await self._check_kept(request.request_id, run_id, created=created)
         if not created and wait > 0:
             await self.wait(run_id, wait)
         return run_id, created
+
+    async def fork(self, request: pb.ForkRunRequest) -> tuple[str, bool]:
+        """Creates a run that reuses what has finished in another one, durable on return. Returns (run_id, True), or
+        (the run of the same request, False).
+
+        Raises UnknownRun, RunExpired, InvalidArgument, RequestIdReused, DataLoss, and what a submit raises."""
+        run_id, created = await self._forks.accepted(request), False
+        if not run_id:
+            run_id, created = await self._forks.fork(request, await self.row(request.run_id))
+        await self._check_kept(request.request_id, run_id, created=created)
+        return run_id, created
+
+    async def _check_kept(self, request_id: str, run_id: str, *, created: bool) -> None:
+        """Raises RunExpired if the run that an earlier request created was deleted."""
+        if not created and self._runs.held(run_id) is None and await self._journal.run(run_id) is None:
+            raise RunExpired(
+                f"request id {request_id!r} created run {run_id}, which was deleted after its time",
+                metadata={"request_id": request_id, "run_id": run_id},
+            )
 
     async def _submit(
         self, request: pb.SubmitRunRequest, wait: float, attach: Callable[[str], object] | None

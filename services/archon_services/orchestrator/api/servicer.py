@@ -107,4 +107,8 @@ class OrchestratorServicer(orchestrator_service_pb2_grpc.OrchestratorServiceServ
         await self._commands.control.resume(await self._commands.row(request.run_id))
         return pb.ResumeRunResponse(run=trimmed(await self._commands.run(request.run_id)))
 
-    PlanRun = EditPlan = ForkRun = RateRun = _not_served
+    async def ForkRun(self, request: pb.ForkRunRequest, context: Any) -> pb.ForkRunResponse:
+        run_id, _ = await self._commands.fork(request)
+        return pb.ForkRunResponse(run=trimmed(await self._commands.run(run_id)))
+
+    PlanRun = EditPlan = RateRun = _not_served

@@ -30,6 +30,17 @@ def check_submit(request: orchestrator_service_pb2.SubmitRunRequest) -> None:
         known = request.strategy in run_pb2.Strategy.values()
         name = run_pb2.Strategy.Name(request.strategy) if known else str(request.strategy)
         raise Unimplemented(f"strategy {name} is not served by this orchestrator", metadata={"strategy": name})
+    check_goal(request)
+    violations = list(_violations(request))
+    if violations:
+        raise InvalidArgument(
+            "; ".join(f"{violation.field}: {violation.description}" for violation in violations),
+            field_violations=violations,
+        )
+
+
+def check_goal(request: orchestrator_service_pb2.SubmitRunRequest | orchestrator_service_pb2.ForkRunRequest) -> None:
+    """Raises MessageTooLarge if the request is too large, EmptyGoal if its goal has no content."""
     size = request.ByteSize()
     if size > MAX_CHECKED_BYTES:
         raise MessageTooLarge(
@@ -42,12 +53,6 @@ def check_submit(request: orchestrator_service_pb2.SubmitRunRequest) -> None:
         raise EmptyGoal(
             "the goal is empty",
             field_violations=[FieldViolation("goal", "at least one part must not be empty")],
-        )
-    violations = list(_violations(request))
-    if violations:
-        raise InvalidArgument(
-            "; ".join(f"{violation.field}: {violation.description}" for violation in violations),
-            field_violations=violations,
         )
 
 

@@ -51,6 +51,7 @@ def read_submitted(event: run_pb2.RunEvent) -> ev.Event:
         budget=budget_from_proto(source.budget),
         session_context=session_context_from_proto(source.session_context),
         pause_timeout=to_seconds(source.pause_timeout),
+        parent_run_id=source.parent_run_id,
     )
     return ev.Submitted(submission, source.owner, source.epoch)
 
@@ -79,6 +80,7 @@ def write_submitted(out: run_pb2.RunEvent, event: ev.Submitted) -> None:
     set_seconds(target.timeout, source.timeout)
     if source.pause_timeout:
         set_seconds(target.pause_timeout, source.pause_timeout)
+    target.parent_run_id = source.parent_run_id
 
 
 def read_claimed(event: run_pb2.RunEvent) -> ev.Event:

@@ -45,7 +45,7 @@ def write_run(run: RunState, out: run_pb2.Run, standing: Standing | None = None)
     assert submission is not None
     out.run_id, out.tenant, out.session_id = submission.run_id, submission.tenant, submission.session_id
     out.strategy, out.state = STRATEGIES[submission.strategy], state_to_proto(run.state)
-    out.last_seq, out.paused = run.last_seq, run.paused
+    out.last_seq, out.paused, out.parent_run_id = run.last_seq, run.paused, submission.parent_run_id
     if isinstance(submission.goal, run_pb2.Submitted):
         out.goal.MergeFrom(submission.goal.goal)
         if submission.goal.metadata:

@@ -58,14 +58,15 @@ def budget_grant(task: Task, request_id: str) -> session_pb2.OrchestratorFrame:
     return session_pb2.OrchestratorFrame(budget_grant=grant)
 
 
-def attempt_status(run: RunState, task: Task, now: float) -> AttemptStatus:
-    """The journaled status of the current attempt, for its adoption. `now` is in wall seconds."""
+def attempt_status(run: RunState, task: Task, now: float, *, released: bool = False) -> AttemptStatus:
+    """The journaled status of the current attempt, for its adoption. `now` is in wall seconds, `released` as in
+    AttemptStatus."""
     outstanding = {
         delegation_id
         for delegation_id, delegation in task.delegations.items()
         if not delegation.cancelled and delegation.failure is None and not run.tasks[delegation.child].answered
     }
-    return AttemptStatus(remaining(run, task, now), task.applied, frozenset(outstanding))
+    return AttemptStatus(remaining(run, task, now), task.applied, frozenset(outstanding), released)
 
 
 def remaining(run: RunState, task: Task, now: float) -> float:

@@ -65,13 +65,14 @@ class Owners(Protocol):
         ...
 
     async def leave(self, owner: str) -> None:
-        """Removes an incarnation that stops on purpose: its runs may be claimed at once."""
+        """Removes an incarnation that stops on purpose: its runs have no owner from then on, and may be claimed at
+        once."""
         ...
 
     async def claim(self, run_id: str, owner: str) -> RunRow | None:
         """Gives a run to `owner` under the next epoch, if `owner` or no live incarnation owns it. The claim survives a
-        power cut whatever the durability setting. Returns None if the run has ended, is unknown or has another live
-        owner."""
+        power cut whatever the durability setting. The row tells whether the owner before had left. Returns None if the
+        run has ended, is unknown or has another live owner."""
         ...
 
     async def claim_some(self, owner: str, limit: int, revision: int) -> list[RunRow]:

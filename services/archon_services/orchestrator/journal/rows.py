@@ -128,7 +128,10 @@ class RunRow:
     summary: bytes = b""
     revision: int = 1
     stalled: int = 0
-    """Number of claims since the last event was stored."""
+    """Number of claims since the last event was stored; claims of a run that was released on purpose do not count."""
+
+    released: bool = False
+    """Of a claim: whether the owner before had left on purpose."""
 
 
 @value

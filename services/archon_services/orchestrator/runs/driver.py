@@ -141,7 +141,9 @@ class RunDriver:
         first: Iterable[Delivery] = (),
         new: NewRun | None = None,
         size: int = 0,
+        released: bool = False,
     ) -> None:
+        """`released`: the owner before left the run on purpose."""
         self.run_id = run_id
         self.state = state
         self.epoch = epoch
@@ -181,7 +183,7 @@ class RunDriver:
         self._candidates = Candidates()
         self._placement = Placement(drive.transport, self.wake)
         self._history = SessionHistory(drive.journal, drive.turns, drive.transport.stateful, self.wake)
-        self._effects = EffectExecutor(run_id, drive.transport, self._history.turns)
+        self._effects = EffectExecutor(run_id, drive.transport, self._history.turns, released=released)
         self._timer = RunTimer(clock, self._tick)
 
     # Inputs -----------------------------------------------------------------------------------------------------

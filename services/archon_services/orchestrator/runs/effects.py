@@ -16,11 +16,15 @@ _OF_ATTEMPTS: Final = (Assign, Adopt, CancelAttempt, Answer, Grant)
 
 
 class EffectExecutor:
-    """Executes effects through a transport. `history` gives the turns of its conversation that a task is sent."""
+    """Executes effects through a transport. `history` gives the turns of its conversation that a task is sent.
+    `released`: the owner before left the run on purpose."""
 
-    __slots__ = ("_history", "_run_id", "_transport")
+    __slots__ = ("_history", "_released", "_run_id", "_transport")
 
-    def __init__(self, run_id: str, transport: Transport, history: Callable[[str], Sequence[bytes]]) -> None:
+    def __init__(
+        self, run_id: str, transport: Transport, history: Callable[[str], Sequence[bytes]], *, released: bool = False
+    ) -> None:
+        self._released = released
         self._run_id = run_id
         self._transport = transport
         self._history = history
@@ -36,7 +40,8 @@ class EffectExecutor:
                     transport.assign(effect.instance_id, self._ref(effect), task.role, assignment)
                 case Adopt():
                     task = run.tasks[effect.task_id]
-                    transport.adopt(effect.instance_id, self._ref(effect), task.role, attempt_status(run, task, now))
+                    status = attempt_status(run, task, now, released=self._released)
+                    transport.adopt(effect.instance_id, self._ref(effect), task.role, status)
                 case CancelAttempt():
                     transport.cancel(effect.instance_id, self._ref(effect), _cancel_reason(effect, run))
                 case Answer():

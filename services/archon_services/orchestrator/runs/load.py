@@ -14,18 +14,19 @@ from archon_services.orchestrator.journal import Journal
 async def load_run(journal: Journal, run_id: str) -> RunState:
     """Returns the state of a run, empty if the journal has no such run. Raises DataLoss if its events cannot be
     read."""
-    return fold_journal(await _events(journal, run_id), run_id)
+    return fold_journal(await load_events(journal, run_id), run_id)
 
 
 async def load_run_since(journal: Journal, run_id: str, seq: int) -> tuple[RunState, set[Effect]]:
     """Returns the state of a run, and the effects that its events after `seq` opened."""
-    events = await _events(journal, run_id)
+    events = await load_events(journal, run_id)
     before = open_effects(fold_journal(events[:seq], run_id))
     state = fold_journal(events, run_id)
     return state, open_effects(state) - before
 
 
-async def _events(journal: Journal, run_id: str) -> list[run_pb2.RunEvent]:
+async def load_events(journal: Journal, run_id: str) -> list[run_pb2.RunEvent]:
+    """Returns the events of a run, empty if the journal has none of it. Raises DataLoss if they cannot be read."""
     events: list[run_pb2.RunEvent] = []
     last_seq = 0
     while steps := await journal.steps(run_id, last_seq):

@@ -135,7 +135,14 @@ class Runs:
             return
         first = [Delivery(inp.Claim(self.owner, row.epoch)), *(_delivery(command) for command in commands)]
         self._drivers[run_id] = driver = RunDriver(
-            run_id, self._running(), clock=clock, state=state, epoch=row.epoch, first=first, size=size
+            run_id,
+            self._running(),
+            clock=clock,
+            state=state,
+            epoch=row.epoch,
+            first=first,
+            size=size,
+            released=row.released,
         )
         self._awaited.discard(run_id)
         driver.wake()
@@ -157,9 +164,17 @@ class Runs:
 
     # Submitting -------------------------------------------------------------------------------------------------
 
-    async def submit(self, submission: Submission, payload_hash: bytes, wait: float = 0.0) -> tuple[str, bool]:
+    async def submit(
+        self,
+        submission: Submission,
+        payload_hash: bytes,
+        wait: float = 0.0,
+        *,
+        reused: tuple[inp.ReusedAnswer, ...] = (),
+    ) -> tuple[str, bool]:
         """Creates a run, durable on return. Returns (run_id, True), or (the run of the same request, False). With
-        `wait` it returns when the run has ended, at the latest after so many seconds.
+        `wait` it returns when the run has ended, at the latest after so many seconds. The tasks of the `reused` answers
+        are not executed.
 
         Raises ResourceExhausted if too many runs are under way or the error budget is exhausted, and what the journal
         raises.
@@ -171,7 +186,7 @@ class Runs:
         self._errors.check()
         run_id = submission.run_id
         new = NewRun(run_id, submission.tenant, submission.request_id, payload_hash, submission.session_id, self.owner)
-        first = [Delivery(inp.Submit(submission, self.owner, 1))]
+        first = [Delivery(inp.Submit(submission, self.owner, 1, reused))]
         driver = RunDriver(run_id, self._running(), clock=self._clock, state=RunState(), epoch=1, first=first, new=new)
         self._drivers[run_id] = driver
         done = driver.created(until_end=wait > 0)

@@ -43,6 +43,8 @@ class AttemptChannel:
         """True while the attempt only waits for its delegations and uses no slot."""
         self.adopting = False
         """True for an attempt of an earlier owner, until its agent reports how many frames it has applied."""
+        self.released = False
+        """True if the earlier owner stopped on purpose."""
         self.offered = False
         """True for a parked result that the agent offers unasked; if it is not accepted, it is offered again."""
 

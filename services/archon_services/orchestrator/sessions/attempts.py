@@ -131,6 +131,7 @@ class Attempts:
             self._remove(earlier)  # the instance sends again what was not applied for the earlier owner
         attempt = self._add(AttemptChannel(ref, role, self.in_flight))
         attempt.adopting, attempt.outstanding = True, set(standing.outstanding)
+        attempt.released = standing.released
         attempt.channel.apply(standing.applied)
         self._credit.take(attempt)
         if connected:
@@ -177,10 +178,11 @@ class Attempts:
                 self._send(frame)
             self._add_stale(ref)  # the stream may break before the frame arrives
 
-    def lose_all(self, error: ArchonError) -> None:
-        """Reports every attempt as lost; the instance has to stop them when it reconnects."""
+    def lose_all(self, error: ArchonError, *, on_purpose: bool = False) -> None:
+        """Reports every attempt as lost; the instance has to stop them when it reconnects. `on_purpose`: the instance
+        announced that it stops."""
         for attempt in [attempt for attempt in self._attempts.values() if not attempt.concluded]:
-            self._lose(attempt, error)
+            self._lose(attempt, error, on_purpose=on_purpose)
 
     def fail_all(self, error: ArchonError) -> None:
         """Fails every attempt for good, since none of their frames can be told apart; the instance has to stop them
@@ -367,7 +369,8 @@ class Attempts:
         failure, ref = failure_from_proto(reject.failure), attempt.ref
         self._remove(attempt)
         if failure.reason == "NOT_HELD":
-            self._deliver(ref.run_id, inp.LostIn(ref.task_id, ref.attempt, failure))
+            on_purpose = attempt.adopting and attempt.released
+            self._deliver(ref.run_id, inp.LostIn(ref.task_id, ref.attempt, failure, on_purpose))
             return
         if failure.reason == "NO_CAPACITY":
             self._no_capacity()
@@ -418,10 +421,11 @@ class Attempts:
             del self._by_run[attempt.run_id]
             self._run_held(attempt.run_id, False)
 
-    def _lose(self, attempt: AttemptChannel, error: ArchonError) -> None:
+    def _lose(self, attempt: AttemptChannel, error: ArchonError, *, on_purpose: bool = False) -> None:
         ref = attempt.ref
         self._remove(attempt)
-        lost = inp.LostIn(ref.task_id, ref.attempt, failure_from_error(error))
+        on_purpose = on_purpose or (attempt.adopting and attempt.released)
+        lost = inp.LostIn(ref.task_id, ref.attempt, failure_from_error(error), on_purpose)
         self._deliver(ref.run_id, lost, LossReceipt(ref, self._stop_lost))
 
     def _stop_lost(self, ref: common_pb2.TaskRef) -> None:

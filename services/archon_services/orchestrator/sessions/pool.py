@@ -58,6 +58,8 @@ class SessionPool:
         self._timers: set[asyncio.TimerHandle] = set()
         self._departed: OrderedDict[str, OrderedDict[Key, common_pb2.TaskRef]] = OrderedDict()
         """Stale attempts of removed instances: one that was only frozen returns, and has to stop them."""
+        self._left: OrderedDict[str, None] = OrderedDict()
+        """Removed instances that had announced that they stop."""
         self._adoptions = PendingAdoptions()
 
     def update(self, changed: Iterable[Registration], removed: Iterable[str] = ()) -> None:
@@ -138,6 +140,10 @@ class SessionPool:
         for run_id in session.runs:  # of attempts that have a result which is not durable yet
             self._drop_holder(session, run_id)
         self._depart(instance_id, session.stale)
+        if session.leaving:
+            self._left[instance_id] = None
+            if len(self._left) > MAX_DEPARTED:
+                self._left.popitem(last=False)
         task = asyncio.create_task(session.close(), name=f"close-{instance_id}")
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
@@ -224,7 +230,7 @@ class SessionPool:
 
     def _resume_window_over(self, instance_id: str) -> None:
         for adoption in self._adoptions.take(instance_id):
-            self._deliver_lost(instance_id, adoption.ref)
+            self._deliver_lost(instance_id, adoption.ref, on_purpose=adoption.standing.released)
         session = self._sessions.get(instance_id)
         if session is not None and not session.connected:
             session.lose_all(Unavailable(f"instance {instance_id} cannot be reached", reason="INSTANCE_LOST"))
@@ -259,8 +265,9 @@ class SessionPool:
         else:
             session.cancel(ref, reason)
 
-    def _deliver_lost(self, instance_id: str, ref: common_pb2.TaskRef) -> None:
+    def _deliver_lost(self, instance_id: str, ref: common_pb2.TaskRef, *, on_purpose: bool = False) -> None:
+        on_purpose = on_purpose or instance_id in self._left
         failure = Failure(
             "UNAVAILABLE", "INSTANCE_LOST", f"instance {instance_id} is gone", (("instance_id", instance_id),)
         )
-        self._inbox.deliver(ref.run_id, Delivery(inp.LostIn(ref.task_id, ref.attempt, failure)))
+        self._inbox.deliver(ref.run_id, Delivery(inp.LostIn(ref.task_id, ref.attempt, failure, on_purpose)))

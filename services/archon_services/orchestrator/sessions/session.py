@@ -73,6 +73,9 @@ class Session:
         self.registered = True
         self.reserved = 0
         self.draining = False
+        self.leaving = False
+        """True once the instance has announced that it stops: it loses no attempts from then on, it gives them back."""
+
         self._connected = False
         self._credit = CreditWindow(self.changed, self._room_to_continue)
         self._in_flight = InFlight(process_bytes or ProcessBytes())
@@ -172,7 +175,7 @@ class Session:
         self.changed()
 
     def lose_all(self, error: ArchonError) -> None:
-        self._attempts.lose_all(error)
+        self._attempts.lose_all(error, on_purpose=self.leaving)
 
     def changed(self) -> None:
         """Gives slots that may be free to attempts that wait to continue, then to new ones."""
@@ -291,7 +294,7 @@ class Session:
                 self._set_credit(frame.credit.max_tasks, frame.credit.max_waiting)
                 self.changed()
             case "drain":
-                self._window, self.draining = 0, True
+                self._window, self.draining, self.leaving = 0, True, True
                 self.changed()
             case "failure":
                 _log.warning("%s refused a frame: %s", self.instance_id, frame.failure.message)

@@ -27,9 +27,7 @@ sys.exit(serve(Role("poet", "You are a poet.")))
 # A handler that ignores cancellation, with a short grace period.
 STUBBORN = """
 import asyncio, sys
-import archon.agent.server as server
 from archon.agent import AgentServer
-server.AgentServer.stop.__defaults__ = (0.1,)
 agent = AgentServer("stubborn")
 @agent.task
 async def work(task):
@@ -127,7 +125,10 @@ async def test_a_users_role_is_configured_by_the_environment(tmp_path: Path) -> 
 
 
 async def test_a_handler_that_ignores_cancel_makes_exit_code_1(tmp_path: Path) -> None:
-    async with process(["-c", STUBBORN], tmp_path / "ready") as (child, address), FakeOrchestrator(address) as peer:
+    async with (
+        process(["-c", STUBBORN], tmp_path / "ready", ARCHON_DRAIN="0.1") as (child, address),
+        FakeOrchestrator(address) as peer,
+    ):
         await peer.open()
         await peer.assign(peer.ref("one"))
         await peer.receive("progress")

@@ -197,6 +197,8 @@ async def test_durability_7_an_ended_run_is_compacted_and_then_deleted(
 
     await eventually(compacted, 4.5)
     assert (await mesh.client.get(run.run_id)).answers == run.answers, "compaction keeps the answers"
+    with pytest.raises(RunExpired):
+        await mesh.client.fork(run.run_id)
 
     async def gone() -> bool:
         return [listed.run_id for listed in await mesh.client.list_runs()] == [open_run.run_id]

@@ -91,6 +91,19 @@ async def test_both_replicas_accept_runs_and_answer_for_each_other(replicas: Rep
     assert sorted(replicas.executions()) == [("cook", 1)] * 8
 
 
+async def test_a_run_is_forked_at_a_replica_that_does_not_own_it(replicas: Replicas) -> None:
+    await replicas.agent("first")
+    await replicas.agent("second", "first", delay=30.0, ARCHON_DRAIN="0")
+    source = await replicas.client.submit("x")
+    await begun(replicas, "second")
+    fork = await replicas.other.fork(source.run_id)
+    await begun(replicas, "second", 2)
+    run = await replicas.client.get(fork.run_id)
+    assert run.parent_run_id == source.run_id
+    assert [(task.role, task.attempt) for task in run.tasks] == [("first", 0), ("second", 1)]
+    assert replicas.executions() == [("first", 1)]
+
+
 async def test_durability_30_a_forwarded_watch_gives_transient_events(
     replicas: Replicas,
 ) -> None:

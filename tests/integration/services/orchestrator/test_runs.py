@@ -107,7 +107,6 @@ async def test_an_rpc_that_is_not_served_is_unimplemented(mesh: Mesh) -> None:
     stub = orchestrator_service_pb2_grpc.OrchestratorServiceStub(channel)
     for call in (
         stub.RateRun(pb.RateRunRequest()),
-        stub.ForkRun(pb.ForkRunRequest()),
         stub.SubmitRun(
             pb.SubmitRunRequest(goal=[common_pb2.Part(text="x")], strategy=run_pb2.STRATEGY_PLAN),
         ),

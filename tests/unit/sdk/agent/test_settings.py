@@ -28,6 +28,7 @@ def test_every_variable_is_read(tmp_path: Path) -> None:
         "ARCHON_TTL": "2.5",
         "ARCHON_LOG_LEVEL": "DEBUG",
         "ARCHON_READY_FILE": str(tmp_path / "ready"),
+        "ARCHON_DRAIN": "1.5",
     }
     settings = AgentSettings.from_environment(environment)
     expected = AgentSettings(
@@ -40,6 +41,7 @@ def test_every_variable_is_read(tmp_path: Path) -> None:
         2.5,
         "debug",
         tmp_path / "ready",
+        1.5,
     )
     assert settings == expected
     assert settings.advertised(7201) == "agent-1:7201"
@@ -54,6 +56,7 @@ def test_every_variable_is_read(tmp_path: Path) -> None:
         ("ARCHON_TTL", "soon"),
         ("ARCHON_TTL", "nan"),
         ("ARCHON_LOG_LEVEL", "loud"),
+        ("ARCHON_DRAIN", "-1"),
     ],
 )
 def test_a_wrong_value_names_its_variable(name: str, value: str) -> None:

@@ -10,7 +10,7 @@ from archon_mesh.core.run.decide.recovery import Kind, next_try, raised, recover
 from archon_mesh.core.run.decide.termination import orphans, then_end
 from archon_mesh.core.run.state import RunState
 from archon_mesh.core.run.task import Task
-from archon_mesh.core.run.types import Failure, TaskState, quantize
+from archon_mesh.core.run.types import DRAINING, GIVEN_BACK, Failure, TaskState, quantize
 
 
 def slot_found(run: RunState, slot: inp.SlotFound, now: float) -> list[ev.Event]:
@@ -41,16 +41,19 @@ def reject(run: RunState, rejection: inp.RejectIn, now: float) -> list[ev.Event]
     task = run.current(rejection.task_id, rejection.attempt)
     if run.ended or task is None:
         return []
-    due = next_try(Kind.REFUSED, task.rejects + 1, rejection.delay, now)
-    rejected = ev.Rejected(
-        task.task_id, task.attempt, task.instance_id, rejection.failure, quantize(now) if due is None else due
-    )
+    return _rejected(run, task, rejection.failure, rejection.delay, now)
+
+
+def _rejected(run: RunState, task: Task, failure: Failure, delay: float, now: float) -> list[ev.Event]:
+    kind, tried = (Kind.RETURNED, task.returns) if failure.reason == DRAINING else (Kind.REFUSED, task.rejects)
+    due = next_try(kind, tried + 1, delay, now)
+    rejected = ev.Rejected(task.task_id, task.attempt, task.instance_id, failure, quantize(now) if due is None else due)
     if run.ending is not None:
         return then_end(run, [rejected], {task.task_id})
     if task.stopping:
         return [rejected, _cancelled(task)]
     if due is None:
-        return _fail(run, task, [rejected], rejection.failure)
+        return _fail(run, task, [rejected], failure)
     return [rejected]
 
 
@@ -59,6 +62,10 @@ def lost(run: RunState, loss: inp.LostIn, now: float) -> list[ev.Event]:
     task = run.current(loss.task_id, loss.attempt)
     if run.ended or task is None:
         return []
+    if loss.on_purpose:
+        message = f"instance {task.instance_id} was stopped on purpose"
+        metadata = ((GIVEN_BACK, "true"), ("instance_id", task.instance_id))
+        return _rejected(run, task, Failure("UNAVAILABLE", DRAINING, message, metadata), 0.0, now)
     lost = ev.Lost(task.task_id, task.attempt, task.instance_id, raised(run, loss.failure))
     if run.ending is not None:
         return then_end(run, [lost], {task.task_id})

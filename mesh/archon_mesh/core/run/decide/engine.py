@@ -15,6 +15,7 @@ from archon_mesh.core.run.decide.attempts import lost, reject, slot_found
 from archon_mesh.core.run.decide.budget import grant, usage
 from archon_mesh.core.run.decide.delegation import cancel_delegation, delegate
 from archon_mesh.core.run.decide.event_limit import journal_full, limit_events
+from archon_mesh.core.run.decide.fork import reused_results
 from archon_mesh.core.run.decide.human_input import pause, respond, resume
 from archon_mesh.core.run.decide.results import result
 from archon_mesh.core.run.decide.termination import then_end
@@ -41,7 +42,11 @@ def _submit(run: RunState, submit: inp.Submit, now: float) -> list[ev.Event]:
         ev.TaskCreated(task_id(submit.submission.run_id, number), role)
         for number, role in enumerate(submit.submission.roles, 1)
     ]
-    return [ev.Submitted(submit.submission, submit.owner, submit.epoch), *created]
+    events: list[ev.Event] = [ev.Submitted(submit.submission, submit.owner, submit.epoch), *created]
+    if submit.reused:
+        task_ids = {task.role: task.task_id for task in created}
+        events += reused_results(submit.submission, task_ids, submit.reused, len(events))
+    return events
 
 
 def _claim(run: RunState, claim: inp.Claim, now: float) -> list[ev.Event]:

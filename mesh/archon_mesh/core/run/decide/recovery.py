@@ -16,6 +16,7 @@ class Kind(Enum):
 
     LOST = "its process, or the connection to it, is gone"
     REFUSED = "its instance rejected it"
+    RETURNED = "its instance stops on purpose, and rejected it or gave it back"
     TRANSIENT = "it failed and advises a retry"
     CONFLICT = "another turn of its conversation was stored first"
     PERMANENT = "it failed without advising a retry, or the role rejected the task"
@@ -42,14 +43,15 @@ class Recovery:
 RECOVERY: Final = {
     Kind.LOST: Recovery(3, 0.0, 0.0, Escalation.POISONED),
     Kind.REFUSED: Recovery(50, 0.05, 5.0, Escalation.AS_IT_IS),
+    Kind.RETURNED: Recovery(1_000, 0.05, 0.05, Escalation.AS_IT_IS),
     Kind.TRANSIENT: Recovery(3, 0.5, 30.0, Escalation.AS_IT_IS),
     Kind.CONFLICT: Recovery(20, 0.0, 0.0, Escalation.AS_IT_IS),
     Kind.PERMANENT: Recovery(1, 0.0, 0.0, Escalation.AS_IT_IS),
 }
 
 ERROR_BUDGET: Final = 100
-"""How many lost and failed attempts a run recovers from, over all its tasks. Rejections and conversation conflicts do
-not count."""
+"""How many lost and failed attempts a run recovers from, over all its tasks. Rejections, conversation conflicts and
+attempts that were given back do not count."""
 
 MAX_ALIKE: Final = 3
 """Failures of one kind among a run's last ones above which the next one is of high severity."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run.fold.budget import settle
 from archon_mesh.core.run.state import RunState
-from archon_mesh.core.run.types import CONVERSATION_MOVED, NOTHING, TaskState
+from archon_mesh.core.run.types import CONVERSATION_MOVED, DRAINING, GIVEN_BACK, NOTHING, Failure, TaskState
 
 
 def dispatched(run: RunState, event: ev.Dispatched, time: float) -> None:
@@ -50,7 +50,18 @@ def retried(run: RunState, event: ev.Retried, time: float) -> None:
 
 def rejected(run: RunState, event: ev.Rejected, time: float) -> None:
     task = run.tasks[event.task_id]
+    if event.failure.reason == DRAINING:
+        task.returns += 1
+    else:
+        task.rejects += 1
+    if is_given_back(event.failure):
+        task.abandon()
+        settle(run, task, task.reserved)  # the amount really spent is unknown
     task.live, task.state = False, TaskState.SUBMITTED
-    task.rejects += 1
     task.reserved = NOTHING
     task.not_before = event.not_before
+
+
+def is_given_back(failure: Failure) -> bool:
+    """Whether the failure is that of an attempt that had begun when its instance gave it back."""
+    return failure.reason == DRAINING and GIVEN_BACK in dict(failure.metadata)

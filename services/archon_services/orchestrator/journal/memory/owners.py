@@ -55,15 +55,19 @@ class MemoryOwners:
 
     async def leave(self, owner: str) -> None:
         self._living.pop(owner, None)
+        for run_id in self._open:
+            if self._rows[run_id].owner == owner:
+                self._rows[run_id] = replace(self._rows[run_id], owner="")
 
     async def claim(self, run_id: str, owner: str) -> RunRow | None:
         row = self._rows.get(run_id)
         if row is None or row.ended_at or (row.owner != owner and row.owner in self._living):
             return None
-        stalled = row.stalled + 1 if self._claimed_at.get(run_id) == row.last_seq else 0
+        released = not row.owner
+        stalled = row.stalled + (not released) if self._claimed_at.get(run_id) == row.last_seq else 0
         self._claimed_at[run_id] = row.last_seq
         self._rows[run_id] = claimed = replace(row, owner=owner, epoch=row.epoch + 1, stalled=stalled)
-        return claimed
+        return replace(claimed, released=released)
 
     async def claim_some(self, owner: str, limit: int, revision: int) -> list[RunRow]:
         free = [

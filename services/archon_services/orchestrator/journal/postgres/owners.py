@@ -18,12 +18,15 @@ EXPIRE: Final = "DELETE FROM archon_journal.owners WHERE owner = $1 AND beat = $
 """If a beat is being written, this waits for it and then finds another counter."""
 
 LIVES: Final = "SELECT 1 FROM archon_journal.owners WHERE owner = $1"
-LEAVE: Final = "DELETE FROM archon_journal.owners WHERE owner = $1"
+LEAVE: Final = """
+WITH released AS (UPDATE archon_journal.runs SET owner = '' WHERE owner = $1 AND ended_at = 0)
+DELETE FROM archon_journal.owners WHERE owner = $1
+"""
 
 _UNOWNED: Final = "r.owner NOT IN (SELECT owner FROM archon_journal.owners)"
 _SET: Final = f"""
 SET owner = $1, epoch = r.epoch + 1, claimed_seq = {LAST_SEQ},
-    stalled = CASE WHEN r.claimed_seq = {LAST_SEQ} THEN r.stalled + 1 ELSE 0 END
+    stalled = CASE WHEN r.claimed_seq = {LAST_SEQ} THEN r.stalled + (r.owner <> '')::integer ELSE 0 END
 """
 
 # `was` is the run as this statement saw it at first. If another claim came in between, the locked row has another epoch
@@ -31,16 +34,17 @@ SET owner = $1, epoch = r.epoch + 1, claimed_seq = {LAST_SEQ},
 CLAIM: Final = f"""
 UPDATE archon_journal.runs AS r {_SET} FROM archon_journal.runs AS was
 WHERE r.run_id = $2 AND was.run_id = $2 AND was.epoch = r.epoch AND r.ended_at = 0 AND (r.owner = $1 OR {_UNOWNED})
-RETURNING {RUN_COLUMNS}
+RETURNING {RUN_COLUMNS}, was.owner = ''
 """
 CLAIM_SOME: Final = f"""
 WITH free AS (
-  SELECT r.run_id FROM archon_journal.runs AS r
+  SELECT r.run_id, r.owner = '' AS released FROM archon_journal.runs AS r
   JOIN archon_journal.runs AS was ON was.run_id = r.run_id AND was.epoch = r.epoch
   WHERE r.ended_at = 0 AND r.revision <= $2 AND {_UNOWNED}
   ORDER BY r.created_at, r.run_id LIMIT $3 FOR UPDATE OF r SKIP LOCKED
 )
-UPDATE archon_journal.runs AS r {_SET} WHERE r.run_id = ANY(ARRAY(SELECT run_id FROM free)) RETURNING {RUN_COLUMNS}
+UPDATE archon_journal.runs AS r {_SET} WHERE r.run_id = ANY(ARRAY(SELECT run_id FROM free))
+RETURNING {RUN_COLUMNS}, r.run_id = ANY(ARRAY(SELECT run_id FROM free WHERE released))
 """
 OPEN_RUNS: Final = "SELECT run_id FROM archon_journal.runs WHERE ended_at = 0 ORDER BY created_at, run_id"
 OPEN_RUNS_OF: Final = (

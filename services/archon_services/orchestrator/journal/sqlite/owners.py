@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from archon.errors import DataLoss
@@ -15,9 +16,10 @@ from archon_services.orchestrator.journal.sqlite.schema import LAST_SEQ, OWN_COL
 _UNOWNED = "owner NOT IN (SELECT owner FROM owners)"
 _CLAIM = (
     f"UPDATE runs SET owner = ?, epoch = epoch + 1, claimed_seq = {LAST_SEQ}, "
-    f"stalled = CASE WHEN claimed_seq = {LAST_SEQ} THEN stalled + 1 ELSE 0 END WHERE ended_at = 0 AND "
+    f"stalled = CASE WHEN claimed_seq = {LAST_SEQ} THEN stalled + (owner <> '') ELSE 0 END WHERE ended_at = 0 AND "
 )
 _CLAIM_DAMAGED = "UPDATE runs SET owner = ?, epoch = epoch + 1 WHERE ended_at = 0 AND "
+_RELEASED = "SELECT run_id FROM runs WHERE ended_at = 0 AND owner = ''"
 _FREE = f"SELECT run_id FROM runs WHERE ended_at = 0 AND revision <= ? AND {_UNOWNED} ORDER BY created_at LIMIT ?"
 
 
@@ -64,7 +66,11 @@ class SqliteOwners:
         return expired
 
     async def leave(self, owner: str) -> None:
-        await self._write(lambda db: db.execute("DELETE FROM owners WHERE owner = ?", (owner,)))
+        def work(db: sqlite3.Connection) -> None:
+            db.execute("DELETE FROM owners WHERE owner = ?", (owner,))
+            db.execute("UPDATE runs SET owner = '' WHERE owner = ? AND ended_at = 0", (owner,))
+
+        await self._write(work, full=True)
 
     async def claim(self, run_id: str, owner: str) -> RunRow | None:
         mine = f"run_id = ? AND (owner = ? OR {_UNOWNED}) RETURNING"
@@ -83,8 +89,12 @@ class SqliteOwners:
         return sorted(rows, key=lambda row: row.created_at)
 
     async def _update(self, sql: str, parameters: Sequence[object]) -> list[RunRow]:
-        rows = await self._write(lambda db: db.execute(sql, parameters).fetchall(), full=True)
-        return [RunRow(*row) for row in rows]
+        def work(db: sqlite3.Connection) -> list[RunRow]:
+            released = {run_id for (run_id,) in db.execute(_RELEASED)}
+            return [replace(RunRow(*row), released=row[0] in released) for row in db.execute(sql, parameters)]
+
+        rows: list[RunRow] = await self._write(work, full=True)
+        return rows
 
     async def open_runs(self, owner: str = "") -> list[str]:
         sql = "SELECT run_id FROM runs WHERE ended_at = 0 AND (? = '' OR owner = ?) ORDER BY created_at"

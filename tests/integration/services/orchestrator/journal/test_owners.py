@@ -38,6 +38,37 @@ async def test_durability_9_a_run_is_claimed_only_without_live_owner(journal: Jo
     assert (claimed.owner, claimed.epoch) == ("other", 3)
 
 
+async def test_a_claim_tells_which_runs_were_released_on_purpose(journal: Journal) -> None:
+    for owner in ("stopped", "died"):
+        await journal.enter(owner_row(owner))
+        await store(journal, creation(new_run(f"of-{owner}", owner=owner)))
+    await store(journal, creation(new_run("ended", owner="stopped"), ended=True, state=3))
+    await journal.leave("stopped")
+    await journal.enter(owner_row("next"))
+    if journal.shared:
+        assert await journal.expire("died", 0)
+    claimed = await journal.claim_some("next", 10, 1)
+    assert {row.run_id: row.released for row in claimed} == {"of-stopped": True, "of-died": False}
+    row = await journal.run("of-stopped")
+    assert row is not None and (row.owner, row.released) == ("next", False)
+    ended = await journal.run("ended")
+    assert ended is not None and ended.owner == "stopped"
+    again = await journal.claim("of-stopped", "next")
+    assert again is not None and not again.released, "it was claimed since"
+    await journal.leave("next")
+    released = await journal.claim("of-stopped", "last")
+    assert released is not None and released.released
+
+
+async def test_durability_14_a_run_released_on_purpose_is_not_claimed_in_vain(journal: Journal) -> None:
+    await create(journal, "r")
+    for _ in range(5):
+        await journal.enter(owner_row("a"))
+        (row,) = await journal.claim_some("a", 10, 1)
+        assert row.stalled == 0
+        await journal.leave("a")
+
+
 async def test_durability_10_claims_are_limited_by_age_and_revision(journal: Journal) -> None:
     for number in range(5):
         await store(journal, creation(new_run(f"r{number}"), time=100.0 + number))

@@ -43,6 +43,7 @@ WHOLE = Submission(
 INPUTS: list[inp.Input] = [
     inp.Submit(WHOLE, "o", 1),
     inp.Submit(Submission("r", "default", "", "", "pipeline", ("a",), (), 1.0, None), "o", 1),
+    inp.Submit(replace(WHOLE, parent_run_id="p"), "o", 1, (inp.ReusedAnswer("a", None, False),)),
     inp.Claim("o", 2),
     inp.SlotFound("r.1", "i"),
     inp.ResultIn("r.1", 1, TaskState.CANCELED, None, GONE, False, 3, Amount(5, 7)),
@@ -56,6 +57,7 @@ INPUTS: list[inp.Input] = [
     inp.UsageIn("r.1", 1, Amount(2**60, 0)),
     inp.RejectIn("r.1", 1, GONE, 0.5),
     inp.LostIn("r.1", 1, replace(GONE, retry_delay=None, metadata=())),
+    inp.LostIn("r.1", 1, GONE, True),
     inp.WorkingIn("r.1", 1),
     inp.RecordsIn("r.1", 1, 2),
     inp.RecordsIn("r.1", 1, 2, 7),
@@ -111,9 +113,9 @@ def test_inputs_of_another_version_are_refused() -> None:
 def test_inputs_of_an_older_revision_get_defaults() -> None:
     stored = json.loads(encode_inputs([inp.Submit(WHOLE, "o", 1)], 1.0))
     submission = stored[2][0]["Submit"][0]["Submission"]
-    del submission[-2:]
+    del submission[-3:]
     older = replace(WHOLE, session_context=(), pause_timeout=0.0)
     assert decode_inputs(json.dumps(stored).encode())[0] == [inp.Submit(older, "o", 1)]
-    submission += [[], 0.0, "a field of a later revision"]
+    submission += [[], 0.0, "", "a field of a later revision"]
     with pytest.raises(ValueError, match="Submission"):
         decode_inputs(json.dumps(stored).encode())

@@ -129,3 +129,18 @@ def test_tool_calls_and_their_results_are_shown() -> None:
     view.apply(ended)
     assert "calling" not in task_text(view, view.tasks["designer"])
     assert task_event_text(view, ended, repeated=False) == "look_up failed: found"
+
+
+def test_a_reused_task_is_shown_as_reused() -> None:
+    reused = event("requirements", 0, result=run_pb2.ResultReceived(role="requirements", state=COMPLETED))
+    view = view_of(reused)
+    assert task_text(view, view.tasks["requirements"]) == "reused"
+    assert task_event_text(view, reused, repeated=False) == "reused"
+    assert view.waiting_for(view.tasks["designer"]) == "waiting for an instance of designer"
+
+
+def test_an_attempt_that_was_given_back_is_not_shown_as_rejected() -> None:
+    payload = run_pb2.RejectedByInstance(instance_id="requirements-1")
+    payload.failure.message, payload.failure.metadata["given_back"] = "instance i was stopped on purpose", "true"
+    view = view_of(dispatched("requirements"), event("requirements", rejected=payload))
+    assert view.tasks["requirements"].last_failure == "given back: instance i was stopped on purpose"

@@ -273,7 +273,7 @@ class ContextItem(_message.Message):
     POLICY_FIELD_NUMBER: _builtins.int
     METADATA_FIELD_NUMBER: _builtins.int
     policy: Global___PropagationPolicy.ValueType
-    """The propagation policy under which the answer was delivered."""
+    """The propagation policy of the item: what of the role's work it is."""
     @_builtins.property
     def ref(self) -> Global___MemoryRef:
         """Reference to the answer. TaskResult.used names the answers that a result used by these references."""

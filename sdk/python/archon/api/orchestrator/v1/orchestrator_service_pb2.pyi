@@ -729,7 +729,7 @@ class ForkRunRequest(_message.Message):
     run_id: _builtins.str
     """The run to fork."""
     after_seq: _builtins.int
-    """Sequence number of the last event that the new run takes over."""
+    """Sequence number of the last event up to which completed tasks are reused; 0: all of them."""
     @_builtins.property
     def goal(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Part]:
         """The new run's goal; empty: the goal of the forked run."""

@@ -221,9 +221,10 @@ class OrchestratorServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ForkRun(self, request, context):
-        """Starts a new run from an event of another run. Idempotent by request_id.
-        Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION / RUN_EXPIRED, ALREADY_EXISTS / REQUEST_ID_REUSED,
-        UNIMPLEMENTED.
+        """Starts a new run with the settings of another run, which reuses the answers of the tasks that had completed there
+        and executes the others anew. Idempotent by request_id.
+        Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION / RUN_EXPIRED, INVALID_ARGUMENT, ALREADY_EXISTS /
+        REQUEST_ID_REUSED, RESOURCE_EXHAUSTED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -99,9 +99,10 @@ class OrchestratorServiceStub:
     expected_seq), UNIMPLEMENTED.
     """
     ForkRun: _grpc.UnaryUnaryMultiCallable[_orchestrator_service_pb2.ForkRunRequest, _orchestrator_service_pb2.ForkRunResponse]
-    """Starts a new run from an event of another run. Idempotent by request_id.
-    Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION / RUN_EXPIRED, ALREADY_EXISTS / REQUEST_ID_REUSED,
-    UNIMPLEMENTED.
+    """Starts a new run with the settings of another run, which reuses the answers of the tasks that had completed there
+    and executes the others anew. Idempotent by request_id.
+    Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION / RUN_EXPIRED, INVALID_ARGUMENT, ALREADY_EXISTS /
+    REQUEST_ID_REUSED, RESOURCE_EXHAUSTED.
     """
     RateRun: _grpc.UnaryUnaryMultiCallable[_orchestrator_service_pb2.RateRunRequest, _orchestrator_service_pb2.RateRunResponse]
     """Stores a person's rating of a run.
@@ -185,9 +186,10 @@ class OrchestratorServiceAsyncStub(OrchestratorServiceStub):
     expected_seq), UNIMPLEMENTED.
     """
     ForkRun: _aio.UnaryUnaryMultiCallable[_orchestrator_service_pb2.ForkRunRequest, _orchestrator_service_pb2.ForkRunResponse]  # type: ignore[assignment]
-    """Starts a new run from an event of another run. Idempotent by request_id.
-    Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION / RUN_EXPIRED, ALREADY_EXISTS / REQUEST_ID_REUSED,
-    UNIMPLEMENTED.
+    """Starts a new run with the settings of another run, which reuses the answers of the tasks that had completed there
+    and executes the others anew. Idempotent by request_id.
+    Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION / RUN_EXPIRED, INVALID_ARGUMENT, ALREADY_EXISTS /
+    REQUEST_ID_REUSED, RESOURCE_EXHAUSTED.
     """
     RateRun: _aio.UnaryUnaryMultiCallable[_orchestrator_service_pb2.RateRunRequest, _orchestrator_service_pb2.RateRunResponse]  # type: ignore[assignment]
     """Stores a person's rating of a run.
@@ -340,9 +342,10 @@ class OrchestratorServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _orchestrator_service_pb2.ForkRunRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_orchestrator_service_pb2.ForkRunResponse, _abc.Awaitable[_orchestrator_service_pb2.ForkRunResponse]]:
-        """Starts a new run from an event of another run. Idempotent by request_id.
-        Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION / RUN_EXPIRED, ALREADY_EXISTS / REQUEST_ID_REUSED,
-        UNIMPLEMENTED.
+        """Starts a new run with the settings of another run, which reuses the answers of the tasks that had completed there
+        and executes the others anew. Idempotent by request_id.
+        Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION / RUN_EXPIRED, INVALID_ARGUMENT, ALREADY_EXISTS /
+        REQUEST_ID_REUSED, RESOURCE_EXHAUSTED.
         """
 
     @_abc_1.abstractmethod

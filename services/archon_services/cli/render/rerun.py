@@ -1,0 +1,33 @@
+"""Texts about running a run again: what is reused, and how to do it."""
+
+from __future__ import annotations
+
+from archon.api.common.v1 import common_pb2
+from archon.api.orchestrator.v1 import run_pb2
+from archon_services.cli.render.run_view import is_reused
+
+_HINTS = {
+    common_pb2.TASK_STATE_FAILED: "continues from the failed task",
+    common_pb2.TASK_STATE_CANCELED: "continues with the tasks that had not completed",
+}
+
+
+def rerun_note(source: run_pb2.Run, fork: run_pb2.Run) -> str:
+    """Says which tasks the new run reuses, and what to do if those are all."""
+    roles = [task.role for task in fork.tasks if is_reused(task)]
+    if source.state == common_pb2.TASK_STATE_COMPLETED:
+        return (
+            f"Run {fork.run_id} reuses everything of run {source.run_id}, which has completed. "
+            "`archon run` executes a goal anew."
+        )
+    if not roles:
+        return f"Run {fork.run_id} starts over: no task of run {source.run_id} had completed."
+    return f"Run {fork.run_id} continues run {source.run_id} and reuses {', '.join(roles)}."
+
+
+def rerun_hint(run: run_pb2.Run, flag: str = "") -> str:
+    """Says how to continue a run that ended without success; empty for any other. `flag` is the option that suggested
+    commands need to reach the orchestrator."""
+    if run.state not in _HINTS:
+        return ""
+    return f"`archon rerun {run.run_id}{flag}` {_HINTS[run.state]}."

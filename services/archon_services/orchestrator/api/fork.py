@@ -1,0 +1,124 @@
+"""Forks runs: a new run with the settings of another one, which reuses what has finished there."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from archon import context
+from archon.api.agent.v1 import agent_pb2
+from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
+from archon.api.orchestrator.v1 import run_pb2
+from archon.errors import FieldViolation, InvalidArgument, RunExpired
+from archon_mesh.core.run import RunState
+from archon_mesh.core.run import inputs as inp
+from archon_mesh.core.run.decide.fork import reusable
+from archon_mesh.core.run.types import Submission
+from archon_services.orchestrator.api.validation import MAX_ID, check_goal
+from archon_services.orchestrator.journal import Journal, NewRun, RunRow
+from archon_services.orchestrator.journal.memory.journal import same_request
+from archon_services.orchestrator.runs.load import fold_journal, load_events
+from archon_services.orchestrator.runs.manager import Runs
+
+_HASH_PREFIX: Final = b"ForkRun\0"
+"""Keeps the payload of a fork different from that of any submit."""
+
+
+class RunForks:
+    """Forks runs of a journal, whichever replica owns them."""
+
+    def __init__(self, runs: Runs, journal: Journal) -> None:
+        self._runs = runs
+        self._journal = journal
+
+    async def accepted(self, request: pb.ForkRunRequest) -> str:
+        """Returns the run that the same request created before; empty if there is none. Raises InvalidArgument,
+        EmptyGoal and MessageTooLarge if the request is invalid, RequestIdReused if its id came with another payload."""
+        _check(request)
+        if not request.request_id:
+            return ""
+        tenant = context.current().tenant
+        known = await self._journal.request(tenant, request.request_id)
+        if known is None:
+            return ""
+        new = NewRun("", tenant, request.request_id, _payload_hash(request), "", "")
+        return same_request(known[0], new, known[1]).run_id
+
+    async def fork(self, request: pb.ForkRunRequest, source: RunRow) -> tuple[str, bool]:
+        """Creates the new run, durable on return. Returns (run_id, True), or (the run of the same request, False).
+
+        Raises RunExpired if the source's events are deleted, InvalidArgument if it has no event `after_seq`, DataLoss
+        if its events cannot be read, and what `Runs.submit` raises."""
+        expired = RunExpired(
+            f"the events of run {source.run_id} have been deleted: it cannot be forked",
+            metadata={"run_id": source.run_id},
+        )
+        if source.compacted:
+            raise expired
+        events = await load_events(self._journal, source.run_id)
+        if not events:  # deleted in the meantime
+            raise expired
+        state = fold_journal(_up_to(events, request.after_seq), source.run_id)
+        assert state.submission is not None
+        submission = self._submission(request, state.submission)
+        return await self._runs.submit(submission, _payload_hash(request), reused=_reused(state, events))
+
+    def _submission(self, request: pb.ForkRunRequest, source: Submission) -> Submission:
+        goal = run_pb2.Submitted()
+        if isinstance(source.goal, run_pb2.Submitted):
+            goal.CopyFrom(source.goal)
+        if request.goal:
+            del goal.goal[:]
+            goal.goal.extend(request.goal)
+        goal.ClearField("trace")
+        if traceparent := context.current().traceparent:
+            goal.trace.traceparent = traceparent
+            goal.trace.tracestate = context.current().tracestate
+        return replace(
+            source,
+            run_id=self._runs.new_id(),
+            request_id=request.request_id,
+            goal=goal,
+            pause_timeout=self._runs.limits.pause_timeout,
+            parent_run_id=source.run_id,
+        )
+
+
+def _check(request: pb.ForkRunRequest) -> None:
+    if request.goal:
+        check_goal(request)
+    if len(request.request_id) > MAX_ID:
+        raise _invalid("request_id", f"longer than {MAX_ID} characters")
+    if request.after_seq < 0:
+        raise _invalid("after_seq", "must not be negative")
+
+
+def _up_to(events: Sequence[run_pb2.RunEvent], after_seq: int) -> Sequence[run_pb2.RunEvent]:
+    if after_seq > len(events):
+        raise _invalid("after_seq", f"is {after_seq:,}, the last event of the run is {len(events):,}")
+    return events[:after_seq] if after_seq else events
+
+
+def _reused(state: RunState, events: Sequence[run_pb2.RunEvent]) -> tuple[inp.ReusedAnswer, ...]:
+    """The answers to reuse, without the usage: the new run has not spent it."""
+    answers = reusable(state, lambda seq: not events[seq - 1].result.no_publish)
+    for answer in answers:
+        if isinstance(answer.payload, agent_pb2.TaskResult):
+            answer.payload.ClearField("usage")
+    return answers
+
+
+def _payload_hash(request: pb.ForkRunRequest) -> bytes:
+    """SHA-256 of the request without its id; empty if it has none."""
+    if not request.request_id:
+        return b""
+    payload = pb.ForkRunRequest()
+    payload.CopyFrom(request)
+    payload.ClearField("request_id")
+    return hashlib.sha256(_HASH_PREFIX + payload.SerializeToString(deterministic=True)).digest()
+
+
+def _invalid(field: str, description: str) -> InvalidArgument:
+    return InvalidArgument(f"{field}: {description}", field_violations=[FieldViolation(field, description)])
