@@ -84,9 +84,9 @@ class Home:
         try:
             for folder in (self.root, self.logs, self.root / "run"):
                 private_folder(folder)
-            (self.root / ".gitignore").write_text("*\n")
             handle = self._lock_file.open("a+")
             self.check_room(MEBIBYTE)
+            (self.root / ".gitignore").write_text("*\n")
         except OSError as error:
             raise ArchonError(f"cannot use the folder {self.root}: {error.strerror}") from error
         with handle:

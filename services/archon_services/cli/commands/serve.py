@@ -46,11 +46,9 @@ def serve(
     from archon_services.agents.settings import AgentServiceSettings
     from archon_services.cli.render.output import counted
 
-    settings = AgentServiceSettings(
-        registry=find_registry(registry), host=host, port=port, advertise=advertise, log_level="info"
-    )
+    overrides = replace(AgentServiceSettings().overrides(), model=model or None)
     try:
-        declared = load_agent(file, overrides=replace(settings.overrides(), model=model or None))
+        declared = load_agent(file, overrides=overrides)
     except (NotFound, InvalidArgument) as error:
         raise CliError(str(error), code=USAGE) from None
     if check:
@@ -58,4 +56,7 @@ def serve(
         tools = f"{counted(len(names), 'tool')} ({', '.join(names)})" if names else "no tools"
         print(f"{file} declares the role {declared.role.name} with {tools}.")
         return
+    settings = AgentServiceSettings(
+        registry=find_registry(registry), host=host, port=port, advertise=advertise, log_level="info"
+    )
     raise typer.Exit(serve_role(declared.role, settings, declared.agent))
