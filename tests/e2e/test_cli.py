@@ -58,6 +58,20 @@ def test_agents_lists_every_instance_with_its_dependencies(terminal: Terminal) -
     assert all(agent["address"] in "\n".join(lines) for agent in agents)
 
 
+def test_status_shows_every_process_with_its_model(terminal: Terminal) -> None:
+    result = terminal.archon("status")
+    assert result.code == 0
+    head, _, *rows = result.out.splitlines()
+    assert head.startswith("Archon ") and head.endswith(f"mesh in {terminal.home}: ready")
+    cells = {row.split()[0]: row.split() for row in rows}
+    assert len(cells) == len(terminal.state().processes)
+    assert cells["designer-2"][1::5] == ["healthy", "0"]
+    assert cells["designer-2"][-1] == "offline"
+    assert cells["registry"][-1] == "-"
+    assert json.loads(terminal.archon("status", "--json").out)["processes"][0]["condition"] == "healthy"
+    assert "serving on" in terminal.archon("logs", "registry").out
+
+
 def test_graph_shows_the_edges_in_every_format(terminal: Terminal, tmp_path: Path) -> None:
     text = terminal.archon("graph").out
     for edge in ("requirements -> designer", "requirements -> implementer", "designer -> implementer"):
@@ -142,6 +156,19 @@ def test_runs_are_listed_newest_first_and_by_session(terminal: Terminal) -> None
     [line] = terminal.archon("runs", "--limit", "1").out.splitlines()[1:]
     assert line.split()[:2] == [runs[0]["run_id"][:12], "completed"]
     assert line.endswith("requirements  It must be blue.")
+
+
+def test_a_detached_run_prints_its_id_and_the_same_request_submits_it_once(terminal: Terminal) -> None:
+    arguments = ("run", "It must be blue.", "--role", "requirements", "--detach", "--request-id", "blue-1")
+    first = terminal.archon(*arguments)
+    assert (first.code, len(first.out.split())) == (0, 1)
+    assert terminal.archon(*arguments).out == first.out
+    assert terminal.archon("watch", first.out.strip()).code == 0
+    refused = terminal.archon(*arguments, "--json")
+    assert (refused.code, refused.error_lines[0]) == (
+        2,
+        "error: --detach prints the run's id only: it excludes --json and --quiet",
+    )
 
 
 def test_runs_are_listed_by_state_and_age(terminal: Terminal) -> None:

@@ -39,6 +39,19 @@ class RunRequest:
     timeout: float | None = None
     strategy: str = ""
     budget: common_pb2.Budget | None = None
+    request_id: str = ""
+    """Empty for a new one."""
+
+    def options(self) -> dict[str, Any]:
+        """The arguments of `Client.submit` besides the goal."""
+        return {
+            "roles": self.roles,
+            "strategy": self.strategy,
+            "budget": self.budget,
+            "session_id": self.session_id,
+            "timeout": self.timeout,
+            "request_id": self.request_id or uuid.uuid4().hex,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +71,13 @@ async def submit_and_follow(target: Target, request: RunRequest, screen: Screen,
             work = _follow_stream(client, stream, run_id, screen) if streamed else follow(client, run_id, screen)
             run, cancelled = await _followed(client, run_id, work, screen, signals)
     return await _outcome(target, run, cancelled=cancelled)
+
+
+async def submit_only(target: Target, request: RunRequest) -> str:
+    """Submits a run, and returns its id once it is durable."""
+    with connecting("orchestrator", target.orchestrator):
+        async with Client(target.orchestrator) as client:
+            return (await client.submit(request.goal, **request.options())).run_id
 
 
 async def fork_and_follow(
@@ -123,14 +143,7 @@ async def follow(client: Client, run_id: str, screen: Screen, *, after_seq: int 
 async def _submit(client: Client, stream: ConverseStream, request: RunRequest) -> tuple[str, bool]:
     """Submits a run on the stream, which then shows all its events, the first text deltas included. Returns its id, and
     whether the stream shows it: if the stream breaks, the run is submitted by a call of its own."""
-    options: dict[str, Any] = {
-        "roles": request.roles,
-        "strategy": request.strategy,
-        "budget": request.budget,
-        "session_id": request.session_id,
-        "timeout": request.timeout,
-        "request_id": uuid.uuid4().hex,  # of both, so that they submit one run
-    }
+    options = request.options()  # with one request id, so that both submit one run
     try:
         return (await stream.submit(submit_request(request.goal, **options))).run_id, True
     except Unavailable:

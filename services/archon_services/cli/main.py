@@ -21,6 +21,7 @@ from archon_services.cli.commands import (
     doctor,
     down,
     graph,
+    logs,
     new,
     pause,
     prompts,
@@ -31,6 +32,7 @@ from archon_services.cli.commands import (
     runs,
     serve,
     show,
+    status,
     up,
     watch,
 )
@@ -49,6 +51,8 @@ app = typer.Typer(
 )
 app.command()(up.up)
 app.command()(down.down)
+app.command()(status.status)
+app.command()(logs.logs)
 app.command()(run.run)
 app.command()(demo.demo)
 app.command()(serve.serve)

@@ -11,7 +11,7 @@ import typer
 
 from archon_services.cli.errors import USAGE, CliError
 from archon_services.cli.options import JsonEventsOption, OrchestratorOption
-from archon_services.cli.target.mesh import orchestrator_flag
+from archon_services.cli.target.mesh import find_target, orchestrator_flag
 
 if TYPE_CHECKING:
     from archon.api.common.v1.common_pb2 import Budget
@@ -60,6 +60,15 @@ def run(
     budget_depth: Annotated[
         int | None, typer.Option(min=1, max=MAX_DEPTH, metavar="N", help="Maximum depth of nested delegations.")
     ] = None,
+    request_id: Annotated[
+        str,
+        typer.Option(
+            metavar="ID", help="An id of your own: the same id again submits nothing and follows the first run."
+        ),
+    ] = "",
+    detach: Annotated[
+        bool, typer.Option("--detach", "-d", help="Print the run's id and return; `archon watch` follows it.")
+    ] = False,
     as_json: JsonEventsOption = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the answer only.")] = False,
     orchestrator: OrchestratorOption = "",
@@ -71,6 +80,8 @@ def run(
     """
     if as_json and quiet:
         raise CliError("--json and --quiet are mutually exclusive", code=USAGE)
+    if detach and (as_json or quiet):
+        raise CliError("--detach prints the run's id only: it excludes --json and --quiet", code=USAGE)
     roles = role or []
     if strategy is StrategyName.AGENT and len(roles) > 1:
         raise CliError(
@@ -78,7 +89,7 @@ def run(
             hint="Omit --role for the coordinator, or use --strategy pipeline.",
             code=USAGE,
         )
-    from archon_services.cli.follow_run import RunRequest
+    from archon_services.cli.follow_run import RunRequest, submit_only
     from archon_services.cli.text_input import read_text
 
     request = RunRequest(
@@ -88,7 +99,11 @@ def run(
         timeout,
         str(strategy or ""),
         budget_of(tokens=budget_tokens, cost=budget_cost, depth=budget_depth),
+        request_id,
     )
+    if detach:
+        print(asyncio.run(submit_only(find_target(orchestrator), request)))
+        return
     raise typer.Exit(asyncio.run(_run(request, orchestrator, as_json=as_json, quiet=quiet)))
 
 

@@ -1,0 +1,82 @@
+"""`archon status`: what runs on this machine."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Final
+
+from archon_services.cli.errors import START_HINT, UNREACHABLE, CliError
+from archon_services.cli.options import JsonOption, WatchOption
+
+if TYPE_CHECKING:
+    from archon_services.local_mesh import MeshState
+    from archon_services.local_mesh.state import ProcessState
+
+_HEADERS: Final = ("process", "state", "pid", "address", "up for", "restarts", "model")
+_RIGHT: Final = (2, 4, 5)
+_FOLDED: Final = (6,)
+
+
+def status(watch: WatchOption = False, as_json: JsonOption = False) -> None:
+    """Show the processes of the mesh in ARCHON_HOME.
+
+    Exits with 1 if one of them is not healthy.
+    """
+    import typer
+
+    from archon_services.cli.watching import repeat
+
+    healthy = True
+
+    def show() -> None:
+        nonlocal healthy
+        state = _state()
+        healthy = state.phase == "ready" and all(process.condition == "healthy" for process in state.processes)
+        _print(state, as_json=as_json)
+
+    repeat(show, watch=watch)
+    if not healthy:
+        raise typer.Exit(1)
+
+
+def _state() -> MeshState:
+    from archon_services.local_mesh import Home, live_state
+
+    home = Home.find()
+    state = live_state(home)
+    if state is None:
+        raise CliError(f"no mesh is running in {home.root}", hint=START_HINT, code=UNREACHABLE)
+    return state
+
+
+def _print(state: MeshState, *, as_json: bool) -> None:
+    from importlib.metadata import version
+
+    from archon_services.cli.render.output import print_json, print_table
+
+    installed = version("archon-mesh")
+    if as_json:
+        print_json({**asdict(state), "version": installed})
+        return
+    print(f"Archon {installed}, mesh in {state.home}: {state.phase}")
+    print_table(_HEADERS, [_row(process) for process in state.processes], right=_RIGHT, folded=_FOLDED)
+    for process in state.processes:
+        if process.detail and process.condition != "healthy":
+            print(f"{process.name}: {process.detail}")
+    for note in state.notes:
+        print(note)
+
+
+def _row(process: ProcessState) -> tuple[str, ...]:
+    from archon_services.cli.render.output import age
+
+    return (
+        process.name,
+        process.condition,
+        str(process.pid or "-"),
+        process.address or "-",
+        age(time.time() - process.started) if process.started else "-",
+        str(process.restarts),
+        process.model or "-",
+    )
