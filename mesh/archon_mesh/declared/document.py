@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -102,6 +102,15 @@ class Document:
             f"{self._shown}:{self.line(key)}: {field + ': ' if field else ''}{why}",
             field_violations=[FieldViolation(field, why)],
             metadata={"file": self._shown, "line": str(self.line(key))},
+        )
+
+    def errors(self, mistakes: Iterable[tuple[Key, str]]) -> InvalidArgument:
+        """Returns one error for several mistakes, each with its line, key and field violation; at least one."""
+        each = [self.error(key, why) for key, why in mistakes]
+        return InvalidArgument(
+            "\n".join(error.message for error in each),
+            field_violations=[violation for error in each for violation in error.field_violations],
+            metadata=each[0].metadata,
         )
 
     def line(self, key: Sequence[str | int]) -> int:

@@ -6,7 +6,7 @@ import importlib
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from archon_mesh.agent.agent import Agent
 from archon_mesh.agent.config import AgentConfig
 from archon_mesh.agent.hooks.middleware import Middleware
 from archon_mesh.declared.document import Document, Key
+from archon_mesh.declared.mistakes import mistakes
 from archon_mesh.declared.overrides import ModelOverrides
 from archon_mesh.declared.schema import IMPORT_PATTERN, AgentFile, AgentPart, EdgePart, Imported, SubAgentPart
 from archon_mesh.llm.base import ModelClient
@@ -86,7 +87,7 @@ class _Loader:
         try:
             declaration = AgentFile.model_validate(document.value)
         except pydantic.ValidationError as error:
-            raise _first_error(document, error) from None
+            raise document.errors(mistakes(document, error)) from None
         file = _File(document, declaration, {}, {})
         self._resolve(file, (), declaration, depth)
         return file
@@ -269,31 +270,3 @@ def _import_module(name: str, folder: Path) -> Any:
 def _edge(part: EdgePart) -> DependsOn | str:
     policy = PropagationPolicy(part.policy)
     return part.role if policy is PropagationPolicy.FINAL_RESPONSE_ONLY else DependsOn(part.role, policy)
-
-
-def _first_error(document: Document, error: pydantic.ValidationError) -> InvalidArgument:
-    """Returns the first error in the file, with the number of the others."""
-    violations = sorted(
-        ((_key_of(document, each["loc"]), each["msg"]) for each in error.errors()),
-        key=lambda violation: document.line(violation[0]),
-    )
-    key, message = violations[0]
-    more = len({other_key for other_key, _ in violations}) - 1
-    message = message.removeprefix("Value error, ")
-    return document.error(key, f"{message}{f' (and {more} more)' if more else ''}")
-
-
-def _key_of(document: Document, loc: Sequence[str | int]) -> Key:
-    """Returns the key of a pydantic location, without the steps that pydantic inserts for the members of a union."""
-    key: list[str | int] = []
-    value: Any = document.value
-    for step in loc:
-        exists = (isinstance(value, dict) and step in value) or (
-            isinstance(value, list) and isinstance(step, int) and step < len(value)
-        )
-        if exists:
-            value = value[step]
-            key.append(step)
-        elif step == loc[-1] and isinstance(value, dict):
-            key.append(step)  # a missing key
-    return tuple(key)

@@ -14,6 +14,10 @@ IMPORT_PATTERN: Final = r"^[\w.]+:[\w.]+$"
 ImportPath = Annotated[str, Field(pattern=IMPORT_PATTERN, description="import path: a module, a colon, a name in it")]
 
 
+NAME_PATTERN: Final = r"^[A-Za-z][\w-]*$"
+OPTIONAL_NAME_PATTERN: Final = r"^([A-Za-z][\w-]*)?$"
+
+
 class Part(BaseModel):
     """Base class of all parts of the file; unknown keys are errors."""
 
@@ -96,7 +100,7 @@ class AgentPart(Part):
     """An agent."""
 
     name: str = Field(
-        min_length=1, pattern=r"^[A-Za-z][\w-]*$", description="also the name of its role, and its id in shared memory"
+        min_length=1, pattern=NAME_PATTERN, description="also the name of its role, and its id in shared memory"
     )
     description: str = Field(default="", description="purpose, for callers and their models")
     system_prompt: str = Field(default="", description="the system prompt of its model")
@@ -126,7 +130,7 @@ class AgentPart(Part):
 class SubAgentPart(AgentPart):
     """An agent within another: declared here, in a file of its own, or a role of the mesh."""
 
-    name: str = Field(default="", pattern=r"^([A-Za-z][\w-]*)?$")
+    name: str = Field(default="", pattern=OPTIONAL_NAME_PATTERN)
     file: str = Field(default="", description="a file that declares it, relative to this one")
     role: str = Field(default="", description="a role of the mesh")
     stateless: bool = Field(default=False, description="each call runs on a copy, which is discarded")
@@ -146,6 +150,17 @@ class AgentFile(AgentPart):
 
 
 AgentPart.model_rebuild()
+
+KEYS: Final = tuple(
+    sorted(
+        {
+            field.alias or name
+            for part in (SubAgentPart, AgentFile, RolePart, EdgePart, CapabilityPart, ToolPolicyPart, Imported)
+            for name, field in part.model_fields.items()
+        }
+    )
+)
+"""All keys of a file."""
 
 
 def json_schema() -> dict[str, Any]:

@@ -150,17 +150,21 @@ def test_variable_may_be_a_number_and_is_text_if_quoted(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "where", "why"),
     [
-        ("name: a\ntolls: []\n", "2: tolls", "Extra inputs are not permitted"),
-        ("name: a\n\nmax_iterations: many\n", "3: max_iterations", "valid integer"),
-        ("system_prompt: x\n", "1: name", "Field required"),
+        ("name: a\ntolls: []\n", "2: tolls", "is not a key here; did you mean tools?"),
+        ("name: a\n\nmax_iterations: many\n", "3: max_iterations", "must be a whole number"),
+        ("system_prompt: x\n", "1: name", "is missing"),
         ("name: a\nname: b\n", "2: name", "duplicate key"),
         ("name: a\ndescription: ${NOT_SET}\n", "2: description", "variable NOT_SET is not set"),
-        ("name: a\ntools:\n  - my_tools:shout\n  - nonsense\n", "4: tools.1", "pattern"),
+        ("name: a\ntools:\n  - my_tools:shout\n  - nonsense\n", "4: tools.1", "such as my_tools:search"),
         ("name: a\ntools:\n  - my_tools:nothing\n", "3: tools.0", "cannot import my_tools:nothing"),
         ("name: a\ntools:\n  - no_module:x\n", "3: tools.0", "No module named 'no_module'"),
         ("name: a\ntools:\n  - my_tools:NOTHING\n", "3: tools.0", "my_tools:NOTHING is not a tool"),
         ("name: a\ntools:\n  - import: my_tools:Repeat\n    params: {time: 1}\n", "4: tools.0.params", "cannot create"),
-        ("name: a\ntools:\n  - import: my_tools:shout\n    par: 1\n", "4: tools.0.par", "Extra inputs"),
+        (
+            "name: a\ntools:\n  - import: my_tools:shout\n    par: 1\n",
+            "4: tools.0.par",
+            "is not a key here; did you mean params?",
+        ),
         ("name: a\nmiddlewares:\n  - import: my_tools:shout\n", "3: middlewares.0", "cannot create"),
         (CUSTOM.format("my_tools:missing"), "4: middlewares.0.params.custom_strategy", "cannot import"),
         (CUSTOM.format("my_tools:NOTHING"), "4: middlewares.0.params.custom_strategy", "is not a function"),
@@ -169,11 +173,22 @@ def test_variable_may_be_a_number_and_is_text_if_quoted(tmp_path: Path) -> None:
         ("name: a\nexit_on_success: [fly]\n", "2: exit_on_success", "no tool 'fly'"),
         ("name: a\nsub_agents:\n  b:\n    file: nope.yaml\n", "", "no such file"),
         ("name: a\nsub_agents:\n  b: {file: x, role: y}\n", "3: sub_agents.b", "either declared here, or by a file"),
-        ("name: a\nsub_agents:\n  b: {system_prompt: x, stateles: 1}\n", "3: sub_agents.b.stateles", "Extra inputs"),
+        (
+            "name: a\nsub_agents:\n  b: {system_prompt: x, stateles: 1}\n",
+            "3: sub_agents.b.stateles",
+            "did you mean stateless?",
+        ),
+        ("name: a\ntemperature: 3\n", "2: temperature", "must be at most 2"),
+        ("name: 1a\n", "1: name", "must be a name: letters"),
+        (
+            "name: a\nrole: {depends_on: [{role: b, policy: tool_result}]}\n",
+            "2: role.depends_on.0.policy",
+            "tool_results?",
+        ),
         ("name: a\ntools: ['my_tools:shout', 'my_tools:shout']\n", "2: tools", "tool 'shout' is already registered"),
         ("name: a\nrole: {depends_on: [a]}\n", "2: role", "cannot depend on itself"),
         ("name: [\n", "2", "invalid YAML"),
-        ("- a\n", "1", "valid dictionary"),
+        ("- a\n", "1", "must be a mapping"),
     ],
 )
 def test_error_names_file_line_and_key(tmp_path: Path, text: str, where: str, why: str) -> None:
@@ -181,6 +196,21 @@ def test_error_names_file_line_and_key(tmp_path: Path, text: str, where: str, wh
         load(write(tmp_path, text))
     assert f"agent.yaml:{where}" in str(wrong.value) or not where
     assert why in str(wrong.value)
+
+
+def test_all_mistakes_of_a_file_are_listed_with_their_lines(tmp_path: Path) -> None:
+    path = write(tmp_path, "name: a\ntolls: []\nmax_iterations: many\nrole: {statefull: true, max_tasks: 0}\n")
+    with pytest.raises(InvalidArgument) as wrong:
+        load(path)
+    assert wrong.value.message.splitlines() == [
+        f"{path}:2: tolls: is not a key here; did you mean tools?",
+        f"{path}:3: max_iterations: must be a whole number",
+        f"{path}:4: role.max_tasks: must be at least 1",
+        f"{path}:4: role.statefull: is not a key here; did you mean stateful?",
+    ]
+    assert [violation.field for violation in wrong.value.field_violations] == [
+        *("tolls", "max_iterations", "role.max_tasks", "role.statefull")
+    ]
 
 
 def test_files_that_include_each_other_are_an_error(tmp_path: Path) -> None:
