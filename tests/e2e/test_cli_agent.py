@@ -83,7 +83,9 @@ def test_single_role_runs_as_an_agent_by_default(terminal: Terminal) -> None:
 def test_run_with_insufficient_budget_fails(terminal: Terminal) -> None:
     result = terminal.archon("run", "--strategy", "agent", "--budget-tokens", "2000", GOAL)
     assert result.code == 1
-    assert "budget" in result.out.splitlines()[-1]
+    summary, hint = result.out.splitlines()[-2:]
+    assert "budget" in summary
+    assert hint.startswith("hint: `archon rerun ")
     assert any("budget request denied" in line for line in result.error_lines)
 
 
