@@ -257,11 +257,11 @@ class Task(_message.Message):
     state: _common_pb2.TaskState.ValueType
     """The task's state."""
     attempt: _builtins.int
-    """Number of the last attempt; 0 before the first."""
+    """Number of the last attempt; 0 before the first, or if the answer is reused from another run."""
     instance_id: _builtins.str
     """The instance of the last attempt."""
     waiting_for: _builtins.str
-    """What the task waits for if it is not dispatched: a predecessor, or an instance of its role."""
+    """What the task waits for if it is not dispatched: a predecessor, or an instance of its role and why none has room."""
     result_seq: _builtins.int
     """Sequence number of the event that holds the result; 0 before."""
     memory_version: _builtins.int
