@@ -104,7 +104,7 @@ def test_invalid_file_is_one_error_with_its_line(file: Path) -> None:
     for command in (["chat", file.name], ["serve", file.name]):
         done = archon(*command, cwd=file.parent)
         assert done.returncode == 2
-        assert "helper.yaml:8: tolls: Extra inputs are not permitted" in done.stderr
+        assert "helper.yaml:8: tolls: is not a key here; did you mean tools?" in done.stderr
         assert "Traceback" not in done.stderr
 
 

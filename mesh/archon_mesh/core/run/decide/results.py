@@ -7,6 +7,7 @@ from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.decide.human_input import MAX_QUESTIONS, question_id
 from archon_mesh.core.run.decide.recovery import Kind, kind_of, next_try, raised, recovery_exhausted
 from archon_mesh.core.run.decide.termination import orphans, then_end
+from archon_mesh.core.run.decide.timeouts import delegation_timeout
 from archon_mesh.core.run.state import RunState
 from archon_mesh.core.run.task import Task
 from archon_mesh.core.run.types import CONVERSATION_MOVED, Failure, TaskState
@@ -56,6 +57,8 @@ def _question(task: Task, result: inp.ResultIn) -> ev.InputRequested | None:
 def _outcome(run: RunState, task: Task, result: inp.ResultIn, now: float) -> ev.ResultReceived | ev.Retried:
     """The task's result, or a retry after a transient failure or a conflict of its conversation."""
     state, failure = _final_state(result)
+    if failure is not None and failure.code == "DEADLINE_EXCEEDED" and task.deadline and now >= task.deadline:
+        failure = delegation_timeout(task)  # the agent's own timer was first: its caller sees the same error
     failure = failure and raised(run, failure)
     due: float | None = None
     if state is TaskState.FAILED and failure is not None:

@@ -7,6 +7,7 @@ from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.decide.termination import stop, then_end
 from archon_mesh.core.run.effects import CANCEL_GRACE
 from archon_mesh.core.run.state import RunState
+from archon_mesh.core.run.task import Task
 from archon_mesh.core.run.types import Failure, TaskState
 
 
@@ -46,11 +47,11 @@ def _stop_expired(run: RunState, now: float) -> list[ev.Event]:
     for task in run.tasks.values():
         if not task.deadline or now < task.deadline or task.answered or task.task_id in stopped:
             continue
-        failure = Failure(
-            "DEADLINE_EXCEEDED",
-            "DELEGATION_TIMEOUT",
-            f"{task.role} did not answer within {task.timeout:g} s",
-            (("role", task.role),),
-        )
-        events += stop(run, task, failure, stopped)
+        events += stop(run, task, delegation_timeout(task), stopped)
     return events
+
+
+def delegation_timeout(task: Task) -> Failure:
+    """The failure of a delegated task that did not answer by its deadline."""
+    message = f"{task.role} did not answer within {task.timeout:g} s"
+    return Failure("DEADLINE_EXCEEDED", "DELEGATION_TIMEOUT", message, (("role", task.role),))

@@ -10,7 +10,7 @@ from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.decide.budget import MAX_DEPTH
 from archon_mesh.core.run.decide.delegation import MAX_DELEGATIONS
 from archon_mesh.core.run.effects import CANCEL_GRACE
-from archon_mesh.core.run.types import Budget, ContextRef, TaskState
+from archon_mesh.core.run.types import Budget, ContextRef, Failure, TaskState
 from tests.unit.mesh.core.run.lead_run import GONE, Lead, refused
 
 
@@ -144,6 +144,21 @@ def test_contract_rule_8_a_timeout_is_answered_before_the_stop() -> None:
     assert discarded == ev.Discarded("r.2", 1, "DELEGATION_TIMEOUT")
     child = run.state.tasks["r.2"]
     assert (child.state, child.live) == (TaskState.CANCELED, False)
+
+
+@pytest.mark.parametrize(("waited", "reason"), [(5.0, "DELEGATION_TIMEOUT"), (4.0, "DEADLINE_EXCEEDED")])
+def test_a_delegation_out_of_time_is_a_delegation_timeout_also_if_its_agent_notices_first(
+    waited: float, reason: str
+) -> None:
+    run = Lead()
+    run.place(1)
+    run.delegate(timeout=5.0)
+    run.place(2)
+    run.now += waited
+    late = Failure("DEADLINE_EXCEEDED", "DEADLINE_EXCEEDED", "the time of the task is over")
+    run.feed(inp.ResultIn("r.2", 1, TaskState.FAILED, None, late))
+    failure = run.state.tasks["r.2"].failure
+    assert failure is not None and failure.reason == reason
 
 
 def test_a_stopping_task_is_never_dispatched_again() -> None:
