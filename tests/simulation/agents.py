@@ -11,10 +11,11 @@ from archon.agent import AgentServer
 from archon.agent.session import AgentSession
 from archon.agent.settings import AgentSettings
 from archon.agent.task import TaskContext
-from archon.agent.values import Answer, Question
+from archon.agent.values import Answer, Item, Question
 from archon.api.agent.v1 import session_pb2
 from archon.api.common.v1 import common_pb2
 from archon.errors import ArchonError, BudgetExhausted
+from archon.propagation import PropagationPolicy
 from archon_services.orchestrator.ownership.lease import LEASE
 from tests.simulation.check import Execution
 from tests.simulation.conversations import turn_of
@@ -101,6 +102,10 @@ class SimAgent:
             await asyncio.sleep(dice.delay(0.05, "slow work"))
         if not task.inputs and dice.fault("person asked", 0.06):
             return Question("which one?", checkpoint=b"asked")
+        if dice.random.random() < 0.3:
+            dice.fired["item published"] += 1
+            task.publish(Item(f"{task.task_id} publishes", dice.random.choice(list(PropagationPolicy))))
+            await asyncio.sleep(dice.delay(0.05, "slow work"))
         answers = await self._delegate(task) if self.others else []
         await self._spend(task)
         self._world.check.ledger[task.run_id].append(Execution(task.task_id, task.attempt, self.instance_id))
@@ -108,7 +113,8 @@ class SimAgent:
             raise RuntimeError("it broke")
         task.write("And ends.")
         text = f"{self.role}{task.input_text}<{'|'.join([*(item.text for item in task.context), *answers])}>"
-        return Answer(text, new_history=turn_of(task)) if task.remembers else text
+        items = [Item(f"{policy} of {task.task_id}", policy) for policy in task.publish_policies]
+        return Answer(text, new_history=turn_of(task) if task.remembers else None, items=items)
 
     async def _spend(self, task: TaskContext) -> None:
         """Reserves before it spends."""

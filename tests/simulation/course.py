@@ -84,13 +84,19 @@ async def _mesh(world: World, dice: Dice, forks: int, stops: int) -> tuple[int, 
         dice.fired.update(
             "attempt given back" for event in book.facts if isinstance(event, Rejected) and is_given_back(event.failure)
         )
+    dice.fired["newer answer sent"] += world.network.leaving.updates
     must("V1", set(clients.acknowledged.values()) <= set(world.check.books), "an acknowledged run is lost")
     return world.check.inputs, states
 
 
 def _graph(dice: Dice) -> tuple[tuple[str, ...], tuple[Edge, ...]]:
     roles = tuple("abcd"[: dice.random.randint(2, 4)])
-    edges = tuple(Edge(up, down) for i, up in enumerate(roles) for down in roles[i + 1 :] if dice.random.random() < 0.5)
+    edges = tuple(
+        Edge(up, down, dice.random.randint(1, 3))
+        for i, up in enumerate(roles)
+        for down in roles[i + 1 :]
+        if dice.random.random() < 0.5
+    )
     return roles, edges
 
 

@@ -17,6 +17,8 @@ class Leaving:
         self._answers: dict[tuple[str, str], bytes] = {}
         self._unacked: dict[tuple[str, int, int], str] = {}
         """The durable frames of agents, by (task, attempt, sequence), until they are acked."""
+        self.updates = 0
+        """How many newer answers were sent to attempts."""
 
     def sent(self, frame: session_pb2.AgentFrame) -> None:
         """Records a frame of an agent that must not get lost."""
@@ -40,6 +42,8 @@ class Leaving:
         match arm:
             case "assign_task":
                 self._assigned(book, instance_id, frame)
+            case "update_memory":
+                self._updated(book, frame)
             case "delegate_result":
                 self._answered(book, frame)
             case "cancel_task":
@@ -62,7 +66,18 @@ class Leaving:
             return
         sent = tuple(part.text for item in frame.assign_task.context for part in item.parts)
         recorded = tuple(_recorded(book, context) for context in known.context)
+        if sent != recorded:  # an item may have been replaced in the meantime
+            recorded = tuple(_replaced(book, context) for context in known.context)
         self._check.must("V11", sent == recorded, f"{ref.task_id} received {sent}, its dispatch recorded {recorded}")
+
+    def _updated(self, book: Book, frame: session_pb2.OrchestratorFrame) -> None:
+        for item in frame.update_memory.context:
+            durable = 0 < item.ref.seq <= len(book.protos)
+            text = _text(book, item.ref.seq) if durable else ""
+            self.updates += 1
+            self._check.must(
+                "V11", item.parts[0].text == text, f"{frame.task.task_id} is sent {item}, event {item.ref.seq} has {text}"
+            )
 
     def _answered(self, book: Book, frame: session_pb2.OrchestratorFrame) -> None:
         ref, answer = frame.task, frame.delegate_result
@@ -88,7 +103,7 @@ class Leaving:
                 continue
             task = book.state.tasks.get(ref.task_id)
             durable = book.over(ref.task_id, ref.attempt)
-            if arm in ("delegate", "checkpoint", "cancel_delegation", "budget_request"):
+            if arm in ("delegate", "checkpoint", "cancel_delegation", "budget_request", "publish"):
                 stopping = book.state.ending is not None or (task is not None and task.stopping)
                 durable = durable or stopping or (task is not None and task.applied >= sequence)
             elif arm != "result":
@@ -100,6 +115,26 @@ def _recorded(book: Book, context: ContextRef) -> str:
     """Returns the text that the journal has for a context reference: an answer of the run, or an item of its
     session."""
     if context.seq:
-        return book.protos[context.seq - 1].result.output[0].text
+        return _text(book, context.seq)
     known = book.protos[0].submitted.session_context
     return next(entry.item.parts[0].text for entry in known if entry.item.ref.version == context.version)
+
+
+def _text(book: Book, seq: int) -> str:
+    """Returns the text of an answer or item."""
+    event = book.protos[seq - 1]
+    parts = event.item_published.parts if event.HasField("item_published") else event.result.output
+    return parts[0].text
+
+
+def _replaced(book: Book, context: ContextRef) -> str:
+    """Returns the text that stands for a context reference now: that of the next item of the same role, if the task
+    keeps the referenced one no longer."""
+    kept = [
+        item.seq
+        for task in book.state.tasks.values()
+        for item in task.items
+        if task.role == context.role and item.seq >= context.seq > 0
+    ]
+    is_item = context.seq and book.protos[context.seq - 1].HasField("item_published")
+    return _text(book, min(kept)) if is_item and kept else _recorded(book, context)

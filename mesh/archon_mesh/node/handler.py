@@ -50,14 +50,15 @@ def agent_handler(agent: Agent, *, delegates: bool = True, memory: str | None = 
             if target.role not in fork.sub_agents:
                 fork.register_agent(RemoteAgent(target.role, description=target.description))
         resume_from = decode_checkpoint(task.checkpoint)
-        fork.use(TaskMiddleware(task, resume_from, coordinates=delegates))
+        hooks = TaskMiddleware(task, resume_from, coordinates=delegates)
+        fork.use(hooks)
         async with open_shared_storage(task, memory_target) as storage:
             if storage is not None:
                 fork.global_storage = storage
                 fork.use(SharedStorageMiddleware(storage))
             text = await run_query(fork, task.text, {"task": task}, Emitter(), resume_from)
         new_history = recorder.new_messages() if recorder is not None else None
-        return Answer(text, usage=task.usage, new_history=new_history)
+        return Answer(text, usage=task.usage, new_history=new_history, items=hooks.items)
 
     return handle
 

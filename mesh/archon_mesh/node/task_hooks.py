@@ -13,13 +13,14 @@ from typing import Any
 from typing_extensions import override
 
 from archon import context, status
-from archon.agent import ContextItem, TaskContext
+from archon.agent import ContextItem, Item, TaskContext
 from archon.api.common.v1 import common_pb2
 from archon.errors import FailedPrecondition
 from archon.wire import to_seconds
 from archon_mesh.agent.hooks.context import HookContext, ModelParams, ModelTry
 from archon_mesh.agent.hooks.limits import OUTPUT_TOKENS
-from archon_mesh.agent.hooks.middleware import Middleware, ModelCall
+from archon_mesh.agent.hooks.middleware import Middleware, ModelCall, StreamChunk
+from archon_mesh.agent.hooks.shared_memory import wider_items
 from archon_mesh.core.awareness import awareness_chat_message
 from archon_mesh.core.memory_item import MemoryItem
 from archon_mesh.core.messages import ChatMessage, with_shared_context
@@ -80,7 +81,8 @@ class TaskMiddleware(Middleware):
         self._task = task
         self._awareness = task.awareness if coordinates else ""
         self._failed: ModelTry | None = None
-        self._items = [to_memory_item(item) for item in task.context]
+        self.items: list[Item] = []
+        """What the role publishes beside its answer, once the run has ended: for edges with a wider policy."""
         self._tool_starts: dict[str, tuple[float, float]] = {}
 
     @override
@@ -90,7 +92,9 @@ class TaskMiddleware(Middleware):
     @override
     def before_model(self, hook: HookContext) -> None:
         assert hook.params is not None
-        hook.params.messages[:] = with_context(hook.params.messages, self._items, self._awareness)
+        hook.params.messages[:] = with_context(
+            hook.params.messages, [to_memory_item(item) for item in self._task.context], self._awareness
+        )
         hook.params.timeout = context.timeout(hook.params.timeout)
 
     @override
@@ -120,7 +124,15 @@ class TaskMiddleware(Middleware):
         )
 
     @override
-    def stream_chunk(self, chunk: str, params: ModelParams) -> None:
+    def query_end(self, hook: HookContext) -> None:
+        policies = self._task.publish_policies
+        if policies and hook.value.strip():
+            self.items = [Item(text, policy) for policy, text in wider_items(hook, policies)]
+
+    @override
+    def stream_chunk(self, chunk: StreamChunk, params: ModelParams) -> None:
+        if chunk.thinking_delta:
+            self._task.think(chunk.thinking_delta)
         if chunk and params.tries and params.tries[-1].text and self._failed is not params.tries[-1]:
             self._failed = params.tries[-1]  # its text is not the answer: separate it from what follows
             self._task.write("\n\n")

@@ -31,6 +31,8 @@ FEATURES: Final = (
     "delegate",
     "budget",
     "checkpoint",
+    "publish",
+    "update_memory",
 )
 """What both ends can do beyond the smallest member."""
 

@@ -57,7 +57,8 @@ class HookContext:
     """The input of a hook. Fields from `params` on are set only at the points that concern them.
 
     `value` is the current text: the query, the answer, or a chunk of text. `message` is the assistant's.
-    `tool_call_delta` is set at `stream_chunk` if the chunk is a piece of a tool call; its text is empty then.
+    `tool_call_delta` and `thinking_delta` are set at `stream_chunk` if the chunk is a piece of a tool call or of the
+    model's thinking; its text is empty then.
     """
 
     event: HookEvent
@@ -70,6 +71,7 @@ class HookContext:
     arguments: dict[str, Any] = field(default_factory=dict)
     tool_result: ToolResult | None = None
     tool_call_delta: ToolCallDelta | None = None
+    thinking_delta: str = ""
     error: BaseException | None = None
 
     @property

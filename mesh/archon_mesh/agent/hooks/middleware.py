@@ -21,9 +21,10 @@ Hook = Callable[[HookContext], Any]
 
 
 class StreamChunk(str):
-    """A chunk of a reply: its text, which is empty if the chunk is a piece of a tool call."""
+    """A chunk of a reply: its text, which is empty if the chunk is a piece of a tool call or of the model's thinking."""
 
     tool_call_delta: ToolCallDelta | None = None
+    thinking_delta: str = ""
 
     @classmethod
     def of_tool_call(cls, delta: ToolCallDelta) -> StreamChunk:
@@ -31,6 +32,18 @@ class StreamChunk(str):
         chunk = cls()
         chunk.tool_call_delta = delta
         return chunk
+
+    @classmethod
+    def of_thinking(cls, text: str) -> StreamChunk:
+        """Returns the chunk for a piece of the model's thinking."""
+        chunk = cls()
+        chunk.thinking_delta = text
+        return chunk
+
+    @property
+    def is_text(self) -> bool:
+        """True if the chunk is a piece of the reply's text."""
+        return self.tool_call_delta is None and not self.thinking_delta
 
 
 class Middleware:
@@ -79,7 +92,7 @@ class Middleware:
     def stream_chunk(self, chunk: StreamChunk, params: ModelParams) -> Any:
         """Sees a chunk of the reply before any event handler. Returns a replacement text, or None.
 
-        A piece of a tool call has no text, and no replacement.
+        A piece of a tool call or of thinking has no text, and no replacement.
         """
 
 

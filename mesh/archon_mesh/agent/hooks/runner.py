@@ -141,7 +141,7 @@ class HookRunner:
         self, chunk: StreamChunk, params: ModelParams, new_context: Callable[[], HookContext]
     ) -> str:
         """Passes a chunk through all hooks that see chunks, and returns the resulting text. Raises HookError."""
-        delta = chunk.tool_call_delta
+        given = chunk
         for name, hook in self._chunk_hooks:
             try:
                 replacement = await maybe_await(hook(chunk, params))
@@ -149,14 +149,15 @@ class HookRunner:
                 raise
             except (Exception, SystemExit) as error:
                 raise _hook_error(name, error) from error
-            if replacement is not None and delta is None:
+            if replacement is not None and given.is_text:
                 chunk = StreamChunk(replacement)
         if HookEvent.STREAM_CHUNK in self._by_event:
             context = new_context()
-            context.value, context.tool_call_delta = str(chunk), delta
+            context.value, context.tool_call_delta = str(chunk), given.tool_call_delta
+            context.thinking_delta = given.thinking_delta
             await self.run(context)
             chunk = StreamChunk(context.value)
-        return str(chunk) if delta is None else ""
+        return str(chunk) if given.is_text else ""
 
 
 def _nested(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from itertools import product
 from typing import Any
 
@@ -48,7 +48,7 @@ class SharedMemoryMiddleware(Middleware):
         if not hasattr(type(self._graph), "policies_from"):
             return
         policies: Set[PropagationPolicy] = await maybe_await(self._graph.policies_from(self._agent_id))
-        for policy, content in _wider_items(hook, policies):
+        for policy, content in wider_items(hook, policies):
             await maybe_await(self._graph.publish(self._agent_id, content, policy=policy))
 
     async def _pull(self) -> Sequence[Any]:
@@ -105,8 +105,10 @@ class AwarenessMiddleware(Middleware):
             messages.insert(after_prompt, awareness_chat_message(self._text))
 
 
-def _wider_items(hook: HookContext, policies: Set[PropagationPolicy]) -> Iterable[tuple[PropagationPolicy, str]]:
-    """Yields what these policies let through beyond the answer, the narrower policy first."""
+def wider_items(
+    hook: HookContext, policies: Collection[PropagationPolicy]
+) -> Iterator[tuple[PropagationPolicy, str]]:
+    """Yields what these policies let through beyond the answer at the end of a run, the narrower policy first."""
     history = hook.state.history
     results = tool_results([message for message in history if message.run_id == hook.state.run_id])
     if results and PropagationPolicy.TOOL_RESULTS in policies:

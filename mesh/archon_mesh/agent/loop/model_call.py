@@ -119,6 +119,8 @@ class ModelCaller:
         try:
             async for chunk in deadline.stream(model, request):
                 if chunk.thinking_delta:
+                    thinking_chunk = StreamChunk.of_thinking(chunk.thinking_delta)
+                    await self._hooks.run_chunk_hooks(thinking_chunk, params, self._chunk_context)
                     await thinking_message.write(chunk.thinking_delta)
                 if chunk.text_delta:
                     await thinking_message.end()

@@ -8,13 +8,14 @@ for every step.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from archon_mesh.core.run import events as ev
+from archon_mesh.core.run.decide.context import updates_of
 from archon_mesh.core.run.state import RunState
 from archon_mesh.core.run.task import Task
-from archon_mesh.core.run.types import Requirement, Submission, TaskState
+from archon_mesh.core.run.types import ContextRef, Requirement, Submission, TaskState
 from archon_mesh.core.value import value
 
 CANCEL_GRACE = 5.0
@@ -73,6 +74,17 @@ class Answer:
 
 
 @value
+class UpdateMemory:
+    """Send the attempt an answer or item that is newer than its context."""
+
+    task_id: str
+    attempt: int
+    epoch: int
+    instance_id: str
+    ref: ContextRef
+
+
+@value
 class Grant:
     """Send the attempt the budget that it requested."""
 
@@ -90,7 +102,7 @@ class Timer:
     at: float
 
 
-Effect = Place | Assign | Adopt | CancelAttempt | Answer | Grant | Timer
+Effect = Place | Assign | Adopt | CancelAttempt | Answer | UpdateMemory | Grant | Timer
 
 
 def places(run: RunState) -> list[Place]:
@@ -145,6 +157,8 @@ def _of_attempt(run: RunState, task: Task, effects: set[Effect]) -> None:
             effects.add(Answer(*key, delegation_id))
     for request_id in task.requests:
         effects.add(Grant(*key, request_id))
+    for ref in updates_of(run, task):
+        effects.add(UpdateMemory(*key, ref))
 
 
 _LOCAL = frozenset(
@@ -158,6 +172,7 @@ _LOCAL = frozenset(
         ev.Recorded,
         ev.Published,
         ev.CheckpointTaken,
+        ev.ItemPublished,
         ev.RunEnded,
     }
 )
@@ -191,7 +206,18 @@ def effects_of(run: RunState, events: Sequence[ev.Event]) -> list[Effect]:
     for event in events:
         if (add := _EFFECTS.get(type(event))) is not None:
             add(run, event, effects)
+    if len(run.tasks) > len(run.by_role):
+        effects += _updates(run, run.last_seq - len(events))
     return list(dict.fromkeys(effects)) if len(effects) > 1 else effects
+
+
+def _updates(run: RunState, base: int) -> Iterator[UpdateMemory]:
+    """What attempts at delegated tasks have to receive of the events after `base`."""
+    for task in run.tasks.values():
+        if task.parent and task.live and not task.stopping:
+            for ref in updates_of(run, task):
+                if ref.seq > base:
+                    yield UpdateMemory(task.task_id, task.attempt, run.epoch, task.instance_id, ref)
 
 
 def _submitted(run: RunState, event: ev.Submitted, effects: list[Effect]) -> None:

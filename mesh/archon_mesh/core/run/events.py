@@ -11,6 +11,7 @@ from archon_mesh.core.run.types import (
     Budget,
     ContextRef,
     Failure,
+    Item,
     Payload,
     Submission,
     TaskState,
@@ -163,6 +164,18 @@ class CheckpointTaken:
 
 
 @value
+class ItemPublished:
+    """A task published an item: with a frame of its own, which has the sequence number `sequence`, or with its result
+    (0)."""
+
+    task_id: str
+    attempt: int
+    role: str
+    sequence: int
+    item: Item
+
+
+@value
 class Paused:
     """No more tasks are dispatched and the run's clock is stopped; live attempts continue."""
 
@@ -291,6 +304,7 @@ Event = (
     | InputRequested
     | InputGiven
     | CheckpointTaken
+    | ItemPublished
     | Paused
     | Resumed
     | Discarded

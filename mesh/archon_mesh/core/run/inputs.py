@@ -4,17 +4,28 @@ from __future__ import annotations
 
 from dataclasses import field
 
-from archon_mesh.core.run.types import NO_LIMIT, NOTHING, Amount, Budget, Failure, Payload, Submission, TaskState
+from archon_mesh.core.run.types import (
+    NO_LIMIT,
+    NOTHING,
+    Amount,
+    Budget,
+    Failure,
+    Item,
+    Payload,
+    Submission,
+    TaskState,
+)
 from archon_mesh.core.value import value
 
 
 @value
 class ReusedAnswer:
-    """The answer that a role gave in the run that a new run is forked from. `publish` as in ResultIn."""
+    """The answer that a role gave in the run that a new run is forked from. `publish` and `items` as in ResultIn."""
 
     role: str
     payload: Payload = field(compare=False)
     publish: bool = True
+    items: tuple[Item, ...] = ()
 
 
 @value
@@ -68,6 +79,8 @@ class ResultIn:
     """True if the turn is larger than a stored turn may be."""
     version_conflict: bool = False
     """True if the journal refused the turn: another one was stored first."""
+    items: tuple[Item, ...] = ()
+    """What the task publishes right after its answer."""
 
 
 @value
@@ -79,6 +92,17 @@ class CheckpointIn:
     sequence: int
     records: int = 0
     payload: Payload = field(default=None, compare=False)
+
+
+@value
+class PublishIn:
+    """An attempt publishes an item before its result. `sequence` is the frame's sequence number in the attempt."""
+
+    task_id: str
+    attempt: int
+    sequence: int
+    item: Item
+    records: int = 0
 
 
 @value
@@ -253,6 +277,7 @@ Input = (
     | RecordsIn
     | PublishedIn
     | CheckpointIn
+    | PublishIn
     | Cancel
     | Respond
     | Pause

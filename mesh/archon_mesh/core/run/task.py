@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from archon_mesh.core.run.types import NO_LIMIT, NOTHING, Amount, Budget, ContextRef, Failure, Payload, TaskState
+from archon_mesh.core.run.types import (
+    NO_LIMIT,
+    NOTHING,
+    Amount,
+    Budget,
+    ContextRef,
+    Failure,
+    Item,
+    Payload,
+    TaskState,
+)
+from archon_mesh.core.value import value
 
 
 @dataclass(slots=True)
@@ -16,6 +27,17 @@ class Delegation:
     memoized: bool = False
     failure: Failure | None = None
     cancelled: bool = False
+
+
+@value
+class PublishedItem:
+    """The newest item that a task has published under its policy, with the event `seq`, `time` in wall seconds. It has
+    a `version` above 0 once the shared memory has stored it."""
+
+    item: Item
+    seq: int
+    time: float
+    version: int = 0
 
 
 @dataclass(slots=True)
@@ -76,6 +98,8 @@ class Task:
     result_seq: int = 0
     payload: Payload = field(default=None, compare=False)
     failure: Failure | None = None
+    items: tuple[PublishedItem, ...] = ()
+    """The newest item of each policy, oldest first."""
     memory_version: int = 0
     start_time: float = 0.0
     end_time: float = 0.0
@@ -89,6 +113,14 @@ class Task:
     def answered(self) -> bool:
         """True if the parent can receive an answer: the task has ended, or its attempt was ordered to stop."""
         return self.stopping or self.state.final
+
+    def newest(self, policy: int) -> int:
+        """The event with the newest answer or item that an edge of this policy lets through; 0 if there is none."""
+        seq = self.result_seq if self.state is TaskState.COMPLETED else 0
+        for published in self.items:
+            if published.item.policy <= policy and published.seq > seq:
+                seq = published.seq
+        return seq
 
     def abandon(self) -> None:
         """Marks the current attempt as abandoned: its outcome no longer counts."""

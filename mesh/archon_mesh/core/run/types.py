@@ -11,6 +11,9 @@ from archon_mesh.core.value import value
 Payload = object
 """Content that the core passes through without reading it; only the adapters at the edge know its type."""
 
+FINAL_RESPONSE_ONLY = 1
+"""The number of the narrowest PropagationPolicy; a wider one has a higher number."""
+
 
 def quantize(seconds: float) -> float:
     """Rounds to whole microseconds, the precision of the journal, so that a folded state equals the decided one."""
@@ -84,6 +87,14 @@ class Edge:
     upstream: str
     downstream: str
     policy: int = 1
+
+
+@value
+class Item:
+    """An item that a task publishes. An edge lets it through if its policy is at least `policy`, a number as in Edge."""
+
+    policy: int
+    payload: Payload = field(compare=False)
 
 
 @value

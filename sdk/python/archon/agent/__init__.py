@@ -3,7 +3,16 @@
 from archon.agent.server import AgentServer
 from archon.agent.settings import AgentSettings
 from archon.agent.task import TaskContext
-from archon.agent.values import Answer, ContextItem, Delegated, DelegationTarget, HistoryMessage, Question, TaskRejected
+from archon.agent.values import (
+    Answer,
+    ContextItem,
+    Delegated,
+    DelegationTarget,
+    HistoryMessage,
+    Item,
+    Question,
+    TaskRejected,
+)
 
 __all__ = [
     "AgentServer",
@@ -13,6 +22,7 @@ __all__ = [
     "Delegated",
     "DelegationTarget",
     "HistoryMessage",
+    "Item",
     "Question",
     "TaskContext",
     "TaskRejected",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
+import logging
 import threading
 import time
 from collections import deque
@@ -19,10 +20,20 @@ from archon.agent.task import TaskContext
 from archon.agent.values import TaskRejected
 from archon.api.agent.v1 import agent_pb2, session_pb2
 from archon.api.common.v1 import common_pb2
-from archon.errors import ArchonError, DeadlineExceeded, FrameTooLarge, Internal, OperationCancelled
+from archon.errors import (
+    ArchonError,
+    DeadlineExceeded,
+    FrameTooLarge,
+    Internal,
+    OperationCancelled,
+    ResourceExhausted,
+    Unimplemented,
+)
 from archon.failure_kinds import TOOL_CRASH
 from archon.frames import Channel, FrameQueue, agent_content
 from archon.threads import on_thread
+
+_log = logging.getLogger(__name__)
 
 Handler = Callable[[TaskContext], Any]
 
@@ -30,7 +41,8 @@ CANCEL_GRACE: Final = 1.0
 """Seconds that a cancelled handler has to end; after them its attempt ends without it."""
 
 MAX_UNACKED: Final = 8 * 1024 * 1024
-"""Unacked bytes of an attempt above which a checkpoint is held back; only the newest of those held back is kept."""
+"""Unacked bytes of an attempt above which a checkpoint is held back, and no item is published; only the newest of the
+checkpoints held back is kept."""
 
 MAX_OFFERED: Final = 8
 """Orchestrators that an attempt was offered to and may still answer; further ones take the places of the oldest."""
@@ -216,6 +228,28 @@ class Attempt:
         if self.agreed("checkpoint"):
             self.channel.check_size(content, self.limit)
 
+    def publish(self, item: bytes) -> None:
+        """Sends an item, and before it the calls that it rests on."""
+        if self.working and self.agreed("publish"):
+            self.flush()
+            self.send(item)
+
+    def check_item(self, content: bytes) -> None:
+        """Raises Unimplemented, FrameTooLarge, or ResourceExhausted if too much waits to be stored."""
+        if not self.agreed("publish"):
+            raise Unimplemented("the caller of this task does not support the feature publish")
+        self.channel.check_size(content, self.limit)
+        if self.channel.pending_bytes > MAX_UNACKED:
+            raise ResourceExhausted(
+                f"{self.channel.pending_bytes:,} bytes of this task wait to be stored, at most {MAX_UNACKED:,} may; "
+                "publish less often"
+            )
+
+    def updated(self, update: session_pb2.UpdateMemory) -> None:
+        """Passes newer answers of other roles to the handler."""
+        if self._task is not None:
+            self._task.update(update.context)
+
     def flush(self) -> None:
         """Sends what must precede a frame that depends on it: the checkpoint held back, and the recorded calls."""
         self._send_checkpoint(room=True)
@@ -298,11 +332,7 @@ class Attempt:
             self._timer.cancel()
         self.flush()
         self._task = None  # the context refers to this object: both are freed without the garbage collector
-        content = agent_content("result", self._result(task, outcome))
-        try:
-            self.channel.check_size(content, self.limit)
-        except FrameTooLarge as error:
-            content = agent_content("result", self._failed(task, error))
+        content = self._result_content(task, outcome)
         self.finished_at = time.monotonic()
         if self in self._table.running:
             self._table.abandoned.add(self)
@@ -311,6 +341,25 @@ class Attempt:
             self._calls = None
         self.send(content)
         self._table.changed()
+
+    def _result_content(self, task: TaskContext, outcome: object) -> bytes:
+        """The frame's content. Items that make it too large are left out; without them it fails the task."""
+        result = self._result(task, outcome)
+        content = agent_content("result", result)
+        try:
+            self.channel.check_size(content, self.limit)
+            return content
+        except FrameTooLarge as error:
+            if not result.items:
+                return agent_content("result", self._failed(task, error))
+            _log.warning("the items of task %s are not published: with them %s", task.task_id, error)
+        del result.items[:]
+        content = agent_content("result", result)
+        try:
+            self.channel.check_size(content, self.limit)
+        except FrameTooLarge as error:
+            content = agent_content("result", self._failed(task, error))
+        return content
 
     def _result(self, task: TaskContext, outcome: object) -> agent_pb2.TaskResult:
         try:
@@ -351,6 +400,14 @@ class _AttemptLink:
             self._attempt.save(content)
         elif not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._attempt.save, content)
+
+    def publish(self, item: session_pb2.Publish) -> None:
+        content = agent_content("publish", item)
+        self._attempt.check_item(content)
+        if threading.get_ident() == self._thread:
+            self._attempt.publish(content)
+        elif not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._attempt.publish, content)
 
     async def delegate(self, delegation: session_pb2.Delegate) -> session_pb2.DelegateResult:
         return await self._attempt.calls.delegate(delegation)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from archon.agent.history import shortened, turn_to_proto
 from archon.agent.task import TaskContext
-from archon.agent.values import Answer, HistoryMessage, Question, checked_checkpoint
+from archon.agent.values import Answer, HistoryMessage, Question, checked_checkpoint, parts_of
 from archon.api.agent.v1 import agent_pb2
 from archon.api.common.v1 import common_pb2
 from archon.errors import ArchonError
-from archon.wire import text_of, without_surrogates
+from archon.wire import policy_to_proto, text_of, without_surrogates
 
 
 def to_result(task: TaskContext, returned: object) -> agent_pb2.TaskResult:
@@ -39,6 +39,9 @@ def _completed(task: TaskContext, answer: Answer) -> agent_pb2.TaskResult:
         result.metadata.update(answer.metadata)
     if answer.text:
         result.output.add(text=without_surrogates(answer.text))
+    for item in answer.items:
+        out = result.items.add(parts=parts_of(item), policy=policy_to_proto(item.policy))
+        out.metadata.update(item.metadata)
     if task.remembers:
         result.conversation_version = task.conversation_version
         result.new_history.extend(_turn(task, answer, result))

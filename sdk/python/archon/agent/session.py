@@ -296,6 +296,9 @@ class AgentSession:
             case "delegate_result" | "budget_grant":
                 if attempt is not None:
                     attempt.calls.answered(frame)
+            case "update_memory":
+                if attempt is not None:
+                    attempt.updated(frame.update_memory)
             case "discarded":
                 if attempt is not None:
                     self._attempts.drop(attempt)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import count
 from typing import Any, Protocol
 
@@ -12,12 +12,21 @@ from archon import context
 from archon.agent.budget import UNLIMITED, AttemptBudget
 from archon.agent.history import history_from_proto
 from archon.agent.records import call_record
-from archon.agent.values import ContextItem, Delegated, DelegationTarget, HistoryMessage, checked_checkpoint
+from archon.agent.values import (
+    ContextItem,
+    Delegated,
+    DelegationTarget,
+    HistoryMessage,
+    Item,
+    checked_checkpoint,
+    parts_of,
+)
 from archon.api.agent.v1 import agent_pb2, session_pb2
 from archon.api.common.v1 import common_pb2
 from archon.errors import BudgetExhausted, FieldViolation, InvalidArgument
+from archon.propagation import PropagationPolicy
 from archon.status import from_failure
-from archon.wire import set_seconds, text_of, to_seconds, without_surrogates
+from archon.wire import policy_from_proto, policy_to_proto, set_seconds, text_of, to_seconds, without_surrogates
 
 MAX_DELTA_CHARS = 16 * 1024
 MAX_SHOWN_BYTES = 64 * 1024
@@ -33,6 +42,10 @@ class Link(Protocol):
 
     def save(self, checkpoint: session_pb2.Checkpoint) -> None:
         """Sends a checkpoint reliably. Raises FrameTooLarge."""
+        ...
+
+    def publish(self, item: session_pb2.Publish) -> None:
+        """Sends an item reliably. Raises FrameTooLarge, Unimplemented, ResourceExhausted."""
         ...
 
     async def delegate(self, delegation: session_pb2.Delegate) -> session_pb2.DelegateResult:
@@ -62,6 +75,7 @@ class TaskContext:
     ) -> None:
         self._ref = ref
         self._assigned = assigned
+        self._context = tuple(assigned.context)
         self._link = link
         self._offset = 0
         self._delegations = count(1)
@@ -106,10 +120,11 @@ class TaskContext:
 
     @property
     def context(self) -> list[ContextItem]:
-        """The answers of the roles that this one depends on, in dependency order."""
+        """The answers of the roles that this one depends on, in dependency order: of each role the newest one that has
+        arrived. Roles that had none when the task was dispatched come last."""
         return [
             ContextItem(item.ref.role, text_of(item.parts), item.ref.version, dict(item.metadata), item)
-            for item in self._assigned.context
+            for item in self._context
         ]
 
     @property
@@ -185,7 +200,13 @@ class TaskContext:
     @property
     def used(self) -> list[common_pb2.MemoryRef]:
         """References to the upstream answers in `context`."""
-        return [item.ref for item in self._assigned.context]
+        return [item.ref for item in self._context]
+
+    @property
+    def publish_policies(self) -> list[PropagationPolicy]:
+        """The policies wider than FINAL_RESPONSE_ONLY of edges from this role to roles of the run, narrowest first:
+        those for which `Answer.items` has readers."""
+        return [policy_from_proto(policy) for policy in self._assigned.publish_policies]
 
     # What the handler does
 
@@ -194,6 +215,28 @@ class TaskContext:
         mesh. Does nothing if the orchestrator does not support checkpoints. Raises FrameTooLarge above 1 MiB, or above
         what the orchestrator takes."""
         self._link.save(session_pb2.Checkpoint(data=checked_checkpoint(checkpoint)))
+
+    def publish(self, item: Item | str) -> None:
+        """Publishes an item before the answer, which replaces it: roles that depend on this one and work at the same
+        time receive it at once. A string is an item for every edge.
+
+        Raises InvalidArgument for an item without text, FrameTooLarge, Unimplemented if the orchestrator does not
+        support it, ResourceExhausted if 8 MiB wait to be stored.
+        """
+        item = Item(item) if isinstance(item, str) else item
+        parts = parts_of(item)
+        if not any(part.text.strip() for part in parts):
+            raise InvalidArgument("an item to publish needs a text")
+        self._link.publish(
+            session_pb2.Publish(parts=parts, policy=policy_to_proto(item.policy), metadata=dict(item.metadata))
+        )
+
+    def update(self, items: Iterable[common_pb2.ContextItem]) -> None:
+        """Adds newer answers to the context. The server calls it."""
+        for item in items:
+            known = [number for number, old in enumerate(self._context) if old.ref.role == item.ref.role]
+            place = known[0] if known else len(self._context)
+            self._context = (*self._context[:place], item, *self._context[place + 1 :])
 
     def remaining(self) -> float | None:
         """Seconds left for this task, or None if there is no limit."""
@@ -275,6 +318,15 @@ class TaskContext:
             delta = text[start : start + MAX_DELTA_CHARS]
             progress = agent_pb2.Progress(state=common_pb2.TASK_STATE_WORKING, offset=self._offset, text=delta)
             self._offset += len(delta.encode())
+            self._link.send(session_pb2.AgentFrame(progress=progress))
+
+    def think(self, text: str) -> None:
+        """Streams more of a model's thinking to watchers. It is not part of the answer, and is not stored; may be
+        dropped under load."""
+        text = without_surrogates(text)
+        for start in range(0, len(text), MAX_DELTA_CHARS):
+            thinking = text[start : start + MAX_DELTA_CHARS]
+            progress = agent_pb2.Progress(state=common_pb2.TASK_STATE_WORKING, thinking=thinking)
             self._link.send(session_pb2.AgentFrame(progress=progress))
 
     def record_model_call(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from archon.api.common.v1 import common_pb2
 from archon.errors import FailedPrecondition, FrameTooLarge
 from archon.propagation import PropagationPolicy
-from archon.wire import policy_from_proto
+from archon.wire import policy_from_proto, without_surrogates
 
 MAX_CHECKPOINT = 1024 * 1024
 MAX_TURN = 512 * 1024
@@ -42,10 +42,23 @@ class HistoryMessage:
 
 
 @dataclass(frozen=True, slots=True)
+class Item:
+    """What a role publishes beside its answer, for edges of this `policy` or a wider one. `parts` precede `text`; an
+    item without text is not published."""
+
+    text: str = ""
+    policy: PropagationPolicy = PropagationPolicy.FINAL_RESPONSE_ONLY
+    parts: Sequence[common_pb2.Part] = ()
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     """The answer of a handler, if a plain string is not enough. `parts` precede `text`.
 
-    `new_history` is what a stateful role adds to its session history; by default the question and the answer.
+    `new_history` is what a stateful role adds to its session history; by default the question and the answer. `items`
+    are published right after the answer: to the edges that let one of them through it comes in place of the answer.
+    They are left out if the result would be too large with them.
     """
 
     text: str = ""
@@ -54,6 +67,7 @@ class Answer:
     publish: bool = True
     metadata: Mapping[str, str] = field(default_factory=dict)
     new_history: Sequence[HistoryMessage] | None = None
+    items: Sequence[Item] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,3 +116,9 @@ def checked_checkpoint(data: bytes) -> bytes:
     if len(data) > MAX_CHECKPOINT:
         raise FrameTooLarge(f"a checkpoint of {len(data):,} bytes is larger than the limit of {MAX_CHECKPOINT:,}")
     return data
+
+
+def parts_of(item: Item) -> list[common_pb2.Part]:
+    """The content of an item on the wire."""
+    text = [common_pb2.Part(text=without_surrogates(item.text))] if item.text else []
+    return [*item.parts, *text]

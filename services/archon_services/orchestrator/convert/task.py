@@ -9,7 +9,7 @@ from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.wire import set_seconds, to_seconds
 from archon_mesh.core.run import events as ev
-from archon_mesh.core.run.types import ContextRef, TaskState
+from archon_mesh.core.run.types import ContextRef, Item, TaskState
 from archon_services.orchestrator.convert.budget import amount_from_usage, amount_to_proto, read_reserved
 from archon_services.orchestrator.convert.failures import (
     failure_from_proto,
@@ -197,6 +197,20 @@ def write_checkpoint(out: run_pb2.RunEvent, event: ev.CheckpointTaken) -> None:
     if isinstance(event.payload, run_pb2.CheckpointTaken):
         out.checkpoint.CopyFrom(event.payload)
     out.checkpoint.sequence = event.sequence
+
+
+def read_item_published(event: run_pb2.RunEvent) -> ev.Event:
+    source = event.item_published
+    item = Item(int(source.policy), source)
+    return ev.ItemPublished(event.task.task_id, event.task.attempt, source.role, source.sequence, item)
+
+
+def write_item_published(out: run_pb2.RunEvent, event: ev.ItemPublished) -> None:
+    if isinstance(event.item.payload, run_pb2.ItemPublished):
+        out.item_published.CopyFrom(event.item.payload)
+    target = out.item_published
+    target.role, target.sequence = event.role, event.sequence
+    target.policy = common_pb2.PropagationPolicy.ValueType(event.item.policy)
 
 
 def read_published(event: run_pb2.RunEvent) -> ev.Event:

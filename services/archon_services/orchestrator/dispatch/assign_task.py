@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from archon.api.agent.v1 import agent_pb2
+from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.wire import set_seconds
 from archon_mesh.core.awareness import awareness_message
 from archon_mesh.core.run import RunState, Task
 from archon_mesh.core.run.decide.budget import limits
+from archon_mesh.core.run.types import FINAL_RESPONSE_ONLY
 from archon_services.orchestrator.convert.budget import amount_to_proto
 from archon_services.orchestrator.convert.task import state_to_proto
-from archon_services.orchestrator.dispatch.context import write_context
+from archon_services.orchestrator.dispatch.context import context_item
 from archon_services.orchestrator.dispatch.replies import remaining, result_of
 
 MAX_RESUME_BYTES = 1024 * 1024
@@ -37,9 +39,15 @@ def assign_task(run: RunState, task: Task, now: float, history: Sequence[bytes] 
             assigned.MergeFromString(turn)
     set_seconds(assigned.remaining, remaining(run, task, now))
     if task.context:
-        write_context(run, run.submission, task, assigned)
+        assigned.context.extend(context_item(run, context) for context in task.context)
     if task.parent:
         assigned.delegation_chain.extend(ancestor.role for ancestor in run.lineage(task)[:-1])
+    if policies := {
+        edge.policy
+        for edge in run.submission.edges
+        if edge.upstream == task.role and edge.policy > FINAL_RESPONSE_ONLY
+    }:
+        assigned.publish_policies.extend(map(common_pb2.PropagationPolicy.ValueType, sorted(policies)))
     if run.submission.targets:
         _set_targets(run, task, assigned)
     if task.children or task.checkpoint is not None or task.inputs:

@@ -1,42 +1,73 @@
-"""The context of a dispatch as agents receive it: the answers that the dispatch recorded."""
+"""The context of a dispatch as agents receive it: the answers that the dispatch recorded, and newer ones."""
 
 from __future__ import annotations
 
-from archon.api.agent.v1 import agent_pb2
+from archon.api.agent.v1 import agent_pb2, session_pb2
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.wire import set_seconds
-from archon_mesh.core.run import RunState, Task
+from archon_mesh.core.run import RunState
 from archon_mesh.core.run.types import ContextRef, Submission
 
 
-def write_context(run: RunState, submission: Submission, task: Task, target: agent_pb2.AssignTask) -> None:
-    """Adds one item per reference of the task's context, in the same order."""
-    for context in task.context:
-        if not context.seq:
-            target.context.append(_session_item(submission, context))
-            continue
-        upstream = _answer(run, context)
-        # The policy of an item is that of its content, whatever else its edge would let through.
-        item = target.context.add(policy=common_pb2.PROPAGATION_POLICY_FINAL_RESPONSE_ONLY)
-        ref = item.ref
-        ref.scope, ref.role, ref.run_id, ref.seq = submission.scope, context.role, submission.run_id, context.seq
-        if upstream.memory_version:
-            ref.version = upstream.memory_version
-        set_seconds(item.publish_time, upstream.end_time)
-        result = upstream.payload
-        if isinstance(result, agent_pb2.TaskResult):
-            item.parts.MergeFrom(result.output)
-            if result.metadata:
-                item.metadata.update(result.metadata)
+def context_item(run: RunState, context: ContextRef) -> common_pb2.ContextItem:
+    """The answer or item that a reference names; if a later item of the same task has replaced it, that one."""
+    assert run.submission is not None
+    if not context.seq:
+        return _session_item(run.submission, context)
+    # The policy of an item is that of its content, whatever else its edge would let through.
+    item = common_pb2.ContextItem(policy=common_pb2.PROPAGATION_POLICY_FINAL_RESPONSE_ONLY)
+    version = _write_answer(run, context, item) or _write_published(run, context, item)
+    ref = item.ref
+    ref.scope, ref.role, ref.run_id = run.submission.scope, context.role, run.submission.run_id
+    ref.seq = ref.seq or context.seq
+    if version > 0:
+        ref.version = version
+    return item
 
 
-def _answer(run: RunState, context: ContextRef) -> Task:
-    """The task whose result is event `context.seq`."""
+def update_memory(run: RunState, context: ContextRef) -> session_pb2.OrchestratorFrame:
+    """The frame that tells an attempt of an answer or item that is newer than its context."""
+    update = session_pb2.UpdateMemory(context=[context_item(run, context)])
+    return session_pb2.OrchestratorFrame(update_memory=update)
+
+
+def _write_answer(run: RunState, context: ContextRef, item: common_pb2.ContextItem) -> int:
+    """Writes the result of event `context.seq` and returns its version in the shared memory, -1 if it has none; 0 if
+    the event is not a result."""
     task = run.tasks.get(run.by_role.get(context.role, ""))
-    if task is not None and task.result_seq == context.seq:
-        return task
-    return next(other for other in run.tasks.values() if other.result_seq == context.seq)
+    if task is None or task.result_seq != context.seq:
+        task = next((other for other in run.tasks.values() if other.result_seq == context.seq), None)
+    if task is None:
+        return 0
+    set_seconds(item.publish_time, task.end_time)
+    result = task.payload
+    if isinstance(result, agent_pb2.TaskResult):
+        item.parts.MergeFrom(result.output)
+        if result.metadata:
+            item.metadata.update(result.metadata)
+    return task.memory_version or -1
+
+
+def _write_published(run: RunState, context: ContextRef, item: common_pb2.ContextItem) -> int:
+    """Writes the item of event `context.seq`, or of the next event of its role that has replaced it; returns its
+    version as `_write_answer` does."""
+    later = [
+        published
+        for task in run.tasks.values()
+        if task.role == context.role
+        for published in task.items
+        if published.seq >= context.seq
+    ]
+    published = min(later, key=lambda entry: entry.seq)
+    payload = published.item.payload
+    item.policy = common_pb2.PropagationPolicy.ValueType(published.item.policy)
+    item.ref.seq = published.seq
+    set_seconds(item.publish_time, published.time)
+    if isinstance(payload, run_pb2.ItemPublished):
+        item.parts.MergeFrom(payload.parts)
+        item.metadata.update(payload.metadata)
+    return published.version or -1
 
 
 def _session_item(submission: Submission, context: ContextRef) -> common_pb2.ContextItem:

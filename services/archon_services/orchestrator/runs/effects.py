@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from archon.api.common.v1 import common_pb2
-from archon_mesh.core.run import Adopt, Answer, Assign, CancelAttempt, Effect, Grant, RunState
+from archon_mesh.core.run import Adopt, Answer, Assign, CancelAttempt, Effect, Grant, RunState, UpdateMemory
 from archon_services.orchestrator.dispatch.assign_task import assign_task
+from archon_services.orchestrator.dispatch.context import update_memory
 from archon_services.orchestrator.dispatch.replies import attempt_status, budget_grant, delegate_result
 from archon_services.orchestrator.ports import Transport
 
-AttemptEffect = Assign | Adopt | CancelAttempt | Answer | Grant
-_OF_ATTEMPTS: Final = (Assign, Adopt, CancelAttempt, Answer, Grant)
+AttemptEffect = Assign | Adopt | CancelAttempt | Answer | UpdateMemory | Grant
+_OF_ATTEMPTS: Final = (Assign, Adopt, CancelAttempt, Answer, UpdateMemory, Grant)
 
 
 class EffectExecutor:
@@ -47,6 +48,8 @@ class EffectExecutor:
                 case Answer():
                     result = delegate_result(run, run.tasks[effect.task_id], effect.delegation_id)
                     transport.tell(effect.instance_id, self._ref(effect), result)
+                case UpdateMemory():
+                    transport.tell(effect.instance_id, self._ref(effect), update_memory(run, effect.ref))
                 case Grant():
                     grant = budget_grant(run.tasks[effect.task_id], effect.request_id)
                     transport.tell(effect.instance_id, self._ref(effect), grant)
@@ -66,9 +69,9 @@ def in_order(effects: Iterable[Effect]) -> list[AttemptEffect]:
     return of_attempts
 
 
-def _order(effect: AttemptEffect) -> tuple[str, int, str]:
+def _order(effect: AttemptEffect) -> tuple[str, int, str, int]:
     reply = getattr(effect, "delegation_id", "") or getattr(effect, "request_id", "")
-    return effect.task_id, effect.attempt, reply
+    return effect.task_id, effect.attempt, reply, effect.ref.seq if isinstance(effect, UpdateMemory) else 0
 
 
 def _cancel_reason(effect: CancelAttempt, run: RunState) -> str:

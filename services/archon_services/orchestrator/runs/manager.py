@@ -333,6 +333,8 @@ class Runs:
             case "text":
                 event.text_delta.role, event.text_delta.text = task.role, progress.text
                 event.text_delta.offset = progress.offset
+            case "thinking":
+                event.thinking_delta.role, event.thinking_delta.text = task.role, progress.thinking
             case "tool_event":
                 tool_event = progress.tool_event
                 event.tool_event.role, event.tool_event.call_id = task.role, tool_event.call_id

@@ -59,23 +59,30 @@ def build_step(
         state != state_before,
         new,
         _records(run_id, batch, run, events),
-        _publications(run, events, base) if publishes and results else (),
+        _publications(run, events, base) if publishes else (),
         tuple([delivery.posted for delivery in batch if delivery.posted]),
         _turns(run, results) if results else (),
     )
 
 
 def _publications(run: RunState, events: Sequence[ev.Event], base: int) -> tuple[Publication, ...]:
-    """The completed answers among these events that have a text to publish."""
-    assert run.submission is not None
+    """The completed answers and the items among these events that have a text to publish."""
     return tuple(
         Publication(run.submission.scope, event.role, event.task_id, seq)
         for seq, event in enumerate(events, base + 1)
-        if isinstance(event, ev.ResultReceived)
-        and event.publish
-        and isinstance(event.payload, agent_pb2.TaskResult)
-        and any(part.text.strip() for part in event.payload.output)
+        if (isinstance(event, ev.ResultReceived) and event.publish and _has_text(event.payload))
+        or (isinstance(event, ev.ItemPublished) and _has_text(event.item.payload))
+        if run.submission is not None
     )
+
+
+def _has_text(payload: object) -> bool:
+    match payload:
+        case agent_pb2.TaskResult():
+            return any(part.text.strip() for part in payload.output)
+        case run_pb2.ItemPublished():
+            return any(part.text.strip() for part in payload.parts)
+    return False
 
 
 def _records(
@@ -89,7 +96,7 @@ def _records(
     rows = []
     for delivery in batch if counted else ():
         source = delivery.given
-        if not isinstance(source, (inp.ResultIn, inp.DelegateIn, inp.CheckpointIn, inp.RecordsIn)):
+        if not isinstance(source, (inp.ResultIn, inp.DelegateIn, inp.CheckpointIn, inp.PublishIn, inp.RecordsIn)):
             continue
         key = source.task_id, source.attempt, len(delivery.records)
         if not counted[key]:

@@ -33,6 +33,7 @@ from archon_services.orchestrator.sessions.inbound import (
     cancel_delegation_input,
     checkpoint_input,
     delegate_input,
+    publish_input,
     result_input,
     unassigned_input,
     working_input,
@@ -50,7 +51,7 @@ MAX_RECORDS: Final = 1_000
 Send = Callable[[OutgoingFrame | session_pb2.OrchestratorFrame], None]
 
 _ASKING = ("delegate", "budget_request", "adopted")
-_BEFORE_RESULT = ("delegate", "cancel_delegation", "budget_request", "checkpoint")
+_BEFORE_RESULT = ("delegate", "cancel_delegation", "budget_request", "checkpoint", "publish")
 _STORED = frozenset({"record", "result", *_BEFORE_RESULT})
 
 
@@ -138,9 +139,11 @@ class Attempts:
             self._send_adopt(attempt, standing.remaining)
 
     def tell(self, ref: common_pb2.TaskRef, frame: session_pb2.OrchestratorFrame) -> None:
-        """Sends a reply to an attempt, once the attempt may use a slot again."""
+        """Sends a reply to an attempt, once the attempt may use a slot again; or news, if the instance supports it."""
         attempt = self._attempts.get(key_of(ref))
         if attempt is None or attempt.concluded:
+            return
+        if frame.HasField("update_memory") and self._features is not None and "update_memory" not in self._features:
             return
         attempt.ref.epoch = ref.epoch
         if self._credit.may_pass(attempt, frame):
@@ -155,6 +158,9 @@ class Attempts:
         try:
             stamped = attempt.channel.stamp(frame, limit=self._peer_limit)
         except FrameTooLarge as error:
+            if frame.HasField("update_memory"):
+                _log.warning("attempt %s of %s is not sent a newer item: %s", attempt.ref.attempt, attempt.ref.task_id, error)
+                return
             frame.delegate_result.result.CopyFrom(
                 agent_pb2.TaskResult(state=common_pb2.TASK_STATE_FAILED, failure=status.to_failure(error))
             )
@@ -271,6 +277,9 @@ class Attempts:
             case "checkpoint":
                 records = attempt.take_records()
                 self._deliver_frame(attempt, frame, checkpoint_input(frame, len(records)), records)
+            case "publish":
+                records = attempt.take_records()
+                self._deliver_frame(attempt, frame, publish_input(frame, len(records)), records)
             case "budget_request":
                 self._deliver_frame(attempt, frame, budget_input(frame))
             case "adopted" if frame.task.epoch >= attempt.ref.epoch:

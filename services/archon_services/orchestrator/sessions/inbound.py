@@ -15,7 +15,7 @@ from archon.errors import FrameTooLarge
 from archon.status import to_failure
 from archon.wire import MAX_CHECKED_BYTES, to_seconds
 from archon_mesh.core.run import inputs as inp
-from archon_mesh.core.run.types import NOTHING, Amount, quantize
+from archon_mesh.core.run.types import NOTHING, Amount, Item, quantize
 from archon_services.orchestrator.convert.budget import amount_from_usage, budget_from_proto
 from archon_services.orchestrator.convert.failures import failure_from_proto
 from archon_services.orchestrator.convert.task import state_from_proto
@@ -46,6 +46,7 @@ def result_input(attempt: Key, result: agent_pb2.TaskResult, records: int) -> in
         bool(history),
         result.conversation_version,
         bool(history) and sum(message.ByteSize() for message in history) > MAX_TURN,
+        items=_result_items(result) if result.items else (),
     )
 
 
@@ -75,6 +76,30 @@ def checkpoint_input(frame: session_pb2.AgentFrame, records: int) -> inp.Checkpo
     data = frame.checkpoint.data
     payload = run_pb2.CheckpointTaken(size=len(data), data=data)
     return inp.CheckpointIn(frame.task.task_id, frame.task.attempt, frame.sequence, records, payload)
+
+
+def publish_input(frame: session_pb2.AgentFrame, records: int) -> inp.PublishIn | inp.RecordsIn:
+    """The item; without a text, which is nothing to publish, only the records that came before it."""
+    publish = frame.publish
+    if not any(part.text.strip() for part in publish.parts):
+        return inp.RecordsIn(frame.task.task_id, frame.task.attempt, records, frame.sequence)
+    payload = run_pb2.ItemPublished(parts=publish.parts, metadata=publish.metadata)
+    item = Item(_policy(publish.policy), payload)
+    return inp.PublishIn(frame.task.task_id, frame.task.attempt, frame.sequence, item, records)
+
+
+def _result_items(result: agent_pb2.TaskResult) -> tuple[Item, ...]:
+    """The items with a text that are published right after an answer."""
+    return tuple(
+        Item(_policy(item.policy), run_pb2.ItemPublished(parts=item.parts, metadata=item.metadata))
+        for item in result.items
+        if any(part.text.strip() for part in item.parts)
+    )
+
+
+def _policy(policy: int) -> int:
+    """The number of a policy; the narrowest for one that is not set, the widest for one that came later."""
+    return min(max(policy, common_pb2.PROPAGATION_POLICY_FINAL_RESPONSE_ONLY), common_pb2.PROPAGATION_POLICY_FULL_HISTORY)
 
 
 def delegate_input(frame: session_pb2.AgentFrame, records: int, resolve: Resolve) -> inp.DelegateIn:

@@ -65,14 +65,11 @@ class OutboxPublisher:
     async def _publish(self, row: OutboxRow) -> None:
         publication = row.publication
         try:
-            content = _text(row)
+            item = _item(row)
         except DataLoss as error:  # it will never be readable: the other answers are not to wait for it
             _log.error("event %d of run %s is not published: %s", publication.seq, row.run_id, error)
             await self._journal.published([row.row_id])
             return
-        item = memory_pb2.PublishItem(
-            role=publication.role, content=content, run_id=row.run_id, epoch=row.epoch, seq=publication.seq
-        )
         if publication.scope == row.run_id:
             item.ttl.seconds = self._keep
         try:
@@ -87,13 +84,20 @@ class OutboxPublisher:
         await self._journal.published([row.row_id])
 
 
-def _text(row: OutboxRow) -> str:
-    """Returns the text of the result event that the row names. Raises DataLoss if the step cannot be read."""
+def _item(row: OutboxRow) -> memory_pb2.PublishItem:
+    """Returns what to publish of the event that the row names: the text of an answer, or an item. Raises DataLoss if
+    the step cannot be read."""
     if row.damage is not None:
         raise row.damage
-    if row.content is not None:
-        return row.content
-    for event in events_of(row.data, row.run_id):
-        if event.seq == row.publication.seq:
-            return text_of(event.result.output)
-    return ""
+    publication = row.publication
+    item = memory_pb2.PublishItem(
+        role=publication.role, content=row.content or "", run_id=row.run_id, epoch=row.epoch, seq=publication.seq
+    )
+    for event in events_of(row.data, row.run_id) if row.content is None else ():
+        if event.seq == publication.seq and event.HasField("item_published"):
+            published = event.item_published
+            item.content, item.policy = text_of(published.parts), published.policy
+            item.metadata.update(published.metadata)
+        elif event.seq == publication.seq:
+            item.content = text_of(event.result.output)
+    return item

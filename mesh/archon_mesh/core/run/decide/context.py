@@ -1,13 +1,13 @@
 """Selects the answers that a task receives as context: those of this run from its events, those of the session's
-earlier runs from its submission."""
+earlier runs from its submission. Of each role it is the newest that the edge lets through: the answer, or an item."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 from archon_mesh.core.run.state import RunState
 from archon_mesh.core.run.task import Task
-from archon_mesh.core.run.types import ContextRef, TaskState
+from archon_mesh.core.run.types import ContextRef, Submission
 
 
 def context_of(run: RunState, task: Task) -> tuple[ContextRef, ...]:
@@ -29,31 +29,55 @@ def context_of(run: RunState, task: Task) -> tuple[ContextRef, ...]:
     return (*from_session, *inside)
 
 
+def updates_of(run: RunState, task: Task) -> list[ContextRef]:
+    """What a live attempt would receive now, and has not received with its task: newer answers of roles that work at
+    the same time. Only a delegated task can have any, since any other starts after its predecessors."""
+    if not task.parent:
+        return []
+    return [ref for ref in _of_child(run, task) if ref not in task.context]
+
+
 def _of_predecessors(run: RunState, task: Task) -> tuple[ContextRef, ...]:
     assert run.submission is not None
-    names: Sequence[str] = task.predecessors
-    if names and task.role in run.submission.all_ancestors:
-        wanted = set(names)
-        for name in reversed(run.tasks):  # tasks are in topological order, as the predecessors of each are
-            if name in wanted:
-                wanted |= set(run.tasks[name].predecessors)
-        names = [name for name in run.tasks if name in wanted]
-    return tuple([ContextRef(run.tasks[name].role, run.tasks[name].result_seq) for name in names])
+    if not task.predecessors:
+        return ()
+    if task.role not in run.submission.all_ancestors and not any([run.tasks[name].items for name in task.predecessors]):
+        return tuple([ContextRef(run.tasks[name].role, run.tasks[name].result_seq) for name in task.predecessors])
+    policies = _policies(run.submission, task.role)
+    return _newest(run.roots(), policies, run.submission.roles)
 
 
 def _of_child(run: RunState, task: Task) -> tuple[ContextRef, ...]:
-    """The newest answer of each role upstream of the task's role: a delegated task has no predecessors."""
+    """A delegated task has no predecessors: its context comes from all tasks of the roles upstream of its own."""
     assert run.submission is not None
-    upstream = {edge.upstream for edge in run.submission.edges if edge.downstream == task.role}
-    order = [target.role for target in run.submission.targets] or list(run.submission.roles)
-    if task.role in run.submission.all_ancestors:
-        for role in reversed(order):
-            if role in upstream:
-                upstream |= {edge.upstream for edge in run.submission.edges if edge.downstream == role}
-    if not upstream:
+    policies = _policies(run.submission, task.role)
+    if not policies:
         return ()
+    order = [target.role for target in run.submission.targets] or run.submission.roles
+    return _newest(run.tasks.values(), policies, order)
+
+
+def _newest(tasks: Iterable[Task], policies: dict[str, int], order: Iterable[str]) -> tuple[ContextRef, ...]:
     newest: dict[str, int] = {}
-    for other in run.tasks.values():
-        if other.role in upstream and other.state is TaskState.COMPLETED:
-            newest[other.role] = max(newest.get(other.role, 0), other.result_seq)
+    for task in tasks:
+        if task.role in policies and (seq := task.newest(policies[task.role])):
+            newest[task.role] = max(newest.get(task.role, 0), seq)
     return tuple(ContextRef(role, newest[role]) for role in order if role in newest)
+
+
+def _policies(submission: Submission, role: str) -> dict[str, int]:
+    """The roles upstream of this one, with the widest policy that a whole path from there has: the direct ones, or all
+    ancestors if the role asks for them."""
+    policies = {edge.upstream: edge.policy for edge in submission.edges if edge.downstream == role}
+    if role not in submission.all_ancestors:
+        return policies
+    waiting = list(policies)
+    while waiting:  # ends: policies only widen, and there are few
+        reader = waiting.pop()
+        for edge in submission.edges:
+            if edge.downstream == reader:
+                policy = min(edge.policy, policies[reader])
+                if policy > policies.get(edge.upstream, 0):
+                    policies[edge.upstream] = policy
+                    waiting.append(edge.upstream)
+    return policies

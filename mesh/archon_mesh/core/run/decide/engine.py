@@ -87,13 +87,21 @@ def _checkpoint(run: RunState, checkpoint: inp.CheckpointIn, now: float) -> list
     return [*_recorded(checkpoint), taken]
 
 
+def _publish(run: RunState, request: inp.PublishIn, now: float) -> list[ev.Event]:
+    task = _active_task(run, request.task_id, request.attempt)
+    if task is None or request.sequence <= task.applied:  # or it comes again
+        return []
+    item = ev.ItemPublished(task.task_id, task.attempt, task.role, request.sequence, request.item)
+    return [*_recorded(request), item]
+
+
 def _active_task(run: RunState, task_id: str, attempt: int) -> Task | None:
     """The task, if `attempt` is its current one, live and not stopping; else None."""
     task = run.current(task_id, attempt)
     return None if task is None or run.ended or run.ending is not None or task.stopping else task
 
 
-def _recorded(frame: inp.DelegateIn | inp.CheckpointIn) -> list[ev.Event]:
+def _recorded(frame: inp.DelegateIn | inp.CheckpointIn | inp.PublishIn) -> list[ev.Event]:
     return [ev.Recorded(frame.task_id, frame.attempt, frame.records)] if frame.records else []
 
 
@@ -106,7 +114,7 @@ def _records(run: RunState, records: inp.RecordsIn, now: float) -> list[ev.Event
 
 def _published(run: RunState, publication: inp.PublishedIn, now: float) -> list[ev.Event]:
     task = run.tasks.get(publication.task_id)
-    if run.ended or task is None or task.memory_version == publication.version:
+    if run.ended or task is None or publication.version in (task.memory_version, *(item.version for item in task.items)):
         return []
     return [ev.Published(task.task_id, task.role, publication.seq, publication.version)]
 
@@ -134,6 +142,7 @@ _DECIDE: dict[type, Callable[[RunState, Any, float], list[ev.Event]]] = {
     inp.RecordsIn: _records,
     inp.PublishedIn: _published,
     inp.CheckpointIn: _checkpoint,
+    inp.PublishIn: _publish,
     inp.Cancel: _cancel,
     inp.Respond: respond,
     inp.Pause: pause,

@@ -17,7 +17,12 @@ def reusable(source: RunState, publishes: Callable[[int], bool]) -> tuple[inp.Re
     """The answers of the completed tasks that were not delegated, in topological order. `publishes` tells whether the
     result event with a sequence number is published."""
     return tuple(
-        inp.ReusedAnswer(task.role, task.payload, publishes(task.result_seq))
+        inp.ReusedAnswer(
+            task.role,
+            task.payload,
+            publishes(task.result_seq),
+            tuple(published.item for published in task.items if published.seq > task.result_seq),
+        )
         for task in source.roots()
         if task.state is TaskState.COMPLETED
     )
@@ -34,6 +39,11 @@ def reused_results(
             task_ids[role], REUSED_ATTEMPT, role, TaskState.COMPLETED, answer.payload, publish=answer.publish
         )
         for role, answer in answers.items()
+    ]
+    results += [
+        ev.ItemPublished(task_ids[role], REUSED_ATTEMPT, role, 0, item)
+        for role, answer in answers.items()
+        for item in answer.items
     ]
     if len(answers) < len(submission.roles):
         return results

@@ -36,6 +36,7 @@ _FOLD: dict[type, Callable[[RunState, Any, float], None]] = {
     ev.InputRequested: human_input.input_requested,
     ev.InputGiven: human_input.input_given,
     ev.CheckpointTaken: attempts.checkpoint_taken,
+    ev.ItemPublished: attempts.item_published,
     ev.Paused: human_input.paused,
     ev.Resumed: human_input.resumed,
     ev.Discarded: termination.discarded,

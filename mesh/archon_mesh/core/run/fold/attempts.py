@@ -5,6 +5,7 @@ from __future__ import annotations
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run.fold.budget import settle
 from archon_mesh.core.run.state import RunState
+from archon_mesh.core.run.task import PublishedItem
 from archon_mesh.core.run.types import CONVERSATION_MOVED, DRAINING, GIVEN_BACK, NOTHING, Failure, TaskState
 
 
@@ -21,6 +22,13 @@ def dispatched(run: RunState, event: ev.Dispatched, time: float) -> None:
 def checkpoint_taken(run: RunState, event: ev.CheckpointTaken, time: float) -> None:
     task = run.tasks[event.task_id]
     task.checkpoint, task.applied = event.payload, max(task.applied, event.sequence)
+
+
+def item_published(run: RunState, event: ev.ItemPublished, time: float) -> None:
+    task = run.tasks[event.task_id]
+    others = [known for known in task.items if known.item.policy != event.item.policy]
+    task.items = (*others, PublishedItem(event.item, run.last_seq, time))
+    task.applied = max(task.applied, event.sequence)
 
 
 def lost(run: RunState, event: ev.Lost, time: float) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run.state import RunState
 from archon_mesh.core.run.task import Task
@@ -29,7 +31,13 @@ def task_created(run: RunState, event: ev.TaskCreated, time: float) -> None:
 
 
 def published(run: RunState, event: ev.Published, time: float) -> None:
-    run.tasks[event.task_id].memory_version = event.version
+    task = run.tasks[event.task_id]
+    if event.seq == task.result_seq or not task.items:
+        task.memory_version = event.version
+        return
+    task.items = tuple(
+        replace(item, version=event.version) if item.seq == event.seq else item for item in task.items
+    )
 
 
 def recorded(run: RunState, event: ev.Recorded, time: float) -> None:

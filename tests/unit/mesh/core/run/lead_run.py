@@ -15,6 +15,7 @@ from archon_mesh.core.run.types import (
     Budget,
     Edge,
     Failure,
+    Item,
     SessionContextRef,
     Submission,
     Target,
@@ -35,7 +36,7 @@ class Lead:
         roles: tuple[str, ...] = ("lead",),
         *,
         budget: Budget = NO_LIMIT,
-        edges: tuple[tuple[str, str], ...] = (),
+        edges: tuple[tuple[str, str] | tuple[str, str, int], ...] = (),
         targets: tuple[str, ...] = (),
         all_ancestors: tuple[str, ...] = (),
         session_context: tuple[SessionContextRef, ...] = (),
@@ -120,10 +121,27 @@ class Lead:
         return event.reserved
 
     def result(
-        self, number: int = 1, state: TaskState = TaskState.COMPLETED, spent: Amount = NOTHING
+        self,
+        number: int = 1,
+        state: TaskState = TaskState.COMPLETED,
+        spent: Amount = NOTHING,
+        *,
+        publish: bool = True,
+        items: tuple[Item, ...] = (),
     ) -> list[ev.Event]:
         task = self.state.tasks[f"r.{number}"]
-        return self.feed(inp.ResultIn(task.task_id, task.attempt, state, None, spent=spent))
+        return self.feed(
+            inp.ResultIn(task.task_id, task.attempt, state, None, publish=publish, spent=spent, items=items)
+        )
+
+    def publish(self, number: int, policy: int = 1, sequence: int = 0) -> list[ev.Event]:
+        task = self.state.tasks[f"r.{number}"]
+        item = Item(policy, f"{task.role}/{policy}")
+        return self.feed(inp.PublishIn(task.task_id, task.attempt, sequence or task.applied + 1, item))
+
+    def stored(self, number: int, seq: int, version: int) -> list[ev.Event]:
+        """The shared memory has stored the answer or item of event `seq`."""
+        return self.feed(inp.PublishedIn(f"r.{number}", seq, version))
 
     def lose(self, number: int = 1) -> list[ev.Event]:
         task = self.state.tasks[f"r.{number}"]

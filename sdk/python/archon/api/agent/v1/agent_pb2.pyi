@@ -88,6 +88,7 @@ class AssignTask(_message.Message):
     HISTORY_FIELD_NUMBER: _builtins.int
     METADATA_FIELD_NUMBER: _builtins.int
     DELEGATION_TARGETS_FIELD_NUMBER: _builtins.int
+    PUBLISH_POLICIES_FIELD_NUMBER: _builtins.int
     awareness: _builtins.str
     """Description of the other roles and their edges for a coordinating role; one system message. Empty for other roles."""
     expected_output: _builtins.str
@@ -140,6 +141,12 @@ class AssignTask(_message.Message):
     def delegation_targets(self) -> _containers.RepeatedCompositeFieldContainer[Global___DelegationTarget]:
         """Roles that a coordinating role may delegate to, in topological order; empty for other roles."""
 
+    @_builtins.property
+    def publish_policies(self) -> _containers.RepeatedScalarFieldContainer[_common_pb2.PropagationPolicy.ValueType]:
+        """The policies wider than FINAL_RESPONSE_ONLY that edges from the role to roles of this run have: the agent publishes
+        an item for each.
+        """
+
     def __init__(
         self,
         *,
@@ -158,10 +165,11 @@ class AssignTask(_message.Message):
         history: _abc.Iterable[Global___HistoryMessage] | None = ...,
         metadata: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         delegation_targets: _abc.Iterable[Global___DelegationTarget] | None = ...,
+        publish_policies: _abc.Iterable[_common_pb2.PropagationPolicy.ValueType] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "remaining", b"remaining", "resume", b"resume", "trace", b"trace"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["awareness", b"awareness", "budget", b"budget", "context", b"context", "conversation_id", b"conversation_id", "conversation_version", b"conversation_version", "delegation_chain", b"delegation_chain", "delegation_targets", b"delegation_targets", "expected_output", b"expected_output", "history", b"history", "idempotency_key", b"idempotency_key", "input", b"input", "metadata", b"metadata", "remaining", b"remaining", "resume", b"resume", "trace", b"trace"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["awareness", b"awareness", "budget", b"budget", "context", b"context", "conversation_id", b"conversation_id", "conversation_version", b"conversation_version", "delegation_chain", b"delegation_chain", "delegation_targets", b"delegation_targets", "expected_output", b"expected_output", "history", b"history", "idempotency_key", b"idempotency_key", "input", b"input", "metadata", b"metadata", "publish_policies", b"publish_policies", "remaining", b"remaining", "resume", b"resume", "trace", b"trace"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -356,6 +364,7 @@ class TaskResult(_message.Message):
     NEW_HISTORY_FIELD_NUMBER: _builtins.int
     CONVERSATION_VERSION_FIELD_NUMBER: _builtins.int
     METADATA_FIELD_NUMBER: _builtins.int
+    ITEMS_FIELD_NUMBER: _builtins.int
     state: _common_pb2.TaskState.ValueType
     """COMPLETED, FAILED, CANCELED, REJECTED (the role refuses: final) or INPUT_REQUIRED (the slot becomes free)."""
     no_publish: _builtins.bool
@@ -392,6 +401,12 @@ class TaskResult(_message.Message):
     def metadata(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
         """Metadata of the result."""
 
+    @_builtins.property
+    def items(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.ContextItem]:
+        """Items that are published right after the answer, with COMPLETED: what edges with a wider policy let through in its
+        place. Without ref and publish_time.
+        """
+
     def __init__(
         self,
         *,
@@ -406,10 +421,11 @@ class TaskResult(_message.Message):
         new_history: _abc.Iterable[Global___HistoryMessage] | None = ...,
         conversation_version: _builtins.int = ...,
         metadata: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        items: _abc.Iterable[_common_pb2.ContextItem] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["failure", b"failure", "input_request", b"input_request", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["checkpoint", b"checkpoint", "conversation_version", b"conversation_version", "failure", b"failure", "input_request", b"input_request", "metadata", b"metadata", "new_history", b"new_history", "no_publish", b"no_publish", "output", b"output", "state", b"state", "usage", b"usage", "used", b"used"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["checkpoint", b"checkpoint", "conversation_version", b"conversation_version", "failure", b"failure", "input_request", b"input_request", "items", b"items", "metadata", b"metadata", "new_history", b"new_history", "no_publish", b"no_publish", "output", b"output", "state", b"state", "usage", b"usage", "used", b"used"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -458,6 +474,7 @@ class Progress(_message.Message):
     TEXT_FIELD_NUMBER: _builtins.int
     TOOL_EVENT_FIELD_NUMBER: _builtins.int
     EVENT_JSON_FIELD_NUMBER: _builtins.int
+    THINKING_FIELD_NUMBER: _builtins.int
     USAGE_FIELD_NUMBER: _builtins.int
     state: _common_pb2.TaskState.ValueType
     """State of the task."""
@@ -467,6 +484,8 @@ class Progress(_message.Message):
     """The next piece of the answer's text."""
     event_json: _builtins.str
     """An application event of the agent: one JSON value."""
+    thinking: _builtins.str
+    """The next piece of the model's thinking, which is not part of the answer."""
     @_builtins.property
     def tool_event(self) -> Global___ToolEvent:
         """A tool was called or has returned."""
@@ -483,13 +502,14 @@ class Progress(_message.Message):
         text: _builtins.str = ...,
         tool_event: Global___ToolEvent | None = ...,
         event_json: _builtins.str = ...,
+        thinking: _builtins.str = ...,
         usage: _common_pb2.Usage | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["content", b"content", "event_json", b"event_json", "text", b"text", "tool_event", b"tool_event", "usage", b"usage"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["content", b"content", "event_json", b"event_json", "text", b"text", "thinking", b"thinking", "tool_event", b"tool_event", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["content", b"content", "event_json", b"event_json", "offset", b"offset", "state", b"state", "text", b"text", "tool_event", b"tool_event", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["content", b"content", "event_json", b"event_json", "offset", b"offset", "state", b"state", "text", b"text", "thinking", b"thinking", "tool_event", b"tool_event", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_content: _TypeAlias = _typing.Literal["text", "tool_event", "event_json"]  # noqa: Y015
+    _WhichOneofReturnType_content: _TypeAlias = _typing.Literal["text", "tool_event", "event_json", "thinking"]  # noqa: Y015
     _WhichOneofArgType_content: _TypeAlias = _typing.Literal["content", b"content"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_content) -> _WhichOneofReturnType_content | None: ...
 

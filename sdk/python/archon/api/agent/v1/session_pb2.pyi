@@ -199,7 +199,7 @@ class AgentFrame(_message.Message):
 
     @_builtins.property
     def publish(self) -> Global___Publish:
-        """Publishes an item to the shared memory before the result."""
+        """Publishes an item to the shared memory before the result; sequenced."""
 
     @_builtins.property
     def checkpoint(self) -> Global___Checkpoint:
@@ -627,7 +627,9 @@ Global___CancelDelegation: _TypeAlias = CancelDelegation  # noqa: Y015
 
 @_typing.final
 class Publish(_message.Message):
-    """Publishes an item to the shared memory before the result."""
+    """Publishes an item to the shared memory before the result. Roles that depend on this one receive the newest item that
+    their edge lets through: the answer replaces the item. An item without text is dropped.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 

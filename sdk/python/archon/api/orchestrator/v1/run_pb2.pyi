@@ -370,8 +370,10 @@ class RunEvent(_message.Message):
     PAUSED_FIELD_NUMBER: _builtins.int
     RESUMED_FIELD_NUMBER: _builtins.int
     RETRY_FIELD_NUMBER: _builtins.int
+    ITEM_PUBLISHED_FIELD_NUMBER: _builtins.int
     TEXT_DELTA_FIELD_NUMBER: _builtins.int
     TOOL_EVENT_FIELD_NUMBER: _builtins.int
+    THINKING_DELTA_FIELD_NUMBER: _builtins.int
     run_id: _builtins.str
     """The run."""
     seq: _builtins.int
@@ -469,12 +471,20 @@ class RunEvent(_message.Message):
         """The attempt failed, and the task is to be retried."""
 
     @_builtins.property
+    def item_published(self) -> Global___ItemPublished:
+        """A task published an item, before its result or with it."""
+
+    @_builtins.property
     def text_delta(self) -> Global___TextDelta:
         """Transient: the next piece of an answer's text."""
 
     @_builtins.property
     def tool_event(self) -> Global___ToolActivity:
         """Transient: a tool was called or has returned."""
+
+    @_builtins.property
+    def thinking_delta(self) -> Global___ThinkingDelta:
+        """Transient: the next piece of a model's thinking."""
 
     def __init__(
         self,
@@ -504,14 +514,16 @@ class RunEvent(_message.Message):
         paused: Global___RunPaused | None = ...,
         resumed: Global___RunResumed | None = ...,
         retry: Global___RetryScheduled | None = ...,
+        item_published: Global___ItemPublished | None = ...,
         text_delta: Global___TextDelta | None = ...,
         tool_event: Global___ToolActivity | None = ...,
+        thinking_delta: Global___ThinkingDelta | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["budget_reserved", b"budget_reserved", "cancel_requested", b"cancel_requested", "checkpoint", b"checkpoint", "claimed", b"claimed", "delegated", b"delegated", "delegation_cancelled", b"delegation_cancelled", "discarded", b"discarded", "dispatched", b"dispatched", "event", b"event", "input_given", b"input_given", "input_requested", b"input_requested", "lost", b"lost", "paused", b"paused", "published", b"published", "recorded", b"recorded", "rejected", b"rejected", "result", b"result", "resumed", b"resumed", "retry", b"retry", "run_state", b"run_state", "submitted", b"submitted", "task", b"task", "task_state", b"task_state", "text_delta", b"text_delta", "time", b"time", "tool_event", b"tool_event"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["budget_reserved", b"budget_reserved", "cancel_requested", b"cancel_requested", "checkpoint", b"checkpoint", "claimed", b"claimed", "delegated", b"delegated", "delegation_cancelled", b"delegation_cancelled", "discarded", b"discarded", "dispatched", b"dispatched", "event", b"event", "input_given", b"input_given", "input_requested", b"input_requested", "item_published", b"item_published", "lost", b"lost", "paused", b"paused", "published", b"published", "recorded", b"recorded", "rejected", b"rejected", "result", b"result", "resumed", b"resumed", "retry", b"retry", "run_state", b"run_state", "submitted", b"submitted", "task", b"task", "task_state", b"task_state", "text_delta", b"text_delta", "thinking_delta", b"thinking_delta", "time", b"time", "tool_event", b"tool_event"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["budget_reserved", b"budget_reserved", "cancel_requested", b"cancel_requested", "checkpoint", b"checkpoint", "claimed", b"claimed", "delegated", b"delegated", "delegation_cancelled", b"delegation_cancelled", "discarded", b"discarded", "dispatched", b"dispatched", "event", b"event", "input_given", b"input_given", "input_requested", b"input_requested", "lost", b"lost", "paused", b"paused", "published", b"published", "recorded", b"recorded", "rejected", b"rejected", "result", b"result", "resumed", b"resumed", "retry", b"retry", "run_id", b"run_id", "run_state", b"run_state", "seq", b"seq", "submitted", b"submitted", "task", b"task", "task_state", b"task_state", "text_delta", b"text_delta", "time", b"time", "tool_event", b"tool_event"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["budget_reserved", b"budget_reserved", "cancel_requested", b"cancel_requested", "checkpoint", b"checkpoint", "claimed", b"claimed", "delegated", b"delegated", "delegation_cancelled", b"delegation_cancelled", "discarded", b"discarded", "dispatched", b"dispatched", "event", b"event", "input_given", b"input_given", "input_requested", b"input_requested", "item_published", b"item_published", "lost", b"lost", "paused", b"paused", "published", b"published", "recorded", b"recorded", "rejected", b"rejected", "result", b"result", "resumed", b"resumed", "retry", b"retry", "run_id", b"run_id", "run_state", b"run_state", "seq", b"seq", "submitted", b"submitted", "task", b"task", "task_state", b"task_state", "text_delta", b"text_delta", "thinking_delta", b"thinking_delta", "time", b"time", "tool_event", b"tool_event"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["submitted", "run_state", "task_state", "dispatched", "delegated", "published", "result", "input_requested", "recorded", "lost", "rejected", "discarded", "cancel_requested", "checkpoint", "claimed", "budget_reserved", "delegation_cancelled", "input_given", "paused", "resumed", "retry", "text_delta", "tool_event"]  # noqa: Y015
+    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["submitted", "run_state", "task_state", "dispatched", "delegated", "published", "result", "input_requested", "recorded", "lost", "rejected", "discarded", "cancel_requested", "checkpoint", "claimed", "budget_reserved", "delegation_cancelled", "input_given", "paused", "resumed", "retry", "item_published", "text_delta", "tool_event", "thinking_delta"]  # noqa: Y015
     _WhichOneofArgType_event: _TypeAlias = _typing.Literal["event", b"event"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_event) -> _WhichOneofReturnType_event | None: ...
 
@@ -1046,6 +1058,70 @@ class PublishedToMemory(_message.Message):
 Global___PublishedToMemory: _TypeAlias = PublishedToMemory  # noqa: Y015
 
 @_typing.final
+class ItemPublished(_message.Message):
+    """A task published an item, before its result or with it. Tasks of this run that depend on the role receive it along the edges that
+    let its policy through, and it goes to the shared memory as a result does.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class MetadataEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    ROLE_FIELD_NUMBER: _builtins.int
+    PARTS_FIELD_NUMBER: _builtins.int
+    POLICY_FIELD_NUMBER: _builtins.int
+    METADATA_FIELD_NUMBER: _builtins.int
+    SEQUENCE_FIELD_NUMBER: _builtins.int
+    role: _builtins.str
+    """The task's role."""
+    policy: _common_pb2.PropagationPolicy.ValueType
+    """The policy that an edge must have for the item to pass it."""
+    sequence: _builtins.int
+    """Sequence number of the publish frame in its attempt; 0 if the item came with the result."""
+    @_builtins.property
+    def parts(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Part]:
+        """Content of the item."""
+
+    @_builtins.property
+    def metadata(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """Metadata of the item."""
+
+    def __init__(
+        self,
+        *,
+        role: _builtins.str = ...,
+        parts: _abc.Iterable[_common_pb2.Part] | None = ...,
+        policy: _common_pb2.PropagationPolicy.ValueType = ...,
+        metadata: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        sequence: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["metadata", b"metadata", "parts", b"parts", "policy", b"policy", "role", b"role", "sequence", b"sequence"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ItemPublished: _TypeAlias = ItemPublished  # noqa: Y015
+
+@_typing.final
 class ResultReceived(_message.Message):
     """A task ended, or waits for a person."""
 
@@ -1530,6 +1606,32 @@ class TextDelta(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___TextDelta: _TypeAlias = TextDelta  # noqa: Y015
+
+@_typing.final
+class ThinkingDelta(_message.Message):
+    """Transient: the next piece of a model's thinking, which is not part of the answer. It may be dropped under load."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ROLE_FIELD_NUMBER: _builtins.int
+    TEXT_FIELD_NUMBER: _builtins.int
+    role: _builtins.str
+    """The task's role."""
+    text: _builtins.str
+    """The text."""
+    def __init__(
+        self,
+        *,
+        role: _builtins.str = ...,
+        text: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["role", b"role", "text", b"text"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ThinkingDelta: _TypeAlias = ThinkingDelta  # noqa: Y015
 
 @_typing.final
 class ToolActivity(_message.Message):
