@@ -53,7 +53,7 @@ def kind_of(annotation: Any, metadata: Sequence[Any] = ()) -> str:
 def _kind_of(annotation: Any) -> str:
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
-        return kind_of(arguments[0], arguments[1:])
+        return kind_of(arguments[0], [bound for info in arguments[1:] for bound in getattr(info, "metadata", [info])])
     if origin is Literal:
         return ", ".join(code(str(value)) for value in arguments)
     if origin in (Union, types.UnionType):
