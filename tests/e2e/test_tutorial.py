@@ -1,4 +1,5 @@
-"""Every command of docs/tutorial.md runs in order, over real processes, and prints what the page shows.
+"""Every command of docs/tutorial.md runs in order, over real processes, and prints what the page shows; so does the
+first command of the README.
 
 The environment of step 1 is that of the tests. Ports differ from those of a user: other tests run meshes, too.
 """
@@ -21,7 +22,9 @@ from archon_services.local_mesh.ports import free_port
 from tests.e2e.terminal import ARCHON, PATIENCE, Terminal
 from tests.fixtures.waiting import wait_until
 
-PAGE = Path(__file__).parents[2] / "docs" / "tutorial.md"
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "tutorial.md"
+README = ROOT / "README.md"
 STEP = re.compile(r"^```sh\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.M | re.S)
 FOREGROUND = "archon serve estimator.yaml\n"
 """The command of the second terminal."""
@@ -151,6 +154,19 @@ def test_the_tutorial_prints_what_it_shows(shell: Shell) -> None:
                 shell.stop()
             printed = shell.run(step.commands)
             assert not step.shown or matches(step.shown, printed), f"{step.commands}\n{printed}"
+
+
+def test_the_first_command_of_the_readme_prints_what_it_shows(shell: Shell) -> None:
+    picture = re.search(r"^```text\n\$ (archon run [^\n]*)\n(.*?)^```\n", README.read_text(), re.M | re.S)
+    assert picture is not None
+    printed = shell.run(f"{picture[1]} 2>&1")
+    assert matches(picture[2], printed), printed
+
+
+def test_the_readme_is_short() -> None:
+    lines = README.read_text().splitlines()
+    assert len(lines) < 200
+    assert "make demo" in "\n".join(lines[:45])
 
 
 def test_the_tutorial_has_steps_with_and_without_output() -> None:

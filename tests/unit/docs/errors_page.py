@@ -34,6 +34,9 @@ Every error has a *reason*: in Python `error.reason`, in an RPC the `reason` of 
 its own is raised as the class of its gRPC code. *Retry* says whether the same work may succeed again: `never`, `later`,
 or `elsewhere` (on another instance). [Failures](../failures.md) describes how runs recover.
 
+`archon` prints an error as one line, `error: ...`, and where it knows one, a second, `hint: ...`.
+[Troubleshooting](../troubleshooting.md) begins with these messages.
+
 This page is written by `python -m tests.unit.docs.errors_page` from the code; a test compares them.
 """
 
