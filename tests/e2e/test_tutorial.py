@@ -38,9 +38,11 @@ VARYING = (
     (re.compile(r"\b[0-9a-f]{12,32}\b"), "ID"),
     (re.compile(r"\b\d+(\.\d+)? (s|ms|m)\b"), "TIME"),
     (re.compile(r"\S*/library/"), ""),
+    (re.compile(r"~[\d,]+"), "TOKENS"),
     (re.compile(r" +"), " "),
 )
-"""What differs between two runs: ids, times, the folder, and the width of columns, which follows from these."""
+"""What differs between two runs: ids, times, the folder, and the width of columns, which follows from these; and the
+estimates of tokens, which each change of a prompt changes."""
 
 SKIP = "..."
 

@@ -47,7 +47,7 @@ REASONS: Final = {
     "RUN_EXPIRED": "`archon show` still prints the run's answers; raise `ARCHON_COMPACT_AFTER` to keep events longer.",
     "RUN_TIMEOUT": "Submit again with a longer `--timeout`, or run `archon rerun`.",
     "RUN_TOO_LARGE": "Split the goal; `ARCHON_MAX_RUN_BYTES` is the limit.",
-    "SEQUENCE_GAP": "Resend from the sequence in the metadata; the SDK does so by itself.",
+    "SEQUENCE_GAP": "Resend from the sequence in the metadata.",
     "SESSION_ALREADY_OPEN": "Send Open once per stream.",
     "SESSION_NOT_OPEN": "Send Open, and wait for Ready, before any other frame.",
     "SESSION_REPLACED": "Nothing: a newer stream has taken over.",
