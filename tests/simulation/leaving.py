@@ -76,7 +76,9 @@ class Leaving:
             text = _text(book, item.ref.seq) if durable else ""
             self.updates += 1
             self._check.must(
-                "V11", item.parts[0].text == text, f"{frame.task.task_id} is sent {item}, event {item.ref.seq} has {text}"
+                "V11",
+                item.parts[0].text == text,
+                f"{frame.task.task_id} is sent {item}, event {item.ref.seq} has {text}",
             )
 
     def _answered(self, book: Book, frame: session_pb2.OrchestratorFrame) -> None:

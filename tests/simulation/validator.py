@@ -100,7 +100,9 @@ def _attempts(events: Sequence[Any]) -> None:
             for context in event.context:
                 must(
                     "V11",
-                    not context.seq or context.role in completed or isinstance(events[context.seq - 1], ev.ItemPublished),
+                    not context.seq
+                    or context.role in completed
+                    or isinstance(events[context.seq - 1], ev.ItemPublished),
                     f"{event.role} began before {context.role} had completed",
                 )
             current[event.task_id], ended[event.task_id] = event.attempt, False

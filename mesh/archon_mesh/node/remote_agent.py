@@ -17,7 +17,7 @@ from archon.errors import FailedPrecondition, Unavailable
 from archon.status import from_failure
 from archon.wire import text_of, without_surrogates
 from archon_mesh.agent.events import types as events
-from archon_mesh.agent.events.emit import MessageEmitter, emit_tool_call, emit_tool_result
+from archon_mesh.agent.events.emit import THINKING, MessageEmitter, emit_tool_call, emit_tool_result
 from archon_mesh.agent.ids import new_id
 from archon_mesh.agent.state.agent_state import AgentState, get_call_position
 from archon_mesh.node.task_hooks import TaskAttempt, current_attempt
@@ -89,6 +89,8 @@ class RemoteAgent:
                     match event.WhichOneof("event"):
                         case "text_delta" if event.text_delta.role == self.name:
                             await run_events.text(event.text_delta.text)
+                        case "thinking_delta" if event.thinking_delta.role == self.name:
+                            await run_events.think(event.thinking_delta.text)
                         case "tool_event" if event.tool_event.role == self.name:
                             await run_events.tool(event.tool_event)
                         case "result" if event.result.role == self.name:
@@ -115,16 +117,23 @@ class _RunEvents:
             "agent_name": role,
         }
         self._message = MessageEmitter(self._emitter, self._run_fields)
+        self._thinking = MessageEmitter(self._emitter, self._run_fields, THINKING)
 
     async def start(self) -> None:
         if self._emitter.handlers:
             await self._emitter.emit(events.RunStarted(thread_id=self._thread_id, **self._run_fields))
 
     async def text(self, delta: str) -> None:
+        await self._thinking.end()
         await self._message.write(delta)
+
+    async def think(self, delta: str) -> None:
+        await self._message.end()
+        await self._thinking.write(delta)
 
     async def tool(self, activity: run_pb2.ToolActivity) -> None:
         """Emits a tool call of the remote agent, or its result."""
+        await self._thinking.end()
         await self._message.end()
         if activity.arguments_json or not activity.result_json:
             await emit_tool_call(
@@ -136,6 +145,7 @@ class _RunEvents:
 
     async def finish(self, answer: str) -> None:
         """Ends the run. Emits the whole answer if no part of it was streamed."""
+        await self._thinking.end()
         if not self._message.has_started:
             await self._message.write(answer)
         await self._message.end()
@@ -143,6 +153,7 @@ class _RunEvents:
             await self._emitter.emit(events.RunFinished(result=answer, thread_id=self._thread_id, **self._run_fields))
 
     async def fail(self, error: BaseException) -> None:
+        await self._thinking.end()
         await self._message.end()
         if self._emitter.handlers:
             code = getattr(error, "code", type(error).__name__)

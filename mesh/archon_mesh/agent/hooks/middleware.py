@@ -21,7 +21,7 @@ Hook = Callable[[HookContext], Any]
 
 
 class StreamChunk(str):
-    """A chunk of a reply: its text, which is empty if the chunk is a piece of a tool call or of the model's thinking."""
+    """A chunk of a reply: its text, which is empty if the chunk is a piece of a tool call or of thinking."""
 
     tool_call_delta: ToolCallDelta | None = None
     thinking_delta: str = ""

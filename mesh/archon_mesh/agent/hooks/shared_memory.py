@@ -105,9 +105,7 @@ class AwarenessMiddleware(Middleware):
             messages.insert(after_prompt, awareness_chat_message(self._text))
 
 
-def wider_items(
-    hook: HookContext, policies: Collection[PropagationPolicy]
-) -> Iterator[tuple[PropagationPolicy, str]]:
+def wider_items(hook: HookContext, policies: Collection[PropagationPolicy]) -> Iterator[tuple[PropagationPolicy, str]]:
     """Yields what these policies let through beyond the answer at the end of a run, the narrower policy first."""
     history = hook.state.history
     results = tool_results([message for message in history if message.run_id == hook.state.run_id])

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from archon_mesh.core.run import events as ev
-from archon_mesh.core.run.decide.context import updates_of
+from archon_mesh.core.run.context import updates_of
 from archon_mesh.core.run.state import RunState
 from archon_mesh.core.run.task import Task
 from archon_mesh.core.run.types import ContextRef, Requirement, Submission, TaskState

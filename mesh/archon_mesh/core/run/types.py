@@ -91,7 +91,7 @@ class Edge:
 
 @value
 class Item:
-    """An item that a task publishes. An edge lets it through if its policy is at least `policy`, a number as in Edge."""
+    """What a task publishes for edges whose policy is `policy`, a number as in Edge, or wider."""
 
     policy: int
     payload: Payload = field(compare=False)

@@ -8,6 +8,7 @@ from typing import Final
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.context import ANONYMOUS
+from archon.wire import policy_from_proto
 from archon_services.cli.render.output import duration
 from archon_services.cli.render.questions import parts_text, truncate
 from archon_services.cli.render.run_view import (
@@ -83,6 +84,9 @@ def task_event_text(view: RunView, event: run_pb2.RunEvent, *, repeated: bool) -
             return _tool_text(event.tool_event)
         case "task_state" if event.task_state.stopping:
             return f"stopping: {task.stop_reason}"
+        case "item_published":
+            policy = policy_from_proto(event.item_published.policy)
+            return f"published an item ({policy.replace('_', ' ')})"
         case "published":
             return f"published to shared memory, v{task.version}"
         case "task_state" | "dispatched" | "result" | "lost" | "rejected" | "retry":

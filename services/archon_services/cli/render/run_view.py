@@ -78,6 +78,8 @@ class TaskView:
     """Ids of the tasks that the current attempt delegated, by delegation id."""
     question: PendingQuestion | None = None
     """The last question; it is pending while the state is INPUT_REQUIRED."""
+    result_seq: int = 0
+    """The event with the result; 0 before it."""
     checkpoint_bytes: int = 0
     """Size of the last checkpoint."""
     reused: bool = False
@@ -259,11 +261,11 @@ def _apply_to_task(task: TaskView, event: run_pb2.RunEvent, kind: str, now: floa
             task.written = event.text_delta.offset + len(event.text_delta.text.encode())
             task.text = (task.text + event.text_delta.text)[-_TEXT_KEPT:]
         case "result":
-            task.state, task.ended = state_name(event.result.state), now
+            task.state, task.ended, task.result_seq = state_name(event.result.state), now, event.seq
             task.reused = event.result.state == common_pb2.TASK_STATE_COMPLETED and not event.task.attempt
             task.usage = event.result.usage
             task.last_failure = event.result.failure.message
-        case "published":
+        case "published" if event.published.ref.seq == task.result_seq:
             task.version = event.published.ref.version
         case "checkpoint":
             task.checkpoint_bytes = event.checkpoint.size or len(event.checkpoint.data)

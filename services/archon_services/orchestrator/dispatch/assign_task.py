@@ -43,9 +43,7 @@ def assign_task(run: RunState, task: Task, now: float, history: Sequence[bytes] 
     if task.parent:
         assigned.delegation_chain.extend(ancestor.role for ancestor in run.lineage(task)[:-1])
     if policies := {
-        edge.policy
-        for edge in run.submission.edges
-        if edge.upstream == task.role and edge.policy > FINAL_RESPONSE_ONLY
+        edge.policy for edge in run.submission.edges if edge.upstream == task.role and edge.policy > FINAL_RESPONSE_ONLY
     }:
         assigned.publish_policies.extend(map(common_pb2.PropagationPolicy.ValueType, sorted(policies)))
     if run.submission.targets:

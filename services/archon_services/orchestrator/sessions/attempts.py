@@ -159,7 +159,9 @@ class Attempts:
             stamped = attempt.channel.stamp(frame, limit=self._peer_limit)
         except FrameTooLarge as error:
             if frame.HasField("update_memory"):
-                _log.warning("attempt %s of %s is not sent a newer item: %s", attempt.ref.attempt, attempt.ref.task_id, error)
+                _log.warning(
+                    "attempt %s of %s is not sent a newer item: %s", attempt.ref.attempt, attempt.ref.task_id, error
+                )
                 return
             frame.delegate_result.result.CopyFrom(
                 agent_pb2.TaskResult(state=common_pb2.TASK_STATE_FAILED, failure=status.to_failure(error))

@@ -99,7 +99,9 @@ def _result_items(result: agent_pb2.TaskResult) -> tuple[Item, ...]:
 
 def _policy(policy: int) -> int:
     """The number of a policy; the narrowest for one that is not set, the widest for one that came later."""
-    return min(max(policy, common_pb2.PROPAGATION_POLICY_FINAL_RESPONSE_ONLY), common_pb2.PROPAGATION_POLICY_FULL_HISTORY)
+    return min(
+        max(policy, common_pb2.PROPAGATION_POLICY_FINAL_RESPONSE_ONLY), common_pb2.PROPAGATION_POLICY_FULL_HISTORY
+    )
 
 
 def delegate_input(frame: session_pb2.AgentFrame, records: int, resolve: Resolve) -> inp.DelegateIn:

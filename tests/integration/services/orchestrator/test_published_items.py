@@ -13,8 +13,9 @@ from archon.client import answer_text
 from archon.errors import InvalidArgument
 from archon.memory import MemoryGraphClient, PropagationPolicy
 from archon.registry import DependsOn
-from archon_mesh.agent import Agent
+from archon_mesh.agent import Agent, AgentEvent
 from archon_mesh.core.messages import ToolCall
+from archon_mesh.node import RemoteAgent
 from archon_mesh.node.handler import agent_handler
 from archon_mesh.tools import tool
 from tests.fixtures.mesh import Mesh
@@ -66,8 +67,8 @@ async def test_an_agents_tool_results_and_history_reach_the_roles_whose_edges_le
     async with MemoryGraphClient(mesh.memory.address, session) as memory:
 
         async def stored() -> bool:
-            (item,) = await memory.pull_for(reader) or [None]
-            return item is not None and item.policy == policy and received in item.content
+            items = await memory.pull_for(reader)
+            return [received in item.content for item in items if item.policy == policy] == [True]
 
         await eventually(stored)
 
@@ -187,9 +188,7 @@ async def test_a_fork_reuses_the_items_of_an_answer(mesh: Mesh, troupe: Troupe, 
     assert answer_text(await forked.result(20)) == f"{source} (full_history): long"
 
 
-async def test_thinking_reaches_the_watchers_of_a_run(
-    mesh: Mesh, troupe: Troupe, names: tuple[str, str, str]
-) -> None:
+async def test_thinking_reaches_the_watchers_of_a_run(mesh: Mesh, troupe: Troupe, names: tuple[str, str, str]) -> None:
     source, _, _ = names
     watched = asyncio.Event()
 
@@ -208,3 +207,33 @@ async def test_thinking_reaches_the_watchers_of_a_run(
     deltas = [event.thinking_delta for event in seen if event.HasField("thinking_delta")]
     assert [(delta.role, delta.text) for delta in deltas] == [(source, "Hmm. ")]
     assert "".join(event.text_delta.text for event in seen) == "Yes."
+
+
+async def test_a_remote_agents_thinking_is_an_event_of_its_caller(
+    mesh: Mesh, troupe: Troupe, names: tuple[str, str, str]
+) -> None:
+    source, _, _ = names
+
+    async def thinking(task: TaskContext) -> str:
+        task.think("Hmm. ")
+        task.write("Yes.")
+        return "Yes."
+
+    await troupe(source, thinking)
+    remote = RemoteAgent(source, orchestrator=mesh.orchestrator.address)
+    call = ToolCall("c1", source, '{"task": "Is it?"}')
+    lead = Agent("lead", model=ScriptedModel(says("", call), says("It is.")), sub_agents=[remote])
+    events: list[AgentEvent] = []
+    assert await lead.run_async("?", None, [events.append]) == "It is."
+    types = [event.type for event in events if event.agent_name == source]
+    assert types == [
+        "RUN_STARTED",
+        "THINKING_TEXT_MESSAGE_START",
+        "THINKING_TEXT_MESSAGE_CONTENT",
+        "THINKING_TEXT_MESSAGE_END",
+        "TEXT_MESSAGE_START",
+        "TEXT_MESSAGE_CONTENT",
+        "TEXT_MESSAGE_END",
+        "RUN_FINISHED",
+    ]
+    await remote.close()

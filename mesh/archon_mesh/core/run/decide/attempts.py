@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run import inputs as inp
+from archon_mesh.core.run.context import context_of
 from archon_mesh.core.run.decide.budget import first_slice
-from archon_mesh.core.run.decide.context import context_of
 from archon_mesh.core.run.decide.recovery import Kind, next_try, raised, recovery_exhausted
 from archon_mesh.core.run.decide.termination import orphans, then_end
 from archon_mesh.core.run.state import RunState

@@ -114,7 +114,11 @@ def _records(run: RunState, records: inp.RecordsIn, now: float) -> list[ev.Event
 
 def _published(run: RunState, publication: inp.PublishedIn, now: float) -> list[ev.Event]:
     task = run.tasks.get(publication.task_id)
-    if run.ended or task is None or publication.version in (task.memory_version, *(item.version for item in task.items)):
+    if (
+        run.ended
+        or task is None
+        or publication.version in (task.memory_version, *(item.version for item in task.items))
+    ):
         return []
     return [ev.Published(task.task_id, task.role, publication.seq, publication.version)]
 

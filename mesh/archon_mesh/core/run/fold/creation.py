@@ -35,9 +35,7 @@ def published(run: RunState, event: ev.Published, time: float) -> None:
     if event.seq == task.result_seq or not task.items:
         task.memory_version = event.version
         return
-    task.items = tuple(
-        replace(item, version=event.version) if item.seq == event.seq else item for item in task.items
-    )
+    task.items = tuple(replace(item, version=event.version) if item.seq == event.seq else item for item in task.items)
 
 
 def recorded(run: RunState, event: ev.Recorded, time: float) -> None:

@@ -231,6 +231,26 @@ async def test_stream_chunk_sees_pieces_of_tool_calls() -> None:
     assert agent.history[2].content == "[image/png, 4 bytes]", "a replacement changes no tool call"
 
 
+async def test_stream_chunk_sees_thinking_and_cannot_replace_it() -> None:
+    seen: list[tuple[str, str]] = []
+
+    class Watches(Middleware):
+        def stream_chunk(self, chunk: StreamChunk, params: ModelParams) -> str:
+            seen.append((chunk, chunk.thinking_delta))
+            return "replaced"
+
+    events: list[AgentEvent] = []
+    model = Streams([ModelChunk(thinking_delta="hm"), ModelChunk(text_delta="yes"), ModelChunk(reply=says("yes"))])
+    agent = Agent("thinker", model=model, middlewares=[Watches()])
+    hooked: list[str] = []
+    agent.on("stream_chunk").handle(effects=lambda hook: hooked.append(hook.thinking_delta))
+    assert await agent.run_async("?", None, [events.append]) == "replaced"
+    assert seen == [("", "hm"), ("yes", "")]
+    assert hooked == ["hm", ""]
+    thinking = [event.to_dict() for event in events if event.type == "THINKING_TEXT_MESSAGE_CONTENT"]
+    assert [event["delta"] for event in thinking] == ["hm"]
+
+
 async def test_openai_endpoint_streams_tool_arguments() -> None:
     def delta(**function: str) -> dict[str, Any]:
         return {"tool_calls": [{"index": 0, "function": function} | ({"id": "c9"} if "name" in function else {})]}

@@ -215,6 +215,8 @@ async def test_delegation_propagates_the_span_that_makes_it() -> None:
 
         def save(self, checkpoint: session_pb2.Checkpoint) -> None: ...
 
+        def publish(self, item: session_pb2.Publish) -> None: ...
+
         async def delegate(self, request: session_pb2.Delegate) -> session_pb2.DelegateResult:
             requests.append(request)
             return session_pb2.DelegateResult(result=agent_pb2.TaskResult(state=common_pb2.TASK_STATE_COMPLETED))

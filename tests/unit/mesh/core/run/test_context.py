@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from archon_mesh.core.run import events as ev
-from archon_mesh.core.run.decide.context import context_of
+from archon_mesh.core.run.context import context_of
 from archon_mesh.core.run.types import ContextRef, SessionContextRef
 from tests.unit.mesh.core.run.lead_run import Lead
 

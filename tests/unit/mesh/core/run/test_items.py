@@ -6,7 +6,7 @@ import pytest
 
 from archon_mesh.core.run import UpdateMemory, fold
 from archon_mesh.core.run import events as ev
-from archon_mesh.core.run.decide.context import context_of
+from archon_mesh.core.run.context import context_of
 from archon_mesh.core.run.types import ContextRef, Item, TaskState
 from tests.unit.mesh.core.run.lead_run import Lead
 
@@ -42,7 +42,7 @@ def test_items_of_an_answer_that_is_not_published_or_failed_are_dropped() -> Non
     for more in ({"publish": False}, {"state": TaskState.FAILED}):
         run = Lead(("a", "b"), edges=(("a", "b", HISTORY),))
         run.place(1)
-        run.result(items=(Item(HISTORY, None),), **more)  # type: ignore[arg-type]
+        run.result(items=(Item(HISTORY, None),), **more)
         assert not any(isinstance(event, ev.ItemPublished) for event in run.log)
 
 

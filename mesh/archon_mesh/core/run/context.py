@@ -41,8 +41,9 @@ def _of_predecessors(run: RunState, task: Task) -> tuple[ContextRef, ...]:
     assert run.submission is not None
     if not task.predecessors:
         return ()
-    if task.role not in run.submission.all_ancestors and not any([run.tasks[name].items for name in task.predecessors]):
-        return tuple([ContextRef(run.tasks[name].role, run.tasks[name].result_seq) for name in task.predecessors])
+    upstream = [run.tasks[name] for name in task.predecessors]
+    if task.role not in run.submission.all_ancestors and not any(other.items for other in upstream):
+        return tuple([ContextRef(other.role, other.result_seq) for other in upstream])
     policies = _policies(run.submission, task.role)
     return _newest(run.roots(), policies, run.submission.roles)
 
