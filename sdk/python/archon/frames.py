@@ -33,6 +33,7 @@ FEATURES: Final = (
     "checkpoint",
     "publish",
     "update_memory",
+    "input",
 )
 """What both ends can do beyond the smallest member."""
 

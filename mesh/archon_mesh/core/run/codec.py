@@ -49,6 +49,7 @@ _TYPES: dict[str, type] = {
         inp.PublishedIn,
         inp.CheckpointIn,
         inp.PublishIn,
+        inp.AskIn,
         inp.Cancel,
         inp.Respond,
         inp.Pause,

@@ -85,6 +85,17 @@ class UpdateMemory:
 
 
 @value
+class GiveInput:
+    """Send the attempt a person's answer to a question that it asked while it continued."""
+
+    task_id: str
+    attempt: int
+    epoch: int
+    instance_id: str
+    input_id: str
+
+
+@value
 class Grant:
     """Send the attempt the budget that it requested."""
 
@@ -102,7 +113,7 @@ class Timer:
     at: float
 
 
-Effect = Place | Assign | Adopt | CancelAttempt | Answer | UpdateMemory | Grant | Timer
+Effect = Place | Assign | Adopt | CancelAttempt | Answer | UpdateMemory | GiveInput | Grant | Timer
 
 
 def places(run: RunState) -> list[Place]:
@@ -157,6 +168,8 @@ def _of_attempt(run: RunState, task: Task, effects: set[Effect]) -> None:
             effects.add(Answer(*key, delegation_id))
     for request_id in task.requests:
         effects.add(Grant(*key, request_id))
+    for input_id in task.answers:
+        effects.add(GiveInput(*key, input_id))
     for ref in updates_of(run, task):
         effects.add(UpdateMemory(*key, ref))
 

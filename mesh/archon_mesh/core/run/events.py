@@ -127,7 +127,8 @@ class ResultReceived:
 
 @value
 class InputRequested:
-    """The attempt ended with a question to a person; the run's clock is stopped until the answer.
+    """An attempt asks a person; the run's clock is stopped until the answer. The attempt has ended with the question,
+    or continues: then it asked with a frame with the sequence number `sequence`, else that is 0.
 
     `input_id` is unique in the run; `checkpointed` is true if the payload carries a checkpoint.
     """
@@ -139,6 +140,7 @@ class InputRequested:
     payload: Payload = field(compare=False)
     spent: Amount = NOTHING
     checkpointed: bool = False
+    sequence: int = 0
 
 
 @value

@@ -106,6 +106,19 @@ class PublishIn:
 
 
 @value
+class AskIn:
+    """An attempt asks a person and continues. `input_id` is the agent's id of the question, `sequence` the frame's
+    sequence number in the attempt."""
+
+    task_id: str
+    attempt: int
+    sequence: int
+    input_id: str
+    payload: Payload = field(default=None, compare=False)
+    records: int = 0
+
+
+@value
 class DelegateIn:
     """An attempt delegates to `role`, or to a role that offers `capability`.
 
@@ -278,6 +291,7 @@ Input = (
     | PublishedIn
     | CheckpointIn
     | PublishIn
+    | AskIn
     | Cancel
     | Respond
     | Pause

@@ -46,7 +46,7 @@ class Task:
 
     A task with a `parent` was delegated by it: `payload_in` is its input, `timeout` its time in seconds and `deadline`
     its end in wall seconds (0: the end of the run). `children` maps memo keys to the tasks that this one delegated.
-    `delegations`, `requests` and `applied` (the sequence number of the agent's last frame that is journaled) belong to
+    `delegations`, `requests`, `answers` and `applied` (the sequence number of the agent's last frame that is journaled) belong to
     the current attempt; `children` belong to the task.
     """
 
@@ -84,6 +84,8 @@ class Task:
     delegations: dict[str, Delegation] = field(default_factory=dict)
     requests: dict[str, Amount | Failure | None] = field(default_factory=dict)
     """What was reserved on each request; the failure if too little was left (None in journals of earlier versions)."""
+    answers: dict[str, Payload] = field(default_factory=dict, compare=False)
+    """The answers of people to questions that the current attempt asked while it continued, by the questions' ids."""
     applied: int = 0
     checkpoint: Payload = field(default=None, compare=False)
     """The payload that carried the last checkpoint."""
@@ -126,8 +128,12 @@ class Task:
         """Marks the current attempt as abandoned: its outcome no longer counts."""
         self.live, self.abandoned = False, (*self.abandoned, (self.attempt, self.instance_id))
 
+    def wait_again(self) -> None:
+        """Has the task wait for its next attempt, or for the answer of a person before it."""
+        self.live, self.state = False, TaskState.INPUT_REQUIRED if self.question else TaskState.SUBMITTED
+
     def begin_attempt(self) -> None:
         """Drops what the previous attempt delegated and requested; the children stay."""
         self.applied = 0
-        if self.delegations or self.requests:
-            self.delegations, self.requests = {}, {}
+        if self.delegations or self.requests or self.answers:
+            self.delegations, self.requests, self.answers = {}, {}, {}

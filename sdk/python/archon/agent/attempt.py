@@ -128,8 +128,28 @@ class Attempt:
         return ref.epoch != self.ref.epoch or orchestrator_id == self._owner or orchestrator_id in self._offered_to
 
     def remaining(self) -> float | None:
-        """Seconds left, or None if there is no limit."""
+        """Seconds left, or None if there is no limit or the clock stands still."""
         return self._task.remaining() if self._task is not None else None
+
+    def stop_clock(self) -> None:
+        """Stops the time of the task while it waits for a person, as its orchestrator does."""
+        if self._task is not None:
+            self._task.stop_clock()
+        if self._timer is not None and self._halted is None:
+            self._timer.cancel()
+            self._timer = None
+
+    def start_clock(self) -> None:
+        """The time of the task goes on."""
+        if self._task is None or self._halted is not None or not self.working:
+            return
+        self._task.start_clock()
+        self._start_timer(self._task)
+
+    def _start_timer(self, task: TaskContext) -> None:
+        remaining = task.remaining()
+        if remaining is not None:
+            self._timer = asyncio.get_running_loop().call_later(remaining, self._time_out)
 
     # The handler
 
@@ -139,9 +159,7 @@ class Attempt:
         self._work = asyncio.create_task(self._run(handler, task), name=f"task-{self.ref.task_id}")
         self._table.running.add(self)
         self._work.add_done_callback(self._cancelled_early)
-        remaining = task.remaining()
-        if remaining is not None:
-            self._timer = asyncio.get_running_loop().call_later(remaining, self._time_out)
+        self._start_timer(task)
 
     def cancel(self) -> None:
         """Stops the handler. The result is CANCELED, or what the handler returned before."""
@@ -411,6 +429,9 @@ class _AttemptLink:
 
     async def delegate(self, delegation: session_pb2.Delegate) -> session_pb2.DelegateResult:
         return await self._attempt.calls.delegate(delegation)
+
+    async def ask(self, question: agent_pb2.InputRequest) -> session_pb2.Input:
+        return await self._attempt.calls.ask(question)
 
     async def reserve(self, budget: common_pb2.Budget) -> session_pb2.BudgetGrant:
         return await self._attempt.calls.reserve(budget)

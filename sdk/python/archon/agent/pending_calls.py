@@ -1,4 +1,4 @@
-"""Calls of a task that wait for its orchestrator: delegations, and requests for more of the budget."""
+"""Calls of a task that wait for its orchestrator: delegations, questions to people, requests for more of the budget."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 from itertools import chain, count
 from typing import Any, Protocol, TypeVar
 
-from archon.api.agent.v1 import session_pb2
+from archon.api.agent.v1 import agent_pb2, session_pb2
 from archon.api.common.v1 import common_pb2
 from archon.errors import ArchonError, DeadlineExceeded, OperationCancelled, Unimplemented
 from archon.frames import Channel, agent_content
@@ -31,6 +31,10 @@ class Caller(Protocol):
 
     def send(self, content: bytes) -> None: ...
 
+    def stop_clock(self) -> None: ...
+
+    def start_clock(self) -> None: ...
+
 
 class PendingCalls:
     """The pending calls of one attempt. An answer may come twice, from two owners: the first counts."""
@@ -39,6 +43,8 @@ class PendingCalls:
         self._caller = caller
         self._delegations: dict[str, asyncio.Future[session_pb2.DelegateResult]] = {}
         self._requests: dict[str, asyncio.Future[session_pb2.BudgetGrant]] = {}
+        self._questions: dict[str, asyncio.Future[session_pb2.Input]] = {}
+        self._asking = asyncio.Lock()
         self._numbers = count(1)
 
     @property
@@ -67,6 +73,19 @@ class PendingCalls:
         self._check(content, "budget")
         return await self._call(self._requests, request.request_id, content)
 
+    async def ask(self, question: agent_pb2.InputRequest) -> session_pb2.Input:
+        """Asks a person and waits for the answer, as long as it takes: the time of the task stands still. Questions
+        are asked one after another. Raises FrameTooLarge, Unimplemented."""
+        content = agent_content("ask", question)
+        async with self._asking:
+            self._check(content, "input")
+            self._caller.flush()
+            self._caller.stop_clock()
+            try:
+                return await self._call(self._questions, question.input_id, content)
+            finally:
+                self._caller.start_clock()
+
     def _check(self, content: bytes, feature: str) -> None:
         if not self._caller.working:
             raise OperationCancelled("the task is over")
@@ -87,11 +106,15 @@ class PendingCalls:
             pending.pop(name, None)
 
     def answered(self, frame: session_pb2.OrchestratorFrame) -> None:
-        """Takes a delegate_result or a budget_grant; drops it if no call waits for it."""
+        """Takes a delegate_result, an input or a budget_grant; drops it if no call waits for it."""
         if frame.HasField("delegate_result"):
             delegation = self._delegations.pop(frame.delegate_result.delegation_id, None)
             if delegation is not None and not delegation.done():
                 delegation.set_result(frame.delegate_result)
+        elif frame.HasField("input"):
+            question = self._questions.get(frame.input.input_id)
+            if question is not None and not question.done():
+                question.set_result(frame.input)
         else:
             request = self._requests.get(frame.budget_grant.request_id)
             if request is not None and not request.done():
@@ -109,4 +132,4 @@ class PendingCalls:
             call.cancel()
 
     def _pending(self) -> list[asyncio.Future[Any]]:
-        return list(chain(self._delegations.values(), self._requests.values()))
+        return list(chain(self._delegations.values(), self._questions.values(), self._requests.values()))

@@ -293,7 +293,7 @@ class AgentSession:
                     attempt.cancel()
             case "adopt_task":
                 self._adopt(frame, attempt)
-            case "delegate_result" | "budget_grant":
+            case "delegate_result" | "budget_grant" | "input":
                 if attempt is not None:
                     attempt.calls.answered(frame)
             case "update_memory":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import count
 from typing import Any, Protocol
 
@@ -29,6 +30,7 @@ from archon.status import from_failure
 from archon.wire import policy_from_proto, policy_to_proto, set_seconds, text_of, to_seconds, without_surrogates
 
 MAX_DELTA_CHARS = 16 * 1024
+MAX_INPUT_ID = 256
 MAX_SHOWN_BYTES = 64 * 1024
 """A larger tool call or result is not shown while it happens; its record has it."""
 
@@ -50,6 +52,10 @@ class Link(Protocol):
 
     async def delegate(self, delegation: session_pb2.Delegate) -> session_pb2.DelegateResult:
         """Sends a delegation and waits for its result."""
+        ...
+
+    async def ask(self, question: agent_pb2.InputRequest) -> session_pb2.Input:
+        """Asks a person and waits for the answer."""
         ...
 
     async def reserve(self, budget: common_pb2.Budget) -> session_pb2.BudgetGrant:
@@ -79,6 +85,8 @@ class TaskContext:
         self._link = link
         self._offset = 0
         self._delegations = count(1)
+        self._questions = count(1)
+        self._stopped_with: float | None = None
         self._budget = AttemptBudget(assigned) if assigned.HasField("budget") else UNLIMITED
         self._records: list[agent_pb2.CallRecord] = []
         self.role = role
@@ -239,8 +247,43 @@ class TaskContext:
             self._context = (*self._context[:place], item, *self._context[place + 1 :])
 
     def remaining(self) -> float | None:
-        """Seconds left for this task, or None if there is no limit."""
-        return None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
+        """Seconds left for this task, or None if there is no limit or the task waits for a person."""
+        if self.deadline is None or self._stopped_with is not None:
+            return None
+        return max(0.0, self.deadline - time.monotonic())
+
+    def stop_clock(self) -> None:
+        """Stops the time of the task. The server calls it."""
+        self._stopped_with = self.remaining()
+
+    def start_clock(self) -> None:
+        """The time of the task goes on. The server calls it."""
+        if self._stopped_with is not None:
+            self.deadline, self._stopped_with = time.monotonic() + self._stopped_with, None
+
+    async def ask(self, question: str | Sequence[common_pb2.Part], *, schema_json: str = "", input_id: str = "") -> str:
+        """Asks a person and returns the text of the answer, while the attempt keeps its state and its slot. The time of
+        the run and of this task stands still. For an answer that may take hours return a Question: it frees the slot.
+
+        `schema_json` is a JSON Schema (2020-12) that the answer must match; empty means free text. The answer belongs
+        to the task: a later attempt that asks with the same `input_id` gets it at once. By default that is the number
+        of the question in the attempt.
+
+        Raises InvalidArgument for an `input_id` above 256 characters, FrameTooLarge, Unimplemented if the caller of
+        this task does not support questions.
+        """
+        if len(input_id) > MAX_INPUT_ID:
+            raise InvalidArgument(f"the input_id of a question has {len(input_id)} characters, at most {MAX_INPUT_ID}")
+        request = agent_pb2.InputRequest(input_id=input_id or f"a{next(self._questions)}", schema_json=schema_json)
+        request.prompt.extend(
+            [common_pb2.Part(text=without_surrogates(question))] if isinstance(question, str) else question
+        )
+        for answer in self._assigned.resume.answers:
+            if answer.input_id == request.input_id:
+                return text_of(answer.parts)
+        given = await self._link.ask(request)
+        context.enter(replace(context.current(), deadline=self.deadline))
+        return text_of(given.parts)
 
     async def delegate(
         self,

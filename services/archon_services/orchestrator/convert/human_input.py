@@ -25,12 +25,13 @@ def read_input_requested(event: run_pb2.RunEvent) -> ev.Event:
         payload,
         amount_from_usage(source.usage),
         bool(source.checkpoint),
+        source.sequence,
     )
 
 
 def write_input_requested(out: run_pb2.RunEvent, event: ev.InputRequested) -> None:
     target = out.input_requested
-    target.input_id, target.role = event.input_id, event.role
+    target.input_id, target.role, target.sequence = event.input_id, event.role, event.sequence
     source = event.payload
     if isinstance(source, agent_pb2.TaskResult):
         target.prompt.MergeFrom(source.input_request.prompt)

@@ -96,6 +96,7 @@ def _set_resume(run: RunState, task: Task, assigned: agent_pb2.AssignTask) -> No
     for answer in task.inputs:
         if isinstance(answer, run_pb2.InputGiven):
             assigned.resume.inputs.extend(answer.parts)
+            assigned.resume.answers.add(input_id=answer.input_id.removeprefix(f"{task.task_id}/"), parts=answer.parts)
     size = 0
     for memo_key, child_id in task.children.items():
         child = run.tasks[child_id]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from archon.api.agent.v1 import agent_pb2, session_pb2
 from archon.api.common.v1 import common_pb2
+from archon.api.orchestrator.v1 import run_pb2
 from archon_mesh.core.run import RunState, Task
 from archon_mesh.core.run.types import Failure, TaskState
 from archon_services.orchestrator.convert import failure_to_proto
@@ -56,6 +57,15 @@ def budget_grant(task: Task, request_id: str) -> session_pb2.OrchestratorFrame:
     elif reserved is not None:
         amount_to_proto(reserved, grant.budget)
     return session_pb2.OrchestratorFrame(budget_grant=grant)
+
+
+def given_input(task: Task, input_id: str) -> session_pb2.OrchestratorFrame:
+    """A person's answer to a question of the current attempt, under the agent's id of the question."""
+    given = session_pb2.Input(input_id=input_id.removeprefix(f"{task.task_id}/"))
+    answer = task.answers[input_id]
+    if isinstance(answer, run_pb2.InputGiven):
+        given.parts.MergeFrom(answer.parts)
+    return session_pb2.OrchestratorFrame(input=given)
 
 
 def attempt_status(run: RunState, task: Task, now: float, *, released: bool = False) -> AttemptStatus:

@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from archon.api.common.v1 import common_pb2
-from archon_mesh.core.run import Adopt, Answer, Assign, CancelAttempt, Effect, Grant, RunState, UpdateMemory
+from archon_mesh.core.run import Adopt, Answer, Assign, CancelAttempt, Effect, GiveInput, Grant, RunState, UpdateMemory
 from archon_services.orchestrator.dispatch.assign_task import assign_task
 from archon_services.orchestrator.dispatch.context import update_memory
-from archon_services.orchestrator.dispatch.replies import attempt_status, budget_grant, delegate_result
+from archon_services.orchestrator.dispatch.replies import attempt_status, budget_grant, delegate_result, given_input
 from archon_services.orchestrator.ports import Transport
 
-AttemptEffect = Assign | Adopt | CancelAttempt | Answer | UpdateMemory | Grant
-_OF_ATTEMPTS: Final = (Assign, Adopt, CancelAttempt, Answer, UpdateMemory, Grant)
+AttemptEffect = Assign | Adopt | CancelAttempt | Answer | UpdateMemory | GiveInput | Grant
+_OF_ATTEMPTS: Final = (Assign, Adopt, CancelAttempt, Answer, UpdateMemory, GiveInput, Grant)
 
 
 class EffectExecutor:
@@ -50,6 +50,9 @@ class EffectExecutor:
                     transport.tell(effect.instance_id, self._ref(effect), result)
                 case UpdateMemory():
                     transport.tell(effect.instance_id, self._ref(effect), update_memory(run, effect.ref))
+                case GiveInput():
+                    given = given_input(run.tasks[effect.task_id], effect.input_id)
+                    transport.tell(effect.instance_id, self._ref(effect), given)
                 case Grant():
                     grant = budget_grant(run.tasks[effect.task_id], effect.request_id)
                     transport.tell(effect.instance_id, self._ref(effect), grant)
@@ -70,7 +73,7 @@ def in_order(effects: Iterable[Effect]) -> list[AttemptEffect]:
 
 
 def _order(effect: AttemptEffect) -> tuple[str, int, str, int]:
-    reply = getattr(effect, "delegation_id", "") or getattr(effect, "request_id", "")
+    reply = getattr(effect, "delegation_id", "") or getattr(effect, "request_id", "") or getattr(effect, "input_id", "")
     return effect.task_id, effect.attempt, reply, effect.ref.seq if isinstance(effect, UpdateMemory) else 0
 
 

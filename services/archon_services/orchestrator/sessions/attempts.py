@@ -29,6 +29,7 @@ from archon_services.orchestrator.sessions.credit_window import CreditWindow
 from archon_services.orchestrator.sessions.in_flight import FRAME_OVERHEAD, InFlight
 from archon_services.orchestrator.sessions.inbound import (
     Resolve,
+    ask_input,
     budget_input,
     cancel_delegation_input,
     checkpoint_input,
@@ -50,8 +51,8 @@ MAX_RECORDS: Final = 1_000
 
 Send = Callable[[OutgoingFrame | session_pb2.OrchestratorFrame], None]
 
-_ASKING = ("delegate", "budget_request", "adopted")
-_BEFORE_RESULT = ("delegate", "cancel_delegation", "budget_request", "checkpoint", "publish")
+_WAITING_FOR_REPLY = ("delegate", "budget_request", "ask", "adopted")
+_BEFORE_RESULT = ("delegate", "cancel_delegation", "budget_request", "checkpoint", "publish", "ask")
 _STORED = frozenset({"record", "result", *_BEFORE_RESULT})
 
 
@@ -235,7 +236,7 @@ class Attempts:
             restarted = attempt.offered_again(frame.sequence) or (attempt.offered and arm == "adopted")
             if not restarted:
                 return attempt
-        if arm in _ASKING:
+        if arm in _WAITING_FOR_REPLY:
             expected = self._inbox.expects(frame.task, self._instance_id)
             given = unassigned_input(frame, self._resolve) if expected else working_input(frame)
             self._deliver(frame.task.run_id, given, StopReceipt(frame.task, self.cancel))
@@ -282,6 +283,9 @@ class Attempts:
             case "publish":
                 records = attempt.take_records()
                 self._deliver_frame(attempt, frame, publish_input(frame, len(records)), records)
+            case "ask":
+                records = attempt.take_records()
+                self._deliver_frame(attempt, frame, ask_input(frame, len(records)), records)
             case "budget_request":
                 self._deliver_frame(attempt, frame, budget_input(frame))
             case "adopted" if frame.task.epoch >= attempt.ref.epoch:

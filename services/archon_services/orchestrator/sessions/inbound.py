@@ -104,6 +104,13 @@ def _policy(policy: int) -> int:
     )
 
 
+def ask_input(frame: session_pb2.AgentFrame, records: int) -> inp.AskIn:
+    """The payload is that of a result which asks the same."""
+    payload = agent_pb2.TaskResult(state=common_pb2.TASK_STATE_INPUT_REQUIRED, input_request=frame.ask)
+    input_id = frame.ask.input_id if len(frame.ask.input_id) <= MAX_KEY else ""
+    return inp.AskIn(frame.task.task_id, frame.task.attempt, frame.sequence, input_id, payload, records)
+
+
 def delegate_input(frame: session_pb2.AgentFrame, records: int, resolve: Resolve) -> inp.DelegateIn:
     """The payload is that of the Delegated event, without the fields that the engine decides."""
     delegate = frame.delegate
@@ -159,10 +166,12 @@ def budget_input(frame: session_pb2.AgentFrame) -> inp.BudgetRequestIn:
 
 def unassigned_input(
     frame: session_pb2.AgentFrame, resolve: Resolve
-) -> inp.DelegateIn | inp.BudgetRequestIn | inp.WorkingIn:
-    """The input of a `delegate`, `budget_request` or `adopted` frame of an attempt that the session does not hold."""
+) -> inp.DelegateIn | inp.BudgetRequestIn | inp.AskIn | inp.WorkingIn:
+    """The input of a frame that waits for a reply, or of `adopted`, of an attempt that the session does not hold."""
     if frame.HasField("adopted"):
         return working_input(frame)
+    if frame.HasField("ask"):
+        return ask_input(frame, 0)
     return delegate_input(frame, 0, resolve) if frame.HasField("delegate") else budget_input(frame)
 
 

@@ -7,7 +7,7 @@ from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.context import context_of
 from archon_mesh.core.run.decide.budget import first_slice
 from archon_mesh.core.run.decide.recovery import Kind, next_try, raised, recovery_exhausted
-from archon_mesh.core.run.decide.termination import orphans, then_end
+from archon_mesh.core.run.decide.termination import fail, then_end
 from archon_mesh.core.run.state import RunState
 from archon_mesh.core.run.task import Task
 from archon_mesh.core.run.types import DRAINING, GIVEN_BACK, Failure, TaskState, quantize
@@ -20,7 +20,7 @@ def slot_found(run: RunState, slot: inp.SlotFound, now: float) -> list[ev.Event]
         return []
     reserved = first_slice(run, task)
     if isinstance(reserved, Failure):
-        return _fail(run, task, [], reserved)
+        return fail(run, task, [], reserved)
     context = context_of(run, task)
     return [
         ev.Dispatched(
@@ -53,7 +53,7 @@ def _rejected(run: RunState, task: Task, failure: Failure, delay: float, now: fl
     if task.stopping:
         return [rejected, _cancelled(task)]
     if due is None:
-        return _fail(run, task, [rejected], failure)
+        return fail(run, task, [rejected], failure)
     return [rejected]
 
 
@@ -72,7 +72,7 @@ def lost(run: RunState, loss: inp.LostIn, now: float) -> list[ev.Event]:
     if task.stopping:
         return [lost, _cancelled(task)]
     if (exhausted := recovery_exhausted(run.recovered)) is not None:
-        return _fail(run, task, [lost], exhausted)
+        return fail(run, task, [lost], exhausted)
     if next_try(Kind.LOST, task.losses + 1, None, now) is not None:
         return [lost]
     poisoned = Failure(
@@ -81,16 +81,8 @@ def lost(run: RunState, loss: inp.LostIn, now: float) -> list[ev.Event]:
         f"{task.losses + 1} attempts of {task.role} ended with the loss of their process",
         (("role", task.role), ("task_id", task.task_id)),
     )
-    return _fail(run, task, [lost], poisoned)
+    return fail(run, task, [lost], poisoned)
 
 
 def _cancelled(task: Task) -> ev.Event:
     return ev.TaskEnded(task.task_id, task.role, task.attempt, TaskState.CANCELED, task.failure)
-
-
-def _fail(run: RunState, task: Task, before: list[ev.Event], failure: Failure) -> list[ev.Event]:
-    """Fails the task for good. A delegated task leaves the failure to its parent; any other fails the run."""
-    ended = ev.TaskEnded(task.task_id, task.role, task.attempt, TaskState.FAILED, failure)
-    if task.parent:
-        return [*before, ended, *orphans(run, task)]
-    return then_end(run, [*before, ended], {task.task_id}, TaskState.FAILED, failure)

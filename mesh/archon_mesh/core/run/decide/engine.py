@@ -16,7 +16,7 @@ from archon_mesh.core.run.decide.budget import grant, usage
 from archon_mesh.core.run.decide.delegation import cancel_delegation, delegate
 from archon_mesh.core.run.decide.event_limit import journal_full, limit_events
 from archon_mesh.core.run.decide.fork import reused_results
-from archon_mesh.core.run.decide.human_input import pause, respond, resume
+from archon_mesh.core.run.decide.human_input import ask, pause, respond, resume
 from archon_mesh.core.run.decide.results import result
 from archon_mesh.core.run.decide.termination import then_end
 from archon_mesh.core.run.decide.timeouts import tick
@@ -95,13 +95,20 @@ def _publish(run: RunState, request: inp.PublishIn, now: float) -> list[ev.Event
     return [*_recorded(request), item]
 
 
+def _ask(run: RunState, request: inp.AskIn, now: float) -> list[ev.Event]:
+    task = _active_task(run, request.task_id, request.attempt)
+    if task is None or request.sequence <= task.applied:  # or it comes again
+        return []
+    return [*_recorded(request), *ask(run, task, request)]
+
+
 def _active_task(run: RunState, task_id: str, attempt: int) -> Task | None:
     """The task, if `attempt` is its current one, live and not stopping; else None."""
     task = run.current(task_id, attempt)
     return None if task is None or run.ended or run.ending is not None or task.stopping else task
 
 
-def _recorded(frame: inp.DelegateIn | inp.CheckpointIn | inp.PublishIn) -> list[ev.Event]:
+def _recorded(frame: inp.DelegateIn | inp.CheckpointIn | inp.PublishIn | inp.AskIn) -> list[ev.Event]:
     return [ev.Recorded(frame.task_id, frame.attempt, frame.records)] if frame.records else []
 
 
@@ -147,6 +154,7 @@ _DECIDE: dict[type, Callable[[RunState, Any, float], list[ev.Event]]] = {
     inp.PublishedIn: _published,
     inp.CheckpointIn: _checkpoint,
     inp.PublishIn: _publish,
+    inp.AskIn: _ask,
     inp.Cancel: _cancel,
     inp.Respond: respond,
     inp.Pause: pause,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run import inputs as inp
-from archon_mesh.core.run.decide.human_input import MAX_QUESTIONS, question_id
+from archon_mesh.core.run.decide.human_input import question_id, refusal
 from archon_mesh.core.run.decide.recovery import Kind, kind_of, next_try, raised, recovery_exhausted
 from archon_mesh.core.run.decide.termination import orphans, then_end
 from archon_mesh.core.run.decide.timeouts import delegation_timeout
@@ -43,7 +43,7 @@ def _repeated(run: RunState, result: inp.ResultIn) -> bool:
 
 
 def _question(task: Task, result: inp.ResultIn) -> ev.InputRequested | None:
-    if result.state is not TaskState.INPUT_REQUIRED or not result.input_id or len(task.questions) >= MAX_QUESTIONS:
+    if result.state is not TaskState.INPUT_REQUIRED or refusal(task, result.input_id) is not None:
         return None
     return ev.InputRequested(
         task.task_id,
@@ -58,7 +58,7 @@ def _question(task: Task, result: inp.ResultIn) -> ev.InputRequested | None:
 
 def _outcome(run: RunState, task: Task, result: inp.ResultIn, now: float) -> ev.ResultReceived | ev.Retried:
     """The task's result, or a retry after a transient failure or a conflict of its conversation."""
-    state, failure = _final_state(result)
+    state, failure = _final_state(task, result)
     if failure is not None and failure.code == "DEADLINE_EXCEEDED" and task.deadline and now >= task.deadline:
         failure = delegation_timeout(task)  # the agent's own timer was first: its caller sees the same error
     failure = failure and raised(run, failure)
@@ -142,7 +142,7 @@ def _stopped(run: RunState, task: Task, result: inp.ResultIn) -> ev.Event:
     return ev.Discarded(task.task_id, task.attempt, failure.reason if failure else "CANCELLED")
 
 
-def _final_state(result: inp.ResultIn) -> tuple[TaskState, Failure | None]:
+def _final_state(task: Task, result: inp.ResultIn) -> tuple[TaskState, Failure | None]:
     """The final state of a result; a state that cannot be served becomes a failure."""
     match result.state:
         case TaskState.COMPLETED:
@@ -153,8 +153,6 @@ def _final_state(result: inp.ResultIn) -> tuple[TaskState, Failure | None]:
             failure = Failure("CANCELLED", "CANCELLED", "the agent cancelled the task itself")
             return TaskState.FAILED, result.failure or failure
         case TaskState.INPUT_REQUIRED:
-            too_many = f"a task can ask people at most {MAX_QUESTIONS} questions"
-            message = too_many if result.input_id else "a question to a person needs an input_id"
-            return TaskState.FAILED, Failure("FAILED_PRECONDITION", "INVALID_ARGUMENT", message)
+            return TaskState.FAILED, refusal(task, result.input_id)
     message = f"a result with state {result.state.name} is not served by this orchestrator"
     return TaskState.FAILED, Failure("UNIMPLEMENTED", "NOT_SERVED", message)

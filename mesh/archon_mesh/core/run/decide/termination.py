@@ -59,6 +59,14 @@ def then_end(
     return [*decided, *cancelled, ev.RunEnded(state, failure, answers)]
 
 
+def fail(run: RunState, task: Task, before: list[ev.Event], failure: Failure) -> list[ev.Event]:
+    """Fails the task for good. A delegated task leaves the failure to its parent; any other fails the run."""
+    ended = ev.TaskEnded(task.task_id, task.role, task.attempt, TaskState.FAILED, failure)
+    if task.parent:
+        return [*before, ended, *orphans(run, task)]
+    return then_end(run, [*before, ended], {task.task_id}, TaskState.FAILED, failure)
+
+
 def _answers(run: RunState, decided: list[ev.Event]) -> tuple[int, ...]:
     """The events with the answers of the sinks, those among `decided` included."""
     new = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run.fold.budget import settle
+from archon_mesh.core.run.fold.human_input import withdraw
 from archon_mesh.core.run.state import RunState
 from archon_mesh.core.run.task import PublishedItem
 from archon_mesh.core.run.types import CONVERSATION_MOVED, DRAINING, GIVEN_BACK, NOTHING, Failure, TaskState
@@ -34,7 +35,7 @@ def item_published(run: RunState, event: ev.ItemPublished, time: float) -> None:
 def lost(run: RunState, event: ev.Lost, time: float) -> None:
     task = run.tasks[event.task_id]
     task.abandon()
-    task.state = TaskState.SUBMITTED
+    task.wait_again()
     task.losses += 1
     run.recovered += 1
     run.remember(event.failure)
@@ -43,7 +44,9 @@ def lost(run: RunState, event: ev.Lost, time: float) -> None:
 
 def retried(run: RunState, event: ev.Retried, time: float) -> None:
     task = run.tasks[event.task_id]
-    task.live, task.state, task.not_before = False, TaskState.SUBMITTED, event.not_before
+    withdraw(run, task, time)
+    task.wait_again()
+    task.not_before = event.not_before
     settle(run, task, event.spent)
     task.failures = (*task.failures, event.payload)
     run.remember(event.failure)
@@ -65,7 +68,7 @@ def rejected(run: RunState, event: ev.Rejected, time: float) -> None:
     if is_given_back(event.failure):
         task.abandon()
         settle(run, task, task.reserved)  # the amount really spent is unknown
-    task.live, task.state = False, TaskState.SUBMITTED
+    task.wait_again()
     task.reserved = NOTHING
     task.not_before = event.not_before
 

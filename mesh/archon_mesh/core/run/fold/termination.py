@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run.fold.budget import settle
+from archon_mesh.core.run.fold.human_input import withdraw
 from archon_mesh.core.run.state import RunState
 from archon_mesh.core.run.task import Task
 from archon_mesh.core.run.types import Failure, TaskState
@@ -21,7 +22,7 @@ def result_received(run: RunState, event: ev.ResultReceived, time: float) -> Non
     task = run.tasks[event.task_id]
     if event.failure is not None:
         run.remember(event.failure)
-    _end_task(task, event.state, event.failure, time)
+    _end_task(run, task, event.state, event.failure, time)
     task.result_seq, task.payload = run.last_seq, event.payload
     settle(run, task, event.spent)
     if event.stores_turn and task.conversation_version is not None:
@@ -38,7 +39,7 @@ def discarded(run: RunState, event: ev.Discarded, time: float) -> None:
     task = run.current(event.task_id, event.attempt)
     if task is not None:
         settle(run, task, task.reserved)
-        _end_task(task, TaskState.CANCELED, None, time)
+        _end_task(run, task, TaskState.CANCELED, None, time)
 
 
 def task_stopping(run: RunState, event: ev.TaskStopping, time: float) -> None:
@@ -51,7 +52,7 @@ def task_ended(run: RunState, event: ev.TaskEnded, time: float) -> None:
     if task.live:
         task.abandon()
         settle(run, task, task.reserved)
-    _end_task(task, event.state, event.failure, time)
+    _end_task(run, task, event.state, event.failure, time)
     if event.state is TaskState.FAILED and not task.parent:
         _begin_ending(run, TaskState.FAILED, event.failure, time)
 
@@ -66,8 +67,9 @@ def run_ended(run: RunState, event: ev.RunEnded, time: float) -> None:
     run.state, run.failure, run.answer_seqs, run.end_time = event.state, event.failure, event.answer_seqs, time
 
 
-def _end_task(task: Task, state: TaskState, failure: Failure | None, time: float) -> None:
+def _end_task(run: RunState, task: Task, state: TaskState, failure: Failure | None, time: float) -> None:
     """Moves the task to its final state; without a `failure` it keeps the one it has."""
+    withdraw(run, task, time)
     task.live, task.stopping, task.state, task.end_time = False, False, state, time
     task.failure = failure or task.failure
 

@@ -221,6 +221,9 @@ async def test_delegation_propagates_the_span_that_makes_it() -> None:
             requests.append(request)
             return session_pb2.DelegateResult(result=agent_pb2.TaskResult(state=common_pb2.TASK_STATE_COMPLETED))
 
+        async def ask(self, question: agent_pb2.InputRequest) -> session_pb2.Input:
+            raise AssertionError
+
         async def reserve(self, budget: common_pb2.Budget) -> session_pb2.BudgetGrant:
             raise AssertionError
 

@@ -67,6 +67,7 @@ INPUTS: list[inp.Input] = [
     inp.ResultIn("r.1", 1, TaskState.INPUT_REQUIRED, None, input_id="q1", checkpointed=True),
     inp.CheckpointIn("r.1", 1, 5, 2),
     inp.PublishIn("r.1", 1, 6, Item(2, None), 1),
+    inp.AskIn("r.1", 1, 7, "q1"),
     inp.ResultIn("r.1", 1, TaskState.COMPLETED, None, items=(Item(3, None),)),
     inp.Cancel("me", "a\nreason"),
     inp.Respond("r.1/q1", "me", "q", "f00d"),

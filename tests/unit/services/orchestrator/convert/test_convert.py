@@ -75,6 +75,7 @@ EVENTS: list[ev.Event] = [
     ev.ResultReceived("r.1", 1, "a", TaskState.COMPLETED, None, None, True),
     ev.ResultReceived("r.1", 1, "a", TaskState.FAILED, None, SPENT),
     ev.InputRequested("r.1", 1, "a", "r.1/q1", None),
+    ev.InputRequested("r.1", 1, "a", "r.1/q1", None, sequence=4),
     ev.InputGiven("r.1", "r.1/q1", "me", "q", "f00d", None),
     ev.CheckpointTaken("r.1", 1, 5, None),
     ev.ItemPublished("r.1", 1, "a", 6, Item(2, None)),

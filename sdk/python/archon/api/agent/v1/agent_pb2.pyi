@@ -210,6 +210,7 @@ class Resume(_message.Message):
     CHECKPOINT_FIELD_NUMBER: _builtins.int
     INPUTS_FIELD_NUMBER: _builtins.int
     DELEGATIONS_FIELD_NUMBER: _builtins.int
+    ANSWERS_FIELD_NUMBER: _builtins.int
     checkpoint: _builtins.bytes
     """The last checkpoint that was stored."""
     @_builtins.property
@@ -220,20 +221,53 @@ class Resume(_message.Message):
     def delegations(self) -> _containers.RepeatedCompositeFieldContainer[Global___ResumedDelegation]:
         """All delegations that earlier attempts made."""
 
+    @_builtins.property
+    def answers(self) -> _containers.RepeatedCompositeFieldContainer[Global___ResumedInput]:
+        """The same answers from people, each with the id of its question: an attempt need not ask again."""
+
     def __init__(
         self,
         *,
         checkpoint: _builtins.bytes = ...,
         inputs: _abc.Iterable[_common_pb2.Part] | None = ...,
         delegations: _abc.Iterable[Global___ResumedDelegation] | None = ...,
+        answers: _abc.Iterable[Global___ResumedInput] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["checkpoint", b"checkpoint", "delegations", b"delegations", "inputs", b"inputs"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answers", b"answers", "checkpoint", b"checkpoint", "delegations", b"delegations", "inputs", b"inputs"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Resume: _TypeAlias = Resume  # noqa: Y015
+
+@_typing.final
+class ResumedInput(_message.Message):
+    """A person's answer to a question of an earlier attempt."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    INPUT_ID_FIELD_NUMBER: _builtins.int
+    PARTS_FIELD_NUMBER: _builtins.int
+    input_id: _builtins.str
+    """The question that was answered."""
+    @_builtins.property
+    def parts(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Part]:
+        """The answer."""
+
+    def __init__(
+        self,
+        *,
+        input_id: _builtins.str = ...,
+        parts: _abc.Iterable[_common_pb2.Part] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["input_id", b"input_id", "parts", b"parts"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ResumedInput: _TypeAlias = ResumedInput  # noqa: Y015
 
 @_typing.final
 class ResumedDelegation(_message.Message):

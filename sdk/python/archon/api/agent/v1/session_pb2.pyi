@@ -155,6 +155,7 @@ class AgentFrame(_message.Message):
     CREDIT_FIELD_NUMBER: _builtins.int
     DRAIN_FIELD_NUMBER: _builtins.int
     FAILURE_FIELD_NUMBER: _builtins.int
+    ASK_FIELD_NUMBER: _builtins.int
     sequence: _builtins.int
     """The frame's sequence number per (task, attempt, direction), from 1; 0: the frame is not sequenced."""
     ack: _builtins.int
@@ -225,6 +226,10 @@ class AgentFrame(_message.Message):
     def failure(self) -> _failure_pb2.Failure:
         """An error in a frame."""
 
+    @_builtins.property
+    def ask(self) -> _agent_pb2.InputRequest:
+        """Asks a person while the attempt continues; one question at a time."""
+
     def __init__(
         self,
         *,
@@ -246,12 +251,13 @@ class AgentFrame(_message.Message):
         credit: Global___Credit | None = ...,
         drain: Global___Drain | None = ...,
         failure: _failure_pb2.Failure | None = ...,
+        ask: _agent_pb2.InputRequest | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["adopted", b"adopted", "budget_request", b"budget_request", "cancel_delegation", b"cancel_delegation", "checkpoint", b"checkpoint", "credit", b"credit", "delegate", b"delegate", "drain", b"drain", "failure", b"failure", "frame", b"frame", "heartbeat", b"heartbeat", "progress", b"progress", "publish", b"publish", "ready", b"ready", "record", b"record", "reject", b"reject", "result", b"result", "task", b"task"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["adopted", b"adopted", "ask", b"ask", "budget_request", b"budget_request", "cancel_delegation", b"cancel_delegation", "checkpoint", b"checkpoint", "credit", b"credit", "delegate", b"delegate", "drain", b"drain", "failure", b"failure", "frame", b"frame", "heartbeat", b"heartbeat", "progress", b"progress", "publish", b"publish", "ready", b"ready", "record", b"record", "reject", b"reject", "result", b"result", "task", b"task"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "adopted", b"adopted", "budget_request", b"budget_request", "cancel_delegation", b"cancel_delegation", "checkpoint", b"checkpoint", "credit", b"credit", "delegate", b"delegate", "drain", b"drain", "failure", b"failure", "frame", b"frame", "heartbeat", b"heartbeat", "progress", b"progress", "publish", b"publish", "ready", b"ready", "record", b"record", "reject", b"reject", "result", b"result", "sequence", b"sequence", "task", b"task"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "adopted", b"adopted", "ask", b"ask", "budget_request", b"budget_request", "cancel_delegation", b"cancel_delegation", "checkpoint", b"checkpoint", "credit", b"credit", "delegate", b"delegate", "drain", b"drain", "failure", b"failure", "frame", b"frame", "heartbeat", b"heartbeat", "progress", b"progress", "publish", b"publish", "ready", b"ready", "record", b"record", "reject", b"reject", "result", b"result", "sequence", b"sequence", "task", b"task"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_frame: _TypeAlias = _typing.Literal["ready", "heartbeat", "progress", "result", "reject", "adopted", "delegate", "cancel_delegation", "publish", "checkpoint", "record", "budget_request", "credit", "drain", "failure"]  # noqa: Y015
+    _WhichOneofReturnType_frame: _TypeAlias = _typing.Literal["ready", "heartbeat", "progress", "result", "reject", "adopted", "delegate", "cancel_delegation", "publish", "checkpoint", "record", "budget_request", "credit", "drain", "failure", "ask"]  # noqa: Y015
     _WhichOneofArgType_frame: _TypeAlias = _typing.Literal["frame", b"frame"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_frame) -> _WhichOneofReturnType_frame | None: ...
 

@@ -1209,7 +1209,9 @@ Global___ResultReceived: _TypeAlias = ResultReceived  # noqa: Y015
 
 @_typing.final
 class InputRequested(_message.Message):
-    """A person was asked a question. The attempt is over, its slot is free, and the run's clock stands still."""
+    """A person was asked a question. The run's clock stands still. The attempt is over and its slot is free, unless it asked
+    with a frame of its own.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1219,6 +1221,7 @@ class InputRequested(_message.Message):
     ROLE_FIELD_NUMBER: _builtins.int
     CHECKPOINT_FIELD_NUMBER: _builtins.int
     USAGE_FIELD_NUMBER: _builtins.int
+    SEQUENCE_FIELD_NUMBER: _builtins.int
     input_id: _builtins.str
     """The question's id, unique in the run."""
     schema_json: _builtins.str
@@ -1227,6 +1230,8 @@ class InputRequested(_message.Message):
     """The role that asks."""
     checkpoint: _builtins.bytes
     """Checkpoint that the next attempt resumes from."""
+    sequence: _builtins.int
+    """Sequence number of the ask frame in its attempt, which continues; 0 if the attempt ended with the question."""
     @_builtins.property
     def prompt(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Part]:
         """Text of the question."""
@@ -1244,10 +1249,11 @@ class InputRequested(_message.Message):
         role: _builtins.str = ...,
         checkpoint: _builtins.bytes = ...,
         usage: _common_pb2.Usage | None = ...,
+        sequence: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["checkpoint", b"checkpoint", "input_id", b"input_id", "prompt", b"prompt", "role", b"role", "schema_json", b"schema_json", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["checkpoint", b"checkpoint", "input_id", b"input_id", "prompt", b"prompt", "role", b"role", "schema_json", b"schema_json", "sequence", b"sequence", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
