@@ -27,9 +27,11 @@ from archon_services.cli.commands import (
     prompts,
     rerun,
     respond,
+    restart,
     resume,
     run,
     runs,
+    scale,
     serve,
     show,
     status,
@@ -53,6 +55,8 @@ app.command()(up.up)
 app.command()(down.down)
 app.command()(status.status)
 app.command()(logs.logs)
+app.command()(restart.restart)
+app.command()(scale.scale)
 app.command()(run.run)
 app.command()(demo.demo)
 app.command()(serve.serve)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from archon_services.cli.errors import USAGE, CliError
+from archon_services.cli.name_pairs import read_pairs
 
 if TYPE_CHECKING:
     from archon_services.local_mesh import Home, MeshOptions, MeshState
@@ -56,9 +57,9 @@ def up(
             "--detach and --logs are mutually exclusive", hint="The logs are in ARCHON_HOME/logs.", code=USAGE
         )
     options = MeshOptions(
-        replicas=_read_pairs(replicas or (), "--replicas", "designer=2"),
+        replicas=read_pairs(replicas or (), "--replicas", "designer=2"),
         only=_read_names(only or ()),
-        ports=_read_pairs(port or (), "--port", "orchestrator=7100"),
+        ports=read_pairs(port or (), "--port", "orchestrator=7100"),
         etcd=etcd,
         model=model,
     )
@@ -124,19 +125,6 @@ async def _foreground(home: Home, options: MeshOptions, *, logs: bool) -> None:
             await screen.close()
     print("Mesh stopped.")
     raise Interrupted(exit_code(signum, terminated=OK))
-
-
-def _read_pairs(values: Iterable[str], option: str, example: str) -> dict[str, int]:
-    """Parses NAME=NUMBER. Raises CliError."""
-    pairs: dict[str, int] = {}
-    for value in values:
-        name, equals, number = value.partition("=")
-        if not equals or not number.strip().isdecimal():
-            raise CliError(f"invalid {option} {value!r}: expected NAME=NUMBER, such as {example}", code=USAGE)
-        if name.strip() in pairs:
-            raise CliError(f"{option} has {name.strip()} twice", code=USAGE)
-        pairs[name.strip()] = int(number)
-    return pairs
 
 
 def _read_names(values: Iterable[str]) -> tuple[str, ...]:

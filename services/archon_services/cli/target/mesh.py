@@ -71,6 +71,14 @@ def find_registry(registry: str) -> str:
     return state.registry
 
 
+def running_home() -> Home:
+    """Returns ARCHON_HOME once its mesh is ready. Raises CliError if none is running there."""
+    home = Home.find()
+    if _ready_state(home) is None:
+        raise _no_mesh(home)
+    return home
+
+
 def orchestrator_flag(orchestrator: str) -> str:
     """Returns the option to append to a suggested command so that it reaches the same orchestrator."""
     return f" --orchestrator {shlex.quote(orchestrator)}" if orchestrator else ""
