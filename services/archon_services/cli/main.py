@@ -22,6 +22,7 @@ from archon_services.cli.commands import (
     down,
     graph,
     logs,
+    memory,
     new,
     pause,
     prompts,
@@ -73,6 +74,7 @@ app.command()(pause.pause)
 app.command()(resume.resume)
 app.command()(rerun.rerun)
 app.command()(prompts.prompts)
+app.add_typer(memory.memory, name="memory")
 app.command()(doctor.doctor)
 
 

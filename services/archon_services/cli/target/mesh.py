@@ -71,6 +71,22 @@ def find_registry(registry: str) -> str:
     return state.registry
 
 
+def find_memory(memory: str) -> str:
+    """Returns the address of the memory service. Raises CliError if no mesh is running, or it runs none."""
+    if memory:
+        return checked_address(memory)
+    home = Home.find()
+    state = _ready_state(home)
+    if state is None:
+        raise _no_mesh(home)
+    address = state.address("memory")
+    if not address:
+        raise CliError(
+            f"the mesh in {state.home} has no memory service", hint="Start the mesh without --only.", code=UNREACHABLE
+        )
+    return address
+
+
 def running_home() -> Home:
     """Returns ARCHON_HOME once its mesh is ready. Raises CliError if none is running there."""
     home = Home.find()
