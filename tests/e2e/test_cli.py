@@ -56,6 +56,15 @@ def test_agents_lists_every_instance_with_its_dependencies(terminal: Terminal) -
     lines = terminal.archon("agents").out.splitlines()
     assert len(lines) == 6
     assert all(agent["address"] in "\n".join(lines) for agent in agents)
+    assert {(agent["answers"], agent["tags"]["model"]) for agent in agents} == {(True, "offline")}
+
+
+def test_agents_marks_an_instance_that_does_not_answer(terminal: Terminal) -> None:
+    address = terminal.state().process("designer-2").address
+    with frozen(terminal, "designer-2"):
+        rows = {line.split()[2]: line.split()[5:7] for line in terminal.archon("agents").out.splitlines()[1:]}
+    assert rows.pop(address) == ["silent", "offline"]
+    assert set(map(tuple, rows.values())) == {("healthy", "offline")}
 
 
 def test_status_shows_every_process_with_its_model(terminal: Terminal) -> None:
