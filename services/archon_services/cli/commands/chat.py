@@ -137,7 +137,7 @@ async def _open_file(path: Path, model: str, session: str) -> AsyncIterator[tupl
     from archon.private_files import private_folder
     from archon_mesh.declared import ModelOverrides, load_agent
     from archon_mesh.memory import SessionManager
-    from archon_services.local_mesh.home import Home
+    from archon_services.cli.contexts import find_home
 
     try:
         agent = load_agent(path, overrides=ModelOverrides(model or None)).agent
@@ -146,7 +146,7 @@ async def _open_file(path: Path, model: str, session: str) -> AsyncIterator[tupl
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(agent)
         if session:
-            home = Home.find()
+            home = find_home()
             private_folder(home.root)
             agent.session_manager = SessionManager(str(home.root / "sessions.db"))
             agent.session_id = session

@@ -17,9 +17,10 @@ _NAMED: Final = 5
 
 def down() -> None:
     """Stop the mesh in ARCHON_HOME. Data and logs are kept, and runs in progress continue at the next `archon up`."""
-    from archon_services.local_mesh import Home, stop_mesh
+    from archon_services.cli.contexts import find_home
+    from archon_services.local_mesh import stop_mesh
 
-    home = Home.find()
+    home = find_home()
     open_runs = asyncio.run(_open_runs(home))
     if not stop_mesh(home):
         print(f"No mesh is running in {home.root}.")

@@ -37,7 +37,7 @@ MemoryOption = Annotated[
         "--memory",
         envvar="ARCHON_MEMORY",
         metavar="HOST:PORT",
-        help="The memory service; by default that of the mesh in ARCHON_HOME.",
+        help="The memory service; by default that of the context in use, or of the mesh in ARCHON_HOME.",
     ),
 ]
 

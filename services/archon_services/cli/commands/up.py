@@ -49,7 +49,8 @@ def up(
     Restarts processes that crash; Ctrl-C stops all of them. State, data and logs are in ARCHON_HOME, by default .archon
     in the current directory.
     """
-    from archon_services.local_mesh import Home, MeshOptions
+    from archon_services.cli.contexts import find_home
+    from archon_services.local_mesh import MeshOptions
     from archon_services.local_mesh.options import ROLES
 
     if detach and logs:
@@ -63,7 +64,8 @@ def up(
         etcd=etcd,
         model=model,
     )
-    home = Home.find()
+    home = find_home()
+    _warn(options)
     if any(map(options.wants, ROLES)):
         asyncio.run(require_model(model or "offline"))
     if detach:
@@ -92,6 +94,20 @@ def start_detached(home: Home, options: MeshOptions) -> MeshState:
         raise
     print(f"Mesh ready after {duration(time.monotonic() - began)} in {home.root}. `archon down` stops it.")
     return state
+
+
+def _warn(options: MeshOptions) -> None:
+    """Prints notes about a mesh that may not be what its user expects."""
+    from archon_services.cli.contexts import active_context
+    from archon_services.cli.render.output import print_stderr
+    from archon_services.local_mesh.options import ROLES
+
+    for role in ROLES:
+        if options.wants(role) and options.replicas.get(role) == 0:
+            print_stderr(f"note: {role} has no instance until `archon scale {role}=1`")
+    active = active_context()
+    if active is not None and active[1].orchestrator:
+        print_stderr(f"note: commands go to the mesh of the context {active[0]}, not to this one")
 
 
 async def require_model(spec: str) -> None:
