@@ -194,6 +194,7 @@ def test_runs_are_listed_by_state_and_age(terminal: Terminal) -> None:
         (["run", "x", "--role", "absent"], 4, "'absent'"),
         (["run", "x", "--orchestrator", "127.0.0.1:1"], 3, "cannot reach the"),
         (["run", "x", "--orchestrator", "nowhere"], 2, "host:port"),
+        (["chat", "designer", "--orchestrator", "127.0.0.1:1"], 3, "cannot reach the orchestrator at 127.0.0.1:1"),
         (["agents", "--registry", "127.0.0.1:1"], 3, "cannot reach the"),
         (["run"], 2, "missing goal"),
         (["run", " "], 2, "missing goal"),

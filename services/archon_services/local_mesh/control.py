@@ -152,10 +152,10 @@ async def _read_command(reader: asyncio.StreamReader) -> tuple[str, Any]:
             content = json.loads(await reader.readline())
     except (ValueError, TimeoutError, OSError, RecursionError):  # readline raises ValueError above MAX_REQUEST
         content = None
-    match content:
-        case {**items} if len(items) == 1:
-            return next(iter(items.items()))
-    raise errors.InvalidArgument("invalid command")
+    if not isinstance(content, dict) or len(content) != 1:
+        raise errors.InvalidArgument("invalid command")
+    command, value = next(iter(content.items()))
+    return str(command), value
 
 
 def _write(writer: asyncio.StreamWriter, message: Mapping[str, Any]) -> None:

@@ -67,6 +67,12 @@ class Plan:
     roles: Mapping[str, Mapping[str, str]]
     """The environment of each role's instances, also of roles without any."""
 
+    @property
+    def durable(self) -> bool:
+        """Whether runs survive a restart of the orchestrator."""
+        orchestrators = [spec.environment for spec in self.specs if spec.name == "orchestrator"]
+        return all(environment.get("ARCHON_JOURNAL") != "memory" for environment in orchestrators)
+
     def instance(self, role: str, number: int) -> ProcessSpec:
         """Returns the process of the instance with this number. Raises KeyError for an unknown role."""
         name = f"{role}-{number}"

@@ -44,13 +44,12 @@ class RoleInstances:
         if self._busy.locked():
             raise FailedPrecondition("another command restarts or scales roles: try again when it has finished")
         async with self._busy:
-            match command, value:
-                case "restart", [*roles] if all(isinstance(role, str) for role in roles):
-                    await self.restart(roles, report)
-                case "scale", {**replicas} if all(isinstance(count, int) for count in replicas.values()):
-                    await self.scale(replicas, report)
-                case _:
-                    raise InvalidArgument(f"invalid command {command!r}")
+            if command == "restart" and isinstance(value, list) and all(isinstance(role, str) for role in value):
+                await self.restart(value, report)
+            elif command == "scale" and isinstance(value, dict) and all(type(count) is int for count in value.values()):
+                await self.scale(value, report)
+            else:
+                raise InvalidArgument(f"invalid command {command!r}")
 
     async def restart(self, roles: Sequence[str], report: Report) -> None:
         """Restarts the instances of these roles, each after the one before is registered again.

@@ -41,7 +41,8 @@ class ProcessState:
 
 @dataclass(frozen=True, slots=True)
 class MeshState:
-    """The state of a mesh. `error` is why it failed to start; `notes` tell users about ports other than the default."""
+    """The state of a mesh. `error` is why it failed to start; `notes` tell users about ports other than the default;
+    `durable` is False if its runs end with the orchestrator, whose journal is in memory."""
 
     phase: Phase
     pid: int
@@ -51,6 +52,7 @@ class MeshState:
     error: str = ""
     etcd: str = ""
     registry: str = ""
+    durable: bool = True
 
     def address(self, name: str) -> str:
         """Returns host:port of a service; empty if this mesh does not run it."""

@@ -66,6 +66,7 @@ class Supervisor:
             error=self._error,
             etcd=self.plan.etcd,
             registry=self.plan.registry,
+            durable=self.plan.durable,
         )
 
     def child(self, name: str) -> Child | None:

@@ -8,7 +8,7 @@ import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -19,6 +19,9 @@ from archon_services.cli.render.output import print_stderr, strip_controls
 if TYPE_CHECKING:
     from archon.client import Client
     from archon_services.cli.interrupts import Signals
+
+PATIENCE: Final = 5.0
+"""Seconds without text of an answer after which a terminal says that the model is slow."""
 
 Write = Callable[[str], None]
 Ask = Callable[[str, Write], Awaitable[str]]
@@ -61,7 +64,10 @@ async def _loop(name: str, ask: Ask, signals: Signals) -> int:
     while (line := await _next_line(signals)) is not None:
         output = _AnswerOutput(name)
         asking = asyncio.ensure_future(ask(line, output.write))
-        if await signals.race(asking) is not None:
+        slow = asyncio.get_running_loop().call_later(PATIENCE, output.report_wait)
+        signum = await signals.race(asking)
+        slow.cancel()
+        if signum is not None:
             asking.cancel()
             await asyncio.wait([asking])
             output.end(" [stopped]")
@@ -116,6 +122,11 @@ class _AnswerOutput:
         self._begun = True
         sys.stdout.write(strip_controls(text))
         sys.stdout.flush()
+
+    def report_wait(self) -> None:
+        """Says on a terminal that there is no answer yet, unless there is."""
+        if not self._begun and sys.stderr.isatty():
+            print_stderr(f"No answer for {PATIENCE:g} s: the model is slow. Ctrl-C stops it.")
 
     def finish(self, answer: str) -> None:
         """Writes the whole answer if no piece of it was written before."""
@@ -175,6 +186,7 @@ async def _open_role(role: str, session: str, orchestrator: str) -> AsyncIterato
     target = find_orchestrator(orchestrator)
     with connecting("orchestrator", target):
         async with Client(target) as client:
+            await client.list_runs(limit=1)  # a wrong address is reported before the first line is typed
             yield role, _RoleChat(client, role, session or f"chat-{uuid.uuid4().hex}").ask
 
 
