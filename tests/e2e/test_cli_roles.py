@@ -50,6 +50,7 @@ async def test_restart_and_scale_change_processes_and_registrations(terminal: Te
     restarted = terminal.archon("restart", "designer")
     assert (restarted.code, restarted.out) == (0, "Restarted 1 instance of designer.\n"), restarted.err
     assert restarted.err == "restarting designer-1\n"
+    assert terminal.state().process("designer-1").restarts == 0, "only exits count"
     after = instances(terminal)
     assert (after["designer-1"] != before["designer-1"], after["requirements-1"]) == (True, before["requirements-1"])
 

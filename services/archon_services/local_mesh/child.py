@@ -129,10 +129,10 @@ class Child:
                     self._set("restarting", pid=0, birth="", detail=self._exit_text())
                 await self._delay(backoff)
                 backoff = min(MAX_BACKOFF, backoff * 2)
+                if not self._wanted.is_set():
+                    continue
+                self.state = replace(self.state, restarts=self.state.restarts + 1)
             self._paused.clear()
-            if not self._wanted.is_set():
-                continue
-            self.state = replace(self.state, restarts=self.state.restarts + 1)
             await self._spawn()
             if not self._wanted.is_set() and self._process is not None:  # `pause` found no process to stop
                 self._process.terminate()

@@ -18,8 +18,9 @@ Condition = Literal["starting", "healthy", "silent", "restarting", "stopped", "f
 class ProcessState:
     """The state of one process.
 
-    `started` is in seconds since the epoch, 0 if there is no process; `birth` is its `start_ticks`, which distinguish
-    it from a later process with the same id; `detail` explains the condition to users; `model` is that of an agent.
+    `restarts` counts those after exits, not those by command; `started` is in seconds since the epoch, 0 if there is no
+    process; `birth` is its `start_ticks`, which distinguish it from a later process with the same id; `detail` explains
+    the condition to users; `model` is that of an agent.
     """
 
     name: str
