@@ -293,5 +293,5 @@ def test_the_bash_script_completes_commands_and_options(terminal: Terminal, tmp_
 
     assert completed("d", "", "1") == ["down", "demo", "doctor"]
     assert "--no-answer" in completed("show", "--", "2")
-    assert completed("re", "", "1") == ["respond", "resume", "rerun"]
+    assert completed("re", "", "1") == ["restart", "respond", "resume", "rerun"]
     assert "--question" in completed("respond", "--", "2")

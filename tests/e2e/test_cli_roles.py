@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 
 from archon.client import Client
-from archon.errors import InvalidArgument
+from archon.errors import FailedPrecondition, InvalidArgument
 from archon.registry import RegistryClient
 from archon_services.local_mesh import Home, MeshOptions, StartFailed, Supervisor, make_plan, send_command
 from tests.e2e.terminal import PATIENCE, Result, Terminal
 from tests.fixtures.openai_server import Answer, OpenAIServer, completion
+from tests.fixtures.waiting import until
 
 
 @pytest.fixture
@@ -96,8 +97,12 @@ async def test_an_instance_that_cannot_start_is_removed(tmp_path: Path) -> None:
         async with Supervisor(home, replace(plan, roles={**plan.roles, "designer": broken})) as supervisor:
             await supervisor.start()
             steps: list[str] = []
+            scaling = asyncio.create_task(send_command(home, {"scale": {"designer": 2}}, steps.append))
+            await until(lambda: bool(steps))
+            with pytest.raises(FailedPrecondition, match="another command"):
+                await send_command(home, {"restart": ["designer"]}, steps.append)
             with pytest.raises(StartFailed, match=r"designer-2 cannot start: .*exited with code 2"):
-                await send_command(home, {"scale": {"designer": 2}}, steps.append)
+                await scaling
             assert steps == ["starting designer-2"]
             for command in ({"explode": 1}, {"restart": "designer"}, {"scale": {"designer": "many"}}, {}):
                 with pytest.raises(InvalidArgument):
