@@ -111,7 +111,7 @@ async def test_a_slow_model_is_reported_while_it_is_slow(folder: Path) -> None:
         await asyncio.to_thread(chat.until, "you: ")
         chat.type("How are you?\n")
         await asyncio.to_thread(chat.until, "at last")
-        assert "No answer for 5 s: the model is slow. Ctrl-C stops it." in chat.seen
+        assert "No answer after 5 s: the model is slow, or a tool is. Ctrl-C stops it." in chat.seen
         await asyncio.to_thread(chat.until, "you: ")
         chat.type("And now?\n")
         await asyncio.to_thread(chat.until, "echo: And now?")

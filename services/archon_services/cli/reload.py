@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from archon.background import BackgroundLoop
 from archon_services.cli.errors import INTERRUPTED
 from archon_services.cli.interrupts import Signals
 from archon_services.cli.render.output import print_stderr
@@ -52,30 +53,40 @@ async def serve_reloading(file: Path, options: Sequence[str]) -> int:
     folder = file.parent
     with Signals() as signals:
         while True:
-            before = versions(folder)
-            process = await asyncio.create_subprocess_exec(*_SERVE, str(file), *options)
-            watching = asyncio.create_task(_changed(folder, before), name="watch files")
-            exiting = asyncio.create_task(process.wait(), name="wait for the agent")
-            exiting.add_done_callback(_report_end)
-            try:
-                signum = await signals.race(watching)
-            finally:
-                watching.cancel()
-                exiting.remove_done_callback(_report_end)
-                await _stop(process, exiting)
-            if signum is not None:
-                return INTERRUPTED if signum is signal.SIGINT else 0
-            print_stderr(f"{watching.result().name} has changed: the agent starts again.")
+            changed = await _serve_until_change(file, options, versions(folder), signals)
+            if isinstance(changed, signal.Signals):
+                return INTERRUPTED if changed is signal.SIGINT else 0
+            print_stderr(f"{changed.name} has changed: the agent starts again.")
 
 
-async def _changed(folder: Path, before: Versions) -> Path:
-    """Waits for a change, and until one interval has passed without another; returns a file that has changed."""
+async def _serve_until_change(
+    file: Path, options: Sequence[str], before: Versions, signals: Signals
+) -> Path | signal.Signals:
+    """Serves the file in a process until a signal or a change; returns the signal or the file that has changed."""
+    process = await asyncio.create_subprocess_exec(*_SERVE, str(file), *options)
+    exiting = asyncio.create_task(process.wait(), name="wait for the agent")
+    exiting.add_done_callback(_report_end)
+    change: asyncio.Future[Path] = asyncio.get_running_loop().create_future()
+    watching = BackgroundLoop("watch files", lambda: _watch(file.parent, before, change), expected=(OSError,))
+    watching.start()
+    try:
+        signum = await signals.race(change)
+    finally:
+        await watching.close()
+        exiting.remove_done_callback(_report_end)
+        await _stop(process, exiting)
+    return change.result() if signum is None else signum
+
+
+async def _watch(folder: Path, before: Versions, change: asyncio.Future[Path]) -> None:
+    """Reports a file that has changed once an interval has passed without another change, and returns."""
     last = before
     while True:
         await asyncio.sleep(INTERVAL)
         now = versions(folder)
         if now == last != before:
-            return next(path for path in {**now, **before} if now.get(path) != before.get(path))
+            change.set_result(next(path for path in {**now, **before} if now.get(path) != before.get(path)))
+            return
         last = now
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from archon_services.cli.interrupts import Signals
 
 PATIENCE: Final = 5.0
-"""Seconds without text of an answer after which a terminal says that the model is slow."""
+"""Seconds without text of an answer after which a terminal says that it is slow."""
 
 Write = Callable[[str], None]
 Ask = Callable[[str, Write], Awaitable[str]]
@@ -126,7 +126,7 @@ class _AnswerOutput:
     def report_wait(self) -> None:
         """Says on a terminal that there is no answer yet, unless there is."""
         if not self._begun and sys.stderr.isatty():
-            print_stderr(f"No answer for {PATIENCE:g} s: the model is slow. Ctrl-C stops it.")
+            print_stderr(f"No answer after {PATIENCE:g} s: the model is slow, or a tool is. Ctrl-C stops it.")
 
     def finish(self, answer: str) -> None:
         """Writes the whole answer if no piece of it was written before."""
