@@ -66,13 +66,15 @@ class CapabilityPart(OrText):
 
     short: ClassVar[str] = "id"
 
-    id: str = Field(min_length=1)
-    name: str = ""
-    description: str = ""
-    tags: list[str] = Field(default_factory=list)
-    examples: list[str] = Field(default_factory=list)
-    input_modes: list[str] = Field(default_factory=list)
-    output_modes: list[str] = Field(default_factory=list)
+    id: str = Field(
+        min_length=1, description="the id by which a submit or another role asks for it, such as book.search"
+    )
+    name: str = Field(default="", description="a name for people")
+    description: str = Field(default="", description="what it does, for callers and their models")
+    tags: list[str] = Field(default_factory=list, description="words for a search")
+    examples: list[str] = Field(default_factory=list, description="goals that it is meant for")
+    input_modes: list[str] = Field(default_factory=list, description="media types that it takes, such as text/plain")
+    output_modes: list[str] = Field(default_factory=list, description="media types that it answers with")
 
 
 class EdgePart(OrText):
@@ -80,20 +82,24 @@ class EdgePart(OrText):
 
     short: ClassVar[str] = "role"
 
-    role: str = Field(min_length=1)
-    policy: Literal["final_response_only", "tool_results", "full_history"] = "final_response_only"
+    role: str = Field(min_length=1, description="the name of the other role")
+    policy: Literal["final_response_only", "tool_results", "full_history"] = Field(
+        default="final_response_only", description="how much of its work is delivered; roles publish final answers only"
+    )
 
 
 class RolePart(Part):
     """How the agent is served as a role of the mesh; the role has the agent's name."""
 
-    version: str = "0.1.0"
-    capabilities: list[CapabilityPart] = Field(default_factory=list)
+    version: str = Field(default="0.1.0", description="version of the role, which a submit may require")
+    capabilities: list[CapabilityPart] = Field(
+        default_factory=list, description="what it can do, for others to find it"
+    )
     depends_on: list[EdgePart] = Field(default_factory=list, description="roles whose final answers it receives")
     coordinator: bool = Field(default=False, description="gets the other roles of the mesh as tools")
     stateful: bool = Field(default=False, description="remembers each session, on any instance")
     max_tasks: int = Field(default=8, ge=1, description="maximum number of concurrent tasks")
-    tags: dict[str, str] = Field(default_factory=dict)
+    tags: dict[str, str] = Field(default_factory=dict, description="further texts of the registration, by name")
 
 
 class AgentPart(Part):
@@ -105,17 +111,17 @@ class AgentPart(Part):
     description: str = Field(default="", description="purpose, for callers and their models")
     system_prompt: str = Field(default="", description="the system prompt of its model")
     model: str = Field(default="", description="offline or openai/NAME; by default the caller's choice")
-    tools: list[Imported] = Field(default_factory=list)
-    middlewares: list[Imported] = Field(default_factory=list)
+    tools: list[Imported] = Field(default_factory=list, description="functions and tools that its model may call")
+    middlewares: list[Imported] = Field(default_factory=list, description="classes with hooks, in their order")
     sub_agents: dict[str, SubAgentPart] = Field(
         default_factory=dict, description="other agents, by the name under which this agent calls them"
     )
-    max_iterations: int = Field(default=15, ge=1)
-    tool_policy: ToolPolicyPart | None = None
+    max_iterations: int = Field(default=15, ge=1, description="model calls of a run; the last one must answer")
+    tool_policy: ToolPolicyPart | None = Field(default=None, description="which tools may be called, and how often")
     exit_on_success: list[str] = Field(default_factory=list, description="tools whose success ends the run")
     all_ancestors: bool = Field(default=False, description="shared memory delivers the answers of all ancestors")
-    temperature: float | None = Field(default=None, ge=0, le=2)
-    max_tokens: int | None = Field(default=None, ge=1, description="limit of a reply")
+    temperature: float | None = Field(default=None, ge=0, le=2, description="by default that of the model")
+    max_tokens: int | None = Field(default=None, ge=1, description="limit of a reply, in tokens")
     timeout: float = Field(default=120.0, gt=0, description="seconds per model call")
     retries: int = Field(
         default=RETRIES, ge=0, description="how often a model call is made again after an error that may pass"
@@ -124,13 +130,15 @@ class AgentPart(Part):
         default="", description="offline or openai/NAME: answers if the model keeps failing; by default none does"
     )
     tool_timeout: float = Field(default=60.0, gt=0, description="seconds per call of a tool without its own timeout")
-    max_running_subagents: int = Field(default=8, ge=1)
+    max_running_subagents: int = Field(default=8, ge=1, description="concurrent calls of sub-agents")
 
 
 class SubAgentPart(AgentPart):
     """An agent within another: declared here, in a file of its own, or a role of the mesh."""
 
-    name: str = Field(default="", pattern=OPTIONAL_NAME_PATTERN)
+    name: str = Field(
+        default="", pattern=OPTIONAL_NAME_PATTERN, description="its name in events; by default its key in sub_agents"
+    )
     file: str = Field(default="", description="a file that declares it, relative to this one")
     role: str = Field(default="", description="a role of the mesh")
     stateless: bool = Field(default=False, description="each call runs on a copy, which is discarded")

@@ -24,7 +24,7 @@ async def agent_app(role: Role, agent: Agent, settings: AgentServiceSettings) ->
         try:
             yield await server.start()
         finally:
-            await server.stop()
+            await server.stop(settings.drain)
 
 
 def serve_role(role: Role, settings: AgentServiceSettings, agent: Agent | None = None) -> int:

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from pydantic import Field, field_validator
 
 from archon.agent import AgentSettings
+from archon.agent.settings import DRAIN_GRACE
 from archon_mesh.declared import ModelOverrides
 from archon_services.common.settings import ServiceSettings
 
@@ -32,6 +33,12 @@ class AgentServiceSettings(ServiceSettings):
     )
     ttl: float = Field(
         default=10.0, ge=1.0, le=3600.0, description="seconds until the registration of a crashed process expires"
+    )
+    drain: float = Field(
+        default=DRAIN_GRACE,
+        ge=0.0,
+        le=3600.0,
+        description="seconds that tasks in progress have to end when the process is stopped; then they are given back",
     )
     model: str = Field(default="offline", description="the model: offline or openai/NAME")
     model_timeout: float | None = Field(
@@ -71,6 +78,7 @@ class AgentServiceSettings(ServiceSettings):
             depends_on=roles,
             max_tasks=self.max_tasks,
             ttl=self.ttl,
+            drain=self.drain,
             log_level=self.log_level,
             ready_file=self.ready_file,
         )

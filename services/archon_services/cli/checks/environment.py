@@ -8,20 +8,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from archon_services.cli.checks.finding import Finding, ok, problem, warning
+from archon_services.common.variables import VARIABLES
 
 if TYPE_CHECKING:
     from archon_services.common.settings import ServiceSettings
 
-# Variables of the SDK, the command line and the tests that are not settings of a service.
-_OTHER_VARIABLES: Final = (
-    "ARCHON_CONFIG",
-    "ARCHON_DEBUG",
-    "ARCHON_HOME",
-    "ARCHON_MESH_SECRET",
-    "ARCHON_ORCHESTRATOR",
-    "ARCHON_RECORDS",
-    "ARCHON_REQUIRE",
-)
 _SET_BY_KUBERNETES: Final = re.compile(r"_SERVICE_(HOST|PORT(_\w+)?)$|_PORT_\d+_(TCP|UDP)(_(PROTO|PORT|ADDR))?$")
 
 
@@ -38,7 +29,7 @@ def all_settings() -> tuple[type[ServiceSettings], ...]:
 def known_variables() -> set[str]:
     """Returns the names of all variables that Archon reads."""
     settings = {f"ARCHON_{name.upper()}" for service in all_settings() for name in service.model_fields}
-    return settings | set(_OTHER_VARIABLES)
+    return settings | {variable.name for variable in VARIABLES}
 
 
 def check_environment(environment: Mapping[str, str]) -> list[Finding]:

@@ -127,7 +127,7 @@ class Pulse:
     async def _beat(self) -> None:
         while not self._stopping:
             self.goal = f"number {self.completed + 1}"
-            handle = await self._mesh.client.submit(self.goal, roles=list(ROLES), session_id=SESSION, wait=10)
+            handle = await self._mesh.client.submit(self.goal, roles=list(ROLES), session_id=SESSION, wait=30)
             check_completed(handle, self.goal)
             self.completed += 1
             await asyncio.sleep(0.15)

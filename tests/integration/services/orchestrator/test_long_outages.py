@@ -49,7 +49,7 @@ async def test_durability_27_runs_continue_through_a_30_second_outage(
 
 async def whole_course(shared: EtcdProcess, home: Path, service: str, how: str) -> None:
     """Runs a mesh from its start through the outage until it has recovered."""
-    async with AsyncExitStack() as stack, asyncio.timeout(110):
+    async with AsyncExitStack() as stack, asyncio.timeout(180):
         etcd = shared
         if service == "etcd":
             etcd = EtcdProcess()
@@ -58,7 +58,7 @@ async def whole_course(shared: EtcdProcess, home: Path, service: str, how: str) 
         mesh = await started(home, etcd, stack)
         crew = await stack.enter_async_context(Crew(mesh.registry.address))
         memory = await stack.enter_async_context(MemoryGraphClient(mesh.memory.address, SESSION))
-        await mesh.client.submit("warm", roles=list(ROLES), wait=10)
+        await mesh.client.submit("warm", roles=list(ROLES), wait=30)
         outage = Outage(mesh, etcd, service, how)
         pulse = Pulse(mesh)
         stack.push_async_callback(pulse.abandon)
@@ -84,7 +84,7 @@ async def through(mesh: Mesh, crew: Crew, memory: MemoryGraphClient, outage: Out
         with pytest.raises(UnknownRole):
             await mesh.client.submit("x", roles=["absent"])
         gates["ends in the outage"].set()
-        inside.run = await inside.result(timeout=5)
+        inside.run = await inside.result(timeout=15)
         check_completed(inside, "ends in the outage")
         before = pulse.completed
         await asyncio.sleep(end - asyncio.get_running_loop().time())
@@ -94,10 +94,10 @@ async def through(mesh: Mesh, crew: Crew, memory: MemoryGraphClient, outage: Out
         await outage.end()
     await joining
     await eventually(lambda: registered(mesh, crew), HEALED_WITHIN)
-    late = await mesh.client.submit("x", roles=["late"], wait=10)
+    late = await mesh.client.submit("x", roles=["late"], wait=30)
     assert late.run.answers[0].role == "late"
     gates["ends after it"].set()
-    across.run = await across.result(timeout=5)
+    across.run = await across.result(timeout=15)
     check_completed(across, "ends after it")
     await asyncio.sleep(3.0)  # a lease, after which an instance without renewal would be gone
     assert await registered(mesh, crew)
@@ -108,7 +108,7 @@ async def refused(limit: float, call: Callable[[], Awaitable[object]]) -> None:
     began = time.monotonic()
     with pytest.raises((Unavailable, DeadlineExceeded)):
         await call()
-    assert time.monotonic() - began < limit + 1.0
+    assert time.monotonic() - began < limit + 3.0
 
 
 async def registered(mesh: Mesh, crew: Crew) -> bool:

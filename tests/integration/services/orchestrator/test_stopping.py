@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 
 import pytest
 
+from archon.agent.settings import DRAIN_GRACE
 from archon.api.common.v1 import common_pb2, failure_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.client import RunHandle
+from archon_mesh.agent import Agent
 from archon_mesh.core.run.decide.recovery import RECOVERY, Kind
+from archon_mesh.llm import ModelReply, ModelRequest
+from archon_mesh.node import Role
+from archon_services.agents.app import agent_app
+from archon_services.agents.settings import AgentServiceSettings
 from tests.fixtures.mesh import Mesh
+from tests.fixtures.scripted_model import ScriptedModel, says
 from tests.fixtures.services import ServiceProcess
 from tests.fixtures.waiting import eventually
 from tests.integration.services.orchestrator.troupe import durable, of
@@ -59,6 +67,32 @@ async def test_a_run_survives_six_rolling_restarts_of_its_agent(own_mesh: Mesh) 
         await restarted(agent, ECHO_DELAY="300" if restart < 6 else "0")
     events = await completes(mesh, handle, attempts=7)
     assert len(of(events, "rejected")) == 6
+
+
+class SlowModel(ScriptedModel):
+    """Answers after five minutes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.called = asyncio.Event()
+
+    async def generate(self, request: ModelRequest) -> ModelReply:
+        self.called.set()
+        await asyncio.sleep(300.0)
+        return says("late")
+
+
+async def test_an_agent_service_gives_its_tasks_back_after_its_drain(own_mesh: Mesh) -> None:
+    mesh = own_mesh
+    model = SlowModel()
+    role, settings = Role("solo", "You answer."), AgentServiceSettings(registry=mesh.registry.address, drain=0.2)
+    async with asyncio.timeout(DRAIN_GRACE - 5):
+        async with agent_app(role, Agent("solo", model=model), settings):
+            handle = await mesh.client.submit("x", roles=["solo"])
+            await model.called.wait()
+    await mesh.agent("solo")
+    run = await handle.result(timeout=WITHIN)
+    assert (run.state, run.tasks[0].attempt) == (COMPLETED, 2)
 
 
 async def test_an_agent_that_is_killed_while_it_drains_loses_nothing(own_mesh: Mesh) -> None:

@@ -15,6 +15,7 @@ from tests.unit.services.cli.checks.findings import levels, texts
     [
         ({}, "ok", "no ARCHON_* variable is set"),
         ({"ARCHON_HOME": "/x", "ARCHON_MAX_RUNS": "5"}, "ok", "ARCHON_HOME, ARCHON_MAX_RUNS"),
+        ({"ARCHON_DRAIN": "5"}, "ok", "ARCHON_DRAIN"),
         ({"ARCHON_REGISTY": "x"}, "warning", "Did you mean ARCHON_REGISTRY?"),
         ({"ARCHON_ZZZZZZZZZZZZ": "x"}, "warning", "Archon does not read it"),
         (

@@ -1,0 +1,87 @@
+"""`ARCHON_*` variables that are not settings of a service: those of the SDK, the command line and the tests."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+COMMAND_LINE: Final = "archon"
+SERVICES: Final = "services"
+ROLES: Final = "roles"
+AGENTS: Final = "agents"
+TESTS: Final = "tests"
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """An environment variable: its values, its default as text, the processes that read it, and what it does."""
+
+    name: str
+    values: str
+    default: str
+    readers: tuple[str, ...]
+    description: str
+
+
+VARIABLES: Final = (
+    Variable("ARCHON_CONFIG", "path", "", (SERVICES,), "YAML file with one section per service, and `common` for all"),
+    Variable("ARCHON_DEBUG", "any text", "", (COMMAND_LINE,), "print the traceback of an error"),
+    Variable(
+        "ARCHON_DRAIN",
+        "number, 0 to 3,600",
+        "30",
+        (AGENTS,),
+        "seconds that tasks in progress have after SIGTERM; tasks that take longer are given back",
+    ),
+    Variable(
+        "ARCHON_HOME",
+        "path",
+        "",
+        (COMMAND_LINE, SERVICES),
+        "folder of a mesh: state, databases and logs; empty: for `archon` the nearest `.archon` from the current "
+        "directory up to the root of its repository, else, and for a service, `.archon` in the current directory",
+    ),
+    Variable(
+        "ARCHON_MEMORY",
+        "text",
+        "",
+        (AGENTS,),
+        "host:port of the memory service, which stores the shared values of a run; empty: no shared values",
+    ),
+    Variable(
+        "ARCHON_MESH_SECRET",
+        "text",
+        "",
+        (COMMAND_LINE, SERVICES, AGENTS),
+        "secret by which members trust tenant and identity of each other's calls; empty: every caller is anonymous",
+    ),
+    Variable(
+        "ARCHON_MODEL",
+        "text",
+        "offline",
+        (COMMAND_LINE, AGENTS),
+        "model of agents whose file or role sets none: offline or openai/NAME",
+    ),
+    Variable(
+        "ARCHON_ORCHESTRATOR",
+        "text",
+        "",
+        (AGENTS,),
+        "host:port of the orchestrator to which a RemoteAgent outside of a task submits its runs",
+    ),
+    Variable(
+        "ARCHON_RECORDS",
+        "`full` or `off`",
+        "full",
+        (ROLES, AGENTS),
+        "whether model and tool calls are recorded (`archon prompts`); off: only their usage is counted",
+    ),
+    Variable(
+        "ARCHON_REQUIRE",
+        "text",
+        "",
+        (TESTS,),
+        "comma-separated programs of tests, such as go,node: a test fails, instead of being skipped, if its program is "
+        "missing",
+    ),
+)

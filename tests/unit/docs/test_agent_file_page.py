@@ -1,0 +1,55 @@
+"""docs/reference/agent-file.md is what the schema gives, and its example loads and has every key."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import yaml
+
+from archon_mesh.declared import DeclaredAgent, load_agent
+from archon_mesh.declared.schema import KEYS
+from tests.unit.docs import agent_file_page
+
+
+@pytest.fixture
+def example() -> Iterator[DeclaredAgent]:
+    yield load_agent(agent_file_page.EXAMPLE, environment={})
+    sys.modules.pop("librarian_tools", None)
+
+
+def keys_of(value: Any) -> set[str]:
+    """Returns the keys of all mappings in a value, however deep."""
+    if isinstance(value, dict):
+        return set(value).union(*map(keys_of, value.values()))
+    return set().union(*map(keys_of, value)) if isinstance(value, list) else set()
+
+
+def test_the_page_is_what_the_schema_gives() -> None:
+    assert agent_file_page.PAGE.read_text() == agent_file_page.page(), "run: python -m tests.unit.docs.agent_file_page"
+
+
+def test_each_key_has_a_meaning() -> None:
+    for part in agent_file_page.PARTS.values():
+        for key, field in agent_file_page.keys(part).items():
+            assert field.description, f"{part.__name__}.{key}"
+
+
+def test_each_key_of_the_schema_is_on_the_page() -> None:
+    listed = {key for part in agent_file_page.PARTS.values() for key in agent_file_page.keys(part)}
+    assert listed == set(KEYS)
+
+
+def test_the_example_has_every_key() -> None:
+    assert set(KEYS) <= keys_of(yaml.safe_load(agent_file_page.EXAMPLE.read_text()))
+
+
+async def test_the_example_loads_and_its_tools_answer(example: DeclaredAgent) -> None:
+    assert set(example.agent.sub_agents) == {"archivist", "critic", "designer"}
+    assert example.role.stateful
+    found = await example.agent.tools.get_tool("find_book").execute(title="The Lighthouse")
+    listed = await example.agent.tools.get_tool("catalogue").execute()
+    assert "The Lighthouse: 2 copies are in." in str(found)
+    assert "The Lighthouse\nA Garden Bench" in str(listed)

@@ -1,0 +1,88 @@
+"""docs/troubleshooting.md quotes messages that the code prints, and names commands and variables that exist."""
+
+from __future__ import annotations
+
+import ast
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+import typer.main
+
+from archon_services.cli.checks.environment import known_variables
+from archon_services.cli.main import app
+
+ROOT = Path(__file__).parents[3]
+PAGE = (ROOT / "docs" / "troubleshooting.md").read_text()
+SOURCES = ("sdk/python/archon", "mesh", "services")
+PART = "\0"
+"""Stands for a part of a message that differs: `<...>` on the page; `{...}` in an f-string, `%s` in a line of a log."""
+
+MESSAGES = [
+    line for block in re.findall(r"^```text\n(.*?)^```", PAGE, re.M | re.S) for line in block.splitlines() if line
+]
+COMMANDS = [
+    line for block in re.findall(r"^```sh\n(.*?)^```", PAGE, re.M | re.S) for line in block.splitlines() if line
+]
+
+
+def template(node: ast.AST) -> str:
+    """Returns the text of a string or an f-string; empty for any other node."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value.replace("%s", PART)
+    if isinstance(node, ast.JoinedStr):
+        texts = [str(value.value) if isinstance(value, ast.Constant) else PART for value in node.values]
+        return re.sub(f"{PART}+", PART, "".join(texts))
+    return ""
+
+
+@cache
+def templates() -> frozenset[str]:
+    """Returns the texts of all strings in the sources, without docstrings."""
+    found = set()
+    for folder in SOURCES:
+        for path in (ROOT / folder).rglob("*.py"):
+            if "archon/api/" not in path.as_posix():
+                tree = ast.parse(path.read_text())
+                docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+                found |= {template(node) for node in ast.walk(tree) if id(node) not in docstrings}
+    return frozenset(found)
+
+
+def printed(message: str) -> bool:
+    """Returns whether a message is part of a string of the sources."""
+    text = re.sub(r"<[^>]*>", PART, re.sub(r"^(error|hint): ", "", message))
+    return any(text.rstrip(".") in candidate for candidate in templates())
+
+
+@pytest.mark.parametrize("message", MESSAGES)
+def test_a_quoted_message_is_in_the_sources(message: str) -> None:
+    assert printed(message)
+
+
+def test_a_message_that_no_code_prints_is_noticed() -> None:
+    assert len(MESSAGES) > 30
+    assert not printed("error: no mesh is walking in <folder>")
+
+
+def test_each_command_and_option_exists() -> None:
+    group = typer.main.get_command(app)
+    used = re.findall(r"\barchon ([a-z]+)((?: [^\s`&|]+)*)", "\n".join([*COMMANDS, *re.findall(r"`(.+?)`", PAGE)]))
+    assert len(used) > 20
+    for name, arguments in used:
+        command = group.commands[name]  # type: ignore[attr-defined]
+        options = {option for parameter in command.params for option in parameter.opts}
+        assert set(re.findall(r"--[a-z-]+", arguments)) <= options, name
+
+
+def test_each_variable_exists() -> None:
+    assert set(re.findall(r"\bARCHON_[A-Z_]+", PAGE)) <= known_variables()
+
+
+def test_each_section_has_a_message_a_cause_and_a_command() -> None:
+    sections = PAGE.split("\n## ")[1:]
+    assert len(sections) >= 11
+    for section in sections:
+        assert "**Cause**" in section, section
+        assert "```sh\n" in section, section
