@@ -25,14 +25,23 @@ $(VENV)/.created:
 	@$(PYTHON) -m venv $(VENV)
 	@touch $@
 
+# In a terminal, one line shows what pip does.
+PIP := $(BIN)/pip install --disable-pip-version-check
+define install
+@if [ -t 1 ]; then set -o pipefail; $(PIP) -e '$(1)' | awk ' \
+    /^Collecting/ { printf "\r\033[K  %s", $$2 } /^Installing/ { printf "\r\033[K  unpacking ..." } \
+    { fflush() } END { printf "\r\033[K" }'; \
+  else $(PIP) --quiet -e '$(1)'; fi
+endef
+
 $(VENV)/.runtime: pyproject.toml | $(VENV)/.created
 	@echo "installing Archon and what it runs on ..."
-	@$(BIN)/pip install --quiet --disable-pip-version-check -e .
+	$(call install,.)
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml | $(VENV)/.created
 	@echo "installing Archon and what it is developed with ..."
-	@$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev]'
+	$(call install,.[dev])
 	@touch $@ $(VENV)/.runtime
 
 # Using it ------------------------------------------------------------------------------------------------------

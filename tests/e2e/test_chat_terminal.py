@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fixtures.openai_server import OpenAIServer
+from tests.fixtures.openai_server import Answer, OpenAIServer, chunk
 
 SLOW = """
 import asyncio
@@ -29,13 +29,13 @@ async def take_long() -> str:
 class ChatTerminal:
     """`archon chat` on a pseudo-terminal."""
 
-    def __init__(self, folder: Path, *arguments: str) -> None:
+    def __init__(self, folder: Path, *arguments: str, **environment: str) -> None:
         self._master, slave = pty.openpty()
         inherited = {key: value for key, value in os.environ.items() if not key.startswith("ARCHON_")}
         self.process = subprocess.Popen(
             [str(Path(sys.executable).parent / "archon"), "chat", *arguments],
             cwd=folder,
-            env={**inherited, "ARCHON_HOME": str(folder / "home")},
+            env={**inherited, "ARCHON_HOME": str(folder / "home"), **environment},
             stdin=slave,
             stdout=slave,
             stderr=slave,
@@ -101,6 +101,23 @@ def test_ctrl_c_stops_the_answer_and_then_ends_the_chat(folder: Path) -> None:
     chat.ctrl_c()
     assert chat.end() == 0
     assert "Traceback" not in chat.seen
+
+
+async def test_a_slow_model_is_reported_while_it_is_slow(folder: Path) -> None:
+    async with OpenAIServer() as server:
+        server.script(Answer(events=[chunk({"content": "at last"}), chunk(finish="stop")], delay=6.0))
+        model = {"OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": "k"}
+        chat = ChatTerminal(folder, "quick.yaml", "--model", "openai/slow", **model)
+        await asyncio.to_thread(chat.until, "you: ")
+        chat.type("How are you?\n")
+        await asyncio.to_thread(chat.until, "at last")
+        assert "No answer after 5 s: the model is slow, or a tool is. Ctrl-C stops it." in chat.seen
+        await asyncio.to_thread(chat.until, "you: ")
+        chat.type("And now?\n")
+        await asyncio.to_thread(chat.until, "echo: And now?")
+        assert "slow" not in chat.seen
+        chat.type("\n")
+        assert await asyncio.to_thread(chat.end) == 0
 
 
 async def test_a_provider_that_fails_one_call_in_three_fails_no_answer_of_a_chat(folder: Path) -> None:

@@ -56,6 +56,15 @@ def test_agents_lists_every_instance_with_its_dependencies(terminal: Terminal) -
     lines = terminal.archon("agents").out.splitlines()
     assert len(lines) == 6
     assert all(agent["address"] in "\n".join(lines) for agent in agents)
+    assert {(agent["answers"], agent["tags"]["model"]) for agent in agents} == {(True, "offline")}
+
+
+def test_agents_marks_an_instance_that_does_not_answer(terminal: Terminal) -> None:
+    address = terminal.state().process("designer-2").address
+    with frozen(terminal, "designer-2"):
+        rows = {line.split()[2]: line.split()[5:7] for line in terminal.archon("agents").out.splitlines()[1:]}
+    assert rows.pop(address) == ["silent", "offline"]
+    assert set(map(tuple, rows.values())) == {("healthy", "offline")}
 
 
 def test_status_shows_every_process_with_its_model(terminal: Terminal) -> None:
@@ -185,6 +194,7 @@ def test_runs_are_listed_by_state_and_age(terminal: Terminal) -> None:
         (["run", "x", "--role", "absent"], 4, "'absent'"),
         (["run", "x", "--orchestrator", "127.0.0.1:1"], 3, "cannot reach the"),
         (["run", "x", "--orchestrator", "nowhere"], 2, "host:port"),
+        (["chat", "designer", "--orchestrator", "127.0.0.1:1"], 3, "cannot reach the orchestrator at 127.0.0.1:1"),
         (["agents", "--registry", "127.0.0.1:1"], 3, "cannot reach the"),
         (["run"], 2, "missing goal"),
         (["run", " "], 2, "missing goal"),

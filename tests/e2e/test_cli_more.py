@@ -59,6 +59,36 @@ def finished(terminal: Terminal) -> str:
     return last_run(terminal)
 
 
+def test_memory_of_a_run_is_listed_and_printed(terminal: Terminal, finished: str) -> None:
+    listed = terminal.archon("memory", "get", "--run", finished[:12])
+    assert [line.split()[:2] for line in listed.out.splitlines()] == [
+        ["item", "version"],
+        *(["designer", "v1"], ["implementer", "v1"], ["requirements", "v1"]),
+    ], listed.err
+    answer = json.loads(terminal.archon("show", finished, "--json").out)["answers"][0]["parts"][0]["text"]
+    assert terminal.archon("memory", "get", "implementer", "--run", finished).out.strip() == answer.strip()
+    absent = terminal.archon("memory", "get", "tester", "--run", finished)
+    assert (absent.code, absent.error_lines[1]) == (4, "hint: Its items are designer, implementer, requirements.")
+
+
+def test_memory_of_a_session_is_published_and_cleared(terminal: Terminal) -> None:
+    session = ("--session", "of-memory")
+    assert terminal.archon("memory", "get", *session).out == "There are no items in of-memory.\n"
+    published = terminal.archon("memory", "publish", "designer", "Use SQLite.", *session)
+    assert (published.out, published.err) == ("Published version 1 of designer in of-memory.\n", "")
+    assert (
+        "no role receives this item" in terminal.archon("memory", "publish", "desinger", "-", *session, stdin="x").err
+    )
+    [designer, _] = json.loads(terminal.archon("memory", "get", "--json", *session).out)
+    assert (designer["item"], designer["content"], designer["version"]) == ("designer", "Use SQLite.", 1)
+    assert terminal.archon("memory", "clear", *session).out == "Deleted 2 items of of-memory.\n"
+    assert terminal.archon("memory", "get", "designer", *session).code == 4
+    for wrong in (["clear"], ["clear", "--run", "last", *session], ["publish", "designer", " ", *session]):
+        assert terminal.archon("memory", *wrong).code == 2, wrong
+    refused = terminal.archon("memory", "clear", *session, "--memory", "127.0.0.1:1")
+    assert (refused.code, refused.error_lines[0]) == (3, "error: cannot reach the memory service at 127.0.0.1:1")
+
+
 def test_show_prints_tasks_and_answer(terminal: Terminal, finished: str) -> None:
     result = terminal.archon("show", finished)
     head, tree, answer = result.out[: result.out.index("├")], *result.out[result.out.index("├") :].split("\n\n", 1)
@@ -263,5 +293,5 @@ def test_the_bash_script_completes_commands_and_options(terminal: Terminal, tmp_
 
     assert completed("d", "", "1") == ["down", "demo", "doctor"]
     assert "--no-answer" in completed("show", "--", "2")
-    assert completed("re", "", "1") == ["respond", "resume", "rerun"]
+    assert completed("re", "", "1") == ["restart", "respond", "resume", "rerun"]
     assert "--question" in completed("respond", "--", "2")

@@ -61,7 +61,7 @@ async def desk(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Desk]:
 
 async def test_a_failed_run_is_continued_by_rerun(desk: Desk) -> None:
     failed, result = await desk.failed_run()
-    hint = f"hint: `archon rerun {failed}` continues from the failed task."
+    hint = f"hint: `archon rerun {failed[:12]}` continues from the failed task."
     assert result.out.splitlines()[-1] == hint
 
     resumed = await desk.archon("resume", failed)
@@ -122,7 +122,7 @@ async def test_a_run_in_progress_cannot_be_rerun(desk: Desk) -> None:
         await handle.cancel()
         run = await handle.result(timeout=PATIENCE)
     resumed = await desk.archon("resume", run.run_id)
-    assert f"`archon rerun {run.run_id}` continues with the tasks that had not completed." in resumed.err
+    assert f"`archon rerun {run.run_id[:12]}` continues with the tasks that had not completed." in resumed.err
 
 
 async def test_a_run_continues_after_down_and_up(desk: Desk) -> None:
@@ -136,7 +136,7 @@ async def test_a_run_continues_after_down_and_up(desk: Desk) -> None:
 
         await eventually(at_the_model, PATIENCE)
     down = await desk.archon("down")
-    assert down.out.splitlines()[1:] == [f"1 run continues at the next `archon up`: {handle.run_id}"]
+    assert down.out.splitlines()[1:] == [f"1 run continues at the next `archon up`: {handle.run_id[:12]}"]
     assert (await desk.archon("up", "--detach")).code == 0
     async with Client(desk.terminal.state().address("orchestrator")) as client:
         events = [event async for event in client.watch(handle.run_id, durable_only=True)]

@@ -19,7 +19,7 @@ from archon_mesh.declared import load_agent
 from archon_mesh.node import RemoteAgent
 from tests.fixtures.mesh import Mesh
 from tests.fixtures.scripted_model import ScriptedModel, says
-from tests.fixtures.waiting import eventually
+from tests.fixtures.waiting import eventually, until
 
 ARCHON = [str(Path(sys.executable).parent / "archon")]
 
@@ -86,6 +86,71 @@ def test_new_agent_runs_and_is_not_overwritten(file: Path) -> None:
     assert archon("new", "agent", "no good", cwd=folder).returncode == 2
     schema = json.loads((folder / "helper.schema.json").read_text())
     assert schema["title"] == "An agent of Archon"
+
+
+def serving(mesh: Mesh, folder: Path, *command: str) -> subprocess.Popen[str]:
+    """Starts a command that serves an agent in the mesh."""
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("ARCHON_")}
+    environment["ARCHON_REGISTRY"] = mesh.registry.address
+    with (folder / "log.txt").open("w") as log:
+        return subprocess.Popen(command, cwd=folder, env=environment, stderr=log, text=True)
+
+
+async def instances_of(mesh: Mesh, role: str) -> list[str]:
+    return [instance.instance_id for instance in await mesh.directory.list_instances() if instance.role == role]
+
+
+@pytest.mark.parametrize("command", [(*ARCHON, "serve"), (sys.executable,)])
+async def test_new_python_agent_serves_its_tool(mesh: Mesh, tmp_path: Path, command: tuple[str, ...]) -> None:
+    assert archon("new", "agent", "helper", "--python", cwd=tmp_path).stdout.startswith("Wrote helper.py.")
+    assert archon("new", "agent", "helper", "--python", cwd=tmp_path).returncode == 2
+    assert archon("serve", "helper.py", "--check", cwd=tmp_path).stdout == "helper.py is a Python program.\n"
+    with serving(mesh, tmp_path, *command, "helper.py") as process:
+
+        async def registered() -> bool:
+            assert process.poll() is None
+            return bool(await instances_of(mesh, "helper"))
+
+        await eventually(registered, 30)
+        run = (await mesh.client.submit("What time is it?", roles=["helper"], wait=20)).run
+        assert "It is " in answer_text(run)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 0
+
+
+async def test_reload_serves_what_the_file_has_become(mesh: Mesh, file: Path) -> None:
+    tools, log = file.parent / "helper_tools.py", file.parent / "log.txt"
+    with serving(mesh, file.parent, *ARCHON, "serve", "--reload", file.name) as process:
+
+        async def answers(text: str) -> bool:
+            assert process.poll() is None
+            if not await instances_of(mesh, "helper"):
+                return False
+            run = (await mesh.client.submit("What time is it?", roles=["helper"], wait=20)).run
+            return text in answer_text(run)
+
+        await eventually(lambda: answers("It is "), 30)
+        source = tools.read_text()
+        tools.write_text("this is no Python\n")
+
+        await until(lambda: "The agent has ended; it starts again after a change." in log.read_text(), 30)
+        tools.write_text(source.replace("It is", "The clock shows"))
+        await eventually(lambda: answers("The clock shows "), 30)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 0
+    assert log.read_text().count("helper_tools.py has changed: the agent starts again.") == 2
+
+
+def test_an_agent_without_a_registry_warns_that_it_is_not_found(tmp_path: Path) -> None:
+    assert archon("new", "agent", "helper", "--python", cwd=tmp_path).returncode == 0
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("ARCHON_")}
+    command = [sys.executable, "helper.py"]
+    with subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        lines = iter(process.stderr.readline, "")
+        assert any("no registry is configured (ARCHON_REGISTRY)" in line for line in lines)
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=20)
 
 
 def test_chat_continues_a_session(file: Path) -> None:

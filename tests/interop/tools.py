@@ -7,7 +7,8 @@ import platform
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
 
@@ -47,14 +48,18 @@ def is_built(name: str) -> bool:
     return package.startswith(module[1]) and module[2] == version
 
 
-def build(names: Iterable[str] = PACKAGES) -> list[str]:
-    """Provides missing programs; returns the names of those that were built. Raises CalledProcessError."""
+def build(names: Iterable[str] = PACKAGES, report: Callable[[str], None] = lambda _: None) -> list[str]:
+    """Provides missing programs; returns the names of those that were built. `report` gets a line before each build and
+    one after it. Raises CalledProcessError."""
     built = []
     BIN.mkdir(parents=True, exist_ok=True)
     with cache.lock(TOOLS / "tools.lock"):
         for name in names:
             if not is_built(name) and not (cache.fetch(_key(name), BIN) and is_built(name)):
+                report(f"building {PACKAGES[name]} (downloads its sources; a minute or more) ...")
+                began = time.monotonic()
                 _install(name)
+                report(f"built {name} after {time.monotonic() - began:.0f} s")
                 built.append(name)
             if not cache.has(_key(name)):
                 cache.store(_key(name), BIN, name)
@@ -82,7 +87,7 @@ def _install(name: str) -> None:
 def main() -> int:
     """Returns 0 if all tools are there."""
     try:
-        built = build()
+        built = build(report=lambda text: print(text, file=sys.stderr, flush=True))
     except (FileNotFoundError, subprocess.CalledProcessError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

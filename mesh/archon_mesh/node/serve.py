@@ -7,6 +7,7 @@ import json
 import logging
 import os
 import sys
+from typing import Final
 
 from archon.agent import AgentServer, AgentSettings
 from archon.errors import ArchonError
@@ -14,6 +15,12 @@ from archon.registry import Capability, Tool
 from archon_mesh.agent.agent import Agent
 from archon_mesh.node.handler import agent_from_role, agent_handler
 from archon_mesh.node.role import Role
+
+MODEL_TAG: Final = "model"
+"""The tag of a registration that has the name of the agent's model, unless the role sets it."""
+
+MAX_TAG: Final = 256
+"""Characters of a tag's value that the registry accepts."""
 
 
 def agent_server(
@@ -25,7 +32,7 @@ def agent_server(
     `agent_handler`. `settings` None reads the environment. Raises InvalidArgument if a variable is invalid, and what
     creating the agent's model raises.
     """
-    _ = agent.model  # reports an unusable model now, instead of with the first task
+    model = agent.model  # reports an unusable model now, instead of with the first task
     return AgentServer(
         role.name,
         version=role.version,
@@ -40,7 +47,7 @@ def agent_server(
         all_ancestors=role.all_ancestors,
         coordinator=role.coordinator,
         stateful=role.stateful,
-        tags=dict(role.tags),
+        tags={MODEL_TAG: model.model[:MAX_TAG], **role.tags},
         max_tasks=role.max_tasks,
         handler=agent_handler(agent, delegates=role.coordinator, memory=memory),
         settings=settings,

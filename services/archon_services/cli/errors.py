@@ -22,7 +22,7 @@ Exit codes:
   1    the command or the run failed, or the run was cancelled
   2    invalid usage
   3    the mesh is unreachable
-  4    not found: a run, a role or a capability
+  4    not found: a run, a role, a capability, an item or a context
   130  interrupted by Ctrl-C"""
 
 START_HINT: Final = "Start a mesh with `archon up`, or set ARCHON_HOME to the folder of a running one."

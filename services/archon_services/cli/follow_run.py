@@ -20,6 +20,7 @@ from archon_services.cli.interrupts import Signals, exit_code
 from archon_services.cli.render.rerun import rerun_note
 from archon_services.cli.render.run_screen import Screen
 from archon_services.cli.render.run_view import state_name
+from archon_services.cli.run_ids import SHORT
 from archon_services.cli.target.memory_versions import memory_versions
 from archon_services.cli.target.mesh import Target, connecting
 from archon_services.cli.target.run import find_run_id
@@ -99,9 +100,10 @@ async def fork_and_follow(
 async def _fork(client: Client, name: str) -> tuple[run_pb2.Run, run_pb2.Run]:
     source = await client.get(await find_run_id(client, name))
     if source.state not in FINAL_STATES:
+        short = source.run_id[:SHORT]
         raise CliError(
             f"run {source.run_id} has not ended: it is {state_name(source.state)}",
-            hint=f"`archon watch {source.run_id}` follows it, `archon cancel {source.run_id}` ends it.",
+            hint=f"`archon watch {short}` follows it, `archon cancel {short}` ends it.",
         )
     return source, (await client.fork(source.run_id)).run
 

@@ -17,25 +17,30 @@ from archon_services.cli.commands import (
     agents,
     cancel,
     chat,
+    context,
     demo,
     doctor,
     down,
     graph,
     logs,
+    memory,
     new,
     pause,
     prompts,
     rerun,
     respond,
+    restart,
     resume,
     run,
     runs,
+    scale,
     serve,
     show,
     status,
     up,
     watch,
 )
+from archon_services.cli.contexts import RESOLUTION
 from archon_services.cli.errors import EXIT_CODES, report_error
 
 NAME: Final = "archon"
@@ -43,7 +48,7 @@ NAME: Final = "archon"
 app = typer.Typer(
     name=NAME,
     help="A mesh of agents, in which each role is a gRPC service.",
-    epilog=EXIT_CODES,
+    epilog=f"{RESOLUTION}\n\n{EXIT_CODES}",
     invoke_without_command=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -53,6 +58,8 @@ app.command()(up.up)
 app.command()(down.down)
 app.command()(status.status)
 app.command()(logs.logs)
+app.command()(restart.restart)
+app.command()(scale.scale)
 app.command()(run.run)
 app.command()(demo.demo)
 app.command()(serve.serve)
@@ -69,6 +76,8 @@ app.command()(pause.pause)
 app.command()(resume.resume)
 app.command()(rerun.rerun)
 app.command()(prompts.prompts)
+app.add_typer(context.context, name="context")
+app.add_typer(memory.memory, name="memory")
 app.command()(doctor.doctor)
 
 
@@ -102,7 +111,7 @@ def _print_completion(shell: Shell | None) -> None:
 
 @app.callback()
 def _options(
-    context: typer.Context,
+    call: typer.Context,
     _: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
@@ -116,8 +125,8 @@ def _options(
         ),
     ] = None,
 ) -> None:
-    if context.invoked_subcommand is None:
-        print(context.get_help())
+    if call.invoked_subcommand is None:
+        print(call.get_help())
 
 
 def main() -> None:

@@ -1,5 +1,6 @@
 """A mesh on one machine: supervises etcd, the services and the agents. Has no user interface."""
 
+from archon_services.local_mesh.control import send_command
 from archon_services.local_mesh.detached import spawn, stop_mesh, wait_ready
 from archon_services.local_mesh.errors import AlreadyUp, StartFailed
 from archon_services.local_mesh.home import Home
@@ -23,6 +24,7 @@ __all__ = [
     "live_state",
     "make_plan",
     "read_state",
+    "send_command",
     "spawn",
     "stop_mesh",
     "wait_ready",

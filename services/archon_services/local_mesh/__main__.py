@@ -13,10 +13,11 @@ import sys
 
 from archon.errors import ArchonError
 from archon.server import signalled
+from archon_services.local_mesh.child import GRACE
 from archon_services.local_mesh.home import Home
 from archon_services.local_mesh.options import MeshOptions
 from archon_services.local_mesh.plan import make_plan
-from archon_services.local_mesh.supervisor import GRACE, Supervisor
+from archon_services.local_mesh.supervisor import Supervisor
 
 
 def main() -> int:

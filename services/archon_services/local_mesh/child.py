@@ -21,6 +21,9 @@ from archon_services.local_mesh.state import Condition, ProcessState, start_tick
 
 BACKOFF: Final = 0.5
 MAX_BACKOFF: Final = 10.0
+GRACE: Final = 5.0
+"""Seconds between SIGTERM and SIGKILL."""
+
 STABLE: Final = 10.0
 """Seconds of health after which the backoff starts again at BACKOFF."""
 
@@ -46,6 +49,7 @@ class Child:
         self._restarts = restarts
         self._wanted = asyncio.Event()
         self._paused = asyncio.Event()
+        self._pausing = asyncio.Event()  # ends the delay before a restart
         self._process: asyncio.subprocess.Process | None = None
         self._loop = BackgroundLoop(f"keep {spec.name} running", self._keep_running)
         self._log_offset = 0
@@ -60,6 +64,7 @@ class Child:
     async def pause(self, grace: float) -> None:
         """Stops the process until `start`: SIGTERM, then SIGKILL after `grace` seconds."""
         self._wanted.clear()
+        self._pausing.set()
         await self._terminate(grace)
         await self._paused.wait()
 
@@ -80,9 +85,9 @@ class Child:
             except ProcessLookupError:
                 pass
 
-    def log_end(self) -> str:
-        """Returns the last log lines of the current or last process."""
-        return last_lines(self._log, offset=self._log_offset)
+    def log_excerpt(self) -> str:
+        """Returns the last log lines of the current or last process, and says where they are from."""
+        return f"last lines of {self._log}:\n{last_lines(self._log, offset=self._log_offset)}"
 
     @property
     def _log(self) -> Path:
@@ -122,12 +127,25 @@ class Child:
                     self._set("failed", pid=0, birth="", detail=f"cannot start: {self._exit_text()}")
                 else:
                     self._set("restarting", pid=0, birth="", detail=self._exit_text())
-                await asyncio.sleep(backoff)
+                await self._delay(backoff)
                 backoff = min(MAX_BACKOFF, backoff * 2)
+                if not self._wanted.is_set():
+                    continue
+                self.state = replace(self.state, restarts=self.state.restarts + 1)
             self._paused.clear()
-            self.state = replace(self.state, restarts=self.state.restarts + 1)
-            if self._wanted.is_set():
-                await self._spawn()
+            await self._spawn()
+            if not self._wanted.is_set() and self._process is not None:  # `pause` found no process to stop
+                self._process.terminate()
+
+    async def _delay(self, seconds: float) -> None:
+        """Waits before a restart, at most until `pause` is called."""
+        self._pausing.clear()
+        if self._wanted.is_set():
+            try:
+                async with asyncio.timeout(seconds):
+                    await self._pausing.wait()
+            except TimeoutError:
+                pass
 
     async def _spawn(self) -> None:
         ready = self._home.ready_file(self.spec.name)

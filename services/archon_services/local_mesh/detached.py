@@ -101,7 +101,8 @@ def stop_mesh(home: Home, timeout: float = STOP_TIMEOUT) -> bool:
     end = time.monotonic() + _REAP_TIMEOUT
     while ticks and start_ticks(pid) == ticks and time.monotonic() < end:
         time.sleep(_POLL)
-    home.state_file.unlink(missing_ok=True)
+    for left_file in (home.state_file, home.control_socket):
+        left_file.unlink(missing_ok=True)
     return pid != 0 or left
 
 

@@ -67,6 +67,11 @@ class Home:
         """Returns the file to which a process writes its address once it serves."""
         return self.root / "run" / name
 
+    @property
+    def control_socket(self) -> Path:
+        """The socket on which the supervisor takes commands."""
+        return self.root / "control.sock"
+
     @contextmanager
     def hold(self) -> Iterator[None]:
         """Locks the folder, so that no second mesh starts in it. The system releases the lock when the process ends.

@@ -11,18 +11,18 @@ from typing import Final
 _POLL: Final = 0.1
 
 
-async def follow_logs(files: Sequence[tuple[str, Path]], show: Callable[[str, str], None]) -> None:
-    """Calls `show(name, line)` for every line of the files, from their beginning, until cancelled.
+async def follow_logs(files: Callable[[], Sequence[tuple[str, Path]]], show: Callable[[str, str], None]) -> None:
+    """Calls `show(name, line)` for every line of the files, from their beginning, until cancelled. Files may be added.
 
     The lines that exist at the cancellation are shown before it takes effect.
     """
-    offsets = dict.fromkeys((name for name, _ in files), 0)
+    offsets: dict[str, int] = {}
     try:
         while True:
-            _show_new_lines(files, offsets, show)
+            _show_new_lines(files(), offsets, show)
             await asyncio.sleep(_POLL)
     finally:
-        _show_new_lines(files, offsets, show)
+        _show_new_lines(files(), offsets, show)
 
 
 def last_lines(log: Path, *, offset: int = 0, lines: int = 15) -> str:
@@ -45,11 +45,11 @@ def _show_new_lines(
     for name, path in files:
         try:
             with path.open("rb") as file:
-                file.seek(offsets[name])
+                file.seek(offsets.get(name, 0))
                 content = file.read()
         except FileNotFoundError:
             continue
         complete = content[: content.rfind(b"\n") + 1]
-        offsets[name] += len(complete)
+        offsets[name] = offsets.get(name, 0) + len(complete)
         for line in complete.decode(errors="replace").splitlines():
             show(name, line)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -37,7 +37,7 @@ class ProcessSpec:
     """One process.
 
     `kind` is etcd, service or agent; `address` is empty if the process picks its own port, which is then in its ready
-    file; processes with the lowest `rank` are stopped first.
+    file; processes with the lowest `rank` are stopped first; `role` is that of an agent.
     """
 
     name: str
@@ -46,6 +46,7 @@ class ProcessSpec:
     environment: Mapping[str, str]
     address: str
     rank: int
+    role: str = ""
 
     @property
     def model(self) -> str:
@@ -62,6 +63,21 @@ class Plan:
     registry: str
     notes: tuple[str, ...]
     restarts: bool
+    home: Home
+    roles: Mapping[str, Mapping[str, str]]
+    """The environment of each role's instances, also of roles without any."""
+
+    @property
+    def durable(self) -> bool:
+        """Whether runs survive a restart of the orchestrator."""
+        orchestrators = [spec.environment for spec in self.specs if spec.name == "orchestrator"]
+        return all(environment.get("ARCHON_JOURNAL") != "memory" for environment in orchestrators)
+
+    def instance(self, role: str, number: int) -> ProcessSpec:
+        """Returns the process of the instance with this number. Raises KeyError for an unknown role."""
+        name = f"{role}-{number}"
+        environment = {**self.roles[role], "ARCHON_READY_FILE": str(self.home.ready_file(name))}
+        return ProcessSpec(name, "agent", _python("archon_services.agents", role), environment, "", 0, role)
 
 
 def make_plan(home: Home, options: MeshOptions) -> Plan:
@@ -95,13 +111,15 @@ def make_plan(home: Home, options: MeshOptions) -> Plan:
         specs.append(ProcessSpec(name, kind, command, environment, address, 10 - SERVICES.index(name)))
     agents = {"ARCHON_PORT": "0", "ARCHON_MEMORY": memory, "ARCHON_DRAIN": os.environ.get("ARCHON_DRAIN") or DRAIN}
     agents |= {"ARCHON_MODEL": options.model} if options.model else {}
-    for role in ROLES:
-        for number in range(1, (options.replicas.get(role, 1) if options.wants(role) else 0) + 1):
-            name = f"{role}-{number}"
-            environment = {**base, **agents, **options.environment.get(role, {})}
-            environment["ARCHON_READY_FILE"] = str(home.ready_file(name))
-            specs.append(ProcessSpec(name, "agent", _python("archon_services.agents", role), environment, "", 0))
-    return Plan(tuple(specs), etcd, registry, tuple(notes), options.restarts)
+    roles = {role: {**base, **agents, **options.environment.get(role, {})} for role in ROLES}
+    plan = Plan(tuple(specs), etcd, registry, tuple(notes), options.restarts, home, roles)
+    instances = [
+        plan.instance(role, number)
+        for role in ROLES
+        if options.wants(role)
+        for number in range(1, options.replicas.get(role, 1) + 1)
+    ]
+    return replace(plan, specs=(*specs, *instances))
 
 
 def _addresses(options: MeshOptions, notes: list[str]) -> dict[str, str]:

@@ -18,8 +18,9 @@ Condition = Literal["starting", "healthy", "silent", "restarting", "stopped", "f
 class ProcessState:
     """The state of one process.
 
-    `started` is in seconds since the epoch, 0 if there is no process; `birth` is its `start_ticks`, which distinguish
-    it from a later process with the same id; `detail` explains the condition to users; `model` is that of an agent.
+    `restarts` counts those after exits, not those by command; `started` is in seconds since the epoch, 0 if there is no
+    process; `birth` is its `start_ticks`, which distinguish it from a later process with the same id; `detail` explains
+    the condition to users; `model` is that of an agent.
     """
 
     name: str
@@ -41,7 +42,8 @@ class ProcessState:
 
 @dataclass(frozen=True, slots=True)
 class MeshState:
-    """The state of a mesh. `error` is why it failed to start; `notes` tell users about ports other than the default."""
+    """The state of a mesh. `error` is why it failed to start; `notes` tell users about ports other than the default;
+    `durable` is False if its runs end with the orchestrator, whose journal is in memory."""
 
     phase: Phase
     pid: int
@@ -51,6 +53,7 @@ class MeshState:
     error: str = ""
     etcd: str = ""
     registry: str = ""
+    durable: bool = True
 
     def address(self, name: str) -> str:
         """Returns host:port of a service; empty if this mesh does not run it."""

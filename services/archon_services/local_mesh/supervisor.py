@@ -10,17 +10,17 @@ from typing import Final
 
 from archon.background import BackgroundLoop
 from archon.errors import ArchonError
-from archon_services.local_mesh.child import Child
+from archon_services.local_mesh.child import GRACE, Child
+from archon_services.local_mesh.control import ControlServer
 from archon_services.local_mesh.errors import StartFailed
 from archon_services.local_mesh.home import Home
 from archon_services.local_mesh.logs import rotate
 from archon_services.local_mesh.plan import Plan
 from archon_services.local_mesh.readiness import check_etcd, registered_addresses, wait_for_orchestrator
+from archon_services.local_mesh.role_instances import RoleInstances
 from archon_services.local_mesh.state import MeshState, Phase, write_state
 
 START_TIMEOUT: Final = 60.0
-GRACE: Final = 5.0
-"""Seconds between SIGTERM and SIGKILL."""
 
 _POLL: Final = 0.03
 
@@ -42,6 +42,7 @@ class Supervisor:
             spec.name: Child(spec, home, self._changed.set, restarts=plan.restarts) for spec in plan.specs
         }
         self._writer = BackgroundLoop("state.json", self._write_changes)
+        self._control = ControlServer(home, RoleInstances(home, plan, self._children, self._changed).execute)
         self._stopped: asyncio.Task[None] | None = None
         for name in self._children:
             rotate(home.log_file(name))
@@ -65,6 +66,7 @@ class Supervisor:
             error=self._error,
             etcd=self.plan.etcd,
             registry=self.plan.registry,
+            durable=self.plan.durable,
         )
 
     def child(self, name: str) -> Child | None:
@@ -88,6 +90,7 @@ class Supervisor:
                 await self._wait_registered()
                 if "orchestrator" in self._children:
                     await wait_for_orchestrator(self._children["orchestrator"].state.address)
+            await self._control.start()
         except TimeoutError:
             raise self._failed(f"the mesh is not ready after {timeout:g} s: {self._unready()}") from None
         except ArchonError as error:
@@ -108,6 +111,7 @@ class Supervisor:
     async def _stop(self, grace: float) -> None:
         if self._phase != "failed":
             self._set_phase("stopping")
+        await self._control.close()  # before the list of processes is read
         children = sorted(self._children.values(), key=lambda child: child.spec.rank)
         for _, group in groupby(children, key=lambda child: child.spec.rank):
             await asyncio.gather(*(child.stop(grace) for child in group))
@@ -123,7 +127,7 @@ class Supervisor:
             for state in states:
                 if state.condition == "failed":
                     child = self._children[state.name]
-                    raise StartFailed(f"{state.name} {state.detail}; {self._log_excerpt(child)}")
+                    raise StartFailed(f"{state.name} {state.detail}; {child.log_excerpt()}")
             if all(state.condition == "healthy" for state in states):
                 return
             self._changed.clear()
@@ -143,10 +147,7 @@ class Supervisor:
         if not unready:
             return f"not all agents are registered at {self.plan.registry}"
         names = ", ".join(f"{child.spec.name} ({child.state.condition})" for child in unready)
-        return f"{names}; {self._log_excerpt(unready[0])}"
-
-    def _log_excerpt(self, child: Child) -> str:
-        return f"last lines of {self.home.log_file(child.spec.name)}:\n{child.log_end()}"
+        return f"{names}; {unready[0].log_excerpt()}"
 
     def _failed(self, message: str) -> StartFailed:
         self._error = message

@@ -143,6 +143,8 @@ class AgentServer:
             except BaseException:
                 await self.stop(0.0)
                 raise
+        else:
+            _log.warning("no registry is configured (ARCHON_REGISTRY), so no orchestrator finds this agent")
         return address
 
     async def stop(self, grace: float = DRAIN_GRACE) -> None:

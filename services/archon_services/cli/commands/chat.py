@@ -8,7 +8,7 @@ import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -19,6 +19,9 @@ from archon_services.cli.render.output import print_stderr, strip_controls
 if TYPE_CHECKING:
     from archon.client import Client
     from archon_services.cli.interrupts import Signals
+
+PATIENCE: Final = 5.0
+"""Seconds without text of an answer after which a terminal says that it is slow."""
 
 Write = Callable[[str], None]
 Ask = Callable[[str, Write], Awaitable[str]]
@@ -61,7 +64,10 @@ async def _loop(name: str, ask: Ask, signals: Signals) -> int:
     while (line := await _next_line(signals)) is not None:
         output = _AnswerOutput(name)
         asking = asyncio.ensure_future(ask(line, output.write))
-        if await signals.race(asking) is not None:
+        slow = asyncio.get_running_loop().call_later(PATIENCE, output.report_wait)
+        signum = await signals.race(asking)
+        slow.cancel()
+        if signum is not None:
             asking.cancel()
             await asyncio.wait([asking])
             output.end(" [stopped]")
@@ -117,6 +123,11 @@ class _AnswerOutput:
         sys.stdout.write(strip_controls(text))
         sys.stdout.flush()
 
+    def report_wait(self) -> None:
+        """Says on a terminal that there is no answer yet, unless there is."""
+        if not self._begun and sys.stderr.isatty():
+            print_stderr(f"No answer after {PATIENCE:g} s: the model is slow, or a tool is. Ctrl-C stops it.")
+
     def finish(self, answer: str) -> None:
         """Writes the whole answer if no piece of it was written before."""
         if not self._begun:
@@ -137,7 +148,7 @@ async def _open_file(path: Path, model: str, session: str) -> AsyncIterator[tupl
     from archon.private_files import private_folder
     from archon_mesh.declared import ModelOverrides, load_agent
     from archon_mesh.memory import SessionManager
-    from archon_services.local_mesh.home import Home
+    from archon_services.cli.contexts import find_home
 
     try:
         agent = load_agent(path, overrides=ModelOverrides(model or None)).agent
@@ -146,7 +157,7 @@ async def _open_file(path: Path, model: str, session: str) -> AsyncIterator[tupl
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(agent)
         if session:
-            home = Home.find()
+            home = find_home()
             private_folder(home.root)
             agent.session_manager = SessionManager(str(home.root / "sessions.db"))
             agent.session_id = session
@@ -175,6 +186,7 @@ async def _open_role(role: str, session: str, orchestrator: str) -> AsyncIterato
     target = find_orchestrator(orchestrator)
     with connecting("orchestrator", target):
         async with Client(target) as client:
+            await client.list_runs(limit=1)  # a wrong address is reported before the first line is typed
             yield role, _RoleChat(client, role, session or f"chat-{uuid.uuid4().hex}").ask
 
 

@@ -29,10 +29,11 @@ def demo(
     ARCHON_HOME; if none is running, starts a temporary one.
     """
     from archon_services.cli.commands.up import start_detached
+    from archon_services.cli.contexts import find_home
     from archon_services.cli.target.mesh import target_or_none
-    from archon_services.local_mesh import Home, MeshOptions
+    from archon_services.local_mesh import MeshOptions
 
-    home = Home.find()
+    home = find_home()
     if keep and target_or_none(orchestrator, home) is None:
         start_detached(home, MeshOptions())
     stays = target_or_none(orchestrator, home) is not None

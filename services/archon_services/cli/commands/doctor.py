@@ -73,9 +73,10 @@ async def _run_checks(etcd: str, registry: str, orchestrator: str, *, online: bo
 def _checks(etcd: str, registry: str, orchestrator: str, *, online: bool) -> Checks:
     from archon_services.cli.checks import clock, environment, machine, mesh, model, packages, state_file, versions
     from archon_services.cli.checks import etcd as etcd_checks
-    from archon_services.local_mesh import Home, live_state
+    from archon_services.cli.contexts import find_home
+    from archon_services.local_mesh import live_state
 
-    home = Home.find()
+    home = find_home()
     state: MeshState | None = live_state(home)
     any_orchestrator = orchestrator or (state.address("orchestrator") if state is not None else "")
     any_registry = registry or (state.address("registry") if state is not None else "")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
+from archon_services.cli.run_ids import short_length
+
 if TYPE_CHECKING:
     from archon_services.local_mesh import Home
 
@@ -16,23 +18,32 @@ _NAMED: Final = 5
 
 
 def down() -> None:
-    """Stop the mesh in ARCHON_HOME. Data and logs are kept, and runs in progress continue at the next `archon up`."""
-    from archon_services.local_mesh import Home, stop_mesh
+    """Stop the mesh in ARCHON_HOME.
 
-    home = Home.find()
+    Data and logs are kept, and runs in progress continue at the next `archon up`, unless the journal is in memory
+    (ARCHON_JOURNAL=memory).
+    """
+    from archon_services.cli.contexts import find_home
+    from archon_services.local_mesh import live_state, stop_mesh
+
+    home = find_home()
+    state = live_state(home)
     open_runs = asyncio.run(_open_runs(home))
     if not stop_mesh(home):
         print(f"No mesh is running in {home.root}.")
         return
     print(f"Stopped the mesh in {home.root}.")
     if open_runs:
-        print(open_runs_text(open_runs))
+        print(open_runs_text(open_runs, durable=state is None or state.durable))
 
 
-def open_runs_text(run_ids: list[str]) -> str:
-    """Says that these runs continue at the next start; names a few of them."""
-    named = ", ".join(run_ids[:_NAMED])
+def open_runs_text(run_ids: list[str], *, durable: bool = True) -> str:
+    """Says whether these runs continue at the next start; names a few of them."""
+    named = ", ".join(run_id[: short_length(run_ids)] for run_id in run_ids[:_NAMED])
     more = f" and {len(run_ids) - _NAMED:,} more" if len(run_ids) > _NAMED else ""
+    if not durable:
+        subject = "1 run is" if len(run_ids) == 1 else f"{len(run_ids):,} runs are"
+        return f"{subject} lost, because the journal is in memory: {named}{more}"
     subject = "1 run continues" if len(run_ids) == 1 else f"{len(run_ids):,} runs continue"
     return f"{subject} at the next `archon up`: {named}{more}"
 

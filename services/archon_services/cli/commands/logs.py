@@ -36,9 +36,9 @@ def logs(
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Print what is appended, until Ctrl-C.")] = False,
 ) -> None:
     """Print the logs of the mesh in ARCHON_HOME, also after it was stopped."""
-    from archon_services.local_mesh import Home
+    from archon_services.cli.contexts import find_home
 
-    home = Home.find()
+    home = find_home()
     files, text = _selected(home, name)
     width = max(len(file.stem) for file in files)
     logs = [_Log(file, f"{file.stem.ljust(width)}  " if len(files) > 1 else "", text) for file in files]

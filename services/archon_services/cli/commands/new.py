@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -42,6 +43,48 @@ def time_of_day(city: str = "here") -> str:
     return f"It is {{datetime.now():%H:%M}} ({{city}})."
 '''
 
+_PYTHON_AGENT: Final = '''\
+"""The agent {name}: `archon serve {name}.py` makes it a role of the mesh, and so does `python {name}.py` if
+ARCHON_REGISTRY has the address of a registry. ARCHON_MODEL names its model.
+"""
+
+import os
+import sys
+from datetime import datetime
+
+from archon_mesh.agent import Agent
+from archon_mesh.node import Role, serve
+
+ROLE = Role(
+    name="{name}",
+    description="Answers questions, and knows what time it is.",
+    system_prompt="You are {name}, a helpful assistant. Answer briefly. Use your tools where they help.",
+    capabilities=["{name}.answer"],
+    stateful=True,  # it remembers each session, in whichever process the next task runs
+    # depends_on=["requirements"],  # the roles whose answers it receives
+)
+
+
+def time_of_day(city: str = "here") -> str:
+    """Returns the time of day on this machine."""
+    return f"It is {{datetime.now():%H:%M}} ({{city}})."
+
+
+def create_agent() -> Agent:
+    """Returns the agent; the docstring of each tool tells the model when to use it."""
+    return Agent(
+        ROLE.name,
+        description=ROLE.description,
+        system_prompt=ROLE.system_prompt,
+        model=os.environ.get("ARCHON_MODEL") or "offline",
+        tools=[time_of_day],
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(serve(ROLE, create_agent()))
+'''
+
 
 @new.callback()
 def _group() -> None:
@@ -52,36 +95,51 @@ def _group() -> None:
 def agent(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The agent's name and role: letters, digits, dashes.")],
     folder: Annotated[Path, typer.Option("--dir", metavar="DIR", help="The folder to write the files to.")] = Path(),
+    python: Annotated[bool, typer.Option("--python", help="Write one Python file instead of YAML.")] = False,
 ) -> None:
     """Write the YAML file of an agent and a tool for it.
 
-    Also writes the JSON Schema of the file for your editor. Existing files are never overwritten.
+    Also writes the JSON Schema of the file for your editor. With --python it writes one Python file that has all of it.
+    Existing files are never overwritten.
     """
-    import json
-
-    from archon_mesh.declared import json_schema
-
     if not re.fullmatch(r"[A-Za-z][\w-]*", name):
         raise CliError(
             f"invalid agent name {name!r}", hint="Use letters, digits and dashes, such as my-agent.", code=USAGE
         )
+    files = {folder / f"{name}.py": _PYTHON_AGENT.format(name=name)} if python else _yaml_files(name, folder)
+    _write(files)
+    first = next(iter(files))
+    print("Wrote " + ", ".join(map(str, files)) + ".")
+    if not python:
+        print(f"Chat with it:  archon chat {first}")
+    print(f"Serve it:      archon up --detach && archon serve {first}")
+    if python:
+        print(f"Chat with it:  archon chat {name}, while it is served")
+
+
+def _yaml_files(name: str, folder: Path) -> dict[Path, str]:
+    import json
+
+    from archon_mesh.declared import json_schema
+
     module = f"{name.replace('-', '_').lower()}_tools"
-    files = {
+    return {
         folder / f"{name}.yaml": _YAML.format(name=name, module=module),
         folder / f"{module}.py": _PYTHON.format(name=name),
         folder / f"{name}.schema.json": json.dumps(json_schema(), indent=2) + "\n",
     }
+
+
+def _write(files: Mapping[Path, str]) -> None:
+    """Writes new files. Raises CliError if one exists or cannot be written."""
     if existing := [str(path) for path in files if path.exists()]:
         verb = "exists" if len(existing) == 1 else "exist"
         raise CliError(
             f"{', '.join(existing)} already {verb}", hint="Choose another name or another --dir.", code=USAGE
         )
     try:
-        folder.mkdir(parents=True, exist_ok=True)
         for path, text in files.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise CliError(f"cannot write the files: {error}") from None
-    first = next(iter(files))
-    print("Wrote " + ", ".join(map(str, files)) + ".")
-    print(f"Chat with it:  archon chat {first}\nServe it:      archon up --detach && archon serve {first}")

@@ -1,10 +1,14 @@
-"""`archon serve`: serves an agent from a YAML file as a role of the mesh."""
+"""`archon serve`: serves an agent from a YAML or Python file as a role of the mesh."""
 
 from __future__ import annotations
 
+import asyncio
+import os
+import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -14,7 +18,9 @@ from archon_services.cli.target.mesh import find_registry
 
 
 def serve(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The YAML file that declares the agent.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="The YAML file that declares the agent, or a Python program.")
+    ],
     model: AgentModelOption = "",
     host: Annotated[
         str, typer.Option(envvar="ARCHON_HOST", metavar="HOST", help="The interface to listen on.")
@@ -34,12 +40,59 @@ def serve(
         ),
     ] = "",
     check: Annotated[bool, typer.Option("--check", help="Validate the file and exit.")] = False,
+    reload: Annotated[
+        bool, typer.Option("--reload", help="Restart when a Python or YAML file in the folder of FILE changes.")
+    ] = False,
     registry: RegistryOption = "",
 ) -> None:
-    """Serve an agent from a YAML file as a role of the mesh.
+    """Serve an agent from a YAML file, or from a Python program, as a role of the mesh.
 
-    Ctrl-C drains it: tasks in progress finish before it leaves the mesh.
+    A Python program is started with the address of the registry in ARCHON_REGISTRY. Ctrl-C drains the agent, and so
+    does each restart of --reload: tasks in progress finish before it leaves the mesh.
     """
+    if not file.is_file():
+        raise CliError(f"cannot read {file}: it is no file", code=USAGE)
+    is_program = file.suffix == ".py"
+    if check and is_program:
+        _check_program(file)
+        return
+    if reload and not check:
+        from archon_services.cli.reload import serve_reloading
+
+        options = _options(model, host, port, advertise, find_registry(registry))
+        raise typer.Exit(asyncio.run(serve_reloading(file, options)))
+    if is_program:
+        _become_program(file, _variables(model, host, port, advertise, find_registry(registry)))
+    _serve_yaml(file, model, host, port, advertise, registry, check=check)
+
+
+def _options(model: str, host: str, port: int, advertise: str, registry: str) -> list[str]:
+    """Returns the options of a process that serves the file."""
+    values = {"--model": model, "--host": host, "--port": str(port), "--advertise": advertise, "--registry": registry}
+    return [word for option, value in values.items() if value for word in (option, value)]
+
+
+def _variables(model: str, host: str, port: int, advertise: str, registry: str) -> dict[str, str]:
+    """Returns the variables of a program that serves a role."""
+    values = {"MODEL": model, "HOST": host, "PORT": str(port), "ADVERTISE": advertise, "REGISTRY": registry}
+    return {f"ARCHON_{name}": value for name, value in values.items() if value}
+
+
+def _check_program(file: Path) -> None:
+    try:
+        compile(file.read_bytes(), str(file), "exec", dont_inherit=True)
+    except (SyntaxError, ValueError) as error:
+        raise CliError(f"{file} is no Python program: {error}", code=USAGE) from None
+    print(f"{file} is a Python program.")
+
+
+def _become_program(file: Path, variables: Mapping[str, str]) -> NoReturn:
+    """Replaces this process, so that signals reach the program itself."""
+    sys.stdout.flush()
+    os.execve(sys.executable, [sys.executable, str(file)], {**os.environ, **variables})
+
+
+def _serve_yaml(file: Path, model: str, host: str, port: int, advertise: str, registry: str, *, check: bool) -> None:
     from archon.errors import InvalidArgument, NotFound
     from archon_mesh.declared import load_agent
     from archon_services.agents.app import serve_role

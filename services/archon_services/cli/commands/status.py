@@ -41,9 +41,10 @@ def status(watch: WatchOption = False, as_json: JsonOption = False) -> None:
 
 
 def _state() -> MeshState:
-    from archon_services.local_mesh import Home, live_state
+    from archon_services.cli.contexts import find_home
+    from archon_services.local_mesh import live_state
 
-    home = Home.find()
+    home = find_home()
     state = live_state(home)
     if state is None:
         raise CliError(f"no mesh is running in {home.root}", hint=START_HINT, code=UNREACHABLE)

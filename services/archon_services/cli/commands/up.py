@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from archon_services.cli.errors import USAGE, CliError
+from archon_services.cli.name_pairs import read_pairs
 
 if TYPE_CHECKING:
     from archon_services.local_mesh import Home, MeshOptions, MeshState
@@ -48,7 +49,8 @@ def up(
     Restarts processes that crash; Ctrl-C stops all of them. State, data and logs are in ARCHON_HOME, by default .archon
     in the current directory.
     """
-    from archon_services.local_mesh import Home, MeshOptions
+    from archon_services.cli.contexts import find_home
+    from archon_services.local_mesh import MeshOptions
     from archon_services.local_mesh.options import ROLES
 
     if detach and logs:
@@ -56,13 +58,14 @@ def up(
             "--detach and --logs are mutually exclusive", hint="The logs are in ARCHON_HOME/logs.", code=USAGE
         )
     options = MeshOptions(
-        replicas=_read_pairs(replicas or (), "--replicas", "designer=2"),
+        replicas=read_pairs(replicas or (), "--replicas", "designer=2"),
         only=_read_names(only or ()),
-        ports=_read_pairs(port or (), "--port", "orchestrator=7100"),
+        ports=read_pairs(port or (), "--port", "orchestrator=7100"),
         etcd=etcd,
         model=model,
     )
-    home = Home.find()
+    home = find_home()
+    _warn(options)
     if any(map(options.wants, ROLES)):
         asyncio.run(require_model(model or "offline"))
     if detach:
@@ -91,6 +94,20 @@ def start_detached(home: Home, options: MeshOptions) -> MeshState:
         raise
     print(f"Mesh ready after {duration(time.monotonic() - began)} in {home.root}. `archon down` stops it.")
     return state
+
+
+def _warn(options: MeshOptions) -> None:
+    """Prints notes about a mesh that may not be what its user expects."""
+    from archon_services.cli.contexts import active_context
+    from archon_services.cli.render.output import print_stderr
+    from archon_services.local_mesh.options import ROLES
+
+    for role in ROLES:
+        if options.wants(role) and options.replicas.get(role) == 0:
+            print_stderr(f"note: {role} has no instance until `archon scale {role}=1`")
+    active = active_context()
+    if active is not None and active[1].orchestrator:
+        print_stderr(f"note: commands go to the mesh of the context {active[0]}, not to this one")
 
 
 async def require_model(spec: str) -> None:
@@ -124,19 +141,6 @@ async def _foreground(home: Home, options: MeshOptions, *, logs: bool) -> None:
             await screen.close()
     print("Mesh stopped.")
     raise Interrupted(exit_code(signum, terminated=OK))
-
-
-def _read_pairs(values: Iterable[str], option: str, example: str) -> dict[str, int]:
-    """Parses NAME=NUMBER. Raises CliError."""
-    pairs: dict[str, int] = {}
-    for value in values:
-        name, equals, number = value.partition("=")
-        if not equals or not number.strip().isdecimal():
-            raise CliError(f"invalid {option} {value!r}: expected NAME=NUMBER, such as {example}", code=USAGE)
-        if name.strip() in pairs:
-            raise CliError(f"{option} has {name.strip()} twice", code=USAGE)
-        pairs[name.strip()] = int(number)
-    return pairs
 
 
 def _read_names(values: Iterable[str]) -> tuple[str, ...]:

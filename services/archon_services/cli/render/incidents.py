@@ -6,6 +6,7 @@ import os
 from typing import Final
 
 from archon.api.common.v1 import failure_pb2
+from archon_services.cli.contexts import find_home
 from archon_services.local_mesh import Home
 from archon_services.local_mesh.incidents import find_incident
 
@@ -15,7 +16,7 @@ MAX_CHARS: Final = 300
 def incident_text(failure: failure_pb2.Failure, home: Home | None = None) -> str:
     """Returns a line for an incident of the mesh in `home` (by default ARCHON_HOME); empty if there is none."""
     number = failure.metadata.get("incident", "")
-    incident = find_incident(home or Home.find(), number) if number else None
+    incident = find_incident(home or find_home(), number) if number else None
     if incident is None:
         return ""
     exception = incident.exception[:MAX_CHARS] or "unknown exception"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from archon_services.cli.render.output import console, duration, print_stderr, strip_controls, style_of
@@ -124,15 +125,18 @@ def _live_table(state: Callable[[], MeshState], footer: Callable[[], str]) -> Li
 
 
 async def _show_logs(supervisor: Supervisor) -> None:
-    names = [spec.name for spec in supervisor.plan.specs]
     out = console()
-    styles = dict(zip(names, _LOG_COLOURS * len(names), strict=False))
+    styles: dict[str, str] = {}
+
+    def files() -> list[tuple[str, Path]]:
+        return [(process.name, supervisor.home.log_file(process.name)) for process in supervisor.state().processes]
 
     def show(name: str, line: str) -> None:
-        out.print(f"[{styles[name]}]{name:<16}[/] │ ", end="")
+        style = styles.setdefault(name, _LOG_COLOURS[len(styles) % len(_LOG_COLOURS)])
+        out.print(f"[{style}]{name:<16}[/] │ ", end="")
         out.print(strip_controls(line), markup=False, soft_wrap=True)
 
-    await follow_logs([(name, supervisor.home.log_file(name)) for name in names], show)
+    await follow_logs(files, show)
 
 
 async def _show_lines(supervisor: Supervisor) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon_services.cli.render.run_view import is_reused
+from archon_services.cli.run_ids import SHORT
 
 _HINTS = {
     common_pb2.TASK_STATE_FAILED: "continues from the failed task",
@@ -30,4 +31,4 @@ def rerun_hint(run: run_pb2.Run, flag: str = "") -> str:
     commands need to reach the orchestrator."""
     if run.state not in _HINTS:
         return ""
-    return f"`archon rerun {run.run_id}{flag}` {_HINTS[run.state]}."
+    return f"`archon rerun {run.run_id[:SHORT]}{flag}` {_HINTS[run.state]}."

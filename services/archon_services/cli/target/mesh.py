@@ -1,4 +1,5 @@
-"""Resolves the mesh of a command: explicit addresses first, then the mesh that is running in ARCHON_HOME."""
+"""Resolves the mesh of a command: explicit addresses first, then the context in use, then the mesh that is running in
+ARCHON_HOME."""
 
 from __future__ import annotations
 
@@ -6,10 +7,11 @@ import shlex
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Final
 
 from archon import errors
+from archon_services.cli.contexts import active_context, find_home
 from archon_services.cli.errors import START_HINT, UNREACHABLE, USAGE, CliError
 from archon_services.local_mesh.home import Home
 from archon_services.local_mesh.state import MeshState, live_state
@@ -39,16 +41,19 @@ def target_of(state: MeshState) -> Target:
 
 
 def target_or_none(orchestrator: str, home: Home) -> Target | None:
-    """Returns the explicit orchestrator if there is one, else the mesh in `home`; None if no mesh is running."""
+    """Returns the explicit orchestrator if there is one, else that of the context in use, else the mesh in `home`; None
+    if no mesh is running."""
     if orchestrator:
         return Target(checked_address(orchestrator))
+    if address := _context_address("orchestrator"):
+        return Target(address, _context_address("memory", required=False))
     state = _ready_state(home)
     return None if state is None else target_of(state)
 
 
 def find_target(orchestrator: str) -> Target:
     """As `target_or_none` for ARCHON_HOME. Raises CliError if no mesh is running."""
-    home = Home.find()
+    home = find_home()
     target = target_or_none(orchestrator, home)
     if target is None:
         raise _no_mesh(home)
@@ -62,13 +67,37 @@ def find_orchestrator(orchestrator: str) -> str:
 
 def find_registry(registry: str) -> str:
     """Returns the address of the registry. Raises CliError if no mesh is running."""
-    if registry:
-        return checked_address(registry)
-    home = Home.find()
+    if address := checked_address(registry) if registry else _context_address("registry"):
+        return address
+    home = find_home()
     state = _ready_state(home)
     if state is None:
         raise _no_mesh(home)
     return state.registry
+
+
+def find_memory(memory: str) -> str:
+    """Returns the address of the memory service. Raises CliError if no mesh is running, or it runs none."""
+    if address := checked_address(memory) if memory else _context_address("memory"):
+        return address
+    home = find_home()
+    state = _ready_state(home)
+    if state is None:
+        raise _no_mesh(home)
+    address = state.address("memory")
+    if not address:
+        raise CliError(
+            f"the mesh in {state.home} has no memory service", hint="Start the mesh without --only.", code=UNREACHABLE
+        )
+    return address
+
+
+def running_home() -> Home:
+    """Returns ARCHON_HOME once its mesh is ready. Raises CliError if none is running there."""
+    home = find_home()
+    if _ready_state(home) is None:
+        raise _no_mesh(home)
+    return home
 
 
 def orchestrator_flag(orchestrator: str) -> str:
@@ -84,7 +113,11 @@ def connecting(service: str, address: str) -> Iterator[None]:
     except (errors.Unavailable, errors.DeadlineExceeded) as error:
         if error.reason not in ("UNAVAILABLE", "DEADLINE_EXCEEDED"):
             raise
-        raise CliError(f"cannot reach the {service} at {address}", hint=ADDRESS_HINT, code=UNREACHABLE) from error
+        active = active_context()
+        named = f" The context {active[0]} names it." if active and address in asdict(active[1]).values() else ""
+        raise CliError(
+            f"cannot reach the {service} at {address}", hint=ADDRESS_HINT + named, code=UNREACHABLE
+        ) from error
 
 
 def checked_address(address: str) -> str:
@@ -93,6 +126,20 @@ def checked_address(address: str) -> str:
     if not host or not port.isdecimal() or not 1 <= int(port) <= 65535:
         raise CliError(f"invalid address {address!r}: expected host:port, such as 127.0.0.1:7100", code=USAGE)
     return address
+
+
+def _context_address(service: str, *, required: bool = True) -> str:
+    """Returns the address in the context in use; empty without a context, or if it names a folder instead. Raises
+    CliError if it names neither and `required` is set."""
+    active = active_context()
+    if active is None:
+        return ""
+    name, context = active
+    address: str = getattr(context, service)
+    if required and not address and not context.home:
+        hint = f"archon context set {name} --{service} HOST:PORT"
+        raise CliError(f"the context {name} has no address of the {service}", hint=hint, code=UNREACHABLE)
+    return checked_address(address) if address else ""
 
 
 def _no_mesh(home: Home) -> CliError:

@@ -7,6 +7,7 @@ import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack, asynccontextmanager
 
+from archon_services.cli.contexts import find_home
 from archon_services.cli.interrupts import Signals
 from archon_services.cli.render.output import console, print_stderr
 from archon_services.cli.target.mesh import Target, target_of, target_or_none
@@ -40,7 +41,7 @@ async def own_mesh(
 @asynccontextmanager
 async def running_or_own_mesh(orchestrator: str, *, quiet: bool = False) -> AsyncIterator[tuple[Target, Signals]]:
     """Yields the explicit mesh or the one in ARCHON_HOME, else a temporary one; and the signals during the block."""
-    home = Home.find()
+    home = find_home()
     target = target_or_none(orchestrator, home)
     with Signals() as signals, ExitStack() as starting:
         if target is not None:

@@ -17,3 +17,11 @@ def test_agents_and_orchestrator_use_the_same_memory_service(tmp_path: Path, mon
     assert addresses and set(addresses.values()) == {memory}
     [orchestrator] = [spec for spec in plan.specs if spec.name == "orchestrator"]
     assert orchestrator.environment["ARCHON_MEMORY"] == memory
+
+
+@pytest.mark.parametrize(("journal", "durable"), [("", True), ("memory", False), ("postgresql://host/db", True)])
+def test_runs_are_durable_unless_the_journal_is_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, journal: str, durable: bool
+) -> None:
+    monkeypatch.setenv("ARCHON_JOURNAL", journal)
+    assert make_plan(Home(tmp_path), MeshOptions(free_ports=True)).durable is durable

@@ -52,6 +52,10 @@ def test_only_a_run_without_success_has_a_hint(state: common_pb2.TaskState.Value
     assert rerun_hint(run_pb2.Run(run_id="r", state=state), " --orchestrator h:1") == text
 
 
+def test_a_hint_has_the_short_form_of_the_id() -> None:
+    assert rerun_hint(run_pb2.Run(run_id="a" * 32, state=FAILED)).startswith(f"`archon rerun {'a' * 12}` ")
+
+
 def test_a_summary_marks_reused_tasks(capsys: pytest.CaptureFixture[str]) -> None:
     print_summary(fork(0, 2), {})
     rows = [line.split() for line in capsys.readouterr().out.splitlines() if line[:1] in ("a", "b")]
