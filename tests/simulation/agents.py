@@ -106,6 +106,10 @@ class SimAgent:
             dice.fired["item published"] += 1
             task.publish(Item(f"{task.task_id} publishes", dice.random.choice(list(PropagationPolicy))))
             await asyncio.sleep(dice.delay(0.05, "slow work"))
+        if dice.fault("person asked meanwhile", 0.05):
+            answer = await task.ask("and now?")
+            expected = f"answer to {task.task_id}/a1"
+            self._world.check.must("V8", answer == expected, f"{task.task_id} received {answer!r}, not {expected!r}")
         answers = await self._delegate(task) if self.others else []
         await self._spend(task)
         self._world.check.ledger[task.run_id].append(Execution(task.task_id, task.attempt, self.instance_id))

@@ -130,7 +130,7 @@ class Check:
             book.dispatched[event.task_id, event.attempt] = event
         elif isinstance(event, ev.Delegated):
             book.delegated[event.task_id, event.attempt, event.delegation_id] = event
-        elif isinstance(event, _ENDS):
+        elif isinstance(event, _ENDS) and not (isinstance(event, ev.InputRequested) and event.sequence):
             book.closed.setdefault((event.task_id, event.attempt), proto.seq)
         try:
             apply(book.state, event, time)

@@ -105,7 +105,7 @@ class Leaving:
                 continue
             task = book.state.tasks.get(ref.task_id)
             durable = book.over(ref.task_id, ref.attempt)
-            if arm in ("delegate", "checkpoint", "cancel_delegation", "budget_request", "publish"):
+            if arm in ("delegate", "checkpoint", "cancel_delegation", "budget_request", "publish", "ask"):
                 stopping = book.state.ending is not None or (task is not None and task.stopping)
                 durable = durable or stopping or (task is not None and task.applied >= sequence)
             elif arm != "result":

@@ -51,6 +51,7 @@ FAULTS = (
     "partition to the agent",
     "partition to the replica",
     "person asked",
+    "person asked meanwhile",
     "question answered",
     "replica frozen",
     "replica killed",

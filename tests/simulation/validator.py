@@ -114,9 +114,11 @@ def _attempts(events: Sequence[Any]) -> None:
         elif isinstance(event, (ev.Lost, ev.Rejected, ev.Retried)):
             must("V3", event.attempt == current[event.task_id] and not ended[event.task_id], event)
             ended[event.task_id] = True
+            if isinstance(event, ev.Retried):
+                asking.discard(event.task_id)
         elif isinstance(event, ev.InputRequested):
             must("V3", event.attempt == current[event.task_id] and not ended[event.task_id], event)
-            ended[event.task_id] = True
+            ended[event.task_id] = not event.sequence
             asking.add(event.task_id)
         elif isinstance(event, ev.InputGiven):
             must("V8", event.task_id in asking, f"{event.task_id} received an answer without a question")
@@ -126,6 +128,7 @@ def _attempts(events: Sequence[Any]) -> None:
             must("V3", not ended[event.task_id] or _reused(event, forked=forked), event)
             must("V8", event.task_id not in results, f"two results of {event.task_id}")
             results.add(event.task_id)
+            asking.discard(event.task_id)
             ended[event.task_id] = True
             if event.state is TaskState.COMPLETED:
                 completed.add(event.role)

@@ -46,8 +46,8 @@ class Task:
 
     A task with a `parent` was delegated by it: `payload_in` is its input, `timeout` its time in seconds and `deadline`
     its end in wall seconds (0: the end of the run). `children` maps memo keys to the tasks that this one delegated.
-    `delegations`, `requests`, `answers` and `applied` (the sequence number of the agent's last frame that is journaled) belong to
-    the current attempt; `children` belong to the task.
+    `delegations`, `requests`, `answers` and `applied` (the sequence number of the agent's last frame that is journaled)
+    belong to the current attempt; `children` belong to the task.
     """
 
     task_id: str

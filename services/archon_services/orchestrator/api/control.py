@@ -82,7 +82,7 @@ class RunControl:
         question = _open_question(state, request.input_id)
         _check_schema(question.input_request.schema_json, request.parts)
         _check_size(state, request, self._now())
-        payload = run_pb2.InputGiven(parts=request.parts)
+        payload = run_pb2.InputGiven(input_id=request.input_id, parts=request.parts)
         identity = context.current().identity
         await self._deliver(row.run_id, inp.Respond(request.input_id, identity, request.request_id, digest, payload))
         held = self._runs.held(row.run_id)

@@ -96,7 +96,9 @@ def _records(
     rows = []
     for delivery in batch if counted else ():
         source = delivery.given
-        if not isinstance(source, (inp.ResultIn, inp.DelegateIn, inp.CheckpointIn, inp.PublishIn, inp.AskIn, inp.RecordsIn)):
+        if not isinstance(
+            source, (inp.ResultIn, inp.DelegateIn, inp.CheckpointIn, inp.PublishIn, inp.AskIn, inp.RecordsIn)
+        ):
             continue
         key = source.task_id, source.attempt, len(delivery.records)
         if not counted[key]:

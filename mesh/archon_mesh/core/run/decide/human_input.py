@@ -28,11 +28,7 @@ def ask(run: RunState, task: Task, request: inp.AskIn) -> list[ev.Event]:
     if failure is not None:
         return fail(run, task, [], failure)
     asked = question_id(task, request.input_id)
-    return [
-        ev.InputRequested(
-            task.task_id, task.attempt, task.role, asked, request.payload, sequence=request.sequence
-        )
-    ]
+    return [ev.InputRequested(task.task_id, task.attempt, task.role, asked, request.payload, sequence=request.sequence)]
 
 
 def refusal(task: Task, input_id: str) -> Failure | None:
