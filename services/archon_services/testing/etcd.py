@@ -79,6 +79,11 @@ class EtcdProcess:
         """Whether the process is running."""
         return self._process is not None and self._process.poll() is None
 
+    @property
+    def exit_code(self) -> int | None:
+        """The exit code of a process that has ended by itself, negative for a signal; None if it runs, or none does."""
+        return self._process.poll() if self._process is not None else None
+
     def start(self, timeout: float = 15.0) -> str:
         """Starts etcd, waits until it answers, and returns its address. Idempotent.
 
@@ -111,7 +116,7 @@ class EtcdProcess:
         while not self._answers():
             if not self.running or time.monotonic() > end:
                 self.kill()
-                raise Unavailable(f"etcd does not start; end of {self.log_file}: {self._log_end()}")
+                raise Unavailable(f"etcd does not start; end of {self.log_file}: {self.log_end()}")
             time.sleep(0.02)
 
     def _command(self) -> Sequence[str]:
@@ -181,5 +186,6 @@ class EtcdProcess:
         except (urllib.error.URLError, OSError):
             return False
 
-    def _log_end(self) -> str:
+    def log_end(self) -> str:
+        """Returns the last characters of its log."""
         return self.log_file.read_text(errors="replace")[-500:]

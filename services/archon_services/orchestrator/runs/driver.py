@@ -111,6 +111,7 @@ class RunDriver:
         "_history",
         "_inbox",
         "_new",
+        "_owner_checked",
         "_placement",
         "_size",
         "_task",
@@ -166,6 +167,9 @@ class RunDriver:
         self._delay = RETRY_DELAY
         self._executed_seq = -1
         """Effects of events up to this one have been executed by this driver; -1: none."""
+
+        self._owner_checked = False
+        """Whether this replica was found to own the run since the inbox was last taken."""
 
         self._until_end = False
         self._finished = False
@@ -252,8 +256,14 @@ class RunDriver:
         if self._history.unread():
             self._slowly(self._history.read())
             return None
+        batch = self._inbox.take()
+        if not self._owner_checked and any(delivery.source and self._is_newer(delivery.given) for delivery in batch):
+            self._inbox.put_first(*batch)
+            self._slowly(self._check_owner())
+            return None
+        self._owner_checked = False
         run, base, state_before = self.state, self.state.last_seq, int(self.state.state)
-        decision = Decision(self._inbox.take(), self._clock.now())
+        decision = Decision(batch, self._clock.now())
         if self._inbox:
             self.wake()
         try:
@@ -354,6 +364,12 @@ class RunDriver:
         if holder or not self._is_over(given.task_id, given.attempt):
             self._drive.observer.foreign(self.run_id, given.task_id, instance_id)
         return False
+
+    def _is_newer(self, given: Any) -> bool:
+        """Whether an input is about an attempt that the state does not know: another owner may have dispatched it, and
+        an attempt is not to be discarded by one that does not own the run any more."""
+        task = self.state.tasks.get(given.task_id)
+        return task is None or given.attempt > task.attempt
 
     def _is_over(self, task_id: str, attempt: int) -> bool:
         """Returns False for an unknown attempt: another owner may have dispatched it."""
@@ -489,6 +505,11 @@ class RunDriver:
         if conflict:
             await self._history.find_outdated(self.state, events)
         await self._reload()
+
+    async def _check_owner(self) -> None:
+        row = await self._drive.journal.run(self.run_id)
+        self.doubtful |= row is None or row.epoch != self.epoch
+        self._owner_checked = True
 
     async def _reload(self) -> None:
         if self._executed_seq < 0:

@@ -10,10 +10,11 @@ import pytest
 
 from archon.errors import Unavailable
 from archon_mesh.core.run import inputs as inp
-from archon_mesh.core.run.types import Requirement, Submission
+from archon_mesh.core.run.types import Requirement, Submission, TaskState
 from archon_services.orchestrator.journal import MemoryJournal, OwnerRow, RunRow, Step, StepResult
 from archon_services.orchestrator.ports import Delivery, SystemClock, Transport
 from archon_services.orchestrator.runs.manager import Runs
+from tests.fixtures.waiting import eventually
 
 
 class Slow(MemoryJournal):
@@ -132,3 +133,40 @@ async def test_a_run_claimed_before_its_creation_is_answered_runs_once(
     assert sorted(instances.calls) == ["adopt", "release"], "the slot was reserved once, by the new owner"
     assert runs.holds("r")
     await runs.stop()
+
+
+async def test_a_result_of_a_later_owners_attempt_is_not_discarded_by_the_earlier_one() -> None:
+    journal, instances = MemoryJournal(shared=True), Instances()
+    runs = Runs(owner="o1", clock=SystemClock(), journal=journal, new_id=lambda: "new")
+    runs.start(cast(Transport, instances))
+    await runs.submit(Submission("r", "t", "", "", "pipeline", ("a",), (), 60.0, None), b"")
+    await journal.enter(OwnerRow("o2", "", 1, 0))
+    assert await journal.claim("r", "o2") is not None
+    assert runs.holds("r"), "the earlier owner does not know yet"
+    result = inp.ResultIn("r.1", 1, TaskState.COMPLETED, None)
+    runs.deliver("r", Delivery(result, cast(Any, Receipt()), source="a-1"))
+    await eventually(lambda: _false(runs.holds("r")))
+    await runs.stop()
+
+
+async def test_an_attempt_that_no_owner_has_dispatched_is_discarded() -> None:
+    class Discarded(Receipt):
+        reason = ""
+
+        def discard(self, reason: str, epoch: int = 0) -> None:
+            self.reason = reason
+
+    journal, receipt = MemoryJournal(shared=True), Discarded()
+    runs = Runs(owner="o1", clock=SystemClock(), journal=journal, new_id=lambda: "new")
+    runs.start(cast(Transport, Instances()))
+    await journal.enter(OwnerRow("o1", "", 1, 0))
+    await runs.submit(Submission("r", "t", "", "", "pipeline", ("a",), (), 60.0, None), b"")
+    result = inp.ResultIn("r.1", 7, TaskState.COMPLETED, None)
+    runs.deliver("r", Delivery(result, cast(Any, receipt), source="liar"))
+    await eventually(lambda: _false(not receipt.reason))
+    assert (receipt.reason, runs.holds("r")) == ("ABORTED", True)
+    await runs.stop()
+
+
+async def _false(value: bool) -> bool:
+    return not value
