@@ -154,10 +154,14 @@ async def test_contract_rule_11_an_unknown_arm_with_an_ack_is_answered(agent: Ag
     assert refused.task.task_id == "one"
 
 
-async def test_an_arm_that_was_not_agreed_to_is_answered_as_unknown(agent: AgentServer, dial: Dial) -> None:
+async def test_an_answer_and_news_that_no_task_waits_for_are_dropped(agent: AgentServer, dial: Dial) -> None:
     peer = await dial(agent)
-    await peer.send(session_pb2.OrchestratorFrame(task=peer.ref("one"), input=session_pb2.Input(input_id="i")))
-    assert isinstance(error_of(await peer.receive("failure")), errors.UnknownFrame)
+    ref = peer.ref("one")
+    await peer.send(session_pb2.OrchestratorFrame(task=ref, input=session_pb2.Input(input_id="i")))
+    await peer.send(session_pb2.OrchestratorFrame(task=ref, update_memory=session_pb2.UpdateMemory()))
+    await peer.send(peer.assignment(ref, "hallo"))
+    await peer.send(session_pb2.OrchestratorFrame(task=ref, sequence=2, input=session_pb2.Input(input_id="i")))
+    assert (await peer.result(ref)).output[0].text == "HALLO"
 
 
 async def test_contract_rule_10_invalid_utf8_hurts_its_own_frame_alone(agent: AgentServer, dial: Dial) -> None:
