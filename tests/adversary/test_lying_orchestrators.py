@@ -468,7 +468,7 @@ async def test_a_flood_of_frames_is_not_held(mesh: Mesh, process: ServiceProcess
         await honest_run(mesh)
         error = await liar.ended() if liar._over and reads else None
         assert error is None or error.code == "RESOURCE_EXHAUSTED", error
-    assert running.memory_info().rss - before < 150 * MB
+    assert running.memory_info().rss - before < 256 * MB, "two million empty frames of one message take 140 MB"
     assert process.log.stat().st_size - logged < 100_000
     assert "Traceback" not in process.log.read_text()
 
