@@ -257,11 +257,14 @@ class RunDriver:
             self._slowly(self._history.read())
             return None
         batch = self._inbox.take()
-        if not self._owner_checked and any(delivery.source and self._is_newer(delivery.given) for delivery in batch):
-            self._inbox.put_first(*batch)
-            self._slowly(self._check_owner())
-            return None
-        self._owner_checked = False
+        if self._owner_checked:
+            self._owner_checked = False
+        else:
+            for delivery in batch:
+                if delivery.source and self._is_newer(delivery.given):
+                    self._inbox.put_first(*batch)
+                    self._slowly(self._check_owner())
+                    return None
         run, base, state_before = self.state, self.state.last_seq, int(self.state.state)
         decision = Decision(batch, self._clock.now())
         if self._inbox:

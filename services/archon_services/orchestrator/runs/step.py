@@ -44,7 +44,8 @@ def build_step(
     for seq, event in enumerate(events, base + 1):
         write_event(add(), event, run_id=run_id, seq=seq, time=at, epoch=epoch)
     state = run.state.value
-    results = [event for event in events if type(event) is ev.ResultReceived]
+    kinds = {type(event) for event in events}
+    results = [event for event in events if type(event) is ev.ResultReceived] if ev.ResultReceived in kinds else []
     return Step(
         run_id,
         epoch,
@@ -59,7 +60,7 @@ def build_step(
         state != state_before,
         new,
         _records(run_id, batch, run, events),
-        _publications(run, events, base) if publishes else (),
+        _publications(run, events, base) if publishes and (results or ev.ItemPublished in kinds) else (),
         tuple([delivery.posted for delivery in batch if delivery.posted]),
         _turns(run, results) if results else (),
     )
