@@ -99,4 +99,9 @@ async def test_large_snapshots_and_pages_are_split_into_messages(client: Registr
     assert snapshot.graph is not None
     async with aclosing(client.watch(from_revision=parts[-1].revision)) as changes:
         handle = await client.register(make("r"))
-        assert [instance.instance_id for instance in (await anext(changes)).instances] == [handle.instance_id]
+        seen: set[str] = set()
+        while handle.instance_id not in seen:  # others may have to register again on a loaded machine
+            change = await anext(changes)
+            assert not change.snapshot
+            seen |= {instance.instance_id for instance in change.instances}
+    assert seen <= names | {handle.instance_id}
