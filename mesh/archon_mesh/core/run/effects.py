@@ -220,12 +220,17 @@ def effects_of(run: RunState, events: Sequence[ev.Event]) -> list[Effect]:
         if (add := _EFFECTS.get(type(event))) is not None:
             add(run, event, effects)
     if len(run.tasks) > len(run.by_role):
-        effects += _updates(run, run.last_seq - len(events))
+        effects += _updates(run, events)
     return list(dict.fromkeys(effects)) if len(effects) > 1 else effects
 
 
-def _updates(run: RunState, base: int) -> Iterator[UpdateMemory]:
-    """What attempts at delegated tasks have to receive of the events after `base`."""
+def _updates(run: RunState, events: Sequence[ev.Event]) -> Iterator[UpdateMemory]:
+    """What attempts at delegated tasks have to receive of the answers and items among the last events."""
+    assert run.submission is not None
+    published = {event.role for event in events if isinstance(event, (ev.ResultReceived, ev.ItemPublished))}
+    if not any(edge.upstream in published for edge in run.submission.edges):
+        return  # as nearly always: a run may have a thousand tasks
+    base = run.last_seq - len(events)
     for task in run.tasks.values():
         if task.parent and task.live and not task.stopping:
             for ref in updates_of(run, task):
