@@ -326,9 +326,10 @@ async def test_streams_that_never_open_make_room_for_one_that_does(
     monkeypatch.setattr("archon.agent.session.OPEN_TIMEOUT", 60.0)  # or it ends some of them first
     await victim.start()
     idle = [await dial("") for _ in range(3 * MAX_UNOPENED)]
+    await until(lambda: sum(stream._over for stream in idle) >= 2 * MAX_UNOPENED, within=60)  # all have begun
     peer = await dial("late")
     await peer.open(victim.agent.instance_id)
-    await until(lambda: sum(stream._over for stream in idle) >= 2 * MAX_UNOPENED)
+    await until(lambda: sum(stream._over for stream in idle) > 2 * MAX_UNOPENED)
     over = [await stream.ended() for stream in idle if stream._over]
     assert all(isinstance(error, ResourceExhausted) for error in over)
     await victim.unharmed()
