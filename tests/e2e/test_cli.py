@@ -62,9 +62,12 @@ def test_agents_lists_every_instance_with_its_dependencies(terminal: Terminal) -
 def test_agents_marks_an_instance_that_does_not_answer(terminal: Terminal) -> None:
     address = terminal.state().process("designer-2").address
     with frozen(terminal, "designer-2"):
-        rows = {line.split()[2]: line.split()[5:7] for line in terminal.archon("agents").out.splitlines()[1:]}
-    assert rows.pop(address) == ["silent", "offline"]
-    assert set(map(tuple, rows.values())) == {("healthy", "offline")}
+        rows = [line.split() for line in terminal.archon("agents").out.splitlines()[1:]]
+    # role, instance, address, version, tasks, state, heartbeat as "3 s ago", model
+    cells = {row[2]: (row[4], row[5], row[9]) for row in rows}
+    assert cells.pop(address) == ("-/8", "silent", "offline")
+    assert set(cells.values()) == {("0/8", "healthy", "offline")}
+    assert all(row[7:9] == ["s", "ago"] and 0 <= int(row[6]) <= 10 for row in rows), "the lease is 10 s"
 
 
 def test_status_shows_every_process_with_its_model(terminal: Terminal) -> None:

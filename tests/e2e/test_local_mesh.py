@@ -73,7 +73,7 @@ def test_environment_applies_to_its_role_only() -> None:
     with LocalMesh(only=["registry", "designer", "requirements"], environment=environment) as mesh:
         terminal = Terminal(mesh.home)
         rows = [line.split() for line in terminal.archon("agents").out.splitlines()[1:]]
-        assert {row[0]: row[4] for row in rows} == {"designer": "3", "requirements": "8"}
+        assert {row[0]: row[4] for row in rows} == {"designer": "0/3", "requirements": "0/8"}
 
 
 def test_mesh_ends_with_a_killed_test() -> None:

@@ -34,16 +34,32 @@ class Probe:
         """Whether the process reports to be serving, within TIMEOUT seconds."""
         return await (self._etcd() if self._kind == "etcd" else self._grpc())
 
+    async def running_tasks(self) -> int | None:
+        """How many tasks the agent at the address has in progress; None if it does not tell within TIMEOUT seconds."""
+        from archon.api.agent.v1 import agent_service_pb2, agent_service_pb2_grpc
+        from archon.errors import ArchonError
+
+        stub: Any = agent_service_pb2_grpc.AgentServiceStub(self._connected())
+        try:
+            response = await stub.Describe(agent_service_pb2.DescribeRequest(), timeout=TIMEOUT)
+        except ArchonError:
+            return None
+        return int(response.running_tasks) if response.HasField("running_tasks") else None
+
+    def _connected(self) -> grpc.aio.Channel:
+        from archon.channel import agent_options, connect
+
+        if self._channel is None:
+            self._channel = connect(self._address, agent_options())
+        return self._channel
+
     async def _grpc(self) -> bool:
         # Slow imports, delayed until the processes have been started: they start meanwhile.
         from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-        from archon.channel import agent_options, connect
         from archon.errors import ArchonError
 
-        if self._channel is None:
-            self._channel = connect(self._address, agent_options())
-        stub: Any = health_pb2_grpc.HealthStub(self._channel)
+        stub: Any = health_pb2_grpc.HealthStub(self._connected())
         try:
             response = await stub.Check(health_pb2.HealthCheckRequest(), timeout=TIMEOUT)
         except ArchonError:

@@ -611,9 +611,9 @@ LIMITS: Final[dict[str, list[Limit]]] = {
             ["test_the_files_that_are_looked_at_are_bounded"],
         ),
         Limit(
-            "Instances of which `archon agents` checks whether they answer",
+            "Instances that `archon agents` asks whether they serve, and how many tasks are in progress",
             "{archon_services.cli.commands.agents:PROBED}",
-            "The state of further instances is not shown.",
+            "State and load of further instances are not shown.",
             ["test_instances_beyond_the_probed_ones_have_no_state"],
         ),
     ],

@@ -44,6 +44,7 @@ class AgentServicer(agent_service_pb2_grpc.AgentServiceServicer):
             features=FEATURES,
             input_modes=["text/plain"],
             output_modes=["text/plain"],
+            running_tasks=self._agent.attempts.working,
         )
 
     @raw_messages

@@ -6,6 +6,7 @@ import asyncio
 import secrets
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import aclosing
+from itertools import zip_longest
 from typing import Final, cast
 
 from archon import errors
@@ -19,6 +20,7 @@ from archon.registry.keepalive import Keepalive
 from archon.registry.registration import Registration
 from archon.registry.registration_handle import CALL_TIMEOUT, CLOSE_TIMEOUT, RegistrationHandle
 from archon.registry.retry import backoff, is_transient
+from archon.wire import to_seconds
 
 REGISTER_TIMEOUT: Final = 10.0
 """Seconds that `register` waits for the registry before it continues in the background."""
@@ -103,15 +105,29 @@ class RegistryClient:
 
     async def list_instances(self, role: str = "", *, timeout: float = CALL_TIMEOUT) -> list[Registration]:
         """All live instances, sorted by role and instance_id; `timeout` applies to each page of 1,000."""
-        instances: list[Registration] = []
+        pages = self._pages(role, leases=False, timeout=timeout)
+        return [convert.registration_from_proto(instance) async for page in pages for instance in page.instances]
+
+    async def list_leases(self, role: str = "", *, timeout: float = CALL_TIMEOUT) -> list[tuple[Registration, float]]:
+        """Like `list_instances`, each instance with the seconds that its lease has left, 0 if it has just expired. An
+        instance whose `ttl` is T and that has L seconds left has renewed its lease T - L seconds ago."""
+        return [
+            (convert.registration_from_proto(instance), to_seconds(lease.ttl) if lease is not None else 0.0)
+            async for page in self._pages(role, leases=True, timeout=timeout)
+            for instance, lease in zip_longest(page.instances, page.leases)  # an old registry sends no leases
+        ]
+
+    async def _pages(
+        self, role: str, *, leases: bool, timeout: float
+    ) -> AsyncGenerator[pb.ListInstancesResponse, None]:
         token = ""
         while True:
-            request = pb.ListInstancesRequest(page_size=_PAGE, page_token=token, role=role)
-            answer = await self._stub.ListInstances(request, timeout=timeout)
-            instances += [convert.registration_from_proto(instance) for instance in answer.instances]
-            token = answer.next_page_token
+            request = pb.ListInstancesRequest(page_size=_PAGE, page_token=token, role=role, leases=leases)
+            page = await self._stub.ListInstances(request, timeout=timeout)
+            yield page
+            token = page.next_page_token
             if not token:
-                return instances
+                return
 
     async def get_graph(self, *, timeout: float = CALL_TIMEOUT) -> Graph:
         """The current graph of roles."""

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import asdict
-from itertools import zip_longest
-from typing import TYPE_CHECKING, Final
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
 
 from archon_services.cli.options import JsonOption, RegistryOption, WatchOption
 from archon_services.cli.target.mesh import connecting, find_registry
@@ -14,25 +13,26 @@ if TYPE_CHECKING:
     from archon.registry import Registration
 
 _HEADERS: Final = (
-    *("role", "instance", "address", "version", "tasks", "state", "model", "depends on"),
+    *("role", "instance", "address", "version", "tasks", "state", "heartbeat", "model", "depends on"),
     *("kind", "lease", "capabilities"),
 )
-_RIGHT_ALIGNED: Final = frozenset({"tasks", "lease"})
+_RIGHT_ALIGNED: Final = frozenset({"tasks", "heartbeat", "lease"})
 _FOLDED: Final = frozenset({"model", "depends on", "capabilities"})
-_NARROW: Final = ("role", "instance", "address", "tasks", "state", "model")
+_NARROW: Final = ("role", "instance", "address", "tasks", "state", "heartbeat", "model")
 """Columns of a terminal that is narrower than WIDE."""
 
 _ANSWERS: Final = {True: "healthy", False: "silent", None: "-"}
 
 PROBED: Final = 100
-"""Instances of which is checked whether they answer."""
+"""Instances that are asked whether they serve, and how many tasks are in progress."""
 
 WIDE: Final = 120
 """Characters."""
 
 
 def agents(watch: WatchOption = False, as_json: JsonOption = False, registry: RegistryOption = "") -> None:
-    """List the registered instances of all roles.
+    """List the registered instances of all roles: tasks in progress of the most that the instance takes, and the time
+    since it has last renewed its registration (heartbeat).
 
     An instance is `silent` if it does not answer health checks of this machine: its process has died, and its
     registration ends with its lease, or it is reachable only from elsewhere.
@@ -43,14 +43,14 @@ def agents(watch: WatchOption = False, as_json: JsonOption = False, registry: Re
     address = find_registry(registry)
 
     def show() -> None:
-        instances = asyncio.run(_instances(address))
+        members = asyncio.run(_members(address))
         if as_json:
-            print_json([{**asdict(instance), "answers": answers} for instance, answers in instances])
-        elif not instances:
+            print_json([_json(member) for member in members])
+        elif not members:
             print("No agents are registered.")
         else:
             headers = _NARROW if is_terminal() and console().width < WIDE else _HEADERS
-            rows = [_row(instance, answers) for instance, answers in instances]
+            rows = [_row(member) for member in members]
             print_table(
                 headers,
                 [[row[header] for header in headers] for row in rows],
@@ -61,35 +61,61 @@ def agents(watch: WatchOption = False, as_json: JsonOption = False, registry: Re
     repeat(show, watch=watch)
 
 
-async def _instances(registry: str) -> list[tuple[Registration, bool | None]]:
-    """Returns the instances, and whether they answer; None if that was not checked."""
+@dataclass(frozen=True, slots=True)
+class _Member:
+    """An instance as the registry lists it, and what it answers itself."""
+
+    instance: Registration
+    heartbeat_age: float | None
+    """Seconds since it has last renewed its lease; None if the registry does not tell."""
+
+    answers: bool | None = None
+    """None: it was not asked."""
+
+    running_tasks: int | None = None
+    """None: it does not tell."""
+
+
+async def _members(registry: str) -> list[_Member]:
     from archon.registry import RegistryClient
 
     with connecting("registry", registry):
         async with RegistryClient(registry) as client:
-            instances = await client.list_instances()
-    answers = await asyncio.gather(*(_answers(instance) for instance in instances[:PROBED]))
-    return list(zip_longest(instances, answers))
+            leases = await client.list_leases()
+    members = [_Member(instance, max(0.0, instance.ttl - left) if left else None) for instance, left in leases]
+    return [*await asyncio.gather(*map(_asked, members[:PROBED])), *members[PROBED:]]
 
 
-async def _answers(instance: Registration) -> bool | None:
+async def _asked(member: _Member) -> _Member:
     from archon_services.local_mesh.probe import Probe
 
-    if not instance.address:
-        return None
-    async with Probe("agent", instance.address) as probe:
-        return await probe.serves()
+    if not member.instance.address:
+        return member
+    async with Probe("agent", member.instance.address) as probe:
+        answers, running_tasks = await asyncio.gather(probe.serves(), probe.running_tasks())
+    return replace(member, answers=answers, running_tasks=running_tasks)
 
 
-def _row(instance: Registration, answers: bool | None) -> dict[str, str]:
+def _json(member: _Member) -> dict[str, Any]:
+    return {
+        **asdict(member.instance),
+        "answers": member.answers,
+        "running_tasks": member.running_tasks,
+        "heartbeat_age": member.heartbeat_age,
+    }
+
+
+def _row(member: _Member) -> dict[str, str]:
+    instance, running, age = member.instance, member.running_tasks, member.heartbeat_age
     kind = ["coordinator"] * instance.coordinator + ["stateful"] * instance.stateful
     cells = (
         instance.role,
         instance.instance_id.removeprefix(f"{instance.role}-"),
         instance.address or (f"via {instance.via_orchestrator}" if instance.via_orchestrator else "-"),
         instance.version or "-",
-        str(instance.max_tasks),
-        _ANSWERS[answers],
+        f"{'-' if running is None else running}/{instance.max_tasks}",
+        _ANSWERS[member.answers],
+        f"{age:.0f} s ago" if age is not None else "-",
         instance.tags.get("model") or "-",
         ", ".join(dependency.role for dependency in instance.depends_on) or "-",
         ", ".join(kind) or "-",

@@ -7,11 +7,10 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import aclosing
 from typing import Any
 
-from google.protobuf.duration_pb2 import Duration
-
 from archon.api.common.v1.common_pb2 import Edge
 from archon.api.registry.v1 import registry_service_pb2 as pb
 from archon.context import current
+from archon.wire import duration
 from archon_services.registry.api import validation
 from archon_services.registry.api.client_host import client_host
 from archon_services.registry.domain import queries
@@ -43,7 +42,7 @@ class RegistryServicer:
         return pb.RegisterInstanceResponse(
             registration=registered.registration,
             refused_edges=registered.refused,
-            ttl=Duration(seconds=registered.ttl),
+            ttl=duration(registered.ttl),
             token=issued if registered.registration.owner == owner else "",
         )
 
@@ -77,7 +76,12 @@ class RegistryServicer:
         size = validation.page_size(request)
         state = await self._store.read()
         instances, token = queries.list_page(state, role=request.role, size=size, token=request.page_token)
-        return pb.ListInstancesResponse(instances=instances, next_page_token=token, revision=state.revision)
+        response = pb.ListInstancesResponse(instances=instances, next_page_token=token, revision=state.revision)
+        if request.leases:
+            names = [instance.instance_id for instance in instances]
+            left = await self._store.leases(names)
+            response.leases.extend(_lease_status(name, seconds) for name, seconds in zip(names, left, strict=True))
+        return response
 
     async def PinEdges(self, request: pb.PinEdgesRequest, _: Any) -> pb.PinEdgesResponse:
         """Pins all edges or none."""
@@ -114,10 +118,10 @@ def _log_pins(done: str, edges: Sequence[Edge]) -> None:
     _log.warning("%s %s the edges %s", current().identity, done, pairs)
 
 
-def _lease_status(instance_id: str, ttl: int) -> pb.LeaseStatus:
+def _lease_status(instance_id: str, ttl: float) -> pb.LeaseStatus:
     if not ttl:
         return pb.LeaseStatus(instance_id=instance_id, expired=True)
-    return pb.LeaseStatus(instance_id=instance_id, ttl=Duration(seconds=ttl))
+    return pb.LeaseStatus(instance_id=instance_id, ttl=duration(ttl))
 
 
 def _watch_responses(change: Change, instances: bool, graph: bool) -> Iterator[pb.WatchResponse]:

@@ -116,6 +116,11 @@ class EtcdStore:
                     _log.info("could not update the edges of %s: %s", instance_id, error)
             return ttls
 
+    async def leases(self, instance_ids: Sequence[str]) -> list[float]:
+        async with _bounded():
+            leases = await self._etcd.leases([self._key(instance_key(name)) for name in instance_ids])
+            return [float(seconds) for seconds in await self._etcd.seconds_left(leases)]
+
     async def deregister(self, instance_id: str, owner: str = "") -> None:
         async with _bounded():
             kv = await self._etcd.get(self._key(instance_key(instance_id)))

@@ -152,6 +152,21 @@ class EtcdClient:
         except errors.LeaseExpired:
             pass
 
+    async def seconds_left(self, leases: Sequence[int]) -> list[int]:
+        """Returns the whole seconds that each lease has left, 0 if it has expired or the id is 0."""
+
+        async def of(lease: int) -> int:
+            if not lease:
+                return 0
+            request = rpc.LeaseTimeToLiveRequest(ID=lease)
+            response = await self._call(rpc.LeaseStub, "LeaseTimeToLive", request)
+            return max(0, int(response.TTL))
+
+        seconds: list[int] = []
+        for start in range(0, len(leases), _CHUNK):
+            seconds += await asyncio.gather(*map(of, leases[start : start + _CHUNK]))
+        return seconds
+
     async def renew(self, leases: Sequence[int]) -> list[int]:
         """Renews leases on one stream. Returns the seconds left for each, 0 if a lease has expired."""
         ttls: list[int] = []

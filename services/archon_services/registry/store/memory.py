@@ -67,6 +67,10 @@ class MemoryStore:
             ttls.append(registration.ttl.seconds if registration is not None else 0)
         return ttls
 
+    async def leases(self, instance_ids: Sequence[str]) -> list[float]:
+        now = time.monotonic()
+        return [max(0.0, self._expires_at.get(instance_id, now) - now) for instance_id in instance_ids]
+
     async def deregister(self, instance_id: str, owner: str = "") -> None:
         registration = self._view.state.instances.get(instance_id)
         if registration is not None and not owns(registration, owner):

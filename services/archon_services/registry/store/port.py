@@ -36,6 +36,10 @@ class RegistryStore(Protocol):
         for each; 0 if the lease has expired or belongs to another owner."""
         ...
 
+    async def leases(self, instance_ids: Sequence[str]) -> list[float]:
+        """Returns the seconds that each lease has left, without renewing it; 0 if there is none."""
+        ...
+
     async def deregister(self, instance_id: str, owner: str = "") -> None:
         """Removes a registration; an unknown instance_id is not an error. Raises PermissionDenied if `owner` does not
         own it."""

@@ -14,7 +14,7 @@ from archon.agent import AgentServer, TaskContext
 from archon.api.agent.v1 import agent_service_pb2, session_pb2
 from archon.api.common.v1 import common_pb2
 from archon.testing import FakeOrchestrator
-from tests.fixtures.agents import Dial, Serve
+from tests.fixtures.agents import Dial, Gate, Serve
 
 BEAT = session_pb2.OrchestratorFrame(heartbeat=session_pb2.Heartbeat(counter=7))
 
@@ -194,6 +194,23 @@ async def test_describe_returns_registration_protocols_and_features(agent: Agent
     assert (response.registration.role, response.registration.address) == ("worker", agent.address)
     assert list(response.protocols) == [1]
     assert {"adopt", "park"} <= set(response.features)
+
+
+async def test_describe_returns_the_tasks_in_progress(serve: Serve, gate: Gate) -> None:
+    agent = await serve(gate.handle)
+
+    async def running(peer: FakeOrchestrator) -> int:
+        return int((await peer.stub.Describe(agent_service_pb2.DescribeRequest(), timeout=5.0)).running_tasks)
+
+    async with FakeOrchestrator(agent.address) as peer:
+        await peer.open()
+        before = await running(peer)
+        await peer.assign(peer.ref("one"), "x")
+        await gate.reached()
+        assert (before, await running(peer)) == (0, 1)
+        gate.open.set()
+        await peer.result(peer.ref("one"))
+        assert await running(peer) == 0
 
 
 async def test_deliver_answers_not_served(agent: AgentServer) -> None:

@@ -55,6 +55,22 @@ async def test_defaults_are_one_task_and_a_lease_of_ten_seconds(client: Registry
     assert (instance.max_tasks, instance.ttl, handle.ttl) == (1, 10.0, 10.0)
 
 
+async def test_a_lease_is_listed_with_the_time_it_has_left(
+    client: RegistryClient, make: Make, eventually: Eventually
+) -> None:
+    for role, ttl in (("r", 3600.0), ("s", 60.0)):
+        await client.register(replace(make(role), ttl=ttl))
+    leases = await client.list_leases()
+    assert [instance.role for instance, _ in leases] == ["r", "s"]
+    assert all(0 < left <= instance.ttl for instance, left in leases)
+    assert [instance.role for instance, _ in await client.list_leases("s")] == ["s"]
+
+    async def is_shorter() -> bool:  # which it would not become if listing renewed it
+        return all(left < instance.ttl - 1 for instance, left in await client.list_leases())
+
+    await eventually(is_shorter)
+
+
 async def test_registering_the_same_again_writes_nothing(client: RegistryClient, make: Make) -> None:
     registration = make("r", "u")
     await client.register(registration)

@@ -28,7 +28,7 @@ from archon.api.agent.v1 import session_pb2 as archon_dot_api_dot_agent_dot_v1_d
 from archon.api.registry.v1 import registry_pb2 as archon_dot_api_dot_registry_dot_v1_dot_registry__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\'archon/api/agent/v1/agent_service.proto\x12\x13\x61rchon.api.agent.v1\x1a\x1f\x61rchon/api/agent/v1/agent.proto\x1a!archon/api/agent/v1/message.proto\x1a!archon/api/agent/v1/session.proto\x1a%archon/api/registry/v1/registry.proto\"H\n\x0eSessionRequest\x12\x36\n\x06\x66rames\x18\x01 \x03(\x0b\x32&.archon.api.agent.v1.OrchestratorFrame\"B\n\x0fSessionResponse\x12/\n\x06\x66rames\x18\x01 \x03(\x0b\x32\x1f.archon.api.agent.v1.AgentFrame\"\x11\n\x0f\x44\x65scribeRequest\"\x9e\x01\n\x10\x44\x65scribeResponse\x12:\n\x0cregistration\x18\x01 \x01(\x0b\x32$.archon.api.registry.v1.Registration\x12\x11\n\tprotocols\x18\x02 \x03(\x05\x12\x10\n\x08\x66\x65\x61tures\x18\x03 \x03(\t\x12\x13\n\x0binput_modes\x18\x04 \x03(\t\x12\x14\n\x0coutput_modes\x18\x05 \x03(\t\"?\n\x0eRunTaskRequest\x12-\n\x04task\x18\x01 \x01(\x0b\x32\x1f.archon.api.agent.v1.AssignTask\"\x80\x01\n\x0fRunTaskResponse\x12\x31\n\x08progress\x18\x01 \x01(\x0b\x32\x1d.archon.api.agent.v1.ProgressH\x00\x12\x31\n\x06result\x18\x02 \x01(\x0b\x32\x1f.archon.api.agent.v1.TaskResultH\x00\x42\x07\n\x05\x65vent\"X\n\x0e\x44\x65liverRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x32\n\x08messages\x18\x02 \x03(\x0b\x32 .archon.api.agent.v1.PeerMessage\"/\n\x0f\x44\x65liverResponse\x12\x1c\n\x14\x61\x63\x63\x65pted_message_ids\x18\x01 \x03(\t2\xef\x02\n\x0c\x41gentService\x12W\n\x08\x44\x65scribe\x12$.archon.api.agent.v1.DescribeRequest\x1a%.archon.api.agent.v1.DescribeResponse\x12V\n\x07RunTask\x12#.archon.api.agent.v1.RunTaskRequest\x1a$.archon.api.agent.v1.RunTaskResponse0\x01\x12X\n\x07Session\x12#.archon.api.agent.v1.SessionRequest\x1a$.archon.api.agent.v1.SessionResponse(\x01\x30\x01\x12T\n\x07\x44\x65liver\x12#.archon.api.agent.v1.DeliverRequest\x1a$.archon.api.agent.v1.DeliverResponseBV\n\x17\x64\x65v.archon.api.agent.v1P\x01Z9github.com/archon-mesh/archon/sdk/go/api/agent/v1;agentv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\'archon/api/agent/v1/agent_service.proto\x12\x13\x61rchon.api.agent.v1\x1a\x1f\x61rchon/api/agent/v1/agent.proto\x1a!archon/api/agent/v1/message.proto\x1a!archon/api/agent/v1/session.proto\x1a%archon/api/registry/v1/registry.proto\"H\n\x0eSessionRequest\x12\x36\n\x06\x66rames\x18\x01 \x03(\x0b\x32&.archon.api.agent.v1.OrchestratorFrame\"B\n\x0fSessionResponse\x12/\n\x06\x66rames\x18\x01 \x03(\x0b\x32\x1f.archon.api.agent.v1.AgentFrame\"\x11\n\x0f\x44\x65scribeRequest\"\xcc\x01\n\x10\x44\x65scribeResponse\x12:\n\x0cregistration\x18\x01 \x01(\x0b\x32$.archon.api.registry.v1.Registration\x12\x11\n\tprotocols\x18\x02 \x03(\x05\x12\x10\n\x08\x66\x65\x61tures\x18\x03 \x03(\t\x12\x13\n\x0binput_modes\x18\x04 \x03(\t\x12\x14\n\x0coutput_modes\x18\x05 \x03(\t\x12\x1a\n\rrunning_tasks\x18\x06 \x01(\x05H\x00\x88\x01\x01\x42\x10\n\x0e_running_tasks\"?\n\x0eRunTaskRequest\x12-\n\x04task\x18\x01 \x01(\x0b\x32\x1f.archon.api.agent.v1.AssignTask\"\x80\x01\n\x0fRunTaskResponse\x12\x31\n\x08progress\x18\x01 \x01(\x0b\x32\x1d.archon.api.agent.v1.ProgressH\x00\x12\x31\n\x06result\x18\x02 \x01(\x0b\x32\x1f.archon.api.agent.v1.TaskResultH\x00\x42\x07\n\x05\x65vent\"X\n\x0e\x44\x65liverRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x32\n\x08messages\x18\x02 \x03(\x0b\x32 .archon.api.agent.v1.PeerMessage\"/\n\x0f\x44\x65liverResponse\x12\x1c\n\x14\x61\x63\x63\x65pted_message_ids\x18\x01 \x03(\t2\xef\x02\n\x0c\x41gentService\x12W\n\x08\x44\x65scribe\x12$.archon.api.agent.v1.DescribeRequest\x1a%.archon.api.agent.v1.DescribeResponse\x12V\n\x07RunTask\x12#.archon.api.agent.v1.RunTaskRequest\x1a$.archon.api.agent.v1.RunTaskResponse0\x01\x12X\n\x07Session\x12#.archon.api.agent.v1.SessionRequest\x1a$.archon.api.agent.v1.SessionResponse(\x01\x30\x01\x12T\n\x07\x44\x65liver\x12#.archon.api.agent.v1.DeliverRequest\x1a$.archon.api.agent.v1.DeliverResponseBV\n\x17\x64\x65v.archon.api.agent.v1P\x01Z9github.com/archon-mesh/archon/sdk/go/api/agent/v1;agentv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -43,15 +43,15 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_DESCRIBEREQUEST']._serialized_start=348
   _globals['_DESCRIBEREQUEST']._serialized_end=365
   _globals['_DESCRIBERESPONSE']._serialized_start=368
-  _globals['_DESCRIBERESPONSE']._serialized_end=526
-  _globals['_RUNTASKREQUEST']._serialized_start=528
-  _globals['_RUNTASKREQUEST']._serialized_end=591
-  _globals['_RUNTASKRESPONSE']._serialized_start=594
-  _globals['_RUNTASKRESPONSE']._serialized_end=722
-  _globals['_DELIVERREQUEST']._serialized_start=724
-  _globals['_DELIVERREQUEST']._serialized_end=812
-  _globals['_DELIVERRESPONSE']._serialized_start=814
-  _globals['_DELIVERRESPONSE']._serialized_end=861
-  _globals['_AGENTSERVICE']._serialized_start=864
-  _globals['_AGENTSERVICE']._serialized_end=1231
+  _globals['_DESCRIBERESPONSE']._serialized_end=572
+  _globals['_RUNTASKREQUEST']._serialized_start=574
+  _globals['_RUNTASKREQUEST']._serialized_end=637
+  _globals['_RUNTASKRESPONSE']._serialized_start=640
+  _globals['_RUNTASKRESPONSE']._serialized_end=768
+  _globals['_DELIVERREQUEST']._serialized_start=770
+  _globals['_DELIVERREQUEST']._serialized_end=858
+  _globals['_DELIVERRESPONSE']._serialized_start=860
+  _globals['_DELIVERRESPONSE']._serialized_end=907
+  _globals['_AGENTSERVICE']._serialized_start=910
+  _globals['_AGENTSERVICE']._serialized_end=1277
 # @@protoc_insertion_point(module_scope)

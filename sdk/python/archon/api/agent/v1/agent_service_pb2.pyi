@@ -98,6 +98,9 @@ class DescribeResponse(_message.Message):
     FEATURES_FIELD_NUMBER: _builtins.int
     INPUT_MODES_FIELD_NUMBER: _builtins.int
     OUTPUT_MODES_FIELD_NUMBER: _builtins.int
+    RUNNING_TASKS_FIELD_NUMBER: _builtins.int
+    running_tasks: _builtins.int
+    """Tasks in progress, over all sessions; absent if the agent does not tell."""
     @_builtins.property
     def registration(self) -> _registry_pb2.Registration:
         """The agent's most recent registration."""
@@ -126,12 +129,15 @@ class DescribeResponse(_message.Message):
         features: _abc.Iterable[_builtins.str] | None = ...,
         input_modes: _abc.Iterable[_builtins.str] | None = ...,
         output_modes: _abc.Iterable[_builtins.str] | None = ...,
+        running_tasks: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["registration", b"registration"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_running_tasks", b"_running_tasks", "registration", b"registration", "running_tasks", b"running_tasks"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["features", b"features", "input_modes", b"input_modes", "output_modes", b"output_modes", "protocols", b"protocols", "registration", b"registration"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_running_tasks", b"_running_tasks", "features", b"features", "input_modes", b"input_modes", "output_modes", b"output_modes", "protocols", b"protocols", "registration", b"registration", "running_tasks", b"running_tasks"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__running_tasks: _TypeAlias = _typing.Literal["running_tasks"]  # noqa: Y015
+    _WhichOneofArgType__running_tasks: _TypeAlias = _typing.Literal["_running_tasks", b"_running_tasks"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__running_tasks) -> _WhichOneofReturnType__running_tasks | None: ...
 
 Global___DescribeResponse: _TypeAlias = DescribeResponse  # noqa: Y015
 

@@ -27,7 +27,7 @@ from archon.api.registry.v1 import registry_pb2 as archon_dot_api_dot_registry_d
 from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n-archon/api/registry/v1/registry_service.proto\x12\x16\x61rchon.api.registry.v1\x1a!archon/api/common/v1/common.proto\x1a%archon/api/registry/v1/registry.proto\x1a\x1egoogle/protobuf/duration.proto\"d\n\x17RegisterInstanceRequest\x12:\n\x0cregistration\x18\x01 \x01(\x0b\x32$.archon.api.registry.v1.Registration\x12\r\n\x05token\x18\x02 \x01(\t\"\xc9\x01\n\x18RegisterInstanceResponse\x12:\n\x0cregistration\x18\x01 \x01(\x0b\x32$.archon.api.registry.v1.Registration\x12:\n\rrefused_edges\x18\x02 \x03(\x0b\x32#.archon.api.registry.v1.RefusedEdge\x12&\n\x03ttl\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\r\n\x05token\x18\x04 \x01(\t\"8\n\x10KeepAliveRequest\x12\x14\n\x0cinstance_ids\x18\x01 \x03(\t\x12\x0e\n\x06tokens\x18\x02 \x03(\t\"H\n\x11KeepAliveResponse\x12\x33\n\x06leases\x18\x01 \x03(\x0b\x32#.archon.api.registry.v1.LeaseStatus\"[\n\x0bLeaseStatus\x12\x13\n\x0binstance_id\x18\x01 \x01(\t\x12&\n\x03ttl\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x0f\n\x07\x65xpired\x18\x03 \x01(\x08\"?\n\x19\x44\x65registerInstanceRequest\x12\x13\n\x0binstance_id\x18\x01 \x01(\t\x12\r\n\x05token\x18\x02 \x01(\t\"\x1c\n\x1a\x44\x65registerInstanceResponse\"\xd0\x01\n\x17ResolveInstancesRequest\x12\x0e\n\x04role\x18\x01 \x01(\tH\x00\x12\x14\n\ncapability\x18\x02 \x01(\tH\x00\x12\x0f\n\x07version\x18\x03 \x01(\t\x12G\n\x04tags\x18\x04 \x03(\x0b\x32\x39.archon.api.registry.v1.ResolveInstancesRequest.TagsEntry\x1a+\n\tTagsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x42\x08\n\x06target\"e\n\x18ResolveInstancesResponse\x12\x37\n\tinstances\x18\x01 \x03(\x0b\x32$.archon.api.registry.v1.Registration\x12\x10\n\x08revision\x18\x02 \x01(\x03\"K\n\x14ListInstancesRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\x0c\n\x04role\x18\x03 \x01(\t\"{\n\x15ListInstancesResponse\x12\x37\n\tinstances\x18\x01 \x03(\x0b\x32$.archon.api.registry.v1.Registration\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12\x10\n\x08revision\x18\x03 \x01(\x03\"<\n\x0fPinEdgesRequest\x12)\n\x05\x65\x64ges\x18\x01 \x03(\x0b\x32\x1a.archon.api.common.v1.Edge\"@\n\x10PinEdgesResponse\x12,\n\x05graph\x18\x01 \x01(\x0b\x32\x1d.archon.api.registry.v1.Graph\">\n\x11UnpinEdgesRequest\x12)\n\x05\x65\x64ges\x18\x01 \x03(\x0b\x32\x1a.archon.api.common.v1.Edge\"B\n\x12UnpinEdgesResponse\x12,\n\x05graph\x18\x01 \x01(\x0b\x32\x1d.archon.api.registry.v1.Graph\"\x11\n\x0fGetGraphRequest\"@\n\x10GetGraphResponse\x12,\n\x05graph\x18\x01 \x01(\x0b\x32\x1d.archon.api.registry.v1.Graph\"W\n\x0cWatchRequest\x12\x30\n\x05kinds\x18\x01 \x03(\x0e\x32!.archon.api.registry.v1.WatchKind\x12\x15\n\rfrom_revision\x18\x02 \x01(\x03\"\xb8\x01\n\rWatchResponse\x12\x10\n\x08revision\x18\x01 \x01(\x03\x12\x10\n\x08snapshot\x18\x02 \x01(\x08\x12\x37\n\tinstances\x18\x03 \x03(\x0b\x32$.archon.api.registry.v1.Registration\x12\x1c\n\x14removed_instance_ids\x18\x04 \x03(\t\x12,\n\x05graph\x18\x05 \x01(\x0b\x32\x1d.archon.api.registry.v1.Graph*W\n\tWatchKind\x12\x1a\n\x16WATCH_KIND_UNSPECIFIED\x10\x00\x12\x18\n\x14WATCH_KIND_INSTANCES\x10\x01\x12\x14\n\x10WATCH_KIND_EDGES\x10\x02\x32\xcb\x07\n\x0fRegistryService\x12u\n\x10RegisterInstance\x12/.archon.api.registry.v1.RegisterInstanceRequest\x1a\x30.archon.api.registry.v1.RegisterInstanceResponse\x12\x64\n\tKeepAlive\x12(.archon.api.registry.v1.KeepAliveRequest\x1a).archon.api.registry.v1.KeepAliveResponse(\x01\x30\x01\x12{\n\x12\x44\x65registerInstance\x12\x31.archon.api.registry.v1.DeregisterInstanceRequest\x1a\x32.archon.api.registry.v1.DeregisterInstanceResponse\x12u\n\x10ResolveInstances\x12/.archon.api.registry.v1.ResolveInstancesRequest\x1a\x30.archon.api.registry.v1.ResolveInstancesResponse\x12l\n\rListInstances\x12,.archon.api.registry.v1.ListInstancesRequest\x1a-.archon.api.registry.v1.ListInstancesResponse\x12]\n\x08PinEdges\x12\'.archon.api.registry.v1.PinEdgesRequest\x1a(.archon.api.registry.v1.PinEdgesResponse\x12\x63\n\nUnpinEdges\x12).archon.api.registry.v1.UnpinEdgesRequest\x1a*.archon.api.registry.v1.UnpinEdgesResponse\x12]\n\x08GetGraph\x12\'.archon.api.registry.v1.GetGraphRequest\x1a(.archon.api.registry.v1.GetGraphResponse\x12V\n\x05Watch\x12$.archon.api.registry.v1.WatchRequest\x1a%.archon.api.registry.v1.WatchResponse0\x01\x42_\n\x1a\x64\x65v.archon.api.registry.v1P\x01Z?github.com/archon-mesh/archon/sdk/go/api/registry/v1;registryv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n-archon/api/registry/v1/registry_service.proto\x12\x16\x61rchon.api.registry.v1\x1a!archon/api/common/v1/common.proto\x1a%archon/api/registry/v1/registry.proto\x1a\x1egoogle/protobuf/duration.proto\"d\n\x17RegisterInstanceRequest\x12:\n\x0cregistration\x18\x01 \x01(\x0b\x32$.archon.api.registry.v1.Registration\x12\r\n\x05token\x18\x02 \x01(\t\"\xc9\x01\n\x18RegisterInstanceResponse\x12:\n\x0cregistration\x18\x01 \x01(\x0b\x32$.archon.api.registry.v1.Registration\x12:\n\rrefused_edges\x18\x02 \x03(\x0b\x32#.archon.api.registry.v1.RefusedEdge\x12&\n\x03ttl\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\r\n\x05token\x18\x04 \x01(\t\"8\n\x10KeepAliveRequest\x12\x14\n\x0cinstance_ids\x18\x01 \x03(\t\x12\x0e\n\x06tokens\x18\x02 \x03(\t\"H\n\x11KeepAliveResponse\x12\x33\n\x06leases\x18\x01 \x03(\x0b\x32#.archon.api.registry.v1.LeaseStatus\"[\n\x0bLeaseStatus\x12\x13\n\x0binstance_id\x18\x01 \x01(\t\x12&\n\x03ttl\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x0f\n\x07\x65xpired\x18\x03 \x01(\x08\"?\n\x19\x44\x65registerInstanceRequest\x12\x13\n\x0binstance_id\x18\x01 \x01(\t\x12\r\n\x05token\x18\x02 \x01(\t\"\x1c\n\x1a\x44\x65registerInstanceResponse\"\xd0\x01\n\x17ResolveInstancesRequest\x12\x0e\n\x04role\x18\x01 \x01(\tH\x00\x12\x14\n\ncapability\x18\x02 \x01(\tH\x00\x12\x0f\n\x07version\x18\x03 \x01(\t\x12G\n\x04tags\x18\x04 \x03(\x0b\x32\x39.archon.api.registry.v1.ResolveInstancesRequest.TagsEntry\x1a+\n\tTagsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x42\x08\n\x06target\"e\n\x18ResolveInstancesResponse\x12\x37\n\tinstances\x18\x01 \x03(\x0b\x32$.archon.api.registry.v1.Registration\x12\x10\n\x08revision\x18\x02 \x01(\x03\"[\n\x14ListInstancesRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\x0c\n\x04role\x18\x03 \x01(\t\x12\x0e\n\x06leases\x18\x04 \x01(\x08\"\xb0\x01\n\x15ListInstancesResponse\x12\x37\n\tinstances\x18\x01 \x03(\x0b\x32$.archon.api.registry.v1.Registration\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12\x10\n\x08revision\x18\x03 \x01(\x03\x12\x33\n\x06leases\x18\x04 \x03(\x0b\x32#.archon.api.registry.v1.LeaseStatus\"<\n\x0fPinEdgesRequest\x12)\n\x05\x65\x64ges\x18\x01 \x03(\x0b\x32\x1a.archon.api.common.v1.Edge\"@\n\x10PinEdgesResponse\x12,\n\x05graph\x18\x01 \x01(\x0b\x32\x1d.archon.api.registry.v1.Graph\">\n\x11UnpinEdgesRequest\x12)\n\x05\x65\x64ges\x18\x01 \x03(\x0b\x32\x1a.archon.api.common.v1.Edge\"B\n\x12UnpinEdgesResponse\x12,\n\x05graph\x18\x01 \x01(\x0b\x32\x1d.archon.api.registry.v1.Graph\"\x11\n\x0fGetGraphRequest\"@\n\x10GetGraphResponse\x12,\n\x05graph\x18\x01 \x01(\x0b\x32\x1d.archon.api.registry.v1.Graph\"W\n\x0cWatchRequest\x12\x30\n\x05kinds\x18\x01 \x03(\x0e\x32!.archon.api.registry.v1.WatchKind\x12\x15\n\rfrom_revision\x18\x02 \x01(\x03\"\xb8\x01\n\rWatchResponse\x12\x10\n\x08revision\x18\x01 \x01(\x03\x12\x10\n\x08snapshot\x18\x02 \x01(\x08\x12\x37\n\tinstances\x18\x03 \x03(\x0b\x32$.archon.api.registry.v1.Registration\x12\x1c\n\x14removed_instance_ids\x18\x04 \x03(\t\x12,\n\x05graph\x18\x05 \x01(\x0b\x32\x1d.archon.api.registry.v1.Graph*W\n\tWatchKind\x12\x1a\n\x16WATCH_KIND_UNSPECIFIED\x10\x00\x12\x18\n\x14WATCH_KIND_INSTANCES\x10\x01\x12\x14\n\x10WATCH_KIND_EDGES\x10\x02\x32\xcb\x07\n\x0fRegistryService\x12u\n\x10RegisterInstance\x12/.archon.api.registry.v1.RegisterInstanceRequest\x1a\x30.archon.api.registry.v1.RegisterInstanceResponse\x12\x64\n\tKeepAlive\x12(.archon.api.registry.v1.KeepAliveRequest\x1a).archon.api.registry.v1.KeepAliveResponse(\x01\x30\x01\x12{\n\x12\x44\x65registerInstance\x12\x31.archon.api.registry.v1.DeregisterInstanceRequest\x1a\x32.archon.api.registry.v1.DeregisterInstanceResponse\x12u\n\x10ResolveInstances\x12/.archon.api.registry.v1.ResolveInstancesRequest\x1a\x30.archon.api.registry.v1.ResolveInstancesResponse\x12l\n\rListInstances\x12,.archon.api.registry.v1.ListInstancesRequest\x1a-.archon.api.registry.v1.ListInstancesResponse\x12]\n\x08PinEdges\x12\'.archon.api.registry.v1.PinEdgesRequest\x1a(.archon.api.registry.v1.PinEdgesResponse\x12\x63\n\nUnpinEdges\x12).archon.api.registry.v1.UnpinEdgesRequest\x1a*.archon.api.registry.v1.UnpinEdgesResponse\x12]\n\x08GetGraph\x12\'.archon.api.registry.v1.GetGraphRequest\x1a(.archon.api.registry.v1.GetGraphResponse\x12V\n\x05Watch\x12$.archon.api.registry.v1.WatchRequest\x1a%.archon.api.registry.v1.WatchResponse0\x01\x42_\n\x1a\x64\x65v.archon.api.registry.v1P\x01Z?github.com/archon-mesh/archon/sdk/go/api/registry/v1;registryv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -37,8 +37,8 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._serialized_options = b'\n\032dev.archon.api.registry.v1P\001Z?github.com/archon-mesh/archon/sdk/go/api/registry/v1;registryv1'
   _globals['_RESOLVEINSTANCESREQUEST_TAGSENTRY']._loaded_options = None
   _globals['_RESOLVEINSTANCESREQUEST_TAGSENTRY']._serialized_options = b'8\001'
-  _globals['_WATCHKIND']._serialized_start=1942
-  _globals['_WATCHKIND']._serialized_end=2029
+  _globals['_WATCHKIND']._serialized_start=2012
+  _globals['_WATCHKIND']._serialized_end=2099
   _globals['_REGISTERINSTANCEREQUEST']._serialized_start=179
   _globals['_REGISTERINSTANCEREQUEST']._serialized_end=279
   _globals['_REGISTERINSTANCERESPONSE']._serialized_start=282
@@ -60,25 +60,25 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_RESOLVEINSTANCESRESPONSE']._serialized_start=1016
   _globals['_RESOLVEINSTANCESRESPONSE']._serialized_end=1117
   _globals['_LISTINSTANCESREQUEST']._serialized_start=1119
-  _globals['_LISTINSTANCESREQUEST']._serialized_end=1194
-  _globals['_LISTINSTANCESRESPONSE']._serialized_start=1196
-  _globals['_LISTINSTANCESRESPONSE']._serialized_end=1319
-  _globals['_PINEDGESREQUEST']._serialized_start=1321
-  _globals['_PINEDGESREQUEST']._serialized_end=1381
-  _globals['_PINEDGESRESPONSE']._serialized_start=1383
-  _globals['_PINEDGESRESPONSE']._serialized_end=1447
-  _globals['_UNPINEDGESREQUEST']._serialized_start=1449
-  _globals['_UNPINEDGESREQUEST']._serialized_end=1511
-  _globals['_UNPINEDGESRESPONSE']._serialized_start=1513
-  _globals['_UNPINEDGESRESPONSE']._serialized_end=1579
-  _globals['_GETGRAPHREQUEST']._serialized_start=1581
-  _globals['_GETGRAPHREQUEST']._serialized_end=1598
-  _globals['_GETGRAPHRESPONSE']._serialized_start=1600
-  _globals['_GETGRAPHRESPONSE']._serialized_end=1664
-  _globals['_WATCHREQUEST']._serialized_start=1666
-  _globals['_WATCHREQUEST']._serialized_end=1753
-  _globals['_WATCHRESPONSE']._serialized_start=1756
-  _globals['_WATCHRESPONSE']._serialized_end=1940
-  _globals['_REGISTRYSERVICE']._serialized_start=2032
-  _globals['_REGISTRYSERVICE']._serialized_end=3003
+  _globals['_LISTINSTANCESREQUEST']._serialized_end=1210
+  _globals['_LISTINSTANCESRESPONSE']._serialized_start=1213
+  _globals['_LISTINSTANCESRESPONSE']._serialized_end=1389
+  _globals['_PINEDGESREQUEST']._serialized_start=1391
+  _globals['_PINEDGESREQUEST']._serialized_end=1451
+  _globals['_PINEDGESRESPONSE']._serialized_start=1453
+  _globals['_PINEDGESRESPONSE']._serialized_end=1517
+  _globals['_UNPINEDGESREQUEST']._serialized_start=1519
+  _globals['_UNPINEDGESREQUEST']._serialized_end=1581
+  _globals['_UNPINEDGESRESPONSE']._serialized_start=1583
+  _globals['_UNPINEDGESRESPONSE']._serialized_end=1649
+  _globals['_GETGRAPHREQUEST']._serialized_start=1651
+  _globals['_GETGRAPHREQUEST']._serialized_end=1668
+  _globals['_GETGRAPHRESPONSE']._serialized_start=1670
+  _globals['_GETGRAPHRESPONSE']._serialized_end=1734
+  _globals['_WATCHREQUEST']._serialized_start=1736
+  _globals['_WATCHREQUEST']._serialized_end=1823
+  _globals['_WATCHRESPONSE']._serialized_start=1826
+  _globals['_WATCHRESPONSE']._serialized_end=2010
+  _globals['_REGISTRYSERVICE']._serialized_start=2102
+  _globals['_REGISTRYSERVICE']._serialized_end=3073
 # @@protoc_insertion_point(module_scope)

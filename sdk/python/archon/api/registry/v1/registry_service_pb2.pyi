@@ -343,22 +343,26 @@ class ListInstancesRequest(_message.Message):
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     ROLE_FIELD_NUMBER: _builtins.int
+    LEASES_FIELD_NUMBER: _builtins.int
     page_size: _builtins.int
     """Maximum number of instances to return, up to 1,000; 0 means 100."""
     page_token: _builtins.str
     """Token from the previous page under the same filter; empty for the first page."""
     role: _builtins.str
     """Role to filter by; empty for all roles."""
+    leases: _builtins.bool
+    """True: the response tells how long each lease has left, which costs the registry a request to etcd per instance."""
     def __init__(
         self,
         *,
         page_size: _builtins.int = ...,
         page_token: _builtins.str = ...,
         role: _builtins.str = ...,
+        leases: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["page_size", b"page_size", "page_token", b"page_token", "role", b"role"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["leases", b"leases", "page_size", b"page_size", "page_token", b"page_token", "role", b"role"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -373,6 +377,7 @@ class ListInstancesResponse(_message.Message):
     INSTANCES_FIELD_NUMBER: _builtins.int
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     REVISION_FIELD_NUMBER: _builtins.int
+    LEASES_FIELD_NUMBER: _builtins.int
     next_page_token: _builtins.str
     """Token for the next page; empty on the last page."""
     revision: _builtins.int
@@ -381,16 +386,21 @@ class ListInstancesResponse(_message.Message):
     def instances(self) -> _containers.RepeatedCompositeFieldContainer[_registry_pb2.Registration]:
         """The instances of this page."""
 
+    @_builtins.property
+    def leases(self) -> _containers.RepeatedCompositeFieldContainer[Global___LeaseStatus]:
+        """If asked for: the status of the instances' leases, in the same order."""
+
     def __init__(
         self,
         *,
         instances: _abc.Iterable[_registry_pb2.Registration] | None = ...,
         next_page_token: _builtins.str = ...,
         revision: _builtins.int = ...,
+        leases: _abc.Iterable[Global___LeaseStatus] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["instances", b"instances", "next_page_token", b"next_page_token", "revision", b"revision"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["instances", b"instances", "leases", b"leases", "next_page_token", b"next_page_token", "revision", b"revision"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -1,0 +1,48 @@
+"""A command whose address refuses connections ends at once, instead of trying for as long as a call may take."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from archon_services.cli.errors import UNREACHABLE, CliError
+from archon_services.cli.main import app
+from archon_services.testing.etcd import free_ports
+
+LIMIT = 2.0
+"""Seconds. A call has up to 10."""
+
+COMMANDS = {
+    "run": ("run", "a goal", "--orchestrator"),
+    "run --detach": ("run", "a goal", "--detach", "--orchestrator"),
+    "chat": ("chat", "designer", "--orchestrator"),
+    "runs": ("runs", "--orchestrator"),
+    "show": ("show", "last", "--orchestrator"),
+    "watch": ("watch", "last", "--orchestrator"),
+    "cancel": ("cancel", "last", "--orchestrator"),
+    "pause": ("pause", "last", "--orchestrator"),
+    "resume": ("resume", "last", "--orchestrator"),
+    "rerun": ("rerun", "last", "--orchestrator"),
+    "respond": ("respond", "last", "an answer", "--orchestrator"),
+    "prompts": ("prompts", "last", "--orchestrator"),
+    "agents": ("agents", "--registry"),
+    "graph": ("graph", "--registry"),
+    "memory get": ("memory", "get", "--session", "s", "--memory"),
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_refused_address_fails_at_once(command: str) -> None:
+    [port] = free_ports("127.0.0.1", 1)
+    address = f"127.0.0.1:{port}"
+
+    def fail() -> float:
+        began = time.monotonic()
+        with pytest.raises(CliError, match=f"^cannot reach the .* at {address}$") as raised:
+            app([*COMMANDS[command], address], standalone_mode=False)
+        assert raised.value.code == UNREACHABLE
+        return time.monotonic() - began
+
+    fail()  # loads the command's modules
+    assert fail() < LIMIT
