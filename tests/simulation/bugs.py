@@ -10,7 +10,6 @@ import pytest
 
 from archon.agent.attempt import Attempt
 from archon.agent.attempt_table import AttemptTable
-from archon.api.common.v1 import common_pb2
 from archon_mesh.core.run import Event, RunState, Task, effects
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.codec import encode_inputs
@@ -102,7 +101,7 @@ def _cancels_ignored(patch: pytest.MonkeyPatch) -> None:
 
 
 def _context_left_out(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(assignment, "context_item", lambda run, context: common_pb2.ContextItem())
+    patch.setattr(assignment, "write_context_item", lambda run, context, item: None)
 
 
 def _seen_events_read_again(patch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from archon_mesh.core.run.decide.budget import limits
 from archon_mesh.core.run.types import FINAL_RESPONSE_ONLY
 from archon_services.orchestrator.convert.budget import amount_to_proto
 from archon_services.orchestrator.convert.task import state_to_proto
-from archon_services.orchestrator.dispatch.context import context_item
+from archon_services.orchestrator.dispatch.context import write_context_item
 from archon_services.orchestrator.dispatch.replies import remaining, result_of
 
 MAX_RESUME_BYTES = 1024 * 1024
@@ -38,8 +38,8 @@ def assign_task(run: RunState, task: Task, now: float, history: Sequence[bytes] 
         for turn in history:
             assigned.MergeFromString(turn)
     set_seconds(assigned.remaining, remaining(run, task, now))
-    if task.context:
-        assigned.context.extend(context_item(run, context) for context in task.context)
+    for context in task.context:
+        write_context_item(run, context, assigned.context.add())
     if task.parent:
         assigned.delegation_chain.extend(ancestor.role for ancestor in run.lineage(task)[:-1])
     if policies := {

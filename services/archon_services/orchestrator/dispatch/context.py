@@ -10,26 +10,27 @@ from archon_mesh.core.run import RunState
 from archon_mesh.core.run.types import ContextRef, Submission
 
 
-def context_item(run: RunState, context: ContextRef) -> common_pb2.ContextItem:
-    """The answer or item that a reference names; if a later item of the same task has replaced it, that one."""
+def write_context_item(run: RunState, context: ContextRef, item: common_pb2.ContextItem) -> None:
+    """Writes the answer or item that a reference names; if a later item of the same task has replaced it, that one."""
     assert run.submission is not None
     if not context.seq:
-        return _session_item(run.submission, context)
+        item.CopyFrom(_session_item(run.submission, context))
+        return
     # The policy of an item is that of its content, whatever else its edge would let through.
-    item = common_pb2.ContextItem(policy=common_pb2.PROPAGATION_POLICY_FINAL_RESPONSE_ONLY)
-    version = _write_answer(run, context, item) or _write_published(run, context, item)
+    item.policy = common_pb2.PROPAGATION_POLICY_FINAL_RESPONSE_ONLY
     ref = item.ref
     ref.scope, ref.role, ref.run_id = run.submission.scope, context.role, run.submission.run_id
-    ref.seq = ref.seq or context.seq
+    ref.seq = context.seq
+    version = _write_answer(run, context, item) or _write_published(run, context, item)
     if version > 0:
         ref.version = version
-    return item
 
 
 def update_memory(run: RunState, context: ContextRef) -> session_pb2.OrchestratorFrame:
     """The frame that tells an attempt of an answer or item that is newer than its context."""
-    update = session_pb2.UpdateMemory(context=[context_item(run, context)])
-    return session_pb2.OrchestratorFrame(update_memory=update)
+    frame = session_pb2.OrchestratorFrame()
+    write_context_item(run, context, frame.update_memory.context.add())
+    return frame
 
 
 def _write_answer(run: RunState, context: ContextRef, item: common_pb2.ContextItem) -> int:
