@@ -83,7 +83,7 @@ class BackgroundLoop:
     def start(self) -> None:
         """Starts the loop; does nothing if it is running."""
         if not self.running:
-            self._task = asyncio.create_task(self._run(), name=self.name)
+            self._task = asyncio.create_task(self._run_monitored(), name=self.name)
             monitor.loops.add(self)
 
     async def close(self, *, grace: float = 0.0, timeout: float = 5.0) -> None:
@@ -116,6 +116,14 @@ class BackgroundLoop:
         was_failing, self.failures, self.unexpected, self.last_error = self.unexpected >= UNHEALTHY_AFTER, 0, 0, None
         if was_failing:
             monitor.notify()
+
+    async def _run_monitored(self) -> None:
+        try:
+            await self._run()
+        finally:
+            if asyncio.current_task() is self._task:  # else `close` has done it, and the loop may run again
+                monitor.loops.discard(self)
+                self._forget_failures()
 
     async def _run(self) -> None:
         loop, task = asyncio.get_running_loop(), asyncio.current_task()

@@ -7,7 +7,7 @@ import logging
 
 import pytest
 
-from archon.background import BackgroundLoop
+from archon.background import UNHEALTHY_AFTER, BackgroundLoop, monitor
 from archon.errors import Unavailable
 
 
@@ -60,6 +60,16 @@ async def test_body_that_returns_ends_the_loop() -> None:
     await run_to_end(loop)
     assert (body.calls, loop.failures, loop.last_error) == (1, 0, None)
     await loop.close()
+
+
+async def test_a_loop_that_ended_is_no_longer_monitored() -> None:
+    loop = BackgroundLoop("test", Body(*[ValueError()] * UNHEALTHY_AFTER), sleep=Sleeps(100))
+    loop.start()
+    assert loop in monitor.loops
+    await run_to_end(loop)
+    assert loop not in monitor.loops
+    assert "test" not in monitor.failing
+    assert loop.unexpected == 0
 
 
 async def test_backoff_doubles_up_to_its_maximum_with_jitter() -> None:

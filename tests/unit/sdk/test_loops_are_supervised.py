@@ -15,7 +15,6 @@ FILES = [
 ]
 
 UNSUPERVISED = {
-    "sdk/python/archon/background.py": "it is the supervisor",
     "services/archon_services/cli/render/mesh_screen.py": "a display; it ends with its command",
     "services/archon_services/local_mesh/child.py": "_check is awaited by the supervised loop that starts it",
 }
