@@ -2,8 +2,9 @@
 
 Every transaction that writes a registration or a pin compares and bumps the key `graph`. Of two transactions computed
 from the same state, one fails and is computed again, so that two halves of a cycle are never written concurrently.
-Between two writes of `graph`, keys can only disappear, with their lease. So if etcd holds the same `graph` and as many
-keys as the view, the view is current, and nothing else has to be read.
+Between two writes of `graph`, keys can only disappear, with their lease: edges together with the instance that
+declares them. So if etcd holds the same `graph` and as many instances and pins as the view, the view is current, and
+nothing else has to be read.
 """
 
 from __future__ import annotations
@@ -157,9 +158,10 @@ class EtcdStore:
     async def _list(self) -> Listing:
         """Returns all records (linearizable), from the view if that is current."""
         if self._view.ready.is_set():
-            revision, keys, graph_revision = await self._etcd.fingerprint(self._prefix, self._key(GRAPH))
+            # The keys of edges come before `graph`, those of instances and pins after it.
+            revision, keys, graph_revision = await self._etcd.count_from(self._key(GRAPH), self._prefix)
             state = self._view.state
-            keys_in_view = len(state.instances) + len(state.edges) + len(state.pins) + bool(graph_revision)
+            keys_in_view = len(state.instances) + len(state.pins) + bool(graph_revision)
             if graph_revision == self._view_graph_revision and keys == keys_in_view:
                 return Listing(replace(state, revision=revision), graph_revision)
         return await self._list_etcd()

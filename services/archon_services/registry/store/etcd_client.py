@@ -2,14 +2,17 @@
 
 Uses the stubs of aetcd on its own channels: every call has a deadline and fails over to the next member, all leases are
 renewed on one stream, and keepalive pings detect a frozen member. Raises errors of `archon.errors` only.
+
+No transaction only reads: an etcd before 3.5.5 crashes if the client cancels such a transaction, or its deadline passes
+(https://github.com/etcd-io/etcd/issues/14110).
 """
 
 from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, Sequence
-from typing import Any, Final
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from typing import Any, Final, TypeVar
 
 import grpc
 import grpc.aio
@@ -18,11 +21,16 @@ from aetcd import rpc
 from archon import errors
 from archon.failure_kinds import STORAGE
 
+T = TypeVar("T")
+
 CALL_TIMEOUT: Final = 3.0
 """Seconds that a call may take, all members included."""
 
 _CHUNK: Final = 100
-"""Operations per transaction (etcd allows 128), and renewals in flight at once."""
+"""Renewals and reads in flight at once."""
+
+_SINGLE_READS: Final = 16
+"""Keys up to which each is read by itself; the range of more keys is read at once, with what else it holds."""
 
 _OPTIONS: Final = [
     ("grpc.max_receive_message_length", 256 * 1024 * 1024),
@@ -69,6 +77,17 @@ def _to_archon_error(rpc_error: grpc.aio.AioRpcError) -> errors.ArchonError:
     return errors.Unavailable(text, retry_delay=0.5, kind=STORAGE)
 
 
+async def _all(call: Callable[[T], Awaitable[int]], items: Sequence[T]) -> list[int]:
+    """Returns the results of the calls, _CHUNK of them at a time. Raises the first error, once all calls have ended."""
+    results: list[int] = []
+    for start in range(0, len(items), _CHUNK):
+        for result in await asyncio.gather(*map(call, items[start : start + _CHUNK]), return_exceptions=True):
+            if isinstance(result, BaseException):
+                raise result
+            results.append(result)
+    return results
+
+
 class EtcdClient:
     """Connects to a cluster lazily, with one channel per member. Must be closed."""
 
@@ -112,29 +131,26 @@ class EtcdClient:
         response = await self._call(rpc.KVStub, "Range", rpc.RangeRequest(key=key))
         return response.kvs[0] if response.kvs else None
 
-    async def fingerprint(self, prefix: bytes, key: bytes) -> tuple[int, int, int]:
-        """Returns the current revision, the number of keys below a prefix, and the revision that last wrote `key`, 0 if
-        the key does not exist (linearizable)."""
-        ranges = [
-            rpc.RangeRequest(key=prefix, range_end=range_end(prefix), count_only=True),
-            rpc.RangeRequest(key=key, keys_only=True),
-        ]
-        request = rpc.TxnRequest(success=[rpc.RequestOp(request_range=item) for item in ranges])
-        response = await self._call(rpc.KVStub, "Txn", request)
-        below, written = (item.response_range for item in response.responses)
-        return response.header.revision, below.count, written.kvs[0].mod_revision if written.kvs else 0
+    async def count_from(self, key: bytes, prefix: bytes) -> tuple[int, int, int]:
+        """Returns the current revision, the number of keys below a prefix from `key` on, and the revision that last
+        wrote `key`, 0 if that does not exist (linearizable)."""
+        request = rpc.RangeRequest(key=key, range_end=range_end(prefix), limit=1, keys_only=True)
+        response = await self._call(rpc.KVStub, "Range", request)
+        first = response.kvs[0] if response.kvs else None
+        return response.header.revision, response.count, first.mod_revision if first and first.key == key else 0
 
     async def leases(self, keys: Sequence[bytes]) -> list[int]:
         """Returns the lease id of each key, 0 if the key does not exist."""
-        leases: list[int] = []
-        for start in range(0, len(keys), _CHUNK):
-            ranges = [rpc.RangeRequest(key=key, keys_only=True) for key in keys[start : start + _CHUNK]]
-            request = rpc.TxnRequest(success=[rpc.RequestOp(request_range=item) for item in ranges])
-            response = await self._call(rpc.KVStub, "Txn", request)
-            leases += [
-                item.response_range.kvs[0].lease if item.response_range.kvs else 0 for item in response.responses
-            ]
-        return leases
+        if len(keys) > _SINGLE_READS:
+            request = rpc.RangeRequest(key=min(keys), range_end=max(keys) + b"\0", keys_only=True)
+            found = {kv.key: kv.lease for kv in (await self._call(rpc.KVStub, "Range", request)).kvs}
+            return [found.get(key, 0) for key in keys]
+
+        async def of(key: bytes) -> int:
+            response = await self._call(rpc.KVStub, "Range", rpc.RangeRequest(key=key, keys_only=True))
+            return response.kvs[0].lease if response.kvs else 0
+
+        return await _all(of, keys)
 
     async def txn(self, compare: Sequence[Any], success: Sequence[Any]) -> Any:
         """Commits a transaction and returns its TxnResponse."""
@@ -162,10 +178,7 @@ class EtcdClient:
             response = await self._call(rpc.LeaseStub, "LeaseTimeToLive", request)
             return max(0, int(response.TTL))
 
-        seconds: list[int] = []
-        for start in range(0, len(leases), _CHUNK):
-            seconds += await asyncio.gather(*map(of, leases[start : start + _CHUNK]))
-        return seconds
+        return await _all(of, leases)
 
     async def renew(self, leases: Sequence[int]) -> list[int]:
         """Renews leases on one stream. Returns the seconds left for each, 0 if a lease has expired."""

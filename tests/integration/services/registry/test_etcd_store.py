@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+import random
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import suppress
 
 import pytest
 
@@ -106,3 +109,24 @@ async def test_stale_view_does_not_close_a_cycle(store: EtcdStore, other: EtcdSt
     opposite = make(2)
     opposite.role, opposite.depends_on[0].role = "x", "r1"
     assert [refused.cycle for refused in (await store.register(opposite)).refused] == ["r1 -> x -> r0 -> r1"]
+
+
+async def test_etcd_outlives_calls_that_are_cancelled(fresh_etcd: EtcdProcess, prefix: str) -> None:
+    """An etcd before 3.5.5, such as the one of the package, crashes if a transaction that only reads is cancelled."""
+    async with EtcdStore(fresh_etcd.address, prefix=prefix) as store:
+        names = [(await store.register(make(number))).registration.instance_id for number in range(INSTANCES)]
+
+        async def cancelled(call: Awaitable[object]) -> None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(random.uniform(0, 0.005)):
+                    await call
+
+        for _ in range(20):
+            await asyncio.gather(
+                *(cancelled(store.keep_alive(names)) for _ in range(20)),
+                *(cancelled(store.keep_alive(names[:2])) for _ in range(20)),
+                *(cancelled(store.leases(names)) for _ in range(5)),
+                *(cancelled(store.read()) for _ in range(20)),
+            )
+            assert fresh_etcd.running, fresh_etcd.log_end()
+        assert await store.keep_alive(names) == [10] * INSTANCES
