@@ -257,14 +257,11 @@ class RunDriver:
             self._slowly(self._history.read())
             return None
         batch = self._inbox.take()
-        if self._owner_checked:
-            self._owner_checked = False
-        else:
-            for delivery in batch:
-                if delivery.source and self._is_newer(delivery.given):
-                    self._inbox.put_first(*batch)
-                    self._slowly(self._check_owner())
-                    return None
+        if not self._owner_checked and self._has_newer(batch):
+            self._inbox.put_first(*batch)
+            self._slowly(self._check_owner())
+            return None
+        self._owner_checked = False
         run, base, state_before = self.state, self.state.last_seq, int(self.state.state)
         decision = Decision(batch, self._clock.now())
         if self._inbox:
@@ -368,11 +365,17 @@ class RunDriver:
             self._drive.observer.foreign(self.run_id, given.task_id, instance_id)
         return False
 
-    def _is_newer(self, given: Any) -> bool:
+    def _has_newer(self, batch: Iterable[Delivery]) -> bool:
         """Whether an input is about an attempt that the state does not know: another owner may have dispatched it, and
         an attempt is not to be discarded by one that does not own the run any more."""
-        task = self.state.tasks.get(given.task_id)
-        return task is None or given.attempt > task.attempt
+        tasks = self.state.tasks
+        for delivery in batch:
+            if delivery.source:
+                given: Any = delivery.given
+                task = tasks.get(given.task_id)
+                if task is None or given.attempt > task.attempt:
+                    return True
+        return False
 
     def _is_over(self, task_id: str, attempt: int) -> bool:
         """Returns False for an unknown attempt: another owner may have dispatched it."""
@@ -554,8 +557,9 @@ class RunDriver:
         if self._over() and not self.failed:
             acknowledge_late(self._inbox, self.epoch, deposed=self.deposed)
         self._inbox.clear()
-        unknown = Unavailable("the orchestrator is stopping; the run may have been created", retry_delay=1.0)
-        self._resolve_created(None if self._new is None else unknown)
+        if self._created is not None:
+            unknown = Unavailable("the orchestrator is stopping; the run may have been created", retry_delay=1.0)
+            self._resolve_created(None if self._new is None else unknown)
         for waiter in self._waiters:
             if not waiter.done():
                 waiter.set_result(None)

@@ -41,11 +41,15 @@ def build_step(
     seconds, `publishes` whether there is a shared memory to publish answers in."""
     response, at = pb.WatchRunResponse(), timestamp(now)
     add = response.events.add
+    results: list[ev.ResultReceived] = []
+    has_items = False
     for seq, event in enumerate(events, base + 1):
         write_event(add(), event, run_id=run_id, seq=seq, time=at, epoch=epoch)
+        if type(event) is ev.ResultReceived:
+            results.append(event)
+        elif type(event) is ev.ItemPublished:
+            has_items = True
     state = run.state.value
-    kinds = {type(event) for event in events}
-    results = [event for event in events if type(event) is ev.ResultReceived] if ev.ResultReceived in kinds else []
     return Step(
         run_id,
         epoch,
@@ -60,7 +64,7 @@ def build_step(
         state != state_before,
         new,
         _records(run_id, batch, run, events),
-        _publications(run, events, base) if publishes and (results or ev.ItemPublished in kinds) else (),
+        _publications(run, events, base) if publishes and (results or has_items) else (),
         tuple([delivery.posted for delivery in batch if delivery.posted]),
         _turns(run, results) if results else (),
     )

@@ -28,9 +28,10 @@ def result(run: RunState, result: inp.ResultIn, now: float) -> list[ev.Event]:
     event = _question(task, result) or _outcome(run, task, result, now)
     if not isinstance(event, ev.ResultReceived):
         return [*recorded, event]
-    items = result.items if event.publish else ()
-    published = [ev.ItemPublished(task.task_id, task.attempt, task.role, 0, item) for item in items]
-    return _end_task(run, task, [*recorded, event, *published], event)
+    events = [*recorded, event]
+    if result.items and event.publish:
+        events += [ev.ItemPublished(task.task_id, task.attempt, task.role, 0, item) for item in result.items]
+    return _end_task(run, task, events, event)
 
 
 def _repeated(run: RunState, result: inp.ResultIn) -> bool:
