@@ -557,9 +557,11 @@ class RunDriver:
         if self._over() and not self.failed:
             acknowledge_late(self._inbox, self.epoch, deposed=self.deposed)
         self._inbox.clear()
-        if self._created is not None:
-            unknown = Unavailable("the orchestrator is stopping; the run may have been created", retry_delay=1.0)
-            self._resolve_created(None if self._new is None else unknown)
+        if self._new is None:
+            self._resolve_created(None)
+        else:
+            text = "the orchestrator is stopping; the run may have been created"
+            self._resolve_created(Unavailable(text, retry_delay=1.0))
         for waiter in self._waiters:
             if not waiter.done():
                 waiter.set_result(None)

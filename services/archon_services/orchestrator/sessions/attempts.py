@@ -424,7 +424,8 @@ class Attempts:
 
     def _remove(self, attempt: AttemptChannel) -> None:
         self._conclude(attempt)
-        attempt.release(attempt.held)
+        if attempt.held:
+            attempt.release(attempt.held)
         if self._attempts.get(attempt.key) is attempt:
             del self._attempts[attempt.key]
             self._remove_from_run(attempt)
