@@ -34,15 +34,11 @@ class TaskState(IntEnum):
     REJECTED = 7
     AUTH_REQUIRED = 8
 
-    @property
-    def final(self) -> bool:
-        """True if no other state can follow."""
-        return self._value_ in _FINAL
+    final: bool
+    """True if no other state can follow."""
 
-
-_FINAL = frozenset(
-    state.value for state in (TaskState.COMPLETED, TaskState.FAILED, TaskState.CANCELED, TaskState.REJECTED)
-)
+    def __init__(self, number: int) -> None:
+        self.final = number in (3, 4, 5, 7)  # an attribute: it is read fifty times per run
 
 
 @value

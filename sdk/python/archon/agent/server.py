@@ -257,8 +257,8 @@ class AgentServer:
     def _credit(self) -> None:
         share = self._share()
         for session in self._sessions:
-            session.window.set(share)
             if session.announced != share:
+                session.window.set(share)
                 session.credit(share, self.waiting_share)
 
     def _share(self) -> int:

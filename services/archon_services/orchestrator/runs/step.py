@@ -42,13 +42,15 @@ def build_step(
     response, at = pb.WatchRunResponse(), timestamp(now)
     add = response.events.add
     results: list[ev.ResultReceived] = []
-    has_items = False
+    published: list[Publication] = []
     for seq, event in enumerate(events, base + 1):
         write_event(add(), event, run_id=run_id, seq=seq, time=at, epoch=epoch)
         if type(event) is ev.ResultReceived:
             results.append(event)
-        elif type(event) is ev.ItemPublished:
-            has_items = True
+            if publishes and event.publish and _has_text(event.payload):
+                published.append(_publication(run, event, seq))
+        elif type(event) is ev.ItemPublished and publishes and _has_text(event.item.payload):
+            published.append(_publication(run, event, seq))
     state = run.state.value
     return Step(
         run_id,
@@ -64,21 +66,16 @@ def build_step(
         state != state_before,
         new,
         _records(run_id, batch, run, events),
-        _publications(run, events, base) if publishes and (results or has_items) else (),
+        tuple(published),
         tuple([delivery.posted for delivery in batch if delivery.posted]),
         _turns(run, results) if results else (),
     )
 
 
-def _publications(run: RunState, events: Sequence[ev.Event], base: int) -> tuple[Publication, ...]:
-    """The completed answers and the items among these events that have a text to publish."""
-    return tuple(
-        Publication(run.submission.scope, event.role, event.task_id, seq)
-        for seq, event in enumerate(events, base + 1)
-        if (isinstance(event, ev.ResultReceived) and event.publish and _has_text(event.payload))
-        or (isinstance(event, ev.ItemPublished) and _has_text(event.item.payload))
-        if run.submission is not None
-    )
+def _publication(run: RunState, event: ev.ResultReceived | ev.ItemPublished, seq: int) -> Publication:
+    """An answer or an item that has a text to publish."""
+    assert run.submission is not None
+    return Publication(run.submission.scope, event.role, event.task_id, seq)
 
 
 def _has_text(payload: object) -> bool:

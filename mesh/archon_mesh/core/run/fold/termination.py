@@ -69,7 +69,8 @@ def run_ended(run: RunState, event: ev.RunEnded, time: float) -> None:
 
 def _end_task(run: RunState, task: Task, state: TaskState, failure: Failure | None, time: float) -> None:
     """Moves the task to its final state; without a `failure` it keeps the one it has."""
-    withdraw(run, task, time)
+    if task.question:
+        withdraw(run, task, time)
     task.live, task.stopping, task.state, task.end_time = False, False, state, time
     task.failure = failure or task.failure
 
