@@ -26,7 +26,7 @@ from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.api.orchestrator.v1 import orchestrator_service_pb2_grpc
 from archon.api.registry.v1 import registry_service_pb2, registry_service_pb2_grpc
 from archon.client import answer_text
-from archon.errors import ResourceExhausted, Unavailable
+from archon.errors import DeadlineExceeded, ResourceExhausted, Unavailable
 from archon_services.orchestrator.api.converse_stream import MAX_STREAMS
 from archon_services.orchestrator.watch.hub import MAX_BACKLOG_BYTES
 from archon_services.testing import EtcdProcess
@@ -54,18 +54,20 @@ def rss(process: ServiceProcess) -> int:
 
 
 async def honest_run(mesh: Mesh) -> None:
-    """Runs a goal as a user does: again after the delay that a refusal names."""
+    """Runs a goal as a user does: again after the delay that a refusal names, or if the answer takes too long."""
 
     async def accepted() -> bool:
         try:
             run = (await mesh.client.submit("honest", roles=["requirements"], wait=10)).run
-        except (ResourceExhausted, Unavailable) as error:
+        except (ResourceExhausted, Unavailable, DeadlineExceeded) as error:
             await asyncio.sleep(error.retry_delay or 0.1)
             return False
+        if run.state in (common_pb2.TASK_STATE_SUBMITTED, common_pb2.TASK_STATE_WORKING):
+            return False  # it takes longer than the call
         assert (run.state, answer_text(run)) == (COMPLETED, "requirements()")
         return True
 
-    await eventually(accepted, 60.0)
+    await eventually(accepted, 120.0)
 
 
 def check_logs(mesh: Mesh) -> None:

@@ -10,10 +10,11 @@ import pytest
 
 from archon.agent import TaskContext
 from archon.api.agent.v1 import agent_pb2, session_pb2
+from archon.api.agent.v1.agent_service_pb2 import SessionResponse
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.client import RunHandle, answer_text
-from archon.frames import FEATURES
+from archon.frames import FEATURES, MAX_FRAMES
 from tests.fixtures.bare_agent import BareAgent, Frame, Replies
 from tests.fixtures.mesh import Mesh
 from tests.fixtures.waiting import eventually
@@ -156,3 +157,18 @@ async def test_an_instance_that_serves_another_role_gets_no_task(mesh: Mesh) -> 
         run = await handle.result(timeout=10)
         assert run.state == common_pb2.TASK_STATE_FAILED
         assert not [frame for frame in agent.frames if frame.HasField("assign_task")]
+
+
+async def test_a_message_of_too_many_frames_ends_the_stream(mesh: Mesh, victim: Victim, liar: BareAgent) -> None:
+    """Decoding a million frames would hold up all other sessions."""
+    await victim.start()
+    before = liar.streams
+    liar.send_message(SessionResponse.FromString(b"\x0a\x02\x2a\x00" * (MAX_FRAMES + 1)))
+
+    async def dialled_again() -> bool:
+        return liar.streams > before
+
+    await eventually(dialled_again)
+    assert (await victim.end()).state == COMPLETED
+    assert victim.attempts == [1]
+    assert f"{liar.instance_id} sent more than {MAX_FRAMES:,} frames" in mesh.orchestrator.log.read_text()

@@ -17,6 +17,7 @@ from archon import status
 from archon.agent import AgentServer, TaskContext
 from archon.agent.open_limits import ShareWindow
 from archon.agent.server import MAX_SESSIONS, MAX_UNOPENED
+from archon.agent.session import AgentSession
 from archon.api.agent.v1 import agent_pb2, agent_service_pb2, session_pb2
 from archon.api.common.v1 import common_pb2, failure_pb2
 from archon.client import RunHandle, answer_text
@@ -325,13 +326,25 @@ async def test_streams_that_never_open_make_room_for_one_that_does(
 ) -> None:
     monkeypatch.setattr("archon.agent.session.OPEN_TIMEOUT", 60.0)  # or it ends some of them first
     await victim.start()
-    idle = [await dial("") for _ in range(3 * MAX_UNOPENED)]
-    await until(lambda: sum(stream._over for stream in idle) >= 2 * MAX_UNOPENED, within=60)  # all have begun
+    begun = 0
+    stream_began = victim.agent.stream_began
+
+    def counted() -> AgentSession:
+        nonlocal begun
+        begun += 1
+        return stream_began()
+
+    monkeypatch.setattr(victim.agent, "stream_began", counted)
+    idle = []
+    for number in range(1, 3 * MAX_UNOPENED + 1):  # one by one: connections that are made at the same time may fail
+        idle.append(await dial(""))
+        await until(lambda number=number: begun >= number)  # type: ignore[misc]
+    await until(lambda: sum(stream._over for stream in idle) >= 2 * MAX_UNOPENED)
     peer = await dial("late")
     await peer.open(victim.agent.instance_id)
     await until(lambda: sum(stream._over for stream in idle) > 2 * MAX_UNOPENED)
     over = [await stream.ended() for stream in idle if stream._over]
-    assert all(isinstance(error, ResourceExhausted) for error in over)
+    assert all(isinstance(error, ResourceExhausted) for error in over), over
     await victim.unharmed()
 
 

@@ -48,7 +48,8 @@ _SERVICE_CONFIG: Final = json.dumps(
 _COMMON: Final[list[Option]] = [
     ("grpc.max_send_message_length", MAX_RECEIVE_BYTES),
     ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.min_reconnect_backoff_ms", 100),
+    # How long one attempt to connect may take, in spite of its name: on a starved machine 100 ms are too short.
+    ("grpc.min_reconnect_backoff_ms", 1_000),
     ("grpc.max_reconnect_backoff_ms", 500),
     # Resolve the name of a headless Service again soon after its pod gets another address.
     ("grpc.dns_min_time_between_resolutions_ms", 2_000),

@@ -37,6 +37,9 @@ FEATURES: Final = (
 )
 """What both ends can do beyond the smallest member."""
 
+MAX_FRAMES: Final = 10_000
+"""Frames of a message. More of them would hold up the other streams of the process."""
+
 SOFT_BATCH_BYTES: Final = 256 * 1024
 MAX_FRAME_OVERHEAD: Final = 64
 """Bytes that a frame may take beside its task and its content: sequence, ack and framing."""
@@ -323,6 +326,16 @@ def split(message: bytes) -> Iterator[bytes]:
                 raise DecodeError("truncated message")
         else:
             raise DecodeError(f"unsupported wire type {kind}")
+
+
+def has_too_many_frames(message: bytes) -> bool:
+    """Whether a message has more than MAX_FRAMES frames, told without decoding them."""
+    if len(message) <= 2 * MAX_FRAMES:  # a frame takes two bytes at least
+        return False
+    try:
+        return any(count > MAX_FRAMES for count, _ in enumerate(split(message), 1))
+    except DecodeError:
+        return False
 
 
 def task_of(raw_frame: bytes) -> common_pb2.TaskRef | None:

@@ -36,7 +36,16 @@ from archon.errors import (
     UnknownFrame,
     WrongInstance,
 )
-from archon.frames import FEATURES, SOFT_BATCH_BYTES, FrameQueue, Verdict, split, task_of
+from archon.frames import (
+    FEATURES,
+    MAX_FRAMES,
+    SOFT_BATCH_BYTES,
+    FrameQueue,
+    Verdict,
+    has_too_many_frames,
+    split,
+    task_of,
+)
 from archon.registry import Registration
 from archon.wire import MAX_CHECKED_BYTES
 
@@ -53,8 +62,8 @@ OPEN_TIMEOUT: Final = 10.0
 UNREAD_TIMEOUT: Final = 5.0
 """Seconds that the last frames of a stream may wait to be read."""
 
-MAX_FRAMES: Final = 10_000
-"""Frames of one message, and errors that may wait on a stream: the loop that reads them runs all tasks as well."""
+MAX_ERRORS: Final = 10_000
+"""Errors that may wait on a stream."""
 
 MAX_LOGGED: Final = 200
 """Characters of an orchestrator's text in the log."""
@@ -125,20 +134,20 @@ class AgentSession:
             self.queue.close()
 
     def _message(self, message: bytes) -> None:
+        if has_too_many_frames(message):
+            raise StreamExhausted(f"a message has at most {MAX_FRAMES:,} frames")
         try:
             frames = agent_service_pb2.SessionRequest.FromString(message).frames
         except DecodeError:
             self._broken_message(message)
             return
-        _check_count(len(frames))
         for frame in frames:
             self._decoded(frame)
 
     def _broken_message(self, message: bytes) -> None:
         """Decodes frame by frame a message that holds a broken frame, so that its neighbours are served."""
         try:
-            for count, raw in enumerate(split(message), 1):
-                _check_count(count)
+            for raw in split(message):
                 self._frame(raw)
         except DecodeError:
             self._refuse(None, MalformedMessage("the message cannot be split into frames"))
@@ -186,7 +195,7 @@ class AgentSession:
         self._put_error(frame)
 
     def _put_error(self, frame: session_pb2.AgentFrame) -> None:
-        if len(self.queue) >= MAX_FRAMES:
+        if len(self.queue) >= MAX_ERRORS:
             raise StreamExhausted("the orchestrator does not read its stream", retry_delay=1.0)
         self.queue.put(frame)
 
@@ -377,9 +386,3 @@ class AgentSession:
         for attempt in self._attempts:
             if attempt.session is self and attempt.channel.ack_owed:
                 self.queue.put(attempt.channel.stamp(b"", sequenced=False))
-
-
-def _check_count(frames: int) -> None:
-    """Raises StreamExhausted if a message has too many frames."""
-    if frames > MAX_FRAMES:
-        raise StreamExhausted(f"a message has at most {MAX_FRAMES:,} frames")

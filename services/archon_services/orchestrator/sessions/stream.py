@@ -17,11 +17,21 @@ from archon.errors import (
     ArchonError,
     FailedPrecondition,
     MalformedMessage,
+    ResourceExhausted,
     SessionNotOpen,
     Unavailable,
     WrongInstance,
 )
-from archon.frames import FEATURES, SOFT_BATCH_BYTES, FrameQueue, encode, split, task_of
+from archon.frames import (
+    FEATURES,
+    MAX_FRAMES,
+    SOFT_BATCH_BYTES,
+    FrameQueue,
+    encode,
+    has_too_many_frames,
+    split,
+    task_of,
+)
 from archon.interceptors.stream_status import StreamStatus
 from archon.wire import MAX_CHECKED_BYTES, set_seconds
 from archon_services.orchestrator.sessions.heartbeat import Heartbeat, Limits
@@ -145,6 +155,10 @@ class Stream:
             yield message
 
     def _message(self, message: bytes) -> None:
+        if has_too_many_frames(message):
+            self._ended = ResourceExhausted(f"{self._instance_id} sent more than {MAX_FRAMES:,} frames in a message")
+            self.queue.close()
+            return
         try:
             frames = agent_service_pb2.SessionResponse.FromString(message).frames
             shared = len(message) <= SMALL_MESSAGE

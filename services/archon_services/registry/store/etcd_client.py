@@ -35,7 +35,7 @@ _SINGLE_READS: Final = 16
 _OPTIONS: Final = [
     ("grpc.max_receive_message_length", 256 * 1024 * 1024),
     ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.min_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", 1_000),  # the timeout of an attempt to connect
     ("grpc.max_reconnect_backoff_ms", 500),
     # by default etcd closes connections that are pinged more often than every 5 s, or while no call is in flight
     ("grpc.keepalive_time_ms", 6_000),
