@@ -77,7 +77,8 @@ class Shell:
     """A shell of a user: its commands run one block after the other, each in the folder that the last one left."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
+        self._folder = folder / "clone"
+        self._folder.mkdir()
         self.second: subprocess.Popen[bytes] | None = None
         programs = folder / "programs"
         programs.mkdir()
