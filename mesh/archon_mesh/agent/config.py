@@ -11,6 +11,7 @@ from archon_mesh.agent.hooks.middleware import Middleware
 from archon_mesh.agent.tool_policy import ToolPolicy
 from archon_mesh.llm.base import ModelClient
 from archon_mesh.llm.retry import RETRIES
+from archon_mesh.tools.engine import TIMEOUT
 from archon_mesh.tools.tool import Tool
 
 
@@ -67,7 +68,7 @@ class AgentConfig:
     timeout: float = 120.0
     retries: int = RETRIES
     fallback_model: ModelClient | str | None = None
-    tool_timeout: float = 60.0
+    tool_timeout: float = TIMEOUT
     max_running_subagents: int = 8
 
     def __post_init__(self) -> None:

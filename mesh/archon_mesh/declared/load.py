@@ -154,7 +154,7 @@ class _Loader:
                 raise
             except Exception as error:  # noqa: BLE001 - a user's class may raise anything
                 raise document.error(sub_agent_key, str(error)) from document.cause(error)
-        if unknown := sorted({*part.exit_on_success} - {tool.name for tool in agent.tools.list_tools()}):
+        if unknown := sorted({*part.exit_on_success} - {*agent.tools.names}):
             raise document.error((*key, "exit_on_success"), f"no tool {unknown[0]!r}")
         return agent
 

@@ -9,6 +9,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from archon_mesh.llm.retry import RETRIES
+from archon_mesh.tools.engine import TIMEOUT
 
 IMPORT_PATTERN: Final = r"^[\w.]+:[\w.]+$"
 ImportPath = Annotated[str, Field(pattern=IMPORT_PATTERN, description="import path: a module, a colon, a name in it")]
@@ -129,7 +130,7 @@ class AgentPart(Part):
     fallback_model: str = Field(
         default="", description="offline or openai/NAME: answers if the model keeps failing; by default none does"
     )
-    tool_timeout: float = Field(default=60.0, gt=0, description="seconds per call of a tool without its own timeout")
+    tool_timeout: float = Field(default=TIMEOUT, gt=0, description="seconds per call of a tool without its own timeout")
     max_running_subagents: int = Field(default=8, ge=1, description="concurrent calls of sub-agents")
 
 
