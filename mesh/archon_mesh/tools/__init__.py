@@ -1,8 +1,11 @@
 """Tools: functions that a model can call."""
 
+from archon_mesh.tools.credentials import Secret
 from archon_mesh.tools.engine import ToolExecutionEngine
 from archon_mesh.tools.errors import DuplicateTool, MissingCredentials
 from archon_mesh.tools.function import FunctionTool, tool
+from archon_mesh.tools.health import ToolHealth
+from archon_mesh.tools.permissions import ToolPermissions
 from archon_mesh.tools.registry import ToolRegistry
 from archon_mesh.tools.result import ToolOutcome, ToolResult, ToolResultStatus
 from archon_mesh.tools.tool import Tool
@@ -11,9 +14,12 @@ __all__ = [
     "DuplicateTool",
     "FunctionTool",
     "MissingCredentials",
+    "Secret",
     "Tool",
     "ToolExecutionEngine",
+    "ToolHealth",
     "ToolOutcome",
+    "ToolPermissions",
     "ToolRegistry",
     "ToolResult",
     "ToolResultStatus",

@@ -21,6 +21,9 @@ from archon.failure_kinds import (
 )
 from archon_mesh.tools.result import ToolOutcome, ToolResult, ToolResultStatus
 
+MAX_MESSAGE: Final = 4 * 1024
+"""Characters of an error message of a tool."""
+
 _RATE_LIMIT: Final = "infrastructure.rate_limit"
 _NETWORK: Final = (ConnectionError, socket.gaierror, TimeoutError)
 _EXHAUSTED: Final = {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
@@ -73,8 +76,16 @@ def failure_metadata(failure: ToolFailure) -> dict[str, str]:
 
 def failed(error: BaseException, status: ToolResultStatus = ToolResultStatus.ERROR) -> ToolOutcome:
     """Returns the outcome of a call that raised an exception."""
-    message = str(error) if isinstance(error, ArchonError) else f"{type(error).__name__}: {error}"
+    message = message_of(error)
     return ToolOutcome(ToolResult(None, status, message, failure_metadata(failure_of(error))), error)
+
+
+def message_of(error: BaseException) -> str:
+    """Returns the message of an exception as a result shows it: at most MAX_MESSAGE characters, without a traceback."""
+    message = str(error) if isinstance(error, ArchonError) else f"{type(error).__name__}: {error}"
+    if len(message) <= MAX_MESSAGE:
+        return message
+    return f"{message[:MAX_MESSAGE]} ... [{len(message) - MAX_MESSAGE:,} characters left out]"
 
 
 def _kind_of(error: BaseException) -> str:

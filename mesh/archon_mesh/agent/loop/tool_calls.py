@@ -16,7 +16,7 @@ from archon_mesh.agent.hooks.runner import HookRunner
 from archon_mesh.agent.state.agent_state import AgentState, bind_call
 from archon_mesh.core.messages import ChatMessage, ToolCall
 from archon_mesh.core.tool_messages import tool_answer, tool_failure
-from archon_mesh.tools.engine import parse_arguments
+from archon_mesh.tools.arguments import parse_arguments
 from archon_mesh.tools.failures import failed
 from archon_mesh.tools.result import ToolOutcome, ToolResult, ToolResultStatus
 
@@ -123,7 +123,7 @@ class ToolCaller:
             state.agent.policy.count_call(call.name, state.tool_calls)
         except ToolPolicyViolation as error:
             return failed(error)
-        outcome = await state.agent.engine.run(call.name, arguments, agent_state=state)
+        outcome = await state.agent.engine.run(call.name, arguments, agent_state=state, session_id=state.thread_id)
         if isinstance(outcome.error, _FATAL):
             raise outcome.error
         return outcome

@@ -114,7 +114,7 @@ def test_file_declares_an_agent_and_its_role(tmp_path: Path) -> None:
     assert poet.system_prompt == "You rhyme."
     assert subs["critic"].description == "Judges."
     assert isinstance(subs["designer"].agent, RemoteAgent)
-    assert (agent.policy.permits("shout", {"shout": 1}), agent.policy.permits("shout", {"shout": 2})) == (True, False)
+    assert (agent.policy.offers("shout", {"shout": 1}), agent.policy.offers("shout", {"shout": 2})) == (True, False)
     assert (role.name, role.version, role.max_tasks) == ("lead", "1.2.0", 3)
     assert [(item.id, list(item.tags)) for item in role.capabilities if isinstance(item, Capability)] == [
         ("lead.things", []),
