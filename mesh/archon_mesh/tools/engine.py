@@ -48,6 +48,7 @@ class _ToolState:
         self.seconds = self.tool.timeout or timeout
         self.is_supervised = math.isfinite(self.seconds)
         self.retries = retries_of(self.tool)
+        self.is_repeatable = self.tool.idempotent or self.retries > 0
         self.breaker = CircuitBreaker(clock)
         self.window = CallWindow(self.tool.rate, clock) if self.tool.rate is not None else None
         self.health = HealthRecord(clock)
@@ -207,14 +208,14 @@ class ToolExecutionEngine:
         if refused is not None:
             raise refused
         outcome = await self._supervised(call) if state.is_supervised else await self._called(call)
-        has_timed_out = outcome.error is not None and outcome.result.status is ToolResultStatus.TIMEOUT
-        if has_timed_out and state.is_supervised:
+        if outcome.error is None or not state.is_supervised:
+            return outcome
+        if outcome.result.status is ToolResultStatus.TIMEOUT:
             state.health.mark_slow()
-            # A call that may have acted is not made a second time, by no other tool either.
-            alternative = self._alternative(call) if state.retries else None
-            if alternative is not None and self._clock() < call.deadline:
-                return await self._answer(alternative)
-        return outcome
+        # A call that may have acted is not made a second time, by no other tool either.
+        may_repeat = state.is_repeatable and failure_of(outcome.error).is_outage
+        alternative = self._alternative(call) if may_repeat and self._clock() < call.deadline else None
+        return await self._answer(alternative) if alternative is not None else outcome
 
     def _alternative(self, call: _Call) -> _Call | None:
         """Returns the same call of the tool's alternative, or None if there is none that may answer it now."""

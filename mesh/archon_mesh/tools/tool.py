@@ -81,7 +81,8 @@ class Tool(ABC):
     """Calls per minute, retries included."""
 
     alternative: str = ""
-    """The name of another tool that answers while this one is off, slow or at its rate. It gets the same arguments."""
+    """The name of another tool that answers while this one is off, slow or at its rate, and after a failure if a second
+    call does no harm. It gets the same arguments."""
 
     accepts: Sequence[str] = ()
     """Media types of files among the arguments (Image, data URL), such as `image/*`; empty for all."""

@@ -333,3 +333,24 @@ def test_overrides_that_are_not_given_keep_what_the_file_says(tmp_path: Path) ->
     path.write_text("name: a\nretries: 5\ntimeout: 7\n")
     agent = load_agent(path, environment={}, overrides=ModelOverrides()).agent
     assert (agent.model_timeout, agent.retries, agent.fallback_model) == (7.0, 5, None)
+
+
+async def test_file_declares_credentials_quota_and_denied_tools(tmp_path: Path) -> None:
+    content = """
+name: clerk
+tools: [vault_tools:fetch, vault_tools:shout]
+tool_quota: 60
+tool_policy: {allowed: ["*"], denied: [shout]}
+credentials: {api_key: "${API_KEY}", other: "${OTHER:-}"}
+"""
+    (tmp_path / "vault_tools.py").write_text(
+        "from archon_mesh.tools import Secret, tool\n"
+        "@tool(credentials=['api_key'])\n"
+        "def fetch(api_key: Secret) -> str:\n    return f'key {api_key.reveal()}'\n"
+        "def shout() -> str:\n    return 'A'\n"
+    )
+    agent = load(write(tmp_path, content), API_KEY="k-123456").agent
+    assert (await agent.engine.execute_tool_call("fetch")).content == "key ***"
+    assert (await agent.engine.execute_tool_call("shout")).error_message == "tool shout is denied"
+    assert "k-123456" not in repr(agent.config)
+    assert agent.config.tool_quota == 60

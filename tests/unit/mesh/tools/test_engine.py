@@ -158,6 +158,24 @@ async def test_alternative_answers_for_a_tool_that_timed_out_twice() -> None:
     assert run.health()["slow"].calls == 2, "asked again after a while"
 
 
+@pytest.mark.parametrize(
+    ("error", "idempotent", "answers"),
+    [
+        (ConnectionError("x"), True, True),
+        (ValueError("x"), True, True),
+        (ValueError("x"), False, False),
+        (NotFound("x"), True, False),
+    ],
+)
+async def test_alternative_answers_for_a_broken_tool_if_that_is_safe(
+    error: Exception, idempotent: bool, answers: bool
+) -> None:
+    main, other = Flaky(*[error] * 9, idempotent=idempotent, alternative="other"), Flaky()
+    other.tool.name = "other"
+    outcome = await engine(main.tool, other.tool).run("flaky")
+    assert (outcome.result.ok, other.calls, outcome.error is None) == (answers, int(answers), answers)
+
+
 @pytest.mark.parametrize("why", ["missing", "denied", "other schema", "off"])
 async def test_alternative_that_cannot_answer_is_not_used(why: str) -> None:
     main = Flaky(*(ValueError("x") for _ in range(FAILURES)), alternative="other")
