@@ -22,7 +22,7 @@ from archon_mesh.tools.cache import CacheKey, ResultCache
 from archon_mesh.tools.credentials import Ask, Credentials, Secret, Source
 from archon_mesh.tools.errors import UnknownTool
 from archon_mesh.tools.execution import execute
-from archon_mesh.tools.failures import failed, failure_metadata, failure_of, failure_of_kind
+from archon_mesh.tools.failures import failed, failure_metadata, failure_of, failure_of_kind, has_failure_metadata
 from archon_mesh.tools.health import HealthRecord, ToolHealth
 from archon_mesh.tools.media_types import check_input
 from archon_mesh.tools.permissions import ToolPermissions
@@ -156,8 +156,7 @@ class ToolExecutionEngine:
         raises, except if the caller is cancelled."""
         registration = self.registry.find(tool_name)
         if registration is None:
-            unknown = failed(UnknownTool(tool_name, self.registry.names))
-            return _with_metadata(unknown, {"tool_name": tool_name, "tool_version": "", **_NOT_EXECUTED})
+            return self.refused(tool_name, UnknownTool(tool_name, self.registry.names))
         call = _Call(self._state_of(registration), arguments, timeout_seconds, agent_state, session_id)
         if timeout_seconds is not None:
             call.deadline = self._clock() + timeout_seconds
@@ -170,6 +169,12 @@ class ToolExecutionEngine:
             _log.warning("tool %s cannot be called", call.state.name, exc_info=error)
             outcome = failed(error)
         return _described(outcome, call)
+
+    def refused(self, tool_name: str, error: ArchonError) -> ToolOutcome:
+        """Returns the outcome of a call that was not made, because of an error."""
+        registration = self.registry.find(tool_name)
+        name, version = (registration.name, registration.tool.version) if registration else (tool_name, "")
+        return _with_metadata(failed(error), {"tool_name": name, "tool_version": version, **_NOT_EXECUTED})
 
     def _state_of(self, registration: Registration) -> _ToolState:
         state = self._states.get(registration)
@@ -215,7 +220,21 @@ class ToolExecutionEngine:
         # A call that may have acted is not made a second time, by no other tool either.
         may_repeat = state.is_repeatable and failure_of(outcome.error).is_outage
         alternative = self._alternative(call) if may_repeat and self._clock() < call.deadline else None
-        return await self._answer(alternative) if alternative is not None else outcome
+        return await self._answer_instead(alternative, call, outcome) if alternative is not None else outcome
+
+    async def _answer_instead(self, alternative: _Call, call: _Call, failure: ToolOutcome) -> ToolOutcome:
+        """Returns the answer of the alternative, or the failure of the tool if the alternative has none either."""
+        try:
+            outcome = await self._answer(alternative)
+        except ArchonError as error:
+            outcome = failed(error)
+        if outcome.result.ok:
+            return outcome
+        _log.info(
+            "tool %s has no answer in place of %s: %s", alternative.state.name, call.state.name, outcome.result.text
+        )
+        call.alternative = None
+        return failure
 
     def _alternative(self, call: _Call) -> _Call | None:
         """Returns the same call of the tool's alternative, or None if there is none that may answer it now."""
@@ -327,8 +346,8 @@ def _described(outcome: ToolOutcome, call: _Call) -> ToolOutcome:
 def _with_metadata(outcome: ToolOutcome, added: Mapping[str, Any]) -> ToolOutcome:
     result = outcome.result
     metadata = dict(result.metadata)
-    if not result.ok and not {"code", "reason", "kind"} <= metadata.keys():
+    if not result.ok and not has_failure_metadata(metadata):
         # The tool itself returned an error.
         kind = TOOL_TIMEOUT if result.status is ToolResultStatus.TIMEOUT else TOOL_CRASH
-        metadata = failure_metadata(failure_of_kind(kind)) | metadata
+        metadata |= failure_metadata(failure_of_kind(kind))
     return ToolOutcome(replace(result, metadata=metadata | dict(added)), outcome.error)

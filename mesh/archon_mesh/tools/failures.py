@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
+import re
 import socket
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -24,6 +26,7 @@ from archon_mesh.tools.result import ToolOutcome, ToolResult, ToolResultStatus
 MAX_MESSAGE: Final = 4 * 1024
 """Characters of an error message of a tool."""
 
+_NAME: Final = re.compile(r"[A-Z][A-Z_]*")
 _RATE_LIMIT: Final = "infrastructure.rate_limit"
 _NETWORK: Final = (ConnectionError, socket.gaierror, TimeoutError)
 _EXHAUSTED: Final = {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
@@ -72,6 +75,14 @@ def failure_of_kind(kind: str) -> ToolFailure:
 def failure_metadata(failure: ToolFailure) -> dict[str, str]:
     """Returns the metadata that each failed result has."""
     return {"code": failure.code, "reason": failure.reason, "kind": failure.kind}
+
+
+def has_failure_metadata(metadata: Mapping[str, Any]) -> bool:
+    """Tells whether metadata, which a tool may have set, names a failure of the catalogue."""
+    names = (metadata.get("code"), metadata.get("reason"))
+    kind = metadata.get("kind")
+    is_known = isinstance(kind, str) and kind in CATALOGUE
+    return is_known and all(isinstance(name, str) and _NAME.fullmatch(name) for name in names)
 
 
 def failed(error: BaseException, status: ToolResultStatus = ToolResultStatus.ERROR) -> ToolOutcome:

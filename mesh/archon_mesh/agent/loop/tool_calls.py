@@ -17,7 +17,6 @@ from archon_mesh.agent.state.agent_state import AgentState, bind_call
 from archon_mesh.core.messages import ChatMessage, ToolCall
 from archon_mesh.core.tool_messages import tool_answer, tool_failure
 from archon_mesh.tools.arguments import parse_arguments
-from archon_mesh.tools.failures import failed
 from archon_mesh.tools.result import ToolOutcome, ToolResult, ToolResultStatus
 
 MAX_RETRIES: Final = 3
@@ -107,7 +106,7 @@ class ToolCaller:
         try:
             arguments = dict(parse_arguments(call.arguments_json))
         except ArchonError as error:
-            return await self._after_call(call, {}, failed(error), 0)
+            return await self._after_call(call, {}, self._state.agent.engine.refused(call.name, error), 0)
         if HookEvent.BEFORE_TOOL in self._hooks:
             context = self._context(HookEvent.BEFORE_TOOL, call, arguments)
             outcome = await self._hooks.run(context)
@@ -122,7 +121,7 @@ class ToolCaller:
         try:
             state.agent.policy.count_call(call.name, state.tool_calls)
         except ToolPolicyViolation as error:
-            return failed(error)
+            return state.agent.engine.refused(call.name, error)
         outcome = await state.agent.engine.run(call.name, arguments, agent_state=state, session_id=state.thread_id)
         if isinstance(outcome.error, _FATAL):
             raise outcome.error

@@ -135,3 +135,14 @@ async def test_failing_source_is_a_missing_credential(caplog: pytest.LogCaptureF
     result = await engine(credentials=source).execute_tool_call("fetch", {"what": "a"})
     assert result.error_message == "missing credential 'api_key'"
     assert VALUE not in caplog.text
+
+
+async def test_tool_may_find_out_itself_that_a_credential_is_missing() -> None:
+    @tool(idempotent=True)
+    async def login() -> None:
+        """Needs a token."""
+        raise MissingCredentials("token")
+
+    outcome = await engine(login).run("login")
+    assert outcome.result.error_message == "missing credential 'token'"
+    assert (outcome.result.metadata["code"], outcome.result.metadata["attempts"]) == ("PERMISSION_DENIED", 1)

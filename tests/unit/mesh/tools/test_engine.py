@@ -176,6 +176,30 @@ async def test_alternative_answers_for_a_broken_tool_if_that_is_safe(
     assert (outcome.result.ok, other.calls, outcome.error is None) == (answers, int(answers), answers)
 
 
+async def test_failure_of_the_tool_stands_if_its_alternative_fails_too() -> None:
+    main, other = Flaky(ValueError("mine"), idempotent=True, alternative="other"), Flaky(ValueError("others"))
+    other.tool.name = "other"
+    outcome = await engine(main.tool, other.tool).run("flaky")
+    assert (outcome.result.error_message, outcome.result.metadata["tool_name"]) == ("ValueError: mine", "flaky")
+    assert str(outcome.error) == "mine"
+
+
+@pytest.mark.parametrize(
+    ("metadata", "code", "kind"),
+    [
+        ({}, "UNKNOWN", "tool.crash"),
+        ({"code": "NOT_FOUND", "reason": "NOT_FOUND", "kind": "input.not_found"}, "NOT_FOUND", "input.not_found"),
+        ({"code": "x\ny", "reason": "NOT_FOUND", "kind": "input.not_found"}, "UNKNOWN", "tool.crash"),
+        ({"code": 5, "reason": "A", "kind": "no.such"}, "UNKNOWN", "tool.crash"),
+        ({"code": "A", "reason": [], "kind": []}, "UNKNOWN", "tool.crash"),
+    ],
+)
+async def test_error_that_a_tool_returns_has_known_names(metadata: dict[str, Any], code: str, kind: str) -> None:
+    run = engine(FunctionTool(lambda: ToolResult.error("no", metadata), "refuse"))
+    result = await run.execute_tool_call("refuse")
+    assert (result.metadata["code"], result.metadata["kind"], result.error_message) == (code, kind, "no")
+
+
 @pytest.mark.parametrize("why", ["missing", "denied", "other schema", "off"])
 async def test_alternative_that_cannot_answer_is_not_used(why: str) -> None:
     main = Flaky(*(ValueError("x") for _ in range(FAILURES)), alternative="other")

@@ -132,3 +132,16 @@ async def test_answer_of_a_sub_agent_may_be_longer_than_a_tools_result() -> None
     await lead.run_async("?")
     assert len(results(lead)[0]) == 1_000_000
     assert results(lead)[1].endswith("characters left out: the limit of the tool is 4,194,304 bytes]")
+
+
+async def test_call_that_was_not_made_says_which_tool_it_concerns() -> None:
+    model = ScriptedModel(call("look", "{"), call("look"), call("look"), says("done"))
+    agent = Agent("a", model=model, tools=[look], tool_policy={"at_most": {"look": 1}})
+    seen: list[Any] = []
+    agent.on("after_tool").handle("continue", effects=lambda hook: seen.append(hook.tool_result))
+    await agent.run_async("?")
+    assert [(each.metadata["tool_name"], each.metadata["kind"] if not each.ok else "") for each in seen] == [
+        ("look", "tool.invalid_parameters"),
+        ("look", ""),
+        ("look", "tool.permission"),
+    ]
