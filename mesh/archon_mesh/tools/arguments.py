@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from archon.errors import InvalidArgument
 from archon.failure_kinds import INVALID_PARAMETERS, TOOL_RESOURCES
+
+_CANONICAL: Final = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":"))
 
 
 def parse_arguments(arguments: Mapping[str, Any] | str | None) -> Mapping[str, Any]:
@@ -34,18 +36,16 @@ def read_arguments(
     parsed = parse_arguments(arguments)
     if not parsed:
         return parsed, "{}"
-    others: list[object] = []
-
-    def as_text(value: object) -> str:
-        others.append(value)
-        return str(value)
-
+    is_json = True
     try:
-        text = json.dumps(parsed, sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=as_text)
-    except (TypeError, ValueError, RecursionError) as error:
+        try:
+            text = _CANONICAL.encode(parsed)
+        except TypeError:  # a value that a hook has put there
+            is_json, text = False, json.dumps(parsed, default=str, skipkeys=True)
+    except (ValueError, RecursionError) as error:
         raise InvalidArgument(f"invalid arguments: not JSON: {error}", kind=INVALID_PARAMETERS) from None
     _check_size(len(text) if len(text) * 4 <= limit else len(text.encode(errors="replace")), tool_name, limit)
-    return parsed, None if others else text
+    return parsed, text if is_json else None
 
 
 def _check_size(size: int, tool_name: str, limit: int) -> None:

@@ -10,7 +10,7 @@ import math
 import random
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
@@ -350,4 +350,6 @@ def _with_metadata(outcome: ToolOutcome, added: Mapping[str, Any]) -> ToolOutcom
         # The tool itself returned an error.
         kind = TOOL_TIMEOUT if result.status is ToolResultStatus.TIMEOUT else TOOL_CRASH
         metadata |= failure_metadata(failure_of_kind(kind))
-    return ToolOutcome(replace(result, metadata=metadata | dict(added)), outcome.error)
+    metadata.update(added)
+    described = ToolResult(result.content, result.status, result.error_message, metadata)
+    return ToolOutcome(described, outcome.error)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import functools
 import inspect
+import threading
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, TypeVar, get_type_hints, overload
+from typing import Any, Final, TypeVar, get_type_hints, overload
 
 import pydantic
 from typing_extensions import Unpack, override
 
-from archon.errors import FieldViolation, InvalidArgument
+from archon.errors import FieldViolation, InvalidArgument, ResourceExhausted
+from archon.failure_kinds import TOOL_RESOURCES
 from archon.threads import on_thread
 from archon_mesh.tools.tool import Tool, ToolFields, check_declared, invalid_arguments
 
@@ -18,12 +20,15 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 STATE = "agent_state"
 
+MAX_THREADS: Final = 200
+"""Threads of one plain function, of which some may be left from calls that timed out."""
+
 
 class FunctionTool(Tool):
     """A function as a tool, created by `@tool`. It can still be called as a function.
 
     A plain function runs on a thread, so that it does not block the event loop. If the call is cancelled, the thread
-    continues until the function returns.
+    continues until the function returns; there are at most MAX_THREADS.
     """
 
     def __init__(
@@ -44,6 +49,8 @@ class FunctionTool(Tool):
         parameters = inspect.signature(function).parameters
         if missing := [credential for credential in self.credentials if credential not in parameters]:
             raise InvalidArgument(f"tool {self.name}: the credential {missing[0]!r} is not a parameter of the function")
+        self._threads = 0
+        self._threads_lock = threading.Lock()
         self._model = _arguments_model(function, self.name, {STATE, *self.credentials})
         self.wants_state = STATE in parameters
         self.parameters_schema = _schema(self._model)
@@ -77,10 +84,22 @@ class FunctionTool(Tool):
     async def execute(self, **kwargs: Any) -> Any:
         if inspect.iscoroutinefunction(self.function):
             return await self.function(**kwargs)
-        value, error = await on_thread(functools.partial(self.function, **kwargs), f"tool-{self.name}")
+        value, error = await on_thread(functools.partial(self._on_thread, kwargs), f"tool-{self.name}")
         if error is not None:
             raise error
         return await value if inspect.isawaitable(value) else value
+
+    def _on_thread(self, kwargs: dict[str, Any]) -> Any:
+        with self._threads_lock:
+            if self._threads >= MAX_THREADS:
+                message = f"tool {self.name} has {MAX_THREADS} threads that have not ended"
+                raise ResourceExhausted(message, kind=TOOL_RESOURCES)
+            self._threads += 1
+        try:
+            return self.function(**kwargs)
+        finally:
+            with self._threads_lock:
+                self._threads -= 1
 
 
 @overload

@@ -102,7 +102,8 @@ def _check_plain(value: object, path: str, depth: int) -> None:
         for key, item in value.items():
             if not isinstance(key, str):
                 raise InvalidArgument(f"invalid metadata: the key {key!r} of {path} is not a text")
-            _check_plain(item, f"{path}[{key!r}]", depth + 1)
+            if type(item) not in _SCALARS:
+                _check_plain(item, f"{path}[{key!r}]", depth + 1)
     elif isinstance(value, (list, tuple)):
         for index, item in enumerate(value):
             _check_plain(item, f"{path}[{index}]", depth + 1)

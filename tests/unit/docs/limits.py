@@ -597,6 +597,12 @@ LIMITS: Final[dict[str, list[Limit]]] = {
             ["test_tool_that_ignores_its_cancellation_does_not_hold_the_caller"],
         ),
         Limit(
+            "Threads of a plain function, with those of calls that timed out",
+            "{archon_mesh.tools.function:MAX_THREADS}",
+            "`RESOURCE_EXHAUSTED` of the kind `tool.resource_exhaustion`",
+            ["test_threads_that_do_not_end_are_bounded"],
+        ),
+        Limit(
             "Retries of a tool call: by default if the tool is idempotent, at most",
             "{archon_mesh.tools.retries:RETRIES}, {archon_mesh.tools.tool:MAX_RETRIES}",
             "The last failure is the result.",

@@ -13,6 +13,7 @@ import pytest
 
 from archon.errors import InvalidArgument
 from archon_mesh.tools import Tool, ToolExecutionEngine, ToolRegistry, ToolResult, tool
+from tests.fixtures.waiting import until
 
 
 @tool
@@ -116,6 +117,48 @@ async def test_plain_function_runs_on_a_thread() -> None:
     results = await asyncio.gather(*(run.execute_tool_call("block", {}) for _ in range(50)))
     assert {result.content for result in results} == {"tool-block"}
     assert time.monotonic() - began < 2, "fifty calls run concurrently"
+
+
+async def test_threads_that_do_not_end_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("archon_mesh.tools.function.MAX_THREADS", 2)
+    release, entered = threading.Event(), threading.Semaphore(0)
+
+    @tool
+    def hang() -> str:
+        """Waits."""
+        entered.release()
+        release.wait(30)
+        return "ended"
+
+    run = engine(hang)
+    for _ in range(2):
+        call = asyncio.create_task(run.execute_tool_call("hang"))
+        await asyncio.to_thread(entered.acquire, timeout=30)
+        call.cancel()
+        await asyncio.gather(call, return_exceptions=True)
+    refused = await run.execute_tool_call("hang")
+    assert (refused.error_message, refused.metadata["kind"]) == (
+        "tool hang has 2 threads that have not ended",
+        "tool.resource_exhaustion",
+    )
+    release.set()
+    await until(lambda: hang._threads == 0)
+    assert (await run.execute_tool_call("hang")).content == "ended"
+
+
+async def test_arguments_of_a_hook_need_not_be_json() -> None:
+    seen: list[Any] = []
+
+    @tool(idempotent=True, cache_seconds=60)
+    async def keep(value: Any) -> int:
+        """Keeps a value."""
+        seen.append(value)
+        return len(seen)
+
+    run, value = engine(keep), object()
+    for expected in (1, 2):
+        assert (await run.execute_tool_call("keep", {"value": value})).content == expected, "not cached"
+    assert seen == [value, value]
 
 
 async def test_cancelled_call_is_cancelled_immediately() -> None:
