@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from archon.errors import PermissionDenied
-from archon_mesh.tools import MissingCredentials, Secret, Tool, ToolExecutionEngine, ToolRegistry, tool
+from archon_mesh.tools import MissingCredentials, Secret, Tool, ToolExecutionEngine, ToolRegistry, ToolResult, tool
 from archon_mesh.tools import credentials as credentials_module
+from tests.fixtures.virtual_time import VirtualTime
 
 VALUE = "s3cr3t-value"
 
@@ -70,6 +71,34 @@ async def test_secret_is_neither_in_results_nor_in_logs(caplog: pytest.LogCaptur
     assert "Traceback" in caplog.text
     assert "Traceback" not in str(outcome.result)
     assert VALUE not in caplog.text + repr(outcome) + repr(outcome.error)
+
+
+async def test_secret_is_not_in_the_metadata_that_a_tool_sets() -> None:
+    @tool(credentials=["api_key"])
+    async def chatty(api_key: Secret) -> ToolResult:
+        """Shows its credential."""
+        return ToolResult.success("ok", {"sent": [api_key.reveal()]})
+
+    result = await engine(chatty, credentials={"api_key": VALUE}).execute_tool_call("chatty")
+    assert result.metadata["sent"] == ["***"]
+
+
+async def test_time_of_the_person_is_not_that_of_the_call() -> None:
+    time = VirtualTime()
+
+    async def ask(*_: str) -> str:
+        time.now += 100
+        return VALUE
+
+    @tool(credentials=["api_key"])
+    async def login(api_key: Secret) -> str:
+        """Takes some turns of the event loop."""
+        for _ in range(20):
+            await asyncio.sleep(0)
+        return "in"
+
+    run = engine(login, ask_credential=ask, clock=time.clock)
+    assert (await run.execute_tool_call("login", timeout_seconds=5)).content == "in"
 
 
 async def test_missing_credential_is_named() -> None:

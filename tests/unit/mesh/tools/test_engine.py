@@ -184,6 +184,29 @@ async def test_failure_of_the_tool_stands_if_its_alternative_fails_too() -> None
     assert str(outcome.error) == "mine"
 
 
+async def test_alternative_of_an_alternative_is_not_asked() -> None:
+    main, other = (Flaky(*[ValueError("x")] * 9, idempotent=True) for _ in range(2))
+    main.tool.alternative, other.tool.name, other.tool.alternative = "other", "other", "flaky"
+    await engine(main.tool, other.tool).execute_tool_call("flaky")
+    assert (main.calls, other.calls) == (1, 1)
+
+
+async def test_tool_that_answers_in_time_is_no_longer_slow() -> None:
+    waits = iter([True, False])
+
+    @tool(timeout=0.01)
+    async def moody() -> None:
+        """Waits for ever, once."""
+        if next(waits):
+            await asyncio.Event().wait()
+
+    run = engine(moody)
+    await run.execute_tool_call("moody")
+    assert run.health()["moody"].slow
+    assert (await run.execute_tool_call("moody")).ok
+    assert not run.health()["moody"].slow
+
+
 @pytest.mark.parametrize(
     ("metadata", "code", "kind"),
     [
