@@ -19,10 +19,13 @@ class Catalogue(Tool):
 
     name = "catalogue"
     description = "Lists the titles of the catalogue, the recommended one first."
+    credentials = ("catalogue_key",)
 
     def __init__(self, title: str) -> None:
         self._title = title
 
-    async def execute(self, **_: Any) -> str:
+    async def execute(self, **kwargs: Any) -> str:
         """Returns the titles, one per line."""
+        if kwargs["catalogue_key"].reveal() != "public":
+            raise PermissionError("wrong catalogue_key")
         return "\n".join([self._title, *sorted(title.title() for title in COPIES)])

@@ -77,7 +77,14 @@ class Agent(SubAgentMetadata):
         self.session_id = session_id
         self.global_storage = global_storage
         self.tools = ToolRegistry(self.config.tools)
-        self.engine = ToolExecutionEngine(self.tools, timeout=self.config.tool_timeout)
+        self.engine = ToolExecutionEngine(
+            self.tools,
+            timeout=self.config.tool_timeout,
+            permissions=self.policy,
+            quota=self.config.tool_quota,
+            credentials=self.config.credentials,
+            ask_credential=self.config.ask_credential,
+        )
         self.history = HistoryList(agent_name=self.name)
         self.registered: list[Middleware | SingleHook] = list(self.config.middlewares)
         """Middlewares and the handlers added by `on`, in order of registration."""
@@ -171,7 +178,7 @@ class Agent(SubAgentMetadata):
         fork.run_lock, fork.state = asyncio.Lock(), None
         fork.registered = list(self.registered)
         fork.tools = self.tools.copy()
-        fork.engine = ToolExecutionEngine(fork.tools, timeout=self.config.tool_timeout)
+        fork.engine = self.engine.for_registry(fork.tools)
         fork._sub_agents = self._sub_agents.copy(fork)
         return fork
 

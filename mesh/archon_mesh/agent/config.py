@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypedDict
 
 from archon.errors import InvalidArgument
@@ -11,6 +11,8 @@ from archon_mesh.agent.hooks.middleware import Middleware
 from archon_mesh.agent.tool_policy import ToolPolicy
 from archon_mesh.llm.base import ModelClient
 from archon_mesh.llm.retry import RETRIES
+from archon_mesh.tools.credentials import Ask, Source
+from archon_mesh.tools.engine import TIMEOUT
 from archon_mesh.tools.tool import Tool
 
 
@@ -34,6 +36,9 @@ class AgentFields(TypedDict, total=False):
     retries: int
     fallback_model: ModelClient | str | None
     tool_timeout: float
+    tool_quota: int | None
+    credentials: Source | None
+    ask_credential: Ask | None
     max_running_subagents: int
 
 
@@ -45,7 +50,9 @@ class AgentConfig:
     `sub_agents` are agents, optionally by key. `timeout` limits one model call, and `tool_timeout` one call of a tool
     without a timeout of its own, both in seconds. `retries` is how often a model call is made again after an error of
     the provider that may pass, within a minute; then `fallback_model` answers, if there is one. `temperature` and
-    `max_tokens` are the model's defaults if None.
+    `max_tokens` are the model's defaults if None. `tool_quota` limits the calls of all tools per minute. `credentials`
+    are values that tools declare by name; `ask_credential` asks a person for a missing one, with the names of the tool
+    and of the credential.
     With `all_ancestors`, shared memory delivers the answers of all ancestors, not only of the direct predecessors.
 
     Raises InvalidArgument if the name is empty or a limit is out of range.
@@ -67,20 +74,23 @@ class AgentConfig:
     timeout: float = 120.0
     retries: int = RETRIES
     fallback_model: ModelClient | str | None = None
-    tool_timeout: float = 60.0
+    tool_timeout: float = TIMEOUT
+    tool_quota: int | None = None
+    credentials: Source | None = field(default=None, repr=False)
+    ask_credential: Ask | None = None
     max_running_subagents: int = 8
 
     def __post_init__(self) -> None:
         if not self.name or not isinstance(self.name, str):
             raise InvalidArgument(f"invalid agent name {self.name!r}")
-        for field in ("max_iterations", "max_running_subagents"):
-            if getattr(self, field) < 1:
-                raise InvalidArgument(f"agent {self.name}: {field} must be at least 1")
+        for limit in ("max_iterations", "max_running_subagents"):
+            if getattr(self, limit) < 1:
+                raise InvalidArgument(f"agent {self.name}: {limit} must be at least 1")
         if self.retries < 0:
             raise InvalidArgument(f"agent {self.name}: retries must be at least 0")
-        for field in ("timeout", "tool_timeout"):
-            if getattr(self, field) <= 0:
-                raise InvalidArgument(f"agent {self.name}: {field} must be above 0 s")
+        for limit in ("timeout", "tool_timeout"):
+            if getattr(self, limit) <= 0:
+                raise InvalidArgument(f"agent {self.name}: {limit} must be above 0 s")
 
     @classmethod
     def of(cls, config: AgentConfig | str | None, overrides: Mapping[str, Any]) -> AgentConfig:
@@ -88,7 +98,7 @@ class AgentConfig:
 
         Raises TypeError if a field does not exist, as a call with an unknown keyword does.
         """
-        names = {field.name for field in fields(cls)}
+        names = {each.name for each in fields(cls)}
         if unknown := sorted(overrides.keys() - names):
             raise TypeError(f"unknown agent field {', '.join(unknown)}; the fields are {', '.join(sorted(names))}")
         if isinstance(config, str):

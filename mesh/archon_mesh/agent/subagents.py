@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
+from typing import Any, ClassVar, Final, Protocol, TypeVar, runtime_checkable
 
 from typing_extensions import override
 
@@ -17,6 +17,9 @@ from archon_mesh.agent.state.running_agent import RunningAgent
 from archon_mesh.tools.tool import Tool
 
 _log = logging.getLogger(__name__)
+
+MAX_ANSWER_BYTES: Final = 4 * 1024 * 1024
+"""Bytes of the answer of a sub-agent, as of an answer of a role."""
 
 PARAMETERS: Mapping[str, Any] = {
     "type": "object",
@@ -76,6 +79,7 @@ class SubAgentTool(Tool):
     parameters_schema = PARAMETERS
     wants_state = True
     timeout = float("inf")
+    max_output_bytes = MAX_ANSWER_BYTES
 
     def __init__(
         self, key: str, description: str, agent: SubAgent, stateless: bool, running: asyncio.Semaphore

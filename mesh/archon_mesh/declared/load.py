@@ -25,6 +25,7 @@ from archon_mesh.declared.schema import IMPORT_PATTERN, AgentFile, AgentPart, Ed
 from archon_mesh.llm.base import ModelClient
 from archon_mesh.node.remote_agent import RemoteAgent
 from archon_mesh.node.role import Role
+from archon_mesh.tools.credentials import Secret
 from archon_mesh.tools.function import FunctionTool
 from archon_mesh.tools.tool import Tool
 
@@ -135,6 +136,8 @@ class _Loader:
             retries=part.retries if given.retries is None else given.retries,
             fallback_model=given.fallback_model or part.fallback_model or None,
             tool_timeout=part.tool_timeout,
+            tool_quota=part.tool_quota,
+            credentials={name: Secret(value) for name, value in part.credentials.items() if value},
             max_running_subagents=part.max_running_subagents,
         )
         try:
@@ -154,7 +157,7 @@ class _Loader:
                 raise
             except Exception as error:  # noqa: BLE001 - a user's class may raise anything
                 raise document.error(sub_agent_key, str(error)) from document.cause(error)
-        if unknown := sorted({*part.exit_on_success} - {tool.name for tool in agent.tools.list_tools()}):
+        if unknown := sorted({*part.exit_on_success} - {*agent.tools.names}):
             raise document.error((*key, "exit_on_success"), f"no tool {unknown[0]!r}")
         return agent
 

@@ -9,6 +9,8 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from archon_mesh.llm.retry import RETRIES
+from archon_mesh.tools.engine import TIMEOUT
+from archon_mesh.tools.tool import MAX_RATE
 
 IMPORT_PATTERN: Final = r"^[\w.]+:[\w.]+$"
 ImportPath = Annotated[str, Field(pattern=IMPORT_PATTERN, description="import path: a module, a colon, a name in it")]
@@ -55,7 +57,11 @@ class Imported(OrText):
 class ToolPolicyPart(Part):
     """Which tools may be called, and how often."""
 
-    allowed: list[str] | None = Field(default=None, description="names of tools; by default all")
+    allowed: list[str] | None = Field(
+        default=None,
+        description="names of tools, or patterns such as `math.*`; by default all that are not dangerous",
+    )
+    denied: list[str] = Field(default_factory=list, description="names or patterns; wins over `allowed`")
     at_most: dict[str, Annotated[int, Field(ge=0)]] = Field(
         default_factory=dict, description="maximum calls per run, by tool"
     )
@@ -129,7 +135,13 @@ class AgentPart(Part):
     fallback_model: str = Field(
         default="", description="offline or openai/NAME: answers if the model keeps failing; by default none does"
     )
-    tool_timeout: float = Field(default=60.0, gt=0, description="seconds per call of a tool without its own timeout")
+    tool_timeout: float = Field(default=TIMEOUT, gt=0, description="seconds per call of a tool without its own timeout")
+    tool_quota: int | None = Field(
+        default=None, ge=1, le=MAX_RATE, description="calls of all tools per minute; critical tools come first"
+    )
+    credentials: dict[str, str] = Field(
+        default_factory=dict, repr=False, description="values that tools need, by name; best from variables"
+    )
     max_running_subagents: int = Field(default=8, ge=1, description="concurrent calls of sub-agents")
 
 

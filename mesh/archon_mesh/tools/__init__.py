@@ -1,9 +1,27 @@
 """Tools: functions that a model can call."""
 
+from archon_mesh.tools.credentials import Secret
 from archon_mesh.tools.engine import ToolExecutionEngine
+from archon_mesh.tools.errors import DuplicateTool, MissingCredentials
 from archon_mesh.tools.function import FunctionTool, tool
+from archon_mesh.tools.health import ToolHealth
+from archon_mesh.tools.permissions import ToolPermissions
 from archon_mesh.tools.registry import ToolRegistry
-from archon_mesh.tools.result import ToolResult, ToolResultStatus
+from archon_mesh.tools.result import ToolOutcome, ToolResult, ToolResultStatus
 from archon_mesh.tools.tool import Tool
 
-__all__ = ["FunctionTool", "Tool", "ToolExecutionEngine", "ToolRegistry", "ToolResult", "ToolResultStatus", "tool"]
+__all__ = [
+    "DuplicateTool",
+    "FunctionTool",
+    "MissingCredentials",
+    "Secret",
+    "Tool",
+    "ToolExecutionEngine",
+    "ToolHealth",
+    "ToolOutcome",
+    "ToolPermissions",
+    "ToolRegistry",
+    "ToolResult",
+    "ToolResultStatus",
+    "tool",
+]

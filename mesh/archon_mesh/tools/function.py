@@ -4,40 +4,55 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar, get_type_hints, overload
+import threading
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, Final, TypeVar, get_type_hints, overload
 
 import pydantic
-from typing_extensions import override
+from typing_extensions import Unpack, override
 
-from archon.errors import FieldViolation, InvalidArgument
+from archon.errors import FieldViolation, InvalidArgument, ResourceExhausted
+from archon.failure_kinds import TOOL_RESOURCES
 from archon.threads import on_thread
-from archon_mesh.tools.tool import Tool, invalid_arguments
+from archon_mesh.tools.tool import Tool, ToolFields, check_declared, invalid_arguments
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 STATE = "agent_state"
+
+MAX_THREADS: Final = 200
+"""Threads of one plain function, of which some may be left from calls that timed out."""
 
 
 class FunctionTool(Tool):
     """A function as a tool, created by `@tool`. It can still be called as a function.
 
     A plain function runs on a thread, so that it does not block the event loop. If the call is cancelled, the thread
-    continues until the function returns.
+    continues until the function returns; there are at most MAX_THREADS.
     """
 
     def __init__(
-        self, function: Callable[..., Any], name: str = "", description: str = "", timeout: float | None = None
+        self, function: Callable[..., Any], name: str = "", description: str = "", **declared: Unpack[ToolFields]
     ) -> None:
-        """Raises InvalidArgument if the name is not an identifier, or a parameter cannot be described by a schema."""
+        """`declared` sets the attributes of `Tool`. Raises InvalidArgument if the name is not an identifier, a
+        parameter cannot be described by a schema, or a credential is not a parameter."""
         self.function = function
         self.name = name or getattr(function, "__name__", "")
         self.description = description or inspect.cleandoc(function.__doc__ or "")
-        self.timeout = timeout
         if not self.name or not self.name.isidentifier():
             raise InvalidArgument(f"invalid tool name {self.name!r}: not an identifier")
-        self._model = _arguments_model(function, self.name)
-        self.wants_state = STATE in inspect.signature(function).parameters
+        if unknown := sorted(declared.keys() - ToolFields.__annotations__.keys()):
+            raise TypeError(f"unknown field {', '.join(unknown)}; a tool has {', '.join(ToolFields.__annotations__)}")
+        for field, value in declared.items():
+            setattr(self, field, value)
+        check_declared(self)
+        parameters = inspect.signature(function).parameters
+        if missing := [credential for credential in self.credentials if credential not in parameters]:
+            raise InvalidArgument(f"tool {self.name}: the credential {missing[0]!r} is not a parameter of the function")
+        self._threads = 0
+        self._threads_lock = threading.Lock()
+        self._model = _arguments_model(function, self.name, {STATE, *self.credentials})
+        self.wants_state = STATE in parameters
         self.parameters_schema = _schema(self._model)
         functools.update_wrapper(self, function)
 
@@ -46,10 +61,18 @@ class FunctionTool(Tool):
         return self.function(*args, **kwargs)
 
     @override
-    def validate_args(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        # Also converts the values to the types of the signature.
+    def validate_args(self, args: Mapping[str, Any]) -> str | None:
         try:
-            valid = self._model.model_validate(arguments)
+            self.convert_args(args)
+        except InvalidArgument as error:
+            return str(error)
+        return None
+
+    @override
+    def convert_args(self, args: Mapping[str, Any]) -> dict[str, Any]:
+        # Validates and converts the values to the types of the signature in one pass.
+        try:
+            valid = self._model.model_validate(args)
         except pydantic.ValidationError as error:
             violations = [
                 FieldViolation(".".join(map(str, each["loc"])) or "(all)", each["msg"]) for each in error.errors()
@@ -61,17 +84,29 @@ class FunctionTool(Tool):
     async def execute(self, **kwargs: Any) -> Any:
         if inspect.iscoroutinefunction(self.function):
             return await self.function(**kwargs)
-        value, error = await on_thread(functools.partial(self.function, **kwargs), f"tool-{self.name}")
+        value, error = await on_thread(functools.partial(self._on_thread, kwargs), f"tool-{self.name}")
         if error is not None:
             raise error
         return await value if inspect.isawaitable(value) else value
+
+    def _on_thread(self, kwargs: dict[str, Any]) -> Any:
+        with self._threads_lock:
+            if self._threads >= MAX_THREADS:
+                message = f"tool {self.name} has {MAX_THREADS} threads that have not ended"
+                raise ResourceExhausted(message, kind=TOOL_RESOURCES)
+            self._threads += 1
+        try:
+            return self.function(**kwargs)
+        finally:
+            with self._threads_lock:
+                self._threads -= 1
 
 
 @overload
 def tool(function: F, /) -> FunctionTool: ...
 @overload
 def tool(
-    *, name: str = "", description: str = "", timeout: float | None = None
+    *, name: str = "", description: str = "", **declared: Unpack[ToolFields]
 ) -> Callable[[Callable[..., Any]], FunctionTool]: ...
 def tool(
     function: Callable[..., Any] | None = None,
@@ -79,22 +114,23 @@ def tool(
     *,
     name: str = "",
     description: str = "",
-    timeout: float | None = None,
+    **declared: Unpack[ToolFields],
 ) -> FunctionTool | Callable[[Callable[..., Any]], FunctionTool]:
     """Makes a function, sync or async, a tool: `@tool`, or `@tool(name=..., timeout=0.5)`, in seconds.
 
-    A parameter called `agent_state` receives the calling agent's state and is not part of the schema.
+    `declared` sets the attributes of `Tool`. A parameter called `agent_state` receives the calling agent's state, and
+    one named by `credentials` a Secret; neither is part of the schema.
     """
     if function is not None:
-        return FunctionTool(function)
-    return lambda function: FunctionTool(function, name, description, timeout)
+        return FunctionTool(function, name, description, **declared)
+    return lambda function: FunctionTool(function, name, description, **declared)
 
 
-def _arguments_model(function: Callable[..., Any], name: str) -> type[pydantic.BaseModel]:
+def _arguments_model(function: Callable[..., Any], name: str, hidden: Collection[str]) -> type[pydantic.BaseModel]:
     hints = get_type_hints(function, include_extras=True)
     fields: dict[str, Any] = {}
     for parameter in inspect.signature(function).parameters.values():
-        if parameter.name == STATE:
+        if parameter.name in hidden:
             continue
         if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
             raise InvalidArgument(f"tool {name}: parameter {parameter.name} cannot be passed by name")

@@ -2,61 +2,108 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
 
-from archon.errors import AlreadyExists, InvalidArgument, NotFound
+from archon.errors import InvalidArgument
 from archon_mesh.llm.base import ToolSpec
+from archon_mesh.tools.errors import DuplicateTool
 from archon_mesh.tools.function import FunctionTool
-from archon_mesh.tools.tool import Tool
+from archon_mesh.tools.tool import Tool, check_declared
+
+SEPARATOR: Final = "."
+"""Between a namespace and the name of a tool."""
+
+_MODEL_SEPARATOR: Final = "__"
+"""The same in the name that a model sees: the APIs of models allow no dot in the name of a tool."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+class Registration:
+    """A tool under the name with its namespace; `spec` is what a model sees."""
+
+    name: str
+    tool: Tool
+    spec: ToolSpec
+
+
+class _Snapshot:
+    """The tools at one time. A change makes a new one, so that readers need no lock."""
+
+    def __init__(self, by_name: Mapping[str, Registration]) -> None:
+        self.by_name = by_name
+        self.by_any_name = {each.spec.name: each for each in by_name.values()} | dict(by_name)
+        self.specs = tuple(each.spec for each in by_name.values())
 
 
 class ToolRegistry:
-    """Tools by name, in order of registration. Plain functions can be registered too."""
+    """Tools by name, in order of registration. Plain functions can be registered too. Safe for several threads."""
 
     def __init__(self, tools: Iterable[Tool | Callable[..., Any]] = ()) -> None:
-        self._tools: dict[str, Tool] = {}
-        self._specs: tuple[ToolSpec, ...] | None = None
+        self._lock = threading.Lock()
+        self._snapshot = _Snapshot({})
         for tool in tools:
             self.register_tool(tool)
 
-    def register_tool(self, tool: Tool | Callable[..., Any]) -> Tool:
-        """Registers a tool. Raises AlreadyExists if the name is taken, and InvalidArgument if it is not a tool."""
+    def register_tool(self, tool: Tool | Callable[..., Any], namespace: str = "") -> Tool:
+        """Registers a tool, as `namespace.name` if a namespace is given.
+
+        Raises DuplicateTool if the name is taken, and InvalidArgument if it is not a tool, or declares something that
+        is out of range.
+        """
         registered = tool if isinstance(tool, Tool) else FunctionTool(tool) if callable(tool) else None
         if registered is None or not registered.name:
             raise InvalidArgument(f"not a tool: {tool!r}; derive from Tool, or decorate a function with @tool")
-        if registered.name in self._tools:
-            raise AlreadyExists(f"tool {registered.name!r} is already registered")
-        self._tools[registered.name] = registered
-        self._specs = None
+        if namespace and not all(part.isidentifier() for part in namespace.split(SEPARATOR)):
+            raise InvalidArgument(f"invalid namespace {namespace!r}: expected identifiers, separated by dots")
+        check_declared(registered)
+        name = f"{namespace}{SEPARATOR}{registered.name}" if namespace else registered.name
+        spec = ToolSpec(name.replace(SEPARATOR, _MODEL_SEPARATOR), registered.description, registered.parameters_schema)
+        with self._lock:
+            if name in self._snapshot.by_any_name or spec.name in self._snapshot.by_any_name:
+                raise DuplicateTool(f"tool {name!r} is already registered")
+            registration = Registration(name, registered, spec)
+            self._snapshot = _Snapshot({**self._snapshot.by_name, name: registration})
         return registered
 
     def copy(self) -> ToolRegistry:
         """Returns an independent registry with the same tools."""
         copy = ToolRegistry()
-        copy._tools, copy._specs = dict(self._tools), self._specs
+        copy._snapshot = self._snapshot
         return copy
 
-    def get_tool(self, name: str) -> Tool:
-        """Returns a tool. Raises NotFound, which lists the registered names."""
-        tool = self._tools.get(name)
-        if tool is None:
-            raise NotFound(f"no tool {name!r}; registered: {', '.join(self._tools) or 'none'}")
-        return tool
+    def find(self, name: str) -> Registration | None:
+        """Returns the registration of a tool by its name, with its namespace, or by the name that a model sees."""
+        return self._snapshot.by_any_name.get(name)
+
+    def get_tool(self, name: str) -> Tool | None:
+        """Returns a tool by its name, with its namespace, or None."""
+        registration = self.find(name)
+        return registration.tool if registration is not None else None
 
     def list_tools(self) -> list[Tool]:
         """Returns the tools in order of registration."""
-        return list(self._tools.values())
+        return [each.tool for each in self._snapshot.by_name.values()]
+
+    @property
+    def registrations(self) -> Iterable[Registration]:
+        """The tools with their names, in order of registration."""
+        return self._snapshot.by_name.values()
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the tools, with their namespaces, in order of registration."""
+        return list(self._snapshot.by_name)
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
         """The tools as a model sees them."""
-        if self._specs is None:
-            self._specs = tuple(tool.spec for tool in self._tools.values())
-        return self._specs
+        return self._snapshot.specs
 
     def __contains__(self, name: object) -> bool:
-        return name in self._tools
+        return name in self._snapshot.by_any_name
 
     def __len__(self) -> int:
-        return len(self._tools)
+        return len(self._snapshot.by_name)

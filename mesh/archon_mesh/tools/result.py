@@ -6,9 +6,15 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
+from archon.errors import InvalidArgument
 from archon_mesh.tools.image import Image
+
+MAX_METADATA_DEPTH: Final = 20
+"""Levels of nesting of metadata."""
+
+_SCALARS: Final = (str, int, float, bool, type(None))
 
 
 class ToolResultStatus(StrEnum):
@@ -21,9 +27,10 @@ class ToolResultStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """The result of a tool call. `error_message` is set unless `status` is `success`.
+    """The result of a tool call. `content` is text, a JSON value or an Image.
 
-    `content` is text or any JSON value. `metadata` is for the framework and never shown to a model.
+    `error_message` is set unless `status` is `success`; it is then the content too. `metadata` is plain JSON data for
+    the framework and never shown to a model. Raises InvalidArgument if it is anything else.
     """
 
     content: Any = None
@@ -31,21 +38,29 @@ class ToolResult:
     error_message: str = ""
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
-    @classmethod
-    def success(cls, content: Any, metadata: Mapping[str, Any] | None = None, **more: Any) -> ToolResult:
-        """Returns a result for a successful call. `more` is added to the metadata."""
-        return cls(content, metadata={**(metadata or {}), **more})
+    def __post_init__(self) -> None:
+        if not isinstance(self.metadata, Mapping):
+            raise InvalidArgument(f"invalid metadata: expected a mapping, got {type(self.metadata).__name__}")
+        _check_plain(self.metadata, "metadata", 0)
+        if not self.ok:
+            message = self.error_message or (str(self.content) if self.content is not None else self.status.value)
+            object.__setattr__(self, "error_message", message)
+            object.__setattr__(self, "content", message)
 
     @classmethod
-    def error(cls, error_message: str, metadata: Mapping[str, Any] | None = None, **more: Any) -> ToolResult:
-        """Returns a result for a failed call. `more` is added to the metadata."""
-        return cls(None, ToolResultStatus.ERROR, error_message, {**(metadata or {}), **more})
+    def success(cls, content: Any, metadata: Mapping[str, Any] | None = None) -> ToolResult:
+        """Returns a result for a successful call."""
+        return cls(content, metadata=metadata or {})
 
     @classmethod
-    def timeout(cls, seconds: float, metadata: Mapping[str, Any] | None = None, **more: Any) -> ToolResult:
-        """Returns a result for a call that exceeded its timeout of `seconds`. `more` is added to the metadata."""
-        message = f"no answer within {seconds:g} s"
-        return cls(None, ToolResultStatus.TIMEOUT, message, {**(metadata or {}), **more})
+    def error(cls, error_message: str, metadata: Mapping[str, Any] | None = None) -> ToolResult:
+        """Returns a result for a failed call."""
+        return cls(error_message, ToolResultStatus.ERROR, error_message, metadata or {})
+
+    @classmethod
+    def timeout(cls, error_message: str, metadata: Mapping[str, Any] | None = None) -> ToolResult:
+        """Returns a result for a call that exceeded its timeout."""
+        return cls(error_message, ToolResultStatus.TIMEOUT, error_message, metadata or {})
 
     @property
     def ok(self) -> bool:
@@ -60,3 +75,37 @@ class ToolResult:
         if isinstance(self.content, (str, Image)):
             return str(self.content)
         return "" if self.content is None else json.dumps(self.content, ensure_ascii=False, default=str)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolOutcome:
+    """A result together with the exception behind it, which never leaves the process.
+
+    `error` is None if the call succeeded or the tool itself returned an error result.
+    """
+
+    result: ToolResult
+    error: BaseException | None = None
+
+
+def as_result(value: object) -> ToolResult:
+    """Returns a ToolResult unchanged, and any other value as the content of one."""
+    return value if isinstance(value, ToolResult) else ToolResult(value)
+
+
+def _check_plain(value: object, path: str, depth: int) -> None:
+    if isinstance(value, _SCALARS):
+        return
+    if depth >= MAX_METADATA_DEPTH:
+        raise InvalidArgument(f"invalid metadata: nested more than {MAX_METADATA_DEPTH} levels deep")
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            if not isinstance(key, str):
+                raise InvalidArgument(f"invalid metadata: the key {key!r} of {path} is not a text")
+            if type(item) not in _SCALARS:
+                _check_plain(item, f"{path}[{key!r}]", depth + 1)
+    elif isinstance(value, (list, tuple)):
+        for index, item in enumerate(value):
+            _check_plain(item, f"{path}[{index}]", depth + 1)
+    else:
+        raise InvalidArgument(f"invalid metadata: {path} is {type(value).__name__}, not plain JSON data")

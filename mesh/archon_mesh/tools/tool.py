@@ -1,31 +1,102 @@
-"""The base class of tools."""
+"""The base class of tools, and what a tool declares."""
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final, TypedDict
 
 from archon.errors import FieldViolation, InvalidArgument
-from archon_mesh.llm.base import ToolSpec
-from archon_mesh.tools.result import ToolResult
+from archon.failure_kinds import INVALID_PARAMETERS
 
 NO_PARAMETERS: Mapping[str, Any] = {"type": "object", "properties": {}}
+
+MAX_INPUT_BYTES: Final = 1024 * 1024
+"""Bytes of the arguments of a call, as JSON, unless the tool declares another limit."""
+
+MAX_RATE: Final = 10_000
+"""The highest `rate` that a tool may declare: its window remembers this many calls."""
+
+MAX_RETRIES: Final = 10
+"""The highest `retries` that a tool may declare."""
+
+
+class ToolFields(TypedDict, total=False):
+    """What a tool declares, as keyword arguments of `@tool`."""
+
+    version: str
+    timeout: float | None
+    retries: int | None
+    idempotent: bool
+    cache_seconds: float
+    dangerous: bool
+    critical: bool
+    rate: int | None
+    alternative: str
+    accepts: Sequence[str]
+    produces: Sequence[str]
+    max_input_bytes: int
+    max_output_bytes: int | None
+    credentials: Sequence[str]
 
 
 class Tool(ABC):
     """Base class of tools. Set `name`, `description` and `parameters_schema` as class attributes or in `__init__`.
 
-    `parameters_schema` is a JSON Schema (draft 2020-12) of type object. `timeout` is in seconds, None for the engine's
-    default. If `wants_state` is set, the engine passes the AgentState of the calling agent as `agent_state`; this
-    argument is not part of the schema, and no model sees it.
+    `parameters_schema` is a JSON Schema (draft 2020-12) of type object. If `wants_state` is set, the engine passes the
+    AgentState of the calling agent as `agent_state`; this argument is not part of the schema, and no model sees it.
+    The other attributes are limits and properties, which the engine enforces.
     """
 
     name: str = ""
     description: str = ""
     parameters_schema: Mapping[str, Any] = NO_PARAMETERS
-    timeout: float | None = None
     wants_state: bool = False
+
+    version: str = "1"
+    """In the metadata of results; a cached result is never used for another version."""
+
+    timeout: float | None = None
+    """Seconds of one attempt; None for the engine's default. If infinite (a sub-agent, a question to a person), the
+    tool is called exactly once: no retry, no circuit breaker, no alternative."""
+
+    retries: int | None = None
+    """How often a call is made again after a failure that may pass. None: 2 if the tool is idempotent, otherwise 0. A
+    number says that a repeated call does no harm."""
+
+    idempotent: bool = False
+    """A call with the same arguments may be made twice without harm."""
+
+    cache_seconds: float = 0.0
+    """How long a result answers further calls with the same arguments. Only for idempotent tools."""
+
+    dangerous: bool = False
+    """Not available unless a policy allows the tool by its name."""
+
+    critical: bool = False
+    """Served before the other tools if the engine has a quota."""
+
+    rate: int | None = None
+    """Calls per minute, retries included."""
+
+    alternative: str = ""
+    """The name of another tool that answers while this one is off, slow or at its rate, and after a failure if a second
+    call does no harm. It gets the same arguments."""
+
+    accepts: Sequence[str] = ()
+    """Media types of files among the arguments (Image, data URL), such as `image/*`; empty for all."""
+
+    produces: Sequence[str] = ()
+    """Media types of results: text is `text/plain`, a JSON value `application/json`; empty for all."""
+
+    max_input_bytes: int = MAX_INPUT_BYTES
+    max_output_bytes: int | None = None
+    """Bytes of a result; None for the engine's default."""
+
+    credentials: Sequence[str] = ()
+    """Names of credentials. `execute` gets each as an argument of this name, a `Secret`, which is not in the schema."""
+
     _validator: Any = None
 
     @abstractmethod
@@ -35,32 +106,49 @@ class Tool(ABC):
         An exception becomes an error result for the model.
         """
 
-    def validate_args(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns the arguments for `execute`. Raises InvalidArgument with one violation per invalid argument."""
+    def validate_args(self, args: Mapping[str, Any]) -> str | None:
+        """Returns a message that names each invalid argument, or None if all are valid."""
         if self._validator is None or self._validator.schema is not self.parameters_schema:
             from jsonschema import Draft202012Validator  # slow to import, and function tools do not need it
 
             self._validator = Draft202012Validator(self.parameters_schema)
         violations = [
             FieldViolation(".".join(map(str, error.absolute_path)) or "(all)", error.message)
-            for error in self._validator.iter_errors(dict(arguments))
+            for error in self._validator.iter_errors(dict(args))
         ]
-        if violations:
-            raise invalid_arguments(self.name, violations)
-        return dict(arguments)
+        return str(invalid_arguments(self.name, violations)) if violations else None
 
-    @property
-    def spec(self) -> ToolSpec:
-        """The tool as a model sees it."""
-        return ToolSpec(self.name, self.description, self.parameters_schema)
+    def convert_args(self, args: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the arguments for `execute`, validated once. Raises InvalidArgument."""
+        if (message := self.validate_args(args)) is not None:
+            raise InvalidArgument(message, kind=INVALID_PARAMETERS)
+        return dict(args)
 
 
-def as_result(value: object) -> ToolResult:
-    """Returns a ToolResult unchanged, and any other value as the content of one."""
-    return value if isinstance(value, ToolResult) else ToolResult(value)
+def check_declared(tool: Tool) -> None:
+    """Raises InvalidArgument if a tool declares something that is out of range or contradicts itself."""
+    limits = {"max_input_bytes": tool.max_input_bytes, "max_output_bytes": tool.max_output_bytes}
+    problems = [
+        (tool.timeout is not None and not tool.timeout > 0, "timeout must be above 0 s"),
+        (tool.retries is not None and not 0 <= tool.retries <= MAX_RETRIES, f"retries must be 0 to {MAX_RETRIES}"),
+        (tool.rate is not None and not 1 <= tool.rate <= MAX_RATE, f"rate must be 1 to {MAX_RATE:,} calls per minute"),
+        (not 0 <= tool.cache_seconds < math.inf, "cache_seconds must be a time in seconds"),
+        (tool.cache_seconds > 0 and not tool.idempotent, "cache_seconds is for idempotent tools only"),
+        (tool.cache_seconds > 0 and tool.wants_state, "a result that depends on agent_state cannot be cached"),
+        (bool(tool.alternative) and tool.alternative == tool.name, "a tool cannot be its own alternative"),
+        *((limit is not None and limit < 1, f"{name} must be at least 1") for name, limit in limits.items()),
+        *(
+            (isinstance(getattr(tool, name), str), f"{name} must be a list of texts")
+            for name in ("accepts", "produces", "credentials")
+        ),
+    ]
+    for is_wrong, message in problems:
+        if is_wrong:
+            raise InvalidArgument(f"tool {tool.name}: {message}")
 
 
 def invalid_arguments(tool_name: str, violations: Sequence[FieldViolation]) -> InvalidArgument:
     """Returns the error for a call with invalid arguments."""
     details = "; ".join(f"{violation.field}: {violation.description}" for violation in violations)
-    return InvalidArgument(f"invalid arguments for tool {tool_name}: {details}", field_violations=violations)
+    message = f"invalid arguments for tool {tool_name}: {details}"
+    return InvalidArgument(message, field_violations=violations, kind=INVALID_PARAMETERS)

@@ -71,8 +71,8 @@ CATALOGUE: Final = {
         FailureKind("tool.timeout", _MEDIUM, _LATER),
         FailureKind("tool.crash", _MEDIUM, _NEVER),
         FailureKind("tool.invalid_parameters", _LOW, _NEVER),
-        FailureKind("tool.network", _MEDIUM, _LATER, detected=False),
-        FailureKind("tool.resource_exhaustion", _HIGH, _NEVER, detected=False),
+        FailureKind("tool.network", _MEDIUM, _LATER),
+        FailureKind("tool.resource_exhaustion", _HIGH, _NEVER),
         FailureKind("tool.permission", _HIGH, _NEVER),
         FailureKind("planning.cycle", _HIGH, _NEVER),
         FailureKind("planning.over_decomposition", _MEDIUM, _NEVER, detected=False),
@@ -115,6 +115,8 @@ CONTEXT_OVERFLOW: Final = "model.context_overflow"
 TOOL_TIMEOUT: Final = "tool.timeout"
 TOOL_CRASH: Final = "tool.crash"
 INVALID_PARAMETERS: Final = "tool.invalid_parameters"
+TOOL_NETWORK: Final = "tool.network"
+TOOL_RESOURCES: Final = "tool.resource_exhaustion"
 TOOL_PERMISSION: Final = "tool.permission"
 
 _REASONS: Final = {

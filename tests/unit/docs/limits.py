@@ -583,6 +583,110 @@ LIMITS: Final[dict[str, list[Limit]]] = {
             ["test_expired_rows_are_deleted_from_every_table"],
         ),
     ],
+    "Tools": [
+        Limit(
+            "Time of an attempt at a tool call; factor after a timeout",
+            "{archon_mesh.tools.engine:TIMEOUT|seconds}, `tool_timeout` of the agent, `timeout` of the tool; {archon_mesh.tools.retries:TIMEOUT_FACTOR}",
+            "The call is cancelled; the result says so.",
+            ["test_slow_tool_is_a_timeout_result", "test_timeout_is_retried_once_with_a_longer_limit"],
+        ),
+        Limit(
+            "Time that a cancelled tool has to end",
+            "{archon_mesh.tools.execution:GRACE|seconds}",
+            "It is abandoned; the caller goes on.",
+            ["test_tool_that_ignores_its_cancellation_does_not_hold_the_caller"],
+        ),
+        Limit(
+            "Threads of a plain function, with those of calls that timed out",
+            "{archon_mesh.tools.function:MAX_THREADS}",
+            "`RESOURCE_EXHAUSTED` of the kind `tool.resource_exhaustion`",
+            ["test_threads_that_do_not_end_are_bounded"],
+        ),
+        Limit(
+            "Retries of a tool call: by default if the tool is idempotent, at most",
+            "{archon_mesh.tools.retries:RETRIES}, {archon_mesh.tools.tool:MAX_RETRIES}",
+            "The last failure is the result.",
+            ["test_only_a_tool_that_is_safe_to_repeat_is_retried", "test_declaration_out_of_range_is_refused"],
+        ),
+        Limit(
+            "Pause before a retry of a tool call",
+            "{archon_mesh.tools.retries:BASE|seconds}, doubled up to {archon_mesh.tools.retries:MAX_PAUSE|seconds}",
+            "A failure that asks for a longer delay is not retried.",
+            [
+                "test_pauses_double_with_full_jitter_and_honour_the_asked_delay",
+                "test_delay_that_is_too_long_is_left_to_the_caller",
+            ],
+        ),
+        Limit(
+            "Failures of a tool in a row; time without calls after them",
+            "{archon_mesh.tools.breaker:FAILURES}; {archon_mesh.tools.breaker:OPEN_SECONDS|seconds}",
+            "`UNAVAILABLE` with a delay, or the tool's alternative; then one call decides.",
+            ["test_breaker_opens_per_tool_and_one_probe_closes_it", "test_alternative_that_cannot_answer_is_not_used"],
+        ),
+        Limit(
+            "Time that a tool which timed out is marked as slow",
+            "{archon_mesh.tools.health:SLOW_SECONDS|seconds}",
+            "The tool is asked again.",
+            ["test_alternative_answers_for_a_tool_that_timed_out_twice"],
+        ),
+        Limit(
+            "Calls of a tool per minute",
+            "`rate` of the tool, at most {archon_mesh.tools.tool:MAX_RATE}",
+            "`RESOURCE_EXHAUSTED` with a delay, or the tool's alternative",
+            ["test_rate_of_a_tool_refuses_further_calls_with_a_delay"],
+        ),
+        Limit(
+            "Calls of all tools of an agent per minute; of these, calls that wait",
+            "`tool_quota` of the agent, at most {archon_mesh.tools.tool:MAX_RATE}; {archon_mesh.tools.quota:MAX_WAITING}",
+            "`RESOURCE_EXHAUSTED` with a delay",
+            [
+                "test_call_without_a_turn_in_its_time_is_refused",
+                "test_waiting_calls_are_bounded_and_cancelled_ones_make_room",
+            ],
+        ),
+        Limit(
+            "Arguments of a tool call",
+            "{archon_mesh.tools.tool:MAX_INPUT_BYTES|bytes}; `max_input_bytes` of the tool",
+            "`INVALID_ARGUMENT` of the kind `tool.resource_exhaustion`",
+            ["test_arguments_above_the_tools_limit_are_refused"],
+        ),
+        Limit(
+            "Result of a tool call: text or JSON, images",
+            "{archon_mesh.tools.output_limit:MAX_OUTPUT_BYTES|bytes}, {archon_mesh.tools.output_limit:MAX_IMAGE_BYTES|bytes}; `max_output_bytes` of the tool",
+            "Cut, with a note that says how much was left out.",
+            ["test_long_text_is_cut_with_a_note", "test_images_are_bounded_together"],
+        ),
+        Limit(
+            "Answer of a sub-agent",
+            "{archon_mesh.agent.subagents:MAX_ANSWER_BYTES|bytes}",
+            "Cut, with a note that says how much was left out.",
+            ["test_answer_of_a_sub_agent_may_be_longer_than_a_tools_result"],
+        ),
+        Limit(
+            "Error message of a tool; metadata that a tool sets",
+            "{archon_mesh.tools.failures:MAX_MESSAGE|characters}; {archon_mesh.tools.output_limit:MAX_METADATA_BYTES|bytes}",
+            "The message is cut; the metadata is left out.",
+            ["test_large_message_and_metadata_of_a_tool_are_cut"],
+        ),
+        Limit(
+            "Cached results of an agent's tools",
+            "{archon_mesh.tools.cache:MAX_ENTRIES}; {archon_mesh.tools.cache:MAX_BYTES|bytes}",
+            "The least recently used results make room.",
+            ["test_least_recently_used_entry_makes_room", "test_cache_is_bounded_in_bytes"],
+        ),
+        Limit(
+            "Time that a person has to give a credential",
+            "{archon_mesh.tools.credentials:ASK_SECONDS|seconds}",
+            "`PERMISSION_DENIED`",
+            ["test_person_without_an_answer_is_a_denied_call"],
+        ),
+        Limit(
+            "Durations that the health of a tool is computed from",
+            "{archon_mesh.tools.health:RECENT}",
+            "The oldest are forgotten.",
+            ["test_latency_is_that_of_the_last_calls"],
+        ),
+    ],
     "A mesh on one machine": [
         Limit(
             "Commands to its supervisor at a time; bytes of one",

@@ -71,7 +71,9 @@ KINDS: Final = {
     "tool.timeout": "Raise `tool_timeout` of the agent, or make the tool faster.",
     "tool.crash": "Correct the tool: the log of its process has the stack trace.",
     "tool.invalid_parameters": "Describe the tool's parameters in its docstring more precisely.",
-    "tool.permission": "Allow the tool in `tool_policy`, or remove it.",
+    "tool.network": "Check that the service which the tool calls can be reached from the agent's host.",
+    "tool.resource_exhaustion": "Make the call smaller, or raise the limit or the resource that the message names.",
+    "tool.permission": "Allow the tool in `tool_policy`, or give the agent the credential that the message names.",
     "infrastructure.storage": "Free space on the disk, or start the database; results stay with their agents until then.",
     "infrastructure.clock_skew": "Synchronise the clocks of the machines.",
 }

@@ -49,7 +49,9 @@ def test_the_example_has_every_key() -> None:
 async def test_the_example_loads_and_its_tools_answer(example: DeclaredAgent) -> None:
     assert set(example.agent.sub_agents) == {"archivist", "critic", "designer"}
     assert example.role.stateful
-    found = await example.agent.tools.get_tool("find_book").execute(title="The Lighthouse")
-    listed = await example.agent.tools.get_tool("catalogue").execute()
-    assert "The Lighthouse: 2 copies are in." in str(found)
-    assert "The Lighthouse\nA Garden Bench" in str(listed)
+    engine = example.agent.engine
+    assert (
+        "The Lighthouse: 2 copies are in."
+        in (await engine.execute_tool_call("find_book", {"title": "The Lighthouse"})).text
+    )
+    assert "The Lighthouse\nA Garden Bench" in (await engine.execute_tool_call("catalogue")).text

@@ -25,6 +25,7 @@ def load_example(name: str) -> ModuleType:
 
 
 AGENTS = load_example("agents")
+TOOLS = load_example("tools")
 
 
 @pytest.mark.parametrize(
@@ -47,12 +48,29 @@ async def test_an_example_of_the_agent_runtime_gives_its_answer(name: str, expec
     assert expected in str(await getattr(AGENTS, name)())
 
 
-def test_each_example_on_the_agents_page_is_in_the_file() -> None:
-    page, source = (ROOT / "docs" / "agents.md").read_text(), (ROOT / "examples" / "agents.py").read_text()
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("results", "[2.5, 2, \"invalid arguments for tool chart: numbers: 'three' is not of type 'array'\""),
+        ("results", "no tool 'convrt'; did you mean convert? registered: convert, chart"),
+        ("namespaces", "['money.convert', 'money.convert']"),
+        ("failures", "(['sunny in Porto', 'saved_weather'], ToolHealth(calls=5, failures=5,"),
+        ("failures", "breaker=<BreakerState.OPEN"),
+        ("permissions", "not allowed by its name', 'a.txt is deleted']"),
+        ("credentials", "[\"missing credential 'api_key'\", 'GET /a?key=***', 'GET /a?key=***']"),
+    ],
+)
+async def test_an_example_of_tools_gives_its_answer(name: str, expected: str) -> None:
+    assert expected in str(await getattr(TOOLS, name)())
+
+
+@pytest.mark.parametrize(("name", "count"), [("agents", 10), ("tools", 7)])
+def test_each_example_on_a_page_is_in_its_file(name: str, count: int) -> None:
+    page, source = (ROOT / "docs" / f"{name}.md").read_text(), (ROOT / "examples" / f"{name}.py").read_text()
     blocks = re.findall(r"```python\n(.*?)```", page, re.S)
-    assert len(blocks) == 10
+    assert len(blocks) == count
     for block in blocks:
-        assert block.strip() in source, f"differs from examples/agents.py:\n{block}"
+        assert block.strip() in source, f"differs from examples/{name}.py:\n{block}"
 
 
 def test_the_yaml_agent_on_the_agents_page_loads(tmp_path: Path) -> None:

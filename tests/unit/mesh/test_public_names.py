@@ -313,13 +313,19 @@ async def test_tools_and_their_results() -> None:
     registry = ToolRegistry()
     registry.register_tool(Shout())
     assert registry.get_tool("shout") is registry.list_tools()[0]
-    assert registry.get_tool("shout").validate_args({"text": "a"}) == {"text": "a"}
+    assert registry.get_tool("none") is None
+    assert Shout().validate_args(args={"text": "a"}) is None
+    assert (
+        Shout().validate_args(args={"text": 1}) == "invalid arguments for tool shout: text: 1 is not of type 'string'"
+    )
     engine = ToolExecutionEngine(registry)
     result = await engine.execute_tool_call(tool_name="shout", arguments={"text": "a"}, timeout_seconds=5)
-    assert result == ToolResult(content="A", status=ToolResultStatus.SUCCESS, error_message="", metadata={"loud": True})
+    assert (result.content, result.status, result.error_message) == ("A", ToolResultStatus.SUCCESS, "")
+    assert result.metadata["loud"] is True
+    assert ToolResult.success(content="A", metadata={"loud": True}) == ToolResult("A", metadata={"loud": True})
     failed = ToolResult.error(error_message="no", metadata={"k": 1})
     assert (failed.status, failed.error_message, failed.metadata) == (ToolResultStatus.ERROR, "no", {"k": 1})
-    assert ToolResult.timeout(0.5).status is ToolResultStatus.TIMEOUT
+    assert ToolResult.timeout(error_message="late", metadata=None).status is ToolResultStatus.TIMEOUT
     with pytest.raises(AttributeError):
         result.content = "B"  # type: ignore[misc]
 

@@ -8,12 +8,13 @@ from typing import Any, Final
 from typing_extensions import override
 
 from archon.errors import BudgetExhausted, InvalidArgument, PermissionDenied
+from archon.failure_kinds import TOOL_PERMISSION
 from archon_mesh.agent.hooks.context import HookContext, ModelParams
 from archon_mesh.agent.hooks.middleware import Middleware, ModelCall, maybe_await
 from archon_mesh.agent.hooks.points import Outcome, stop
 from archon_mesh.agent.state.agent_state import get_context
 from archon_mesh.llm.base import ModelReply, estimate_input
-from archon_mesh.tools.result import ToolResult
+from archon_mesh.tools.failures import failed
 
 OUTPUT_TOKENS: Final = 1024
 """Tokens reserved for a reply if the agent sets no `max_tokens`."""
@@ -79,4 +80,4 @@ class PermissionMiddleware(Middleware):
             return None
         name = hook.tool_call.name if hook.tool_call is not None else ""
         reason = allowed if isinstance(allowed, str) else f"permission denied for tool {name}"
-        return stop(ToolResult.error(reason, error=PermissionDenied(reason)))
+        return stop(failed(PermissionDenied(reason, kind=TOOL_PERMISSION)).result)

@@ -105,8 +105,7 @@ class TracingMiddleware(Middleware):
             result = await call()
             self._record_content(span, "gen_ai.tool.call.result", result.text)
             if not result.ok:
-                error = result.metadata.get("error")
-                _record_failure(span, error if isinstance(error, BaseException) else None, result.error_message)
+                _record_failure(span, _error_type_of(result), result.error_message)
             return result
 
     def _record_content(self, span: Span, key: str, text: str) -> None:
@@ -124,7 +123,9 @@ class TracingMiddleware(Middleware):
                 with context.serving(_call_context_of_span()):
                     yield span
             except BaseException as error:
-                _record_failure(span, error, str(error))
+                _record_failure(
+                    span, error.reason if isinstance(error, ArchonError) else type(error).__name__, str(error)
+                )
                 raise
 
 
@@ -145,10 +146,13 @@ def _call_context_of_span() -> context.CallContext:
     return replace(context.current(), traceparent=carrier["traceparent"], tracestate=carrier.get("tracestate", ""))
 
 
-def _record_failure(span: Span, error: BaseException | None, message: str) -> None:
+def _error_type_of(result: ToolResult) -> str:
+    """Returns the reason of a failed call, or its kind if the tool raised an exception without a reason."""
+    reason = str(result.metadata.get("reason", "UNKNOWN"))
+    return reason if reason != "UNKNOWN" else str(result.metadata.get("kind", "_OTHER"))
+
+
+def _record_failure(span: Span, error_type: str, message: str) -> None:
     """Sets `error.type`, which the conventions want to be of low cardinality, and the message as the span's status."""
-    error_type = (
-        error.reason if isinstance(error, ArchonError) else type(error).__name__ if error is not None else "_OTHER"
-    )
     span.set_attribute("error.type", error_type)
     span.set_status(Status(StatusCode.ERROR, message))

@@ -37,7 +37,9 @@ def build_params(state: AgentState, *, is_last: bool) -> ModelParams:
 
 
 def _permitted_tools(state: AgentState) -> tuple[ToolSpec, ...]:
-    specs, policy = state.agent.tools.specs, state.agent.policy
-    if policy.allowed is None and not policy.at_most:
-        return specs
-    return tuple(spec for spec in specs if policy.permits(spec.name, state.tool_calls))
+    registry, policy = state.agent.tools, state.agent.policy
+    return tuple(
+        each.spec
+        for each in registry.registrations
+        if policy.offers(each.name, state.tool_calls, dangerous=each.tool.dangerous, session_id=state.thread_id)
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from archon.errors import ArchonError, BudgetExhausted, OperationCancelled
@@ -16,8 +16,8 @@ from archon_mesh.agent.hooks.runner import HookRunner
 from archon_mesh.agent.state.agent_state import AgentState, bind_call
 from archon_mesh.core.messages import ChatMessage, ToolCall
 from archon_mesh.core.tool_messages import tool_answer, tool_failure
-from archon_mesh.tools.engine import parse_arguments
-from archon_mesh.tools.result import ToolResult
+from archon_mesh.tools.arguments import parse_arguments
+from archon_mesh.tools.result import ToolOutcome, ToolResult, ToolResultStatus
 
 MAX_RETRIES: Final = 3
 """How often hooks may retry one call; after that its result stands."""
@@ -47,6 +47,7 @@ class ToolCaller:
         Returns the run's answer if a hook ended the run or a tool of `exit_on_success` succeeded. If this method is
         cancelled or fails, unfinished calls are cancelled, and the history says so.
         """
+        calls = [self._with_registered_name(call) for call in calls]
         outcomes: list[_CallOutcome | None] = [None] * len(calls)
 
         async def run_one(index: int, call: ToolCall) -> None:
@@ -73,6 +74,13 @@ class ToolCaller:
                 return outcome.result.text
         return None
 
+    def _with_registered_name(self, call: ToolCall) -> ToolCall:
+        """Hooks, policies and events see the name with its namespace, as it is registered; models another one."""
+        registration = self._state.agent.tools.find(call.name)
+        if registration is None or registration.name == call.name:
+            return call
+        return replace(call, name=registration.name)
+
     async def _run_call(self, call: ToolCall, number: int) -> _CallOutcome:
         state = self._state
         run_fields = state.event_fields()
@@ -98,7 +106,7 @@ class ToolCaller:
         try:
             arguments = dict(parse_arguments(call.arguments_json))
         except ArchonError as error:
-            return await self._after_call(call, {}, ToolResult.error(str(error), error=error), 0)
+            return await self._after_call(call, {}, self._state.agent.engine.refused(call.name, error), 0)
         if HookEvent.BEFORE_TOOL in self._hooks:
             context = self._context(HookEvent.BEFORE_TOOL, call, arguments)
             outcome = await self._hooks.run(context)
@@ -108,26 +116,27 @@ class ToolCaller:
             arguments = context.arguments
         return await self._after_call(call, arguments, await self._execute(call, arguments), 0)
 
-    async def _execute(self, call: ToolCall, arguments: dict[str, object]) -> ToolResult:
+    async def _execute(self, call: ToolCall, arguments: dict[str, object]) -> ToolOutcome:
         state = self._state
         try:
             state.agent.policy.count_call(call.name, state.tool_calls)
         except ToolPolicyViolation as error:
-            return ToolResult.error(str(error), error=error)
-        result = await state.agent.engine.execute_tool_call(call.name, arguments, agent_state=state)
-        cause = result.metadata.get("error")
-        if isinstance(cause, _FATAL):
-            raise cause
-        return result
+            return state.agent.engine.refused(call.name, error)
+        outcome = await state.agent.engine.run(call.name, arguments, agent_state=state, session_id=state.thread_id)
+        if isinstance(outcome.error, _FATAL):
+            raise outcome.error
+        return outcome
 
     async def _after_call(
-        self, call: ToolCall, arguments: dict[str, object], result: ToolResult, retries: int
+        self, call: ToolCall, arguments: dict[str, object], executed: ToolOutcome, retries: int
     ) -> _CallOutcome:
         """Runs the hooks for errors, if the call failed, and then those after every call."""
+        result = executed.result
         for event in (HookEvent.TOOL_ERROR, HookEvent.AFTER_TOOL):
             if event not in self._hooks or (event is HookEvent.TOOL_ERROR and result.ok):
                 continue
-            context = self._context(event, call, arguments, result)
+            error = executed.error if result is executed.result else None
+            context = self._context(event, call, arguments, result, error)
             outcome = await self._hooks.run(context)
             if outcome.decision is HookDecision.RETRY and retries < MAX_RETRIES:
                 return await self._after_call(call, arguments, await self._execute(call, arguments), retries + 1)
@@ -137,9 +146,13 @@ class ToolCaller:
         return _CallOutcome(result)
 
     def _context(
-        self, event: HookEvent, call: ToolCall, arguments: dict[str, object], result: ToolResult | None = None
+        self,
+        event: HookEvent,
+        call: ToolCall,
+        arguments: dict[str, object],
+        result: ToolResult | None = None,
+        error: BaseException | None = None,
     ) -> HookContext:
-        error = result.metadata.get("error") if result is not None else None
         return HookContext(
             event,
             self._state.agent,
@@ -147,15 +160,13 @@ class ToolCaller:
             tool_call=call,
             arguments=arguments,
             tool_result=result,
-            error=error if isinstance(error, BaseException) else None,
+            error=error,
         )
 
 
 def _as_message(call: ToolCall, result: ToolResult) -> ChatMessage:
     if result.ok:
         return tool_answer(call, result.text)
-    error = result.metadata.get("error")
-    if isinstance(error, ArchonError):
-        return tool_failure(call, error.code, error.reason, result.error_message)
-    code = "DEADLINE_EXCEEDED" if result.status == "timeout" else "UNKNOWN"
-    return tool_failure(call, code, code, result.error_message)
+    default = "DEADLINE_EXCEEDED" if result.status is ToolResultStatus.TIMEOUT else "UNKNOWN"
+    code = result.metadata.get("code", default)
+    return tool_failure(call, code, result.metadata.get("reason", code), result.error_message)

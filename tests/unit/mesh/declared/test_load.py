@@ -105,7 +105,7 @@ def test_file_declares_an_agent_and_its_role(tmp_path: Path) -> None:
     assert (agent.name, agent.system_prompt, agent.max_iterations) == ("lead", "You are the lead. It costs $5.", 7)
     assert (agent.retries, agent.fallback_model is not None) == (5, True)
     assert [tool.name for tool in agent.tools.list_tools()] == ["shout", "repeat", "poet", "critic", "designer"]
-    assert agent.tools.get_tool("repeat").times == 2  # type: ignore[attr-defined]
+    assert getattr(agent.tools.get_tool("repeat"), "times", 0) == 2
     assert isinstance(agent.config.middlewares[0], ContextCompactionMiddleware)  # type: ignore[index]
     subs = agent.sub_agents
     assert subs["poet"].stateless
@@ -114,7 +114,7 @@ def test_file_declares_an_agent_and_its_role(tmp_path: Path) -> None:
     assert poet.system_prompt == "You rhyme."
     assert subs["critic"].description == "Judges."
     assert isinstance(subs["designer"].agent, RemoteAgent)
-    assert (agent.policy.permits("shout", {"shout": 1}), agent.policy.permits("shout", {"shout": 2})) == (True, False)
+    assert (agent.policy.offers("shout", {"shout": 1}), agent.policy.offers("shout", {"shout": 2})) == (True, False)
     assert (role.name, role.version, role.max_tasks) == ("lead", "1.2.0", 3)
     assert [(item.id, list(item.tags)) for item in role.capabilities if isinstance(item, Capability)] == [
         ("lead.things", []),
@@ -333,3 +333,24 @@ def test_overrides_that_are_not_given_keep_what_the_file_says(tmp_path: Path) ->
     path.write_text("name: a\nretries: 5\ntimeout: 7\n")
     agent = load_agent(path, environment={}, overrides=ModelOverrides()).agent
     assert (agent.model_timeout, agent.retries, agent.fallback_model) == (7.0, 5, None)
+
+
+async def test_file_declares_credentials_quota_and_denied_tools(tmp_path: Path) -> None:
+    content = """
+name: clerk
+tools: [vault_tools:fetch, vault_tools:shout]
+tool_quota: 60
+tool_policy: {allowed: ["*"], denied: [shout]}
+credentials: {api_key: "${API_KEY}", other: "${OTHER:-}"}
+"""
+    (tmp_path / "vault_tools.py").write_text(
+        "from archon_mesh.tools import Secret, tool\n"
+        "@tool(credentials=['api_key'])\n"
+        "def fetch(api_key: Secret) -> str:\n    return f'key {api_key.reveal()}'\n"
+        "def shout() -> str:\n    return 'A'\n"
+    )
+    agent = load(write(tmp_path, content), API_KEY="k-123456").agent
+    assert (await agent.engine.execute_tool_call("fetch")).content == "key ***"
+    assert (await agent.engine.execute_tool_call("shout")).error_message == "tool shout is denied"
+    assert "k-123456" not in repr(agent.config)
+    assert agent.config.tool_quota == 60

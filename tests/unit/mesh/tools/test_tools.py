@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
 import threading
 import time
@@ -10,8 +11,9 @@ from typing import Any, Literal
 
 import pytest
 
-from archon.errors import AlreadyExists, InvalidArgument, NotFound
+from archon.errors import InvalidArgument
 from archon_mesh.tools import Tool, ToolExecutionEngine, ToolRegistry, ToolResult, tool
+from tests.fixtures.waiting import until
 
 
 @tool
@@ -33,7 +35,7 @@ class Upper(Tool):
     parameters_schema = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
 
     async def execute(self, **kwargs: Any) -> Any:
-        return ToolResult.success(kwargs["text"].upper(), seen=True)
+        return ToolResult.success(kwargs["text"].upper(), {"seen": True})
 
 
 def engine(*tools: Any, **more: Any) -> ToolExecutionEngine:
@@ -117,6 +119,48 @@ async def test_plain_function_runs_on_a_thread() -> None:
     assert time.monotonic() - began < 2, "fifty calls run concurrently"
 
 
+async def test_threads_that_do_not_end_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("archon_mesh.tools.function.MAX_THREADS", 2)
+    release, entered = threading.Event(), threading.Semaphore(0)
+
+    @tool
+    def hang() -> str:
+        """Waits."""
+        entered.release()
+        release.wait(30)
+        return "ended"
+
+    run = engine(hang)
+    for _ in range(2):
+        call = asyncio.create_task(run.execute_tool_call("hang"))
+        await asyncio.to_thread(entered.acquire, timeout=30)
+        call.cancel()
+        await asyncio.gather(call, return_exceptions=True)
+    refused = await run.execute_tool_call("hang")
+    assert (refused.error_message, refused.metadata["kind"]) == (
+        "tool hang has 2 threads that have not ended",
+        "tool.resource_exhaustion",
+    )
+    release.set()
+    await until(lambda: hang._threads == 0)
+    assert (await run.execute_tool_call("hang")).content == "ended"
+
+
+async def test_arguments_of_a_hook_need_not_be_json() -> None:
+    seen: list[Any] = []
+
+    @tool(idempotent=True, cache_seconds=60)
+    async def keep(value: Any) -> int:
+        """Keeps a value."""
+        seen.append(value)
+        return len(seen)
+
+    run, value = engine(keep), object()
+    for expected in (1, 2):
+        assert (await run.execute_tool_call("keep", {"value": value})).content == expected, "not cached"
+    assert seen == [value, value]
+
+
 async def test_cancelled_call_is_cancelled_immediately() -> None:
     ended = asyncio.Event()
 
@@ -135,17 +179,6 @@ async def test_cancelled_call_is_cancelled_immediately() -> None:
     with pytest.raises(asyncio.CancelledError):
         await call
     assert ended.is_set()
-
-
-def test_registry_keeps_its_order_and_rejects_invalid_tools() -> None:
-    registry = ToolRegistry([add, Upper()])
-    assert [each.name for each in registry.list_tools()] == ["add", "upper"]
-    with pytest.raises(AlreadyExists, match="add"):
-        registry.register_tool(add)
-    with pytest.raises(InvalidArgument, match="not a tool"):
-        registry.register_tool(3)  # type: ignore[arg-type]
-    with pytest.raises(NotFound, match="registered: add, upper"):
-        registry.get_tool("x")
 
 
 def test_function_with_an_invalid_signature_is_rejected() -> None:
@@ -167,10 +200,6 @@ async def test_agent_state_is_passed_and_not_in_the_schema() -> None:
     assert refused.status == "error"
 
 
-def test_value_is_text_or_json() -> None:
-    assert [ToolResult(value).text for value in ("a", {"b": 1}, None, [1, "ü"])] == ["a", '{"b": 1}', "", '[1, "ü"]']
-
-
 async def test_system_exit_in_a_tool_is_an_error_result() -> None:
     @tool
     def leave() -> None:
@@ -186,3 +215,80 @@ async def test_system_exit_in_a_tool_is_an_error_result() -> None:
     for name, code in (("leave", 3), ("leave_too", 4)):
         result = await run.execute_tool_call(name, {})
         assert (result.status, result.error_message) == ("error", f"SystemExit: {code}")
+
+
+async def test_result_says_which_tool_answered_and_what_it_took() -> None:
+    good = await engine(add).execute_tool_call("add", {"a": 1})
+    assert (good.metadata["tool_name"], good.metadata["tool_version"], good.metadata["attempts"]) == ("add", "1", 1)
+    assert good.metadata["execution_time_ms"] >= 0
+    assert good.metadata["validation_time_ms"] >= 0
+    assert "code" not in good.metadata
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "code", "reason", "kind", "attempts"),
+    [
+        ("wait_for", {"seconds": 5}, "DEADLINE_EXCEEDED", "DEADLINE_EXCEEDED", "tool.timeout", 1),
+        ("add", {}, "INVALID_ARGUMENT", "INVALID_ARGUMENT", "tool.invalid_parameters", 0),
+        ("ad", {}, "NOT_FOUND", "NOT_FOUND", "tool.invalid_parameters", 0),
+        ("crash", {}, "UNKNOWN", "UNKNOWN", "tool.crash", 1),
+        ("refuse", {}, "UNKNOWN", "UNKNOWN", "tool.crash", 1),
+    ],
+)
+async def test_failed_result_has_plain_code_reason_and_kind(
+    name: str, arguments: dict[str, Any], code: str, reason: str, kind: str, attempts: int
+) -> None:
+    @tool
+    def crash() -> None:
+        """Raises."""
+        raise ValueError("boom")
+
+    @tool
+    def refuse() -> ToolResult:
+        """Returns an error."""
+        return ToolResult.error("not today")
+
+    result = await engine(add, wait, crash, refuse).execute_tool_call(name, arguments)
+    assert not result.ok
+    assert [result.metadata[key] for key in ("code", "reason", "kind", "attempts")] == [code, reason, kind, attempts]
+    assert json.loads(json.dumps(result.metadata)) == result.metadata, "plain JSON data"
+
+
+async def test_outcome_has_the_exception_and_the_result_has_not() -> None:
+    error = ValueError("boom")
+
+    @tool
+    async def crash() -> None:
+        """Raises."""
+        raise error
+
+    outcome = await engine(crash).run("crash")
+    assert outcome.error is error
+    assert outcome.result.content == outcome.result.error_message == "ValueError: boom"
+
+
+async def test_similar_name_is_proposed_for_an_unknown_one() -> None:
+    result = await engine(add, Upper()).execute_tool_call("uper", {})
+    assert result.error_message == "no tool 'uper'; did you mean upper? registered: add, upper"
+
+
+async def test_arguments_are_validated_once_per_call() -> None:
+    class Counting(Upper):
+        validated = 0
+
+        def validate_args(self, args: Any) -> str | None:
+            self.validated += 1
+            return "say please" if args["text"] != "please" else None
+
+    counting = Counting()
+    refused = await engine(counting).execute_tool_call("upper", {"text": "now"})
+    assert (refused.error_message, counting.validated) == ("say please", 1)
+    assert (await engine(counting).execute_tool_call("upper", {"text": "please"})).content == "PLEASE"
+    assert counting.validated == 2
+
+
+def test_validation_returns_a_message_or_none() -> None:
+    assert add.validate_args({"a": "3"}) is None
+    assert add.validate_args({}) == "invalid arguments for tool add: a: Field required"
+    assert add.convert_args({"a": "3"}) == {"a": 3}
+    assert Upper().validate_args({"text": "a"}) is None

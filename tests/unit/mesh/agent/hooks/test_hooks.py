@@ -176,7 +176,9 @@ async def test_failed_tool_is_retried_at_most_three_times() -> None:
 async def test_after_tool_may_replace_the_result_or_stop_the_run() -> None:
     agent = new_agent(call(1), call(2))
     agent.on("after_tool").when(lambda hook: hook.arguments == {"n": 1}).handle(CONTINUE, "two")
-    agent.on("after_tool").when(lambda hook: hook.tool_result == ToolResult(4)).handle(STOP, "it was four")
+    agent.on("after_tool").when(lambda hook: hook.tool_result is not None and hook.tool_result.content == 4).handle(
+        STOP, "it was four"
+    )
     assert await agent.run_async("?") == "it was four"
     assert tool_texts(agent) == ["two", "4"]
 
