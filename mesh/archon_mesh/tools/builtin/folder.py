@@ -73,7 +73,7 @@ class Folder:
     def entries(self, path: str, limit: int) -> tuple[list[tuple[str, int | None]], bool]:
         """Returns the first `limit` entries by name, each with its size in bytes (None for a folder), and whether there
         are more. Links and other special files are left out."""
-        parts = _parts(path) if path.strip("./") else []
+        parts = _parts(path) if path not in ("", ".", "./") else []
         listed: list[tuple[str, int | None]] = []
         with self._opened(parts, path) as folder, _errors(path):
             for name in sorted(os.listdir(folder)):

@@ -60,6 +60,12 @@ async def test_a_path_that_is_none_of_the_folder_is_refused(root: Path, path: st
     assert os.listdir(root) == []
 
 
+@pytest.mark.parametrize("path", ["..", "/", "a/..", "/etc"])
+async def test_a_folder_outside_is_not_listed(root: Path, path: str) -> None:
+    with pytest.raises(InvalidArgument, match="invalid path"):
+        await ListFiles(root).execute(path=path)
+
+
 async def test_a_path_that_is_too_long_is_refused(root: Path) -> None:
     for path in ("x" * 300, "a/" * 100 + "b"):
         with pytest.raises(InvalidArgument, match="more than 50 parts, or a part of over 255 bytes"):
