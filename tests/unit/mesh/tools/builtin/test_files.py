@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -111,9 +113,13 @@ async def test_a_folder_that_becomes_a_link_meanwhile_leads_nowhere(root: Path) 
     def replace() -> None:
         while not done.is_set():
             (root / "folder").rename(root / "away")
-            (root / "folder").symlink_to(root.parent)
-            (root / "folder").unlink()
-            (root / "away").rename(root / "folder")
+            with suppress(FileExistsError):  # the writer has created the folder anew
+                (root / "folder").symlink_to(root.parent)
+                (root / "folder").unlink()
+            while (root / "away").exists():
+                shutil.rmtree(root / "folder", ignore_errors=True)
+                with suppress(OSError):
+                    (root / "away").rename(root / "folder")
 
     racing = threading.Thread(target=replace)
     racing.start()
