@@ -1,0 +1,9 @@
+"""Tools that come with Archon."""
+
+from archon_mesh.tools.builtin.calculator import Calculator
+from archon_mesh.tools.builtin.date_and_time import DateAndTime
+from archon_mesh.tools.builtin.files import ListFiles, ReadFile, WriteFile
+from archon_mesh.tools.builtin.python_tool import PythonTool
+from archon_mesh.tools.builtin.sandbox import SandboxLimits
+
+__all__ = ["Calculator", "DateAndTime", "ListFiles", "PythonTool", "ReadFile", "SandboxLimits", "WriteFile"]
