@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, model_v
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
+from archon_mesh.llm.base import CALL_TIMEOUT, IDLE_TIMEOUT
 from archon_mesh.llm.retry import RETRIES
 
 IMPORT_PATTERN: Final = r"^[\w.]+:[\w.]+$"
@@ -122,7 +123,10 @@ class AgentPart(Part):
     all_ancestors: bool = Field(default=False, description="shared memory delivers the answers of all ancestors")
     temperature: float | None = Field(default=None, ge=0, le=2, description="by default that of the model")
     max_tokens: int | None = Field(default=None, ge=1, description="limit of a reply, in tokens")
-    timeout: float = Field(default=120.0, gt=0, description="seconds per model call")
+    timeout: float = Field(default=CALL_TIMEOUT, gt=0, description="seconds per model call in all")
+    idle_timeout: float = Field(
+        default=IDLE_TIMEOUT, gt=0, description="seconds without a chunk of the reply after which a model call ends"
+    )
     retries: int = Field(
         default=RETRIES, ge=0, description="how often a model call is made again after an error that may pass"
     )

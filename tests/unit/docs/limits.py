@@ -583,6 +583,26 @@ LIMITS: Final[dict[str, list[Limit]]] = {
             ["test_expired_rows_are_deleted_from_every_table"],
         ),
     ],
+    "Model calls": [
+        Limit(
+            "A model call without a chunk of the reply",
+            "{archon_mesh.llm.base:IDLE_TIMEOUT|seconds}; `idle_timeout` of an agent",
+            "The call ends: `DEADLINE_EXCEEDED`.",
+            ["test_a_model_that_falls_silent_is_cut_off"],
+        ),
+        Limit(
+            "A model call in all",
+            "{archon_mesh.llm.base:CALL_TIMEOUT|seconds}; `timeout` of an agent",
+            "The call ends: `DEADLINE_EXCEEDED`.",
+            ["test_a_model_that_drips_for_ever_is_cut_off"],
+        ),
+        Limit(
+            "Model clients that ignore their cancellation",
+            "{archon_mesh.llm.deadline:MAX_ABANDONED}; the caller waits {archon_mesh.llm.deadline:GRACE|seconds} for each",
+            "Further calls: `RESOURCE_EXHAUSTED` with a delay.",
+            ["test_calls_are_refused_while_too_many_do_not_end"],
+        ),
+    ],
     "A mesh on one machine": [
         Limit(
             "Commands to its supervisor at a time; bytes of one",

@@ -330,6 +330,7 @@ def test_overrides_win_over_the_file_for_all_of_its_agents(tmp_path: Path) -> No
 
 def test_overrides_that_are_not_given_keep_what_the_file_says(tmp_path: Path) -> None:
     path = tmp_path / "a.yaml"
-    path.write_text("name: a\nretries: 5\ntimeout: 7\n")
+    path.write_text("name: a\nretries: 5\ntimeout: 7\nidle_timeout: 2\n")
     agent = load_agent(path, environment={}, overrides=ModelOverrides()).agent
-    assert (agent.model_timeout, agent.retries, agent.fallback_model) == (7.0, 5, None)
+    assert (agent.model_timeout, agent.idle_timeout) == (7.0, 2.0)
+    assert (agent.retries, agent.fallback_model) == (5, None)
