@@ -12,12 +12,14 @@ from archon_mesh.llm.base import (
     estimate_tokens,
 )
 from archon_mesh.llm.create import create_model
+from archon_mesh.llm.scripted import ScriptedModel
 
 __all__ = [
     "ModelChunk",
     "ModelClient",
     "ModelReply",
     "ModelRequest",
+    "ScriptedModel",
     "ToolCallDelta",
     "ToolSpec",
     "Usage",

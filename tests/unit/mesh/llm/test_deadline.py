@@ -12,9 +12,9 @@ from archon.errors import DeadlineExceeded, ResourceExhausted, Unavailable
 from archon_mesh.agent import Agent, ContextCompactionMiddleware
 from archon_mesh.agent.events.types import AgentEvent
 from archon_mesh.core.messages import ChatMessage
-from archon_mesh.llm import ModelChunk, ModelReply, ModelRequest, deadline
+from archon_mesh.llm import ModelChunk, ModelReply, ModelRequest, ScriptedModel, deadline
 from archon_mesh.llm.base import CALL_TIMEOUT, IDLE_TIMEOUT
-from tests.fixtures.scripted_model import ScriptedModel, says
+from tests.fixtures.scripted_model import says
 
 
 class DeafModel:
@@ -72,7 +72,7 @@ async def test_model_that_writes_summaries_is_cut_off_too() -> None:
     compaction = ContextCompactionMiddleware(
         10, compaction_strategy="summarisation", window_size=1, model=model, timeout=0.05
     )
-    agent = Agent("a", model=ScriptedModel(says("one"), says("two")), middlewares=[compaction])
+    agent = Agent("a", model=ScriptedModel([says("one"), says("two")]), middlewares=[compaction])
     async with asyncio.timeout(60):
         await agent.run_async("first")
         with pytest.raises(DeadlineExceeded, match="no reply of the model deaf"):
@@ -197,7 +197,7 @@ async def test_calls_are_refused_while_too_many_do_not_end(monkeypatch: pytest.M
             await deadline.generate(model, request)
         model.release.set()
         await asyncio.wait(set(deadline._ending))
-        assert (await deadline.generate(ScriptedModel(says("fine")), request)).text == "fine"
+        assert (await deadline.generate(ScriptedModel([says("fine")]), request)).text == "fine"
 
 
 async def test_a_stream_that_is_not_read_to_its_end_ends_its_client() -> None:
