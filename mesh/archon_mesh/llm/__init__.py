@@ -13,12 +13,15 @@ from archon_mesh.llm.base import (
 )
 from archon_mesh.llm.create import create_model
 from archon_mesh.llm.scripted import ScriptedModel
+from archon_mesh.llm.text_format import ParsedReply, ParsingError, extract_json_from_text, parse_llm_action_response
 
 __all__ = [
     "ModelChunk",
     "ModelClient",
     "ModelReply",
     "ModelRequest",
+    "ParsedReply",
+    "ParsingError",
     "ScriptedModel",
     "ToolCallDelta",
     "ToolSpec",
@@ -26,4 +29,6 @@ __all__ = [
     "create_model",
     "estimate_input",
     "estimate_tokens",
+    "extract_json_from_text",
+    "parse_llm_action_response",
 ]
