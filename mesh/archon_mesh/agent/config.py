@@ -42,11 +42,12 @@ class AgentFields(TypedDict, total=False):
 class AgentConfig:
     """The fields that an agent is built from. An agent copies them: later changes do not affect it.
 
-    `model` is a client, or a string for `create_model` (`offline`, `openai/NAME`). `tools` are Tools or functions.
-    `sub_agents` are agents, optionally by key. `timeout` limits one model call in all, `idle_timeout` the time without
-    a chunk of its reply, and `tool_timeout` one call of a tool without a timeout of its own, all in seconds. `retries`
-    is how often a model call is made again after an error of the provider that may pass, within a minute; then
-    `fallback_model` answers, if there is one. `temperature` and `max_tokens` are the model's defaults if None.
+    `model` is a client, or a string for `create_model` (`offline`, `openai/NAME`,
+    `text/openai/NAME`). `tools` are Tools or functions. `sub_agents` are agents, optionally by key. `timeout` limits
+    one model call in all, `idle_timeout` the time without a chunk of its reply, and `tool_timeout` one call of a tool
+    without a timeout of its own, all in seconds. `retries` is how often a model call is made again after an error
+    of the provider that may pass, within a minute; then `fallback_model` answers, if there is one. `temperature`
+    and `max_tokens` are the model's defaults if None.
     With `all_ancestors`, shared memory delivers the answers of all ancestors, not only of the direct predecessors.
 
     Raises InvalidArgument if the name is empty or a limit is out of range.

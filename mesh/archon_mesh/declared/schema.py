@@ -111,7 +111,9 @@ class AgentPart(Part):
     )
     description: str = Field(default="", description="purpose, for callers and their models")
     system_prompt: str = Field(default="", description="the system prompt of its model")
-    model: str = Field(default="", description="offline or openai/NAME; by default the caller's choice")
+    model: str = Field(
+        default="", description="offline, openai/NAME, or text/openai/NAME; by default the caller's choice"
+    )
     tools: list[Imported] = Field(default_factory=list, description="functions and tools that its model may call")
     middlewares: list[Imported] = Field(default_factory=list, description="classes with hooks, in their order")
     sub_agents: dict[str, SubAgentPart] = Field(
@@ -131,7 +133,8 @@ class AgentPart(Part):
         default=RETRIES, ge=0, description="how often a model call is made again after an error that may pass"
     )
     fallback_model: str = Field(
-        default="", description="offline or openai/NAME: answers if the model keeps failing; by default none does"
+        default="",
+        description="the model that answers if the other one keeps failing; by default none does",
     )
     tool_timeout: float = Field(default=60.0, gt=0, description="seconds per call of a tool without its own timeout")
     max_running_subagents: int = Field(default=8, ge=1, description="concurrent calls of sub-agents")

@@ -13,7 +13,13 @@ from archon_mesh.llm.base import (
 )
 from archon_mesh.llm.create import create_model
 from archon_mesh.llm.scripted import ScriptedModel
-from archon_mesh.llm.text_format import ParsedReply, ParsingError, extract_json_from_text, parse_llm_action_response
+from archon_mesh.llm.text_format import (
+    ParsedReply,
+    ParsingError,
+    TextToolModel,
+    extract_json_from_text,
+    parse_llm_action_response,
+)
 
 __all__ = [
     "ModelChunk",
@@ -23,6 +29,7 @@ __all__ = [
     "ParsedReply",
     "ParsingError",
     "ScriptedModel",
+    "TextToolModel",
     "ToolCallDelta",
     "ToolSpec",
     "Usage",

@@ -75,7 +75,6 @@ _TAG = re.compile(
     r"|<function=|<\|(?:python_tag|tool_call|tool_calls_section_begin|tool_call_begin|START_ACTION|channel)\|>"
     r"|<｜tool▁calls?▁begin｜>|\[TOOL_CALLS\]|functools\[)"
 )
-_FENCE = re.compile(r"\s{0,8}(?:```|~~~)")
 _WITHIN_THOUGHT = re.compile(
     r"[.!?;]\s{1,5}[*_]{0,2}(?:(action)\s?:\s{0,5}(?=\{)|(final[ _]?answer)\s?:[*_]{0,2}\s)", re.I
 )
@@ -138,6 +137,7 @@ class _Splitter:
     def __init__(self) -> None:
         self.sections = [Section(Kind.PROSE)]
         self._in_fence = self._is_opaque = False
+        self._fence = ""
         self._last_line = ""
 
     def add(self, line: str) -> None:
@@ -145,9 +145,11 @@ class _Splitter:
         if not line or line.isspace():
             current.lines.append(line)
             return
-        has_fence = (line.count("```") + line.count("~~~")) % 2 == 1
-        if has_fence and _FENCE.match(line):
-            self._in_fence, has_fence = not self._in_fence, False
+        # A block ends with the fence that it began with; the other one is a part of its text.
+        fence = self._fence if self._in_fence else "~~~" if line.count("~~~") % 2 else "```"
+        has_fence = line.count(fence) % 2 == 1
+        if has_fence and line.lstrip().startswith(fence):
+            self._in_fence, self._fence, has_fence = not self._in_fence, fence, False
             has_prose = current.kind is Kind.PROSE and any(each.strip() for each in current.lines)
             self._is_opaque = has_prose or current.kind not in (Kind.PROSE, Kind.THOUGHT)
             if not self._in_fence and current.fenced:
@@ -160,6 +162,7 @@ class _Splitter:
             # A block that begins behind a marker belongs to it.
             if has_fence:
                 self._in_fence = self._is_opaque = True
+                self._fence = fence
         else:
             current.lines.append(line)
         self._last_line = line.strip()
