@@ -89,8 +89,8 @@ class LenientReader:
             commas = self._skip_commas()
             char = self._char()
             if not char:
-                # After a comma, more was to come.
-                if commas and not self._finished:
+                # After a comma or the first bracket, more was to come.
+                if commas or not container:
                     self._fail(cut=True)
                 self.unclosed.append(container)
                 return container

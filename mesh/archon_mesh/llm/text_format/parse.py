@@ -54,8 +54,7 @@ def parse_llm_action_response(text: str) -> ParsedReply:
     """
     if len(text) > MAX_REPLY:
         raise ParsingError(f"the reply has {len(text)} characters; at most {MAX_REPLY} are read")
-    text, ended = without_end_tokens(without_thinking(text.replace("\r\n", "\n")))
-    found = sections(text, finished=ended)
+    found = sections(without_end_tokens(without_thinking(text.replace("\r\n", "\n"))))
     thought = "\n".join(section.text.strip() for section in found if section.kind is Kind.THOUGHT).strip()
     for section in found:
         if section.kind is Kind.ANSWER and (answer := _answer_of(section)):
@@ -157,11 +156,11 @@ def _call_with_input(name: str, text: str, finished: bool) -> ParsedCall | Final
         return read_arguments(name, body, finished=finished)
     line, is_ended, rest = text.strip(" \t").partition("\n")
     if not line.strip():
-        line, is_ended, rest = rest.partition("\n")
-    if line.lstrip().startswith(("```", "~~~")):
+        line, is_ended, _ = rest.partition("\n")
+    if line.lstrip().startswith(("```", "~~~")) or not line.strip(" `~*"):
         return None
     quoted = len(line.strip()) > 1 and line.strip()[0] == line.strip()[-1] == '"'
-    return call_of(name, line) if line.strip() and (is_ended or finished or quoted) else None
+    return call_of(name, line) if is_ended or finished or quoted else None
 
 
 def _function_call(text: str) -> ParsedCall | FinalAnswer | None:

@@ -112,25 +112,22 @@ def without_thinking(text: str) -> str:
     return text
 
 
-def without_end_tokens(text: str) -> tuple[str, bool]:
-    """Returns the reply without the tokens with which models end their turn, and whether there were any."""
-    ended = False
+def without_end_tokens(text: str) -> str:
+    """Returns the reply with the end of a line instead of the tokens with which models end their turn."""
     for _ in range(_MAX_END_TOKENS):
         token = next((token for token in _END_TOKENS if text.rstrip().endswith(token)), "")
         if not token:
             break
-        text, ended = text.rstrip()[: -len(token)], True
-    return text, ended
+        text = text.rstrip()[: -len(token)] + "\n"
+    return text
 
 
-def sections(text: str, *, finished: bool = False) -> list[Section]:
-    """Returns the sections of a reply, in their order; `finished` says that it ends where its writer wanted."""
+def sections(text: str) -> list[Section]:
+    """Returns the sections of a reply, in their order."""
     splitter = _Splitter()
     for line in text.split("\n"):
         splitter.add(line)
-    found = splitter.sections
-    found[-1].finished = found[-1].finished or finished
-    return found
+    return splitter.sections
 
 
 class _Splitter:
