@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
+import warnings
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -172,7 +173,10 @@ def _function_call(text: str) -> ParsedCall | FinalAnswer | None:
     if inner.startswith("{"):
         return read_call(f'{{"tool": "{match[1]}", "arguments": {inner}}}', announced=True, finished=False)
     try:
-        expression = ast.parse(f"f({inner})", mode="eval").body
+        with warnings.catch_warnings():
+            # What Python thinks of a model's escapes is of no interest to the operator.
+            warnings.simplefilter("ignore")
+            expression = ast.parse(f"f({inner})", mode="eval").body
         if not isinstance(expression, ast.Call) or expression.args:
             return None
         return call_of(

@@ -71,6 +71,13 @@ def test_a_parsing_error_is_typed() -> None:
     assert caught.value.kind == "model.format"
 
 
+@pytest.mark.filterwarnings("error")
+def test_an_invalid_escape_in_a_function_call_gives_no_warning() -> None:
+    reply = parse_llm_action_response(r'Action: grep(pattern="\d+")')
+    assert reply.call is not None
+    assert reply.call.arguments == {"pattern": r"\d+"}
+
+
 # No call is made up ------------------------------------------------------------------------------------------------
 
 
