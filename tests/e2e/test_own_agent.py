@@ -16,9 +16,10 @@ from archon.client import answer_text
 from archon_mesh.agent import Agent, AgentEvent
 from archon_mesh.core.messages import ToolCall
 from archon_mesh.declared import load_agent
+from archon_mesh.llm import ScriptedModel
 from archon_mesh.node import RemoteAgent
 from tests.fixtures.mesh import Mesh
-from tests.fixtures.scripted_model import ScriptedModel, says
+from tests.fixtures.scripted_model import says
 from tests.fixtures.waiting import eventually, until
 
 ARCHON = [str(Path(sys.executable).parent / "archon")]
@@ -227,7 +228,7 @@ async def test_same_file_runs_alone_as_sub_agent_and_in_the_mesh(served: Mesh, f
     for callee in (load_agent(file).agent, RemoteAgent("helper", orchestrator=served.orchestrator.address)):
         events.clear()
         ask = says("", ToolCall("1", "helper", '{"task": "What time is it?"}'))
-        lead = Agent("lead", model=ScriptedModel(ask, says("done")), sub_agents=[callee])
+        lead = Agent("lead", model=ScriptedModel([ask, says("done")]), sub_agents=[callee])
         assert await lead.run_async("?", event_handlers=[events.append]) == "done"
         assert kinds(events, "helper") == ["RUN_STARTED", *calls, *TEXT, "RUN_FINISHED"]
         assert {event.parent_run_id for event in events if event.agent_name == "helper"} == {events[0].run_id}
@@ -243,7 +244,7 @@ async def test_failure_in_the_mesh_is_reported_as_a_local_one(mesh: Mesh) -> Non
         (RemoteAgent("absent", orchestrator="127.0.0.1:1"), "UNAVAILABLE"),
     ):
         events: list[AgentEvent] = []
-        lead = Agent("lead", model=ScriptedModel(ask, says("done")), sub_agents=[callee])
+        lead = Agent("lead", model=ScriptedModel([ask, says("done")]), sub_agents=[callee])
         assert await lead.run_async("?", event_handlers=[events.append]) == "done"
         (result,) = [message.content for message in lead.history if message.role == "tool"]
         assert result.startswith(f"Error {code}")

@@ -67,6 +67,7 @@ class Agent(SubAgentMetadata):
         self.temperature = self.config.temperature
         self.max_tokens = self.config.max_tokens
         self.model_timeout = self.config.timeout
+        self.idle_timeout = self.config.idle_timeout
         self.retries = self.config.retries
         self.policy = ToolPolicy.of(self.config.tool_policy)
         self.exit_on_success = frozenset(self.config.exit_on_success)

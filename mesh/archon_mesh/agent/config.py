@@ -9,7 +9,7 @@ from typing import Any, TypedDict
 from archon.errors import InvalidArgument
 from archon_mesh.agent.hooks.middleware import Middleware
 from archon_mesh.agent.tool_policy import ToolPolicy
-from archon_mesh.llm.base import ModelClient
+from archon_mesh.llm.base import CALL_TIMEOUT, IDLE_TIMEOUT, ModelClient
 from archon_mesh.llm.retry import RETRIES
 from archon_mesh.tools.credentials import Ask, Source
 from archon_mesh.tools.engine import TIMEOUT
@@ -33,6 +33,7 @@ class AgentFields(TypedDict, total=False):
     temperature: float | None
     max_tokens: int | None
     timeout: float
+    idle_timeout: float
     retries: int
     fallback_model: ModelClient | str | None
     tool_timeout: float
@@ -46,13 +47,15 @@ class AgentFields(TypedDict, total=False):
 class AgentConfig:
     """The fields that an agent is built from. An agent copies them: later changes do not affect it.
 
-    `model` is a client, or a string for `create_model` (`offline`, `openai/NAME`). `tools` are Tools or functions.
-    `sub_agents` are agents, optionally by key. `timeout` limits one model call, and `tool_timeout` one call of a tool
-    without a timeout of its own, both in seconds. `retries` is how often a model call is made again after an error of
-    the provider that may pass, within a minute; then `fallback_model` answers, if there is one. `temperature` and
-    `max_tokens` are the model's defaults if None. `tool_quota` limits the calls of all tools per minute. `credentials`
-    are values that tools declare by name; `ask_credential` asks a person for a missing one, with the names of the tool
-    and of the credential.
+    `model` is a client, or a string for `create_model` (`offline`, `openai/NAME`, `text/openai/NAME`). `tools` are
+    Tools or functions. `sub_agents` are agents, optionally by key. `timeout` limits one model call in all,
+    `idle_timeout` the time without a chunk of its reply, and `tool_timeout` one call of a tool without a timeout of
+    its own, all in seconds. `retries` is how often a model call is made again after an error of the provider that may
+    pass, within a minute; then `fallback_model` answers, if there is one. `temperature` and `max_tokens` are the
+    model's defaults if None. `tool_quota` limits the calls of all tools per minute. `credentials` are values that
+    tools declare by name; `ask_credential` asks a person for a missing one, with the names of the tool and of the
+    credential.
+
     With `all_ancestors`, shared memory delivers the answers of all ancestors, not only of the direct predecessors.
 
     Raises InvalidArgument if the name is empty or a limit is out of range.
@@ -71,7 +74,8 @@ class AgentConfig:
     all_ancestors: bool = False
     temperature: float | None = None
     max_tokens: int | None = None
-    timeout: float = 120.0
+    timeout: float = CALL_TIMEOUT
+    idle_timeout: float = IDLE_TIMEOUT
     retries: int = RETRIES
     fallback_model: ModelClient | str | None = None
     tool_timeout: float = TIMEOUT
@@ -88,7 +92,7 @@ class AgentConfig:
                 raise InvalidArgument(f"agent {self.name}: {limit} must be at least 1")
         if self.retries < 0:
             raise InvalidArgument(f"agent {self.name}: retries must be at least 0")
-        for limit in ("timeout", "tool_timeout"):
+        for limit in ("timeout", "idle_timeout", "tool_timeout"):
             if getattr(self, limit) <= 0:
                 raise InvalidArgument(f"agent {self.name}: {limit} must be above 0 s")
 

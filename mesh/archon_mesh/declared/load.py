@@ -133,6 +133,7 @@ class _Loader:
             temperature=part.temperature,
             max_tokens=part.max_tokens,
             timeout=part.timeout if given.timeout is None else given.timeout,
+            idle_timeout=part.idle_timeout,
             retries=part.retries if given.retries is None else given.retries,
             fallback_model=given.fallback_model or part.fallback_model or None,
             tool_timeout=part.tool_timeout,

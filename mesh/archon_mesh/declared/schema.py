@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, model_v
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
+from archon_mesh.llm.base import CALL_TIMEOUT, IDLE_TIMEOUT
 from archon_mesh.llm.retry import RETRIES
 from archon_mesh.tools.engine import TIMEOUT
 from archon_mesh.tools.tool import MAX_RATE
@@ -116,7 +117,9 @@ class AgentPart(Part):
     )
     description: str = Field(default="", description="purpose, for callers and their models")
     system_prompt: str = Field(default="", description="the system prompt of its model")
-    model: str = Field(default="", description="offline or openai/NAME; by default the caller's choice")
+    model: str = Field(
+        default="", description="offline, openai/NAME, or text/openai/NAME; by default the caller's choice"
+    )
     tools: list[Imported] = Field(default_factory=list, description="functions and tools that its model may call")
     middlewares: list[Imported] = Field(default_factory=list, description="classes with hooks, in their order")
     sub_agents: dict[str, SubAgentPart] = Field(
@@ -128,12 +131,16 @@ class AgentPart(Part):
     all_ancestors: bool = Field(default=False, description="shared memory delivers the answers of all ancestors")
     temperature: float | None = Field(default=None, ge=0, le=2, description="by default that of the model")
     max_tokens: int | None = Field(default=None, ge=1, description="limit of a reply, in tokens")
-    timeout: float = Field(default=120.0, gt=0, description="seconds per model call")
+    timeout: float = Field(default=CALL_TIMEOUT, gt=0, description="seconds per model call in all")
+    idle_timeout: float = Field(
+        default=IDLE_TIMEOUT, gt=0, description="seconds without a chunk of the reply after which a model call ends"
+    )
     retries: int = Field(
         default=RETRIES, ge=0, description="how often a model call is made again after an error that may pass"
     )
     fallback_model: str = Field(
-        default="", description="offline or openai/NAME: answers if the model keeps failing; by default none does"
+        default="",
+        description="the model that answers if the other one keeps failing; by default none does",
     )
     tool_timeout: float = Field(default=TIMEOUT, gt=0, description="seconds per call of a tool without its own timeout")
     tool_quota: int | None = Field(

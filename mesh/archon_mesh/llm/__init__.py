@@ -12,16 +12,30 @@ from archon_mesh.llm.base import (
     estimate_tokens,
 )
 from archon_mesh.llm.create import create_model
+from archon_mesh.llm.scripted import ScriptedModel
+from archon_mesh.llm.text_format import (
+    ParsedReply,
+    ParsingError,
+    TextToolModel,
+    extract_json_from_text,
+    parse_llm_action_response,
+)
 
 __all__ = [
     "ModelChunk",
     "ModelClient",
     "ModelReply",
     "ModelRequest",
+    "ParsedReply",
+    "ParsingError",
+    "ScriptedModel",
+    "TextToolModel",
     "ToolCallDelta",
     "ToolSpec",
     "Usage",
     "create_model",
     "estimate_input",
     "estimate_tokens",
+    "extract_json_from_text",
+    "parse_llm_action_response",
 ]

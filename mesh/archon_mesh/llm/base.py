@@ -5,9 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from archon_mesh.core.messages import ChatMessage, ToolCall
+
+CALL_TIMEOUT: Final = 300.0
+"""Seconds of one model call in all, by default."""
+
+IDLE_TIMEOUT: Final = 30.0
+"""Seconds without a chunk of the reply after which a model call ends, by default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +27,7 @@ class ToolSpec:
 
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
-    """One model call; `timeout` is in seconds.
+    """One model call; it ends after `timeout` seconds in all, and after `idle_timeout` seconds without a chunk.
 
     `temperature` and `max_tokens` (of the reply) are the model's defaults if None.
     """
@@ -30,7 +36,8 @@ class ModelRequest:
     tools: Sequence[ToolSpec] = ()
     temperature: float | None = None
     max_tokens: int | None = None
-    timeout: float = 30.0
+    timeout: float = CALL_TIMEOUT
+    idle_timeout: float = IDLE_TIMEOUT
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,45 +1,122 @@
-"""Ends a model call at its timeout, also if the client of the model ignores it."""
+"""Ends a model call that takes too long or falls silent, also if the model's client ignores the limits of the request.
+
+The client runs in a task of its own, so that a client which swallows its cancellation holds up no caller. Calls always
+stream: only a stream shows that a model is still at work.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable
-from typing import TypeVar
+import logging
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Final
 
-from archon.errors import DeadlineExceeded
+from archon.errors import DeadlineExceeded, ResourceExhausted, Unavailable
+from archon.failure_kinds import PROVIDER
 from archon_mesh.llm.base import ModelChunk, ModelClient, ModelReply, ModelRequest
 
-T = TypeVar("T")
+GRACE: Final = 1.0
+"""Seconds that a cancelled client has to close its connection; then the caller continues without it."""
+
+MAX_ABANDONED: Final = 100
+"""Clients of ended calls that still run. While there are so many, further calls are refused."""
+
+_log = logging.getLogger(__name__)
+_ending: set[asyncio.Task[None]] = set()
+"""Cancelled clients that have not ended yet; the reference keeps their tasks alive."""
 
 
 async def generate(model: ModelClient, request: ModelRequest) -> ModelReply:
-    """Returns the whole reply. Raises DeadlineExceeded after the timeout of the request, and what the model raises."""
-    return await _until(_deadline(request), model.generate(request), model, request)
+    """Returns the whole reply. Raises as `stream` does, and Unavailable if the stream ends without a reply."""
+    reply: ModelReply | None = None
+    async with aclosing(stream(model, request)) as chunks:
+        async for chunk in chunks:
+            reply = chunk.reply or reply
+    if reply is None:
+        raise Unavailable("the model's stream ended before the reply was complete", kind=PROVIDER)
+    return reply
 
 
-async def stream(model: ModelClient, request: ModelRequest) -> AsyncIterator[ModelChunk]:
-    """Yields the reply in chunks. Raises as `generate` does; the deadline is checked at each chunk."""
-    deadline = _deadline(request)
-    chunks = aiter(model.stream(request))
+async def stream(model: ModelClient, request: ModelRequest) -> AsyncGenerator[ModelChunk]:
+    """Yields the reply in chunks. The time between chunks belongs to the consumer and is not counted.
+
+    Raises what the model raises, DeadlineExceeded after the `timeout` or the `idle_timeout` of the request, and
+    ResourceExhausted if too many clients of ended calls still run.
+    """
+    loop = asyncio.get_running_loop()
+    _ending.difference_update([task for task in _ending if task.get_loop().is_closed()])
+    if len(_ending) >= MAX_ABANDONED:
+        raise ResourceExhausted(f"{len(_ending)} cancelled model calls have not ended", retry_delay=GRACE)
+    chunks: asyncio.Queue[ModelChunk | None] = asyncio.Queue(maxsize=1)
+    client = loop.create_task(_consume(model, request, chunks), name=f"model {model.model}")
+    client.add_done_callback(lambda _: chunks.put_nowait(None) if chunks.empty() else None)
+    remaining = request.timeout
     try:
-        # A timeout must not span a yield: the time between chunks belongs to the consumer.
-        while (chunk := await _until(deadline, anext(chunks, None), model, request)) is not None:
+        while True:
+            started = loop.time()
+            # A chunk that is there was in time, however long its consumer took for the one before.
+            if not chunks.empty():
+                chunk = chunks.get_nowait()
+            elif client.done():
+                break
+            else:
+                chunk = await _wait(chunks, model, request, remaining)
+            if chunk is None:
+                break
+            remaining -= loop.time() - started
             yield chunk
+        if client.cancelled():
+            raise Unavailable(f"the client of the model {model.model} cancelled its own call", kind=PROVIDER)
+        client.result()
     finally:
-        close = getattr(chunks, "aclose", None)
+        if not client.done():
+            await _end(client, model)
+
+
+async def _consume(model: ModelClient, request: ModelRequest, chunks: asyncio.Queue[ModelChunk | None]) -> None:
+    """Puts the chunks of the model's stream into the queue."""
+    if not hasattr(model, "stream"):
+        # A double in a test of an agent often has `generate` only.
+        await chunks.put(ModelChunk(reply=await model.generate(request)))
+        return
+    stream = model.stream(request)
+    try:
+        async for chunk in stream:
+            await chunks.put(chunk)
+    finally:
+        close = getattr(stream, "aclose", None)
         if close is not None:
             await close()
 
 
-def _deadline(request: ModelRequest) -> float:
-    return asyncio.get_running_loop().time() + request.timeout
-
-
-async def _until(deadline: float, step: Awaitable[T], model: ModelClient, request: ModelRequest) -> T:
+async def _wait(
+    chunks: asyncio.Queue[ModelChunk | None], model: ModelClient, request: ModelRequest, remaining: float
+) -> ModelChunk | None:
+    """Returns the next chunk, or None if the client has ended."""
     try:
-        async with asyncio.timeout_at(deadline) as limit:
-            return await step
-    except TimeoutError as error:
-        if not limit.expired() or isinstance(error, DeadlineExceeded):
-            raise
-        raise DeadlineExceeded(f"no reply of the model {model.model} within {request.timeout:g} s") from None
+        async with asyncio.timeout(min(remaining, request.idle_timeout)):
+            return await chunks.get()
+    except TimeoutError:
+        if remaining <= request.idle_timeout:
+            raise DeadlineExceeded(f"no reply of the model {model.model} within {request.timeout:g} s") from None
+        raise DeadlineExceeded(
+            f"the model {model.model} sent nothing for {request.idle_timeout:g} s", kind=PROVIDER
+        ) from None
+
+
+async def _end(client: asyncio.Task[None], model: ModelClient) -> None:
+    """Cancels a client, and waits until it has ended, for GRACE seconds at most."""
+    _ending.add(client)
+    client.add_done_callback(_ended)
+    client.cancel()
+    await asyncio.wait({client}, timeout=GRACE)
+    if not client.done():
+        _log.warning("%s: the client of the model ignores its cancellation; the call ends without it", model.model)
+
+
+def _ended(client: asyncio.Task[None]) -> None:
+    _ending.discard(client)
+    # The caller has its error already; what a cancelled client raises is of interest to its author only.
+    if not client.cancelled() and (error := client.exception()) is not None:
+        _log.debug("a cancelled model call ended with %s", type(error).__name__)

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 
 from archon_mesh.core.messages import ToolCall
 from archon_mesh.llm.base import (
     ModelChunk,
     ModelReply,
     ModelRequest,
-    ToolCallDelta,
     estimate_tokens,
     estimate_usage,
 )
+from archon_mesh.llm.chunks import stream_reply
 from archon_mesh.llm.offline_coordinator import next_step
 from archon_mesh.llm.offline_tasks import write_reply
 
-_WORDS_PER_CHUNK = 4
-_MAX_CHUNKS = 2_000
 _LARGE = 100_000  # characters; longer requests are analysed on a thread
 
 
@@ -47,11 +45,8 @@ class OfflineModel:
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelChunk]:
         reply = await self.generate(request)
-        for chunk in _pieces(reply):
+        async for chunk in stream_reply(reply):
             yield chunk
-            # Lets other tasks run, and a cancellation through.
-            await asyncio.sleep(0)
-        yield ModelChunk(reply=reply)
 
     async def close(self) -> None:
         pass
@@ -61,20 +56,3 @@ def _reply(request: ModelRequest) -> tuple[str, tuple[ToolCall, ...]]:
     if request.tools:
         return next_step(request.messages, request.tools)
     return write_reply(request.messages), ()
-
-
-def _pieces(reply: ModelReply) -> Iterator[ModelChunk]:
-    for text in _chunks(reply.text):
-        yield ModelChunk(text_delta=text)
-    for index, call in enumerate(reply.tool_calls):
-        yield ModelChunk(tool_call_delta=ToolCallDelta(index, call.id, call.name))
-        for text in _chunks(call.arguments_json):
-            yield ModelChunk(tool_call_delta=ToolCallDelta(index, arguments_delta=text))
-
-
-def _chunks(text: str) -> list[str]:
-    """Splits a text into chunks of a few words; of more words, if there would be more than _MAX_CHUNKS."""
-    words = text.split(" ")
-    size = max(_WORDS_PER_CHUNK, -(-len(words) // _MAX_CHUNKS))
-    groups = [" ".join(words[start : start + size]) for start in range(0, len(words), size)]
-    return [group + " " for group in groups[:-1]] + [group for group in groups[-1:] if group]

@@ -19,6 +19,7 @@ from archon_mesh.llm.base import (
     estimate_usage,
 )
 from archon_mesh.llm.openai_errors import to_archon_error
+from archon_mesh.llm.tool_names import ToolNames
 from archon_mesh.llm.wire import message_to_wire, tool_to_wire
 
 if TYPE_CHECKING:
@@ -58,15 +59,16 @@ class OpenAIModel:
         return self._model
 
     async def generate(self, request: ModelRequest) -> ModelReply:
+        names = ToolNames.of(request)
         with self._mapped_errors(request):
             async with asyncio.timeout(request.timeout):
-                completion = await self._completions.create(**self._arguments(request))
+                completion = await self._completions.create(**self._arguments(names.to_provider(request)))
         if not getattr(completion, "choices", None):
             raise UnknownFailure("the model endpoint's response is not a chat completion")
         choice = completion.choices[0]
         text = choice.message.content or choice.message.refusal or ""
         calls = tuple(
-            ToolCall(call.id, call.function.name, call.function.arguments)
+            ToolCall(call.id, names.original(call.function.name), call.function.arguments)
             for call in choice.message.tool_calls or ()
             if call.type == "function"
         )
@@ -79,14 +81,15 @@ class OpenAIModel:
         )
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelChunk]:
-        arguments = self._arguments(request)
+        names = ToolNames.of(request)
+        arguments = self._arguments(names.to_provider(request))
         # One deadline instead of a timeout per read, so that a slow stream ends too. It is applied to each step,
         # because the time between chunks belongs to the consumer, and a timeout must not span a yield.
         deadline = asyncio.get_running_loop().time() + request.timeout
 
         start = self._completions.create(**arguments, stream=True, stream_options={"include_usage": True})
         stream = await self._before_deadline(start, request, deadline)
-        reply = _ReplyAssembler()
+        reply = _ReplyAssembler(names)
         try:
             chunks = aiter(stream)
             while (chunk := await self._before_deadline(anext(chunks, None), request, deadline)) is not None:
@@ -132,7 +135,8 @@ class OpenAIModel:
 class _ReplyAssembler:
     """Assembles a reply from the chunks of a stream."""
 
-    def __init__(self) -> None:
+    def __init__(self, names: ToolNames) -> None:
+        self._names = names
         self._text: list[str] = []
         self._calls: dict[int, tuple[list[str], list[str], list[str]]] = {}
         self._usage: CompletionUsage | None = None
@@ -152,7 +156,7 @@ class _ReplyAssembler:
                 self._text.append(text)
                 yield ModelChunk(text_delta=text)
             for part in choice.delta.tool_calls or []:
-                name = (part.function and part.function.name) or ""
+                name = self._names.original((part.function and part.function.name) or "")
                 arguments = (part.function and part.function.arguments) or ""
                 call = self._calls.setdefault(part.index, ([], [], []))
                 for pieces, piece in zip(call, (part.id or "", name, arguments), strict=True):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from archon.errors import InvalidArgument
 from archon.registry import Capability, DependsOn
-from archon_mesh.llm.base import ModelClient
+from archon_mesh.llm.base import CALL_TIMEOUT, ModelClient
 from archon_mesh.llm.retry import RETRIES
 
 
@@ -38,7 +38,7 @@ class Role:
     tags: Mapping[str, str] = field(default_factory=dict)
     temperature: float | None = None
     max_tokens: int | None = None
-    timeout: float = 120.0
+    timeout: float = CALL_TIMEOUT
     retries: int = RETRIES
     fallback_model: ModelClient | str | None = None
 

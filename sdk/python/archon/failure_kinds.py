@@ -64,7 +64,7 @@ CATALOGUE: Final = {
     for kind in (
         FailureKind("model.hallucination", _MEDIUM, _NEVER, detected=False),
         FailureKind("model.refusal", _MEDIUM, _NEVER, detected=False),
-        FailureKind("model.format", _LOW, _NEVER, detected=False),
+        FailureKind("model.format", _LOW, _NEVER),
         FailureKind("model.context_overflow", _HIGH, _NEVER),
         FailureKind("model.reasoning_degradation", _MEDIUM, _NEVER),
         FailureKind("model.provider", _HIGH, _LATER),
@@ -111,6 +111,7 @@ CATALOGUE: Final = {
 
 STORAGE: Final = "infrastructure.storage"
 PROVIDER: Final = "model.provider"
+MODEL_FORMAT: Final = "model.format"
 CONTEXT_OVERFLOW: Final = "model.context_overflow"
 TOOL_TIMEOUT: Final = "tool.timeout"
 TOOL_CRASH: Final = "tool.crash"

@@ -60,7 +60,7 @@ VARIABLES: Final = (
         "text",
         "offline",
         (COMMAND_LINE, AGENTS),
-        "model of agents whose file or role sets none: offline or openai/NAME",
+        "model of agents whose file or role sets none: offline, openai/NAME, or text/openai/NAME",
     ),
     Variable(
         "ARCHON_ORCHESTRATOR",

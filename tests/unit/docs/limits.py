@@ -687,6 +687,44 @@ LIMITS: Final[dict[str, list[Limit]]] = {
             ["test_latency_is_that_of_the_last_calls"],
         ),
     ],
+    "Model calls": [
+        Limit(
+            "A model call without a chunk of the reply",
+            "{archon_mesh.llm.base:IDLE_TIMEOUT|seconds}; `idle_timeout` of an agent",
+            "The call ends: `DEADLINE_EXCEEDED`.",
+            ["test_a_model_that_falls_silent_is_cut_off"],
+        ),
+        Limit(
+            "A model call in all",
+            "{archon_mesh.llm.base:CALL_TIMEOUT|seconds}; `timeout` of an agent",
+            "The call ends: `DEADLINE_EXCEEDED`.",
+            ["test_a_model_that_drips_for_ever_is_cut_off"],
+        ),
+        Limit(
+            "Model clients that ignore their cancellation",
+            "{archon_mesh.llm.deadline:MAX_ABANDONED}; the caller waits {archon_mesh.llm.deadline:GRACE|seconds} for each",
+            "Further calls: `RESOURCE_EXHAUSTED` with a delay.",
+            ["test_calls_are_refused_while_too_many_do_not_end"],
+        ),
+        Limit(
+            "A reply in the text format; depth of its JSON",
+            "{archon_mesh.llm.text_format.parse:MAX_REPLY|characters}; {archon_mesh.llm.text_format.lenient_json:MAX_DEPTH}",
+            "The reply cannot be read.",
+            ["test_a_reply_above_the_limit_is_refused", "test_a_text_without_json_is_an_error"],
+        ),
+        Limit(
+            "Requests for a reply that can be read, after one that cannot; characters of it that the model sees again",
+            "{archon_mesh.llm.text_format.text_tool_model:REPAIRS}; {archon_mesh.llm.text_format.prompt:MAX_QUOTED|characters}",
+            "The call fails: `model.format`.",
+            ["test_a_model_that_never_keeps_to_the_format_fails_typed"],
+        ),
+        Limit(
+            "Brackets at which JSON is looked for in a text",
+            "{archon_mesh.llm.text_format.parse:MAX_CANDIDATES}",
+            "The text has no JSON.",
+            ["test_json_is_looked_for_at_a_few_brackets_only"],
+        ),
+    ],
     "A mesh on one machine": [
         Limit(
             "Commands to its supervisor at a time; bytes of one",

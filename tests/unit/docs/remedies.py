@@ -66,6 +66,7 @@ REASONS: Final = {
 }
 
 KINDS: Final = {
+    "model.format": "Use a model with function calling without `text/`, a larger one, or a lower `temperature`.",
     "model.context_overflow": "Shorten the input, add `ContextCompactionMiddleware`, or use a model with a larger window.",
     "model.provider": "Wait for the provider; `retries` and `fallback_model` of the agent bridge short failures.",
     "tool.timeout": "Raise `tool_timeout` of the agent, or make the tool faster.",

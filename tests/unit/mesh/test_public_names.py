@@ -38,11 +38,11 @@ from archon_mesh.agent.events.types import TextMessageContent
 from archon_mesh.agent.hooks.middleware import ModelCall
 from archon_mesh.core.memory_graph import MemoryItem, PropagationPolicy
 from archon_mesh.core.messages import ChatMessage, ToolCall
-from archon_mesh.llm import ModelReply
+from archon_mesh.llm import ModelReply, ScriptedModel
 from archon_mesh.memory import EpisodicMemory, SessionManager, WorkingMemory
 from archon_mesh.recovery import ErrorContext, ErrorSeverity, Recovery, RecoveryOrchestrator
 from archon_mesh.tools import Tool, ToolExecutionEngine, ToolRegistry, ToolResult, ToolResultStatus, tool
-from tests.fixtures.scripted_model import ScriptedModel, says
+from tests.fixtures.scripted_model import says
 
 
 def in_new_process(code: str) -> str:
@@ -57,7 +57,7 @@ async def test_agent_takes_a_config_whose_fields_were_set() -> None:
             hook.value = hook.value.upper()
             return None
 
-    config = AgentConfig("poet", model=ScriptedModel(says("quiet"), says("quiet")))
+    config = AgentConfig("poet", model=ScriptedModel([says("quiet"), says("quiet")]))
     config.middlewares = [Shout()]
     agent = Agent(config=config)
     config.middlewares = []
@@ -71,7 +71,7 @@ async def test_agent_takes_a_config_whose_fields_were_set() -> None:
 async def test_hooks_see_the_message_and_the_history() -> None:
     seen: list[tuple[str, list[str]]] = []
     look = tool(name="look")(lambda: "a door")
-    agent = Agent("a", model=ScriptedModel(says("I look", ToolCall("c", "look", "{}")), says("done")), tools=[look])
+    agent = Agent("a", model=ScriptedModel([says("I look", ToolCall("c", "look", "{}")), says("done")]), tools=[look])
 
     def note(hook: HookContext) -> None:
         assert hook.assistant_message is not None
@@ -172,7 +172,7 @@ async def test_agent_and_its_state() -> None:
     agent = Agent(
         name="lead",
         system_prompt="You look.",
-        model=ScriptedModel(says("", ToolCall("c", "look", "{}")), says("done")),
+        model=ScriptedModel([says("", ToolCall("c", "look", "{}")), says("done")]),
         tools=[look],
         sub_agents=[],
         max_iterations=4,
@@ -239,7 +239,7 @@ async def test_hooks_and_middlewares() -> None:
             calls.append("stream_chunk")
 
     look = tool(name="look")(lambda: "a door")
-    model = ScriptedModel(says("", ToolCall("c", "look", "{}")), says("draft"))
+    model = ScriptedModel([says("", ToolCall("c", "look", "{}")), says("draft")])
     agent = Agent("a", model=model, tools=[look], middlewares=[Every()])
     agent.on("before_final_response").when(lambda hook: hook.value == "draft").handle(
         HookDecision.CONTINUE, value="final", effects=lambda hook: calls.append("effect")
@@ -249,6 +249,7 @@ async def test_hooks_and_middlewares() -> None:
     assert calls == [
         "before_agent",
         *model_call,
+        *["stream_chunk"] * 2,
         "after_model",
         "before_tool",
         "after_tool 1 a after_tool None",
@@ -294,9 +295,11 @@ async def test_sub_agents_and_factory() -> None:
         )
 
     lead = agents.create(
-        "lead", model=ScriptedModel(says("", ToolCall("c", "delegate", "{}")), says("done")), tools=[delegate]
+        "lead", model=ScriptedModel([says("", ToolCall("c", "delegate", "{}")), says("done")]), tools=[delegate]
     )
-    lead.register_agent(Poet("p", model=ScriptedModel(says("a verse"))), name="poet", description="d", stateless=False)
+    lead.register_agent(
+        Poet("p", model=ScriptedModel([says("a verse")])), name="poet", description="d", stateless=False
+    )
     assert await lead.run_async("?") == "done"
     assert [message.content for message in lead.history if message.role == "tool"] == ["a verse"]
 

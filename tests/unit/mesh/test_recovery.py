@@ -6,6 +6,7 @@ import pytest
 
 from archon.errors import ArchonError, Internal, InvalidArgument, ResourceExhausted, Unavailable
 from archon_mesh.agent import Agent, RecoveryMiddleware
+from archon_mesh.llm import ScriptedModel
 from archon_mesh.recovery import (
     ErrorContext,
     ErrorSeverity,
@@ -14,7 +15,7 @@ from archon_mesh.recovery import (
     RecoveryOrchestrator,
     recovered,
 )
-from tests.fixtures.scripted_model import ScriptedModel, says
+from tests.fixtures.scripted_model import says
 
 REFUSED = Unavailable("connection refused", kind="model.provider")
 TIMEOUT = Internal("no answer", kind="tool.timeout")
@@ -130,12 +131,12 @@ async def test_work_is_repeated_after_the_delay_until_it_succeeds() -> None:
 async def test_an_agent_repeats_or_replaces_a_failed_model_call() -> None:
     recovery = RecoveryOrchestrator()
     later = Unavailable("connection refused", kind="model.provider", retry_delay=0.0)
-    agent = Agent("poet", model=ScriptedModel(later, says("a poem")), middlewares=[RecoveryMiddleware(recovery)])
+    agent = Agent("poet", model=ScriptedModel([later, says("a poem")]), middlewares=[RecoveryMiddleware(recovery)])
     assert await agent.run_async("write") == "a poem"
 
     @recovery.register_handler("model")
     def apologize(context: ErrorContext) -> Recovery:
         return Recovery.answer(f"{context.component} has no model")
 
-    agent = Agent("poet", model=ScriptedModel(REFUSED), middlewares=[RecoveryMiddleware(recovery)])
+    agent = Agent("poet", model=ScriptedModel([REFUSED]), middlewares=[RecoveryMiddleware(recovery)])
     assert await agent.run_async("write") == "poet has no model"

@@ -23,7 +23,7 @@ from archon_mesh.core.compaction import (
 from archon_mesh.core.messages import ChatMessage
 from archon_mesh.core.transcript import transcript
 from archon_mesh.llm import deadline
-from archon_mesh.llm.base import ModelClient, ModelRequest, estimate_input
+from archon_mesh.llm.base import CALL_TIMEOUT, ModelClient, ModelRequest, estimate_input
 
 _log = logging.getLogger(__name__)
 
@@ -61,7 +61,7 @@ class ContextCompactionMiddleware(Middleware):
         window_size: int = 2,
         model: ModelClient | None = None,
         custom_strategy: Strategy | None = None,
-        timeout: float = 120.0,
+        timeout: float = CALL_TIMEOUT,
     ) -> None:
         """`model` writes the summaries, None for the agent's own model, each within `timeout` seconds.
 

@@ -11,7 +11,7 @@ from archon_mesh.agent.state.agent_state import AgentState
 from archon_mesh.agent.state.history import HistoryList
 from archon_mesh.agent.state.running_agent import RunningAgent
 from archon_mesh.core.messages import ChatMessage, ToolCall
-from archon_mesh.llm.base import ModelReply, ModelRequest, ToolCallDelta, ToolSpec
+from archon_mesh.llm.base import CALL_TIMEOUT, IDLE_TIMEOUT, ModelReply, ModelRequest, ToolCallDelta, ToolSpec
 from archon_mesh.tools.result import ToolResult
 
 
@@ -35,21 +35,29 @@ class ModelTry:
 class ModelParams:
     """The parameters of one model call. `messages` belong to this call; changes do not reach the history.
 
-    `timeout` is in seconds. `retries` is how often the call is made again after an error that may pass. `tries` are the
-    tries that were made, in order.
+    `timeout` and `idle_timeout` are those of the request. `retries` is how often the call is made again after an error
+    that may pass. `tries` are the tries that were made, in order.
     """
 
     messages: list[ChatMessage]
     tools: Sequence[ToolSpec] = ()
     temperature: float | None = None
     max_tokens: int | None = None
-    timeout: float = 120.0
+    timeout: float = CALL_TIMEOUT
     retries: int = 0
+    idle_timeout: float = IDLE_TIMEOUT
     tries: list[ModelTry] = field(default_factory=list)
 
     def request(self) -> ModelRequest:
         """Returns the immutable request for a model client."""
-        return ModelRequest(tuple(self.messages), tuple(self.tools), self.temperature, self.max_tokens, self.timeout)
+        return ModelRequest(
+            tuple(self.messages),
+            tuple(self.tools),
+            self.temperature,
+            self.max_tokens,
+            self.timeout,
+            self.idle_timeout,
+        )
 
 
 @dataclass(slots=True)

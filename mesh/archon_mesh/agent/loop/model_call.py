@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from contextlib import aclosing
 from dataclasses import dataclass, replace
 
 from archon import context
@@ -117,24 +118,25 @@ class ModelCaller:
         tool_calls = ToolCallEmitter(state.emitter, run_fields, state.current_iteration)
         reply: ModelReply | None = None
         try:
-            async for chunk in deadline.stream(model, request):
-                if chunk.thinking_delta:
-                    thinking_chunk = StreamChunk.of_thinking(chunk.thinking_delta)
-                    await self._hooks.run_chunk_hooks(thinking_chunk, params, self._chunk_context)
-                    await thinking_message.write(chunk.thinking_delta)
-                if chunk.text_delta:
-                    await thinking_message.end()
-                    text_chunk = StreamChunk(chunk.text_delta)
-                    delta = await self._hooks.run_chunk_hooks(text_chunk, params, self._chunk_context)
-                    text.append(delta)
-                    await text_message.write(delta)
-                if chunk.tool_call_delta is not None:
-                    await thinking_message.end()
-                    await text_message.end()
-                    call_chunk = StreamChunk.of_tool_call(chunk.tool_call_delta)
-                    await self._hooks.run_chunk_hooks(call_chunk, params, self._chunk_context)
-                    await tool_calls.write(chunk.tool_call_delta)
-                reply = chunk.reply or reply
+            async with aclosing(deadline.stream(model, request)) as chunks:
+                async for chunk in chunks:
+                    if chunk.thinking_delta:
+                        thinking_chunk = StreamChunk.of_thinking(chunk.thinking_delta)
+                        await self._hooks.run_chunk_hooks(thinking_chunk, params, self._chunk_context)
+                        await thinking_message.write(chunk.thinking_delta)
+                    if chunk.text_delta:
+                        await thinking_message.end()
+                        text_chunk = StreamChunk(chunk.text_delta)
+                        delta = await self._hooks.run_chunk_hooks(text_chunk, params, self._chunk_context)
+                        text.append(delta)
+                        await text_message.write(delta)
+                    if chunk.tool_call_delta is not None:
+                        await thinking_message.end()
+                        await text_message.end()
+                        call_chunk = StreamChunk.of_tool_call(chunk.tool_call_delta)
+                        await self._hooks.run_chunk_hooks(call_chunk, params, self._chunk_context)
+                        await tool_calls.write(chunk.tool_call_delta)
+                    reply = chunk.reply or reply
         finally:
             await thinking_message.end()
             await text_message.end()

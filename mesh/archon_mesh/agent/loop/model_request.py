@@ -33,6 +33,7 @@ def build_params(state: AgentState, *, is_last: bool) -> ModelParams:
         agent.max_tokens,
         agent.model_timeout,
         agent.retries,
+        agent.idle_timeout,
     )
 
 

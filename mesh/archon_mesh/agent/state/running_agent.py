@@ -41,6 +41,7 @@ class RunningAgent(Protocol):
     temperature: float | None
     max_tokens: int | None
     model_timeout: float
+    idle_timeout: float
     retries: int
     max_iterations: int
     policy: ToolPolicy

@@ -51,7 +51,7 @@ async def check_model(spec: str, environment: Mapping[str, str], *, online: bool
     summary = f"{spec} at {_host(endpoint)}, {'with' if key else 'without'} a key"
     if not online:
         return [ok("model", f"{summary}; not contacted without --online")]
-    return [_query_endpoint(spec.partition("/")[2].strip(), endpoint, key, summary)]
+    return [_query_endpoint(model.model, endpoint, key, summary)]
 
 
 def _query_endpoint(name: str, endpoint: str, key: str, summary: str) -> Finding:

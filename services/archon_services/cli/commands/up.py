@@ -36,7 +36,11 @@ def up(
     ] = "",
     model: Annotated[
         str,
-        typer.Option(envvar="ARCHON_MODEL", metavar="MODEL", help="The model of all roles: offline or openai/NAME."),
+        typer.Option(
+            envvar="ARCHON_MODEL",
+            metavar="MODEL",
+            help="The model of all roles: offline, openai/NAME, or text/openai/NAME.",
+        ),
     ] = "",
     detach: Annotated[bool, typer.Option("--detach", help="Run in the background; return when it is ready.")] = False,
     logs: Annotated[bool, typer.Option("--logs", help="Print the logs of all processes.")] = False,

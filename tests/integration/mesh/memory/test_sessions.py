@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 from archon.errors import Aborted, DataLoss, InvalidArgument, Unavailable
 from archon_mesh.agent import Agent, HistoryList
 from archon_mesh.core.messages import ChatMessage, ToolCall
+from archon_mesh.llm import ScriptedModel
 from archon_mesh.memory import EpisodicMemory, SessionManager, SessionStore
 from archon_mesh.memory.message_json import message_from_json, message_to_json
 from archon_mesh.memory.store import HistoryChange, HistoryKey
-from tests.fixtures.scripted_model import ScriptedModel, says
+from tests.fixtures.scripted_model import says
 from tests.fixtures.waiting import eventually
 
 KEY = HistoryKey("me", "s", "poet")
@@ -40,7 +41,7 @@ async def store(place: str) -> AsyncIterator[SessionStore]:
 
 
 def poet(sessions: SessionManager, *replies: Any, session: str = "s", **more: Any) -> tuple[Agent, ScriptedModel]:
-    model = ScriptedModel(*replies)
+    model = ScriptedModel(replies)
     return Agent("poet", model=model, session_manager=sessions, user_id="me", session_id=session, **more), model
 
 
@@ -67,7 +68,7 @@ async def test_empty_session_id_creates_a_session_per_agent_history(store: Sessi
     writer, _ = poet(sessions, says("a verse"), session="")
     ask = says("", ToolCall("1", "poet", '{"task": "go"}'))
     lead = Agent(
-        "lead", model=ScriptedModel(ask, says("done")), session_manager=sessions, user_id="me", sub_agents=[writer]
+        "lead", model=ScriptedModel([ask, says("done")]), session_manager=sessions, user_id="me", sub_agents=[writer]
     )
     await lead.run_async("?")
     assert lead.session_id

@@ -16,9 +16,10 @@ from archon.memory import MemoryGraphClient, MemoryItem, PropagationPolicy, Publ
 from archon_mesh.agent import Agent
 from archon_mesh.core.memory_graph import SharedMemoryGraph
 from archon_mesh.core.messages import ToolCall
+from archon_mesh.llm import ScriptedModel
 from archon_mesh.tools import tool
 from tests.fixtures.memory_mesh import published
-from tests.fixtures.scripted_model import ScriptedModel, says
+from tests.fixtures.scripted_model import says
 
 if TYPE_CHECKING:
     from tests.fixtures.memory_mesh import Mesh
@@ -152,11 +153,11 @@ async def test_agent_with_a_served_graph_publishes_for_its_edges(mesh: Mesh, cli
     assert await client.policies_from("q-source") == {FINAL, TOOLS, FULL}
     assert await client.policies_from("q-full") == await client.policies_from("unknown") == set()
     look = tool(name="look")(lambda: "a door")
-    model = ScriptedModel(says("", ToolCall("c", "look", "{}")), says("done"))
+    model = ScriptedModel([says("", ToolCall("c", "look", "{}")), says("done")])
     await Agent("q-source", model=model, tools=[look], memory_graph=client).run_async("?")
     received = []
     for role in ("q-final", "q-tools", "q-full"):
-        reader = ScriptedModel(says("ok"))
+        reader = ScriptedModel([says("ok")])
         await Agent(role, model=reader, memory_graph=client).run_async("?")
         received.append(reader.requests[0].messages[0].content.removeprefix("Shared context from q-source:\n"))
     assert received == [

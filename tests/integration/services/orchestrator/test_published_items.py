@@ -15,11 +15,12 @@ from archon.memory import MemoryGraphClient, PropagationPolicy
 from archon.registry import DependsOn
 from archon_mesh.agent import Agent, AgentEvent
 from archon_mesh.core.messages import ToolCall
+from archon_mesh.llm import ScriptedModel
 from archon_mesh.node import RemoteAgent
 from archon_mesh.node.handler import agent_handler
 from archon_mesh.tools import tool
 from tests.fixtures.mesh import Mesh
-from tests.fixtures.scripted_model import ScriptedModel, says
+from tests.fixtures.scripted_model import says
 from tests.fixtures.waiting import eventually
 from tests.integration.services.orchestrator.troupe import Troupe, durable, of
 
@@ -56,7 +57,7 @@ async def test_an_agents_tool_results_and_history_reach_the_roles_whose_edges_le
 ) -> None:
     source, reader, _ = names
     call = ToolCall(name="measure", id="call-1", arguments_json="{}")
-    agent = Agent(source, tools=[measure], model=ScriptedModel(says("", call), says("It is long.")))
+    agent = Agent(source, tools=[measure], model=ScriptedModel([says("", call), says("It is long.")]))
     await troupe(source, agent_handler(agent, memory=""))
     await troupe(reader, context_text, depends_on=[DependsOn(source, policy)])
     session = uuid.uuid4().hex
@@ -222,7 +223,7 @@ async def test_a_remote_agents_thinking_is_an_event_of_its_caller(
     await troupe(source, thinking)
     remote = RemoteAgent(source, orchestrator=mesh.orchestrator.address)
     call = ToolCall("c1", source, '{"task": "Is it?"}')
-    lead = Agent("lead", model=ScriptedModel(says("", call), says("It is.")), sub_agents=[remote])
+    lead = Agent("lead", model=ScriptedModel([says("", call), says("It is.")]), sub_agents=[remote])
     events: list[AgentEvent] = []
     assert await lead.run_async("?", None, [events.append]) == "It is."
     types = [event.type for event in events if event.agent_name == source]

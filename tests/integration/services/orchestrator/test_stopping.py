@@ -13,12 +13,12 @@ from archon.api.orchestrator.v1 import run_pb2
 from archon.client import RunHandle
 from archon_mesh.agent import Agent
 from archon_mesh.core.run.decide.recovery import RECOVERY, Kind
-from archon_mesh.llm import ModelReply, ModelRequest
+from archon_mesh.llm import ModelReply, ModelRequest, ScriptedModel
 from archon_mesh.node import Role
 from archon_services.agents.app import agent_app
 from archon_services.agents.settings import AgentServiceSettings
 from tests.fixtures.mesh import Mesh
-from tests.fixtures.scripted_model import ScriptedModel, says
+from tests.fixtures.scripted_model import says
 from tests.fixtures.services import ServiceProcess
 from tests.fixtures.waiting import eventually
 from tests.integration.services.orchestrator.troupe import durable, of

@@ -17,9 +17,10 @@ from archon.client import submit_request
 from archon_mesh.agent import Agent
 from archon_mesh.agent.hooks.tracing import TracingMiddleware
 from archon_mesh.core.messages import ToolCall
+from archon_mesh.llm import ScriptedModel
 from archon_mesh.node.handler import agent_handler
 from tests.fixtures.mesh import Mesh
-from tests.fixtures.scripted_model import ScriptedModel, says
+from tests.fixtures.scripted_model import says
 from tests.integration.services.orchestrator.troupe import Troupe
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
@@ -30,8 +31,8 @@ async def test_contract_rule_1_a_run_is_traced_under_its_caller(mesh: Mesh, trou
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     tracer = provider.get_tracer("test")
-    poet = Agent("poet", model=ScriptedModel(says("A verse.")))
-    lead = Agent("lead", model=ScriptedModel(says("", ToolCall("c", "poet", '{"task": "the sea"}')), says("Done.")))
+    poet = Agent("poet", model=ScriptedModel([says("A verse.")]))
+    lead = Agent("lead", model=ScriptedModel([says("", ToolCall("c", "poet", '{"task": "the sea"}')), says("Done.")]))
     await troupe("poet", agent_handler(poet.use(TracingMiddleware(tracer)), memory=""))
     await troupe("lead", agent_handler(lead.use(TracingMiddleware(tracer)), memory=""), coordinator=True)
     with context.serving(context.CallContext(traceparent=f"00-{TRACE}-b7ad6b7169203331-01")):

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from archon_mesh.agent import Agent, AgentFactory, AgentSpec, subagent
 from archon_mesh.core.memory_graph import SharedMemoryGraph
 from archon_mesh.core.messages import ToolCall
+from archon_mesh.llm import ScriptedModel
 from archon_mesh.node import RemoteAgent
-from tests.fixtures.scripted_model import ScriptedModel, says
+from tests.fixtures.scripted_model import says
 
 
 class Plain(Agent):
@@ -192,12 +193,12 @@ async def test_created_agents_get_the_graph_and_their_registered_name() -> None:
     before = agents_factory.create("poet")
     assert before.memory_graph is None
     assert agents_factory.with_memory_graph(graph) is agents_factory
-    poet = agents_factory.create("poet", model=ScriptedModel(says("a verse")))
-    reader = ScriptedModel(says("read"))
+    poet = agents_factory.create("poet", model=ScriptedModel([says("a verse")]))
+    reader = ScriptedModel([says("read")])
     asks = says("", ToolCall("1", "scribe", '{"task": "go"}'))
     config = {"scribe": {"model": reader, "name": "another name"}}
     lead = agents_factory.create(
-        "lead", subagents=["scribe"], subagent_config=config, model=ScriptedModel(asks, says("done"))
+        "lead", subagents=["scribe"], subagent_config=config, model=ScriptedModel([asks, says("done")])
     )
     assert (poet.agent_id, lead.agent_id, lead.memory_graph) == ("poet", "lead", graph)
     await poet.run_async("?")
@@ -209,7 +210,7 @@ async def test_missing_sub_agent_is_warned_of_once_at_create(caplog: pytest.LogC
     graph = SharedMemoryGraph()
     graph.add_agent("scribe")
     agents_factory = factory().with_memory_graph(graph)
-    model = ScriptedModel(says("one"), says("two"))
+    model = ScriptedModel([says("one"), says("two")])
     with caplog.at_level(logging.WARNING):
         lead = agents_factory.create("lead", subagents=["poet", "scribe"], model=model)
         assert caplog.text.count("sub-agent poet is not in the shared memory graph") == 1
@@ -225,7 +226,7 @@ class Styled(Agent):
     """Takes arguments of its own, and none of an agent."""
 
     def __init__(self, style: str = "plain") -> None:
-        super().__init__("unnamed", model=ScriptedModel(says("styled")), system_prompt=style)
+        super().__init__("unnamed", model=ScriptedModel([says("styled")]), system_prompt=style)
         self.style = style
 
 
@@ -260,7 +261,7 @@ async def test_class_with_its_own_constructor_gets_only_what_was_given() -> None
 async def test_agent_without_the_base_constructor_works_as_a_sub_agent() -> None:
     agents_factory = AgentFactory().register("bare", Bare, subagent_description="d").register("lead", Plain)
     asks = says("", ToolCall("1", "bare", '{"task": "go"}'))
-    lead = agents_factory.create("lead", subagents=["bare"], model=ScriptedModel(asks, says("done")))
+    lead = agents_factory.create("lead", subagents=["bare"], model=ScriptedModel([asks, says("done")]))
     assert await lead.run_async("?") == "done"
     assert [message.content for message in lead.history if message.role == "tool"] != []
     assert "bare" in lead.sub_agents

@@ -11,9 +11,9 @@ from archon.errors import AlreadyExists, FailedPrecondition, InvalidArgument, Un
 from archon_mesh.agent import Agent, AgentState, SubAgentNotFoundError, call_sub_agent, get_context, subagent
 from archon_mesh.agent.errors import NotAnAgent
 from archon_mesh.core.messages import ToolCall
-from archon_mesh.llm import ModelReply, ModelRequest
+from archon_mesh.llm import ModelReply, ModelRequest, ScriptedModel
 from archon_mesh.tools import tool
-from tests.fixtures.scripted_model import ScriptedModel, says
+from tests.fixtures.scripted_model import says
 
 
 def asks(*keys: str, text: str = "do it") -> ModelReply:
@@ -21,7 +21,7 @@ def asks(*keys: str, text: str = "do it") -> ModelReply:
 
 
 def poet(*replies: Any, **more: Any) -> Agent:
-    return Agent("poet", description="Writes verses.", model=ScriptedModel(*replies), **more)
+    return Agent("poet", description="Writes verses.", model=ScriptedModel(replies), **more)
 
 
 def tool_texts(agent: Agent) -> list[str]:
@@ -30,7 +30,7 @@ def tool_texts(agent: Agent) -> list[str]:
 
 async def test_sub_agent_is_a_tool_and_its_answer_is_the_result() -> None:
     writer = poet(says("a verse"))
-    model = ScriptedModel(asks("poet"), says("here: a verse"))
+    model = ScriptedModel([asks("poet"), says("here: a verse")])
     lead = Agent("lead", model=model, sub_agents=[writer])
     assert await lead.run_async("?") == "here: a verse"
     (spec,) = model.requests[0].tools
@@ -51,8 +51,8 @@ async def test_sub_agents_share_ids_and_storage_but_not_history() -> None:
 
     call = says("", ToolCall("n", "note", "{}"))
     inner = poet(call, says("inner"), tools=[note])
-    middle = Agent("middle", model=ScriptedModel(asks("poet"), says("middle")), sub_agents=[inner])
-    lead = Agent("lead", model=ScriptedModel(call, asks("middle"), says("lead")), tools=[note], sub_agents=[middle])
+    middle = Agent("middle", model=ScriptedModel([asks("poet"), says("middle")]), sub_agents=[inner])
+    lead = Agent("lead", model=ScriptedModel([call, asks("middle"), says("lead")]), tools=[note], sub_agents=[middle])
     await lead.run_async("?", {"user": "me"})
     top, bottom = seen
     assert middle.state is not None
@@ -66,10 +66,10 @@ async def test_sub_agents_share_ids_and_storage_but_not_history() -> None:
 
 
 async def test_stateless_sub_agent_runs_on_a_discarded_fork() -> None:
-    model = ScriptedModel(says("first"), says("again"))
+    model = ScriptedModel([says("first"), says("again")])
     writer = Agent("poet", model=model)
     await writer.run_async("before")
-    lead = Agent("lead", model=ScriptedModel(asks("poet"), says("done")))
+    lead = Agent("lead", model=ScriptedModel([asks("poet"), says("done")]))
     lead.register_agent(writer, name="poet", description="d", stateless=True)
     await lead.run_async("?")
     assert [message.content for message in model.requests[1].messages] == ["before", "first", "do it"]
@@ -94,7 +94,7 @@ class Counting(ScriptedModel):
 @pytest.mark.parametrize(("stateless", "limit", "most"), [(False, 8, 1), (True, 8, 5), (True, 2, 2)])
 async def test_stateful_calls_are_serial_and_stateless_ones_limited(stateless: bool, limit: int, most: int) -> None:
     model = Counting()
-    lead = Agent("lead", model=ScriptedModel(asks(*["poet"] * 5), says("done")), max_running_subagents=limit)
+    lead = Agent("lead", model=ScriptedModel([asks(*["poet"] * 5), says("done")]), max_running_subagents=limit)
     lead.register_agent(Agent("poet", model=model), stateless=stateless)
     await lead.run_async("?")
     assert model.most == most
@@ -107,7 +107,7 @@ async def test_sub_agent_may_be_registered_during_a_run() -> None:
         agent_state.agent.register_agent(poet(says("a verse")))
         return "hired"
 
-    model = ScriptedModel(says("", ToolCall("h", "hire", "{}")), asks("poet"), says("done"))
+    model = ScriptedModel([says("", ToolCall("h", "hire", "{}")), asks("poet"), says("done")])
     lead = Agent("lead", model=model, tools=[hire])
     await lead.run_async("?")
     assert tool_texts(lead) == ["hired", "a verse"]
@@ -127,7 +127,7 @@ async def test_call_sub_agent_finds_a_key_or_lists_the_keys() -> None:
             got.append(str(error))
         return "asked"
 
-    model = ScriptedModel(says("", ToolCall("a", "ask", "{}")), says("done"))
+    model = ScriptedModel([says("", ToolCall("a", "ask", "{}")), says("done")])
     lead = Agent("lead", model=model, tools=[ask], sub_agents={"writer": poet(says("a verse")), "other": poet()})
     await lead.run_async("?")
     assert got == ["a verse", "no sub-agent 'poet'; registered: writer, other"]
@@ -135,7 +135,9 @@ async def test_call_sub_agent_finds_a_key_or_lists_the_keys() -> None:
 
 async def test_sub_agent_error_is_reported_to_the_callers_model() -> None:
     lead = Agent(
-        "lead", model=ScriptedModel(asks("poet"), says("alone then")), sub_agents=[poet(Unavailable("ill"), retries=0)]
+        "lead",
+        model=ScriptedModel([asks("poet"), says("alone then")]),
+        sub_agents=[poet(Unavailable("ill"), retries=0)],
     )
     assert await lead.run_async("?") == "alone then"
     assert tool_texts(lead) == ["Error UNAVAILABLE (UNAVAILABLE): ill"]
@@ -153,7 +155,7 @@ async def test_cancelling_the_caller_cancels_its_sub_agents() -> None:
                 ended.set()
             raise AssertionError
 
-    lead = Agent("lead", model=ScriptedModel(asks("poet")), sub_agents=[Agent("poet", model=Slow())])
+    lead = Agent("lead", model=ScriptedModel([asks("poet")]), sub_agents=[Agent("poet", model=Slow())])
     run = asyncio.create_task(lead.run_async("?"))
     await asyncio.wait_for(begun.wait(), 5)
     run.cancel()
@@ -163,9 +165,9 @@ async def test_cancelling_the_caller_cancels_its_sub_agents() -> None:
 
 
 async def test_pausing_the_caller_pauses_its_sub_agents() -> None:
-    model = ScriptedModel(says("a verse"))
+    model = ScriptedModel([says("a verse")])
     writer = Agent("poet", model=model)
-    lead = Agent("lead", model=ScriptedModel(asks("poet"), says("done")), sub_agents=[writer])
+    lead = Agent("lead", model=ScriptedModel([asks("poet"), says("done")]), sub_agents=[writer])
     lead.on("before_tool").handle("continue", effects=lambda hook: hook.agent.pause())
     run = asyncio.create_task(lead.run_async("?"))
     while not lead.paused:  # noqa: ASYNC110 - set by a hook of the agent
@@ -177,7 +179,7 @@ async def test_pausing_the_caller_pauses_its_sub_agents() -> None:
 
 
 async def test_delegation_loop_and_endless_chain_are_errors() -> None:
-    lead, writer = Agent("lead", model=ScriptedModel(asks("poet"), says("done"))), poet(asks("lead"), says("no"))
+    lead, writer = Agent("lead", model=ScriptedModel([asks("poet"), says("done")])), poet(asks("lead"), says("no"))
     lead.register_agent(writer)
     writer.register_agent(lead)
     assert await asyncio.wait_for(lead.run_async("?"), 5) == "done"

@@ -16,9 +16,10 @@ from archon.registry import Capability, DependsOn, PropagationPolicy
 from archon_mesh.agent import Agent, ContextCompactionMiddleware
 from archon_mesh.core.messages import ToolCall
 from archon_mesh.declared import DeclaredAgent, ModelOverrides, json_schema, load_agent
+from archon_mesh.llm import ScriptedModel
 from archon_mesh.node.remote_agent import RemoteAgent
 from archon_services.agents.roles.catalogue import FOLDER, YAML_ROLES
-from tests.fixtures.scripted_model import ScriptedModel, says
+from tests.fixtures.scripted_model import says
 
 TOOLS = """
 from archon_mesh.tools import Tool
@@ -125,7 +126,7 @@ def test_file_declares_an_agent_and_its_role(tmp_path: Path) -> None:
 
 async def test_loaded_agent_runs(tmp_path: Path) -> None:
     path = write(tmp_path, "name: a\ntools: ['my_tools:shout']\n")
-    model = ScriptedModel(says("", ToolCall("1", "shout", '{"text": "hey"}')), says("done"))
+    model = ScriptedModel([says("", ToolCall("1", "shout", '{"text": "hey"}')), says("done")])
     agent = load_agent(path, model=model, environment={}).agent
     assert await agent.run_async("?") == "done"
     assert agent.history[2].content == "HEY"
@@ -134,7 +135,7 @@ async def test_loaded_agent_runs(tmp_path: Path) -> None:
 async def test_compaction_strategy_is_imported_from_the_files_folder(tmp_path: Path) -> None:
     path = write(tmp_path, CUSTOM.format("my_tools:last_round"))
     replies = [says("", ToolCall(f"c{number}", "shout", '{"text": "xxxxxxxxxxxxxxxx"}')) for number in range(6)]
-    model = ScriptedModel(*replies, says("done"))
+    model = ScriptedModel([*replies, says("done")])
     agent = load_agent(path, model=model, environment={}).agent
     assert await agent.run_async("q") == "done"
     assert [len(request.messages) for request in model.requests[-2:]] == [3, 3]
@@ -319,7 +320,7 @@ def test_overrides_win_over_the_file_for_all_of_its_agents(tmp_path: Path) -> No
     path = tmp_path / "a.yaml"
     part = "model: openai/theirs\nretries: 5\ntimeout: 7\nfallback_model: openai/theirs\n"
     path.write_text(f"name: a\n{part}sub_agents:\n  b:\n" + "".join(f"    {line}\n" for line in part.splitlines()))
-    ours, other = ScriptedModel(says("x")), ScriptedModel(says("y"))
+    ours, other = ScriptedModel([says("x")]), ScriptedModel([says("y")])
     agent = load_agent(path, environment={}, overrides=ModelOverrides(ours, 3.0, 0, other)).agent
     sub_agent = agent.sub_agents["b"].agent
     assert isinstance(sub_agent, Agent)
@@ -330,9 +331,10 @@ def test_overrides_win_over_the_file_for_all_of_its_agents(tmp_path: Path) -> No
 
 def test_overrides_that_are_not_given_keep_what_the_file_says(tmp_path: Path) -> None:
     path = tmp_path / "a.yaml"
-    path.write_text("name: a\nretries: 5\ntimeout: 7\n")
+    path.write_text("name: a\nretries: 5\ntimeout: 7\nidle_timeout: 2\n")
     agent = load_agent(path, environment={}, overrides=ModelOverrides()).agent
-    assert (agent.model_timeout, agent.retries, agent.fallback_model) == (7.0, 5, None)
+    assert (agent.model_timeout, agent.idle_timeout) == (7.0, 2.0)
+    assert (agent.retries, agent.fallback_model) == (5, None)
 
 
 async def test_file_declares_credentials_quota_and_denied_tools(tmp_path: Path) -> None:

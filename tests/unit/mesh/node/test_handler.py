@@ -13,12 +13,12 @@ from archon.api.agent.v1 import agent_pb2, session_pb2
 from archon.api.common.v1 import common_pb2
 from archon.errors import ArchonError, Internal, InvalidArgument, Unavailable
 from archon_mesh.core.messages import ChatMessage
-from archon_mesh.llm import ModelChunk, ModelReply, ModelRequest, Usage, create_model, retry
+from archon_mesh.llm import ModelChunk, ModelReply, ModelRequest, ScriptedModel, Usage, create_model, retry
 from archon_mesh.llm.offline_tasks import task_of
 from archon_mesh.node import Role, role_handler
 from archon_services.agents.roles.catalogue import reference_role
 from tests.fixtures.fake_link import FakeLink
-from tests.fixtures.scripted_model import ScriptedModel, says
+from tests.fixtures.scripted_model import says
 
 REQUIREMENTS, DESIGNER, IMPLEMENTER, COORDINATOR = map(
     reference_role, ("requirements", "designer", "implementer", "coordinator")
@@ -71,7 +71,7 @@ CONTEXT = [("requirements", "R1. It must rhyme."), ("designer", "C1. Rhymer"), (
 
 async def sent(role: Role, task: TaskContext) -> list[ChatMessage]:
     """Returns the messages that the model receives."""
-    model = ScriptedModel(says("x"))
+    model = ScriptedModel([says("x")])
     await role_handler(role, model)(task)
     return list(model.requests[0].messages)
 

@@ -25,9 +25,10 @@ from archon_mesh.agent.config import AgentConfig
 from archon_mesh.agent.hooks.limits import OUTPUT_TOKENS
 from archon_mesh.core.awareness import awareness_message
 from archon_mesh.core.messages import ChatMessage, ToolCall
+from archon_mesh.llm import ScriptedModel
 from archon_mesh.node import Role, role_handler
 from tests.fixtures.fake_link import FakeLink
-from tests.fixtures.scripted_model import ScriptedModel, says
+from tests.fixtures.scripted_model import says
 
 MAX_TURNS = AgentConfig().max_iterations
 LEAD = Role("lead", "You lead.", coordinator=True, retries=0)
@@ -98,7 +99,7 @@ def tool_messages(model: ScriptedModel, request: int = -1) -> list[tuple[str | N
 
 
 async def test_other_roles_are_tools_with_their_names_and_descriptions() -> None:
-    model = ScriptedModel(says("Done."))
+    model = ScriptedModel([says("Done.")])
     await role_handler(LEAD, model)(Task())
     assert [(tool.name, tool.description) for tool in model.requests[0].tools] == [
         ("cook", "Does what a cook does."),
@@ -109,7 +110,7 @@ async def test_other_roles_are_tools_with_their_names_and_descriptions() -> None
 
 
 async def test_the_prompt_precedes_awareness_and_query() -> None:
-    model = ScriptedModel(says("Done."))
+    model = ScriptedModel([says("Done.")])
     await role_handler(LEAD, model)(Task())
     assert model.requests[0].messages == (
         ChatMessage("system", "You lead."),
@@ -120,7 +121,7 @@ async def test_the_prompt_precedes_awareness_and_query() -> None:
 
 async def test_calls_are_delegated_until_a_reply_has_none() -> None:
     first = says("I ask the cook.", call("cook", 1, '{"task": "Cook soup."}'))
-    model = ScriptedModel(first, says("", call("fire-brigade", 2)), says("Lunch is ready."))
+    model = ScriptedModel([first, says("", call("fire-brigade", 2)), says("Lunch is ready.")])
     task = Task()
     answer = await role_handler(LEAD, model)(task)
     assert answer.text == "Lunch is ready."
@@ -135,14 +136,14 @@ async def test_calls_are_delegated_until_a_reply_has_none() -> None:
 
 
 async def test_usage_adds_up_over_turns_without_that_of_others() -> None:
-    answer = await role_handler(LEAD, ScriptedModel(says("", call("cook")), says("Done.")))(Task())
+    answer = await role_handler(LEAD, ScriptedModel([says("", call("cook")), says("Done.")]))(Task())
     assert answer.usage is not None
     assert (answer.usage.input_tokens, answer.usage.output_tokens, answer.usage.model_calls) == (200, 20, 2)
 
 
 async def test_contract_rule_12_calls_are_recorded_as_they_were_sent() -> None:
     task = Task()
-    await role_handler(LEAD, ScriptedModel(says("", call("cook")), says("Done.")))(task)
+    await role_handler(LEAD, ScriptedModel([says("", call("cook")), says("Done.")]))(task)
     first, second = task.take_records()
     request, response = json.loads(second.request_json), json.loads(first.response_json)
     wire = {"id": "call-1", "type": "function", "function": {"name": "cook", "arguments": '{"task": "Do it."}'}}
@@ -169,7 +170,7 @@ async def test_calls_of_one_turn_run_concurrently_and_keep_order() -> None:
         begun.set()
         return "Out."
 
-    model = ScriptedModel(says("", call("cook", 1), call("fire-brigade", 2)), says("Done."))
+    model = ScriptedModel([says("", call("cook", 1), call("fire-brigade", 2)), says("Done.")])
     await role_handler(LEAD, model)(Task({"cook": waits, "fire-brigade": begins}))
     assert tool_messages(model) == [("call-1", "Soup."), ("call-2", "Out.")]
 
@@ -179,7 +180,7 @@ async def test_a_failed_delegation_reaches_the_model_not_its_siblings() -> None:
         await asyncio.sleep(0)
         return "Soup."
 
-    model = ScriptedModel(says("", call("fire-brigade", 1), call("cook", 2)), says("Only soup."))
+    model = ScriptedModel([says("", call("fire-brigade", 1), call("cook", 2)), says("Only soup.")])
     task = Task({"cook": later, "fire-brigade": DelegationTimeout("no answer\nwithin 60 s")})
     assert (await role_handler(LEAD, model)(task)).text == "Only soup."
     assert tool_messages(model) == [
@@ -191,7 +192,7 @@ async def test_a_failed_delegation_reaches_the_model_not_its_siblings() -> None:
 
 @pytest.mark.parametrize("error", [OperationCancelled("stopped"), BudgetExhausted("spent")])
 async def test_cancellation_and_an_empty_budget_end_task_and_siblings(error: Exception) -> None:
-    model = ScriptedModel(says("", call("cook", 1), call("fire-brigade", 2)))
+    model = ScriptedModel([says("", call("cook", 1), call("fire-brigade", 2))])
     task = Task({"cook": asyncio.Event().wait, "fire-brigade": error})
     with pytest.raises(type(error)) as caught:
         await role_handler(LEAD, model)(task)
@@ -208,7 +209,7 @@ async def test_cancelling_the_task_cancels_its_delegations() -> None:
         return ""
 
     task = Task({"cook": hangs, "fire-brigade": hangs})
-    model = ScriptedModel(says("", call("cook", 1), call("fire-brigade", 2)))
+    model = ScriptedModel([says("", call("cook", 1), call("fire-brigade", 2))])
     working = asyncio.create_task(_answer(role_handler(LEAD, model), task))
     async with asyncio.timeout(5.0):
         await begun.wait()
@@ -236,7 +237,7 @@ async def _answer(handler: Callable[[TaskContext], Any], task: TaskContext) -> o
     ],
 )
 async def test_an_invalid_call_is_answered_with_an_error(name: str, arguments: str, error: str) -> None:
-    model = ScriptedModel(says("", call(name, 1, arguments)), says("Done."))
+    model = ScriptedModel([says("", call(name, 1, arguments)), says("Done.")])
     task = Task()
     await role_handler(LEAD, model)(task)
     [(number, content)] = tool_messages(model)
@@ -248,13 +249,13 @@ async def test_an_invalid_call_is_answered_with_an_error(name: str, arguments: s
 
 async def test_text_with_a_lone_surrogate_is_cleaned() -> None:
     task = Task()
-    await role_handler(LEAD, ScriptedModel(says("", call("cook", 1, '{"task": "a\\ud800b"}')), says("Done.")))(task)
+    await role_handler(LEAD, ScriptedModel([says("", call("cook", 1, '{"task": "a\\ud800b"}')), says("Done.")]))(task)
     assert task.delegations == [("cook", "a?b")]
 
 
 async def test_calls_without_an_id_get_the_id_of_their_answers() -> None:
     nameless = ToolCall("", "cook", '{"task": "Do it."}')
-    model = ScriptedModel(says("", nameless, nameless), says("Done."))
+    model = ScriptedModel([says("", nameless, nameless), says("Done.")])
     await role_handler(LEAD, model)(Task())
     ids = [number for number, _ in tool_messages(model)]
     assert len(set(ids)) == 2 and all(ids)
@@ -262,7 +263,7 @@ async def test_calls_without_an_id_get_the_id_of_their_answers() -> None:
 
 
 async def test_a_model_that_never_stops_calling_fails_the_task() -> None:
-    model = ScriptedModel(*[says("", call("cook"))] * MAX_TURNS)
+    model = ScriptedModel([says("", call("cook"))] * MAX_TURNS)
     task = Task()
     with pytest.raises(ResourceExhausted, match=f"no answer after {MAX_TURNS} iterations"):
         await role_handler(LEAD, model)(task)
@@ -272,7 +273,7 @@ async def test_a_model_that_never_stops_calling_fails_the_task() -> None:
 async def test_budget_is_reserved_before_each_model_call() -> None:
     task = Task()
     task.allowance = OUTPUT_TOKENS + 400
-    model = ScriptedModel(says("", call("cook")), says("Unused."))
+    model = ScriptedModel([says("", call("cook")), says("Unused.")])
     task._plays["cook"] = "Soup. " * 400
     with pytest.raises(BudgetExhausted):
         await role_handler(LEAD, model)(task)
@@ -281,7 +282,7 @@ async def test_budget_is_reserved_before_each_model_call() -> None:
 
 
 async def test_a_plain_role_reserves_budget_and_sees_no_tools() -> None:
-    poet, task, model = Role("poet", "You rhyme.", max_tokens=7), Task(), ScriptedModel(says("Roses"))
+    poet, task, model = Role("poet", "You rhyme.", max_tokens=7), Task(), ScriptedModel([says("Roses")])
     await role_handler(poet, model)(task)
     assert task.reserved == [-(-len("You rhyme.") // 4) + -(-len("Make lunch.") // 4) + 7]
     assert model.requests[0].tools == ()
@@ -292,7 +293,7 @@ async def test_a_plain_role_reserves_budget_and_sees_no_tools() -> None:
 
 
 async def test_without_targets_the_coordinator_answers_alone() -> None:
-    model = ScriptedModel(says("Alone."))
+    model = ScriptedModel([says("Alone.")])
     assert (await role_handler(LEAD, model)(Task({}))).text == "Alone."
     assert model.requests[0].tools == ()
 
@@ -301,7 +302,7 @@ async def test_an_error_of_the_model_ends_the_task() -> None:
     error: ArchonError = Unavailable("the model is down")
     task = Task()
     with pytest.raises(Unavailable):
-        await role_handler(LEAD, ScriptedModel(says("", call("cook")), error))(task)
+        await role_handler(LEAD, ScriptedModel([says("", call("cook")), error]))(task)
     assert [json.loads(record.response_json).get("error", {}).get("code") for record in task.take_records()] == [
         None,
         "UNAVAILABLE",

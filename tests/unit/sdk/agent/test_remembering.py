@@ -15,10 +15,11 @@ from archon.api.common.v1 import common_pb2
 from archon.errors import FrameTooLarge
 from archon_mesh.agent import Agent
 from archon_mesh.core.messages import ChatMessage, ToolCall
+from archon_mesh.llm import ScriptedModel
 from archon_mesh.node.handler import agent_handler
 from archon_mesh.node.session_history import MAX_TURN_CHARS, MESSAGE_KEY, TurnRecorder, load_history
 from tests.fixtures.fake_link import FakeLink
-from tests.fixtures.scripted_model import ScriptedModel, says
+from tests.fixtures.scripted_model import says
 
 
 def task_of(
@@ -81,7 +82,7 @@ async def test_an_agent_continues_its_history_and_adds_its_turn() -> None:
         """Returns the time."""
         return "noon"
 
-    model = ScriptedModel(says("", ToolCall("c1", "clock", "{}")), says("It is noon."))
+    model = ScriptedModel([says("", ToolCall("c1", "clock", "{}")), says("It is noon.")])
     agent = Agent("clerk", system_prompt="You serve.", model=model, tools=[clock])
     before = [
         agent_pb2.HistoryMessage(role="user", parts=[common_pb2.Part(text="Hello.")]),
@@ -101,7 +102,7 @@ async def test_an_agent_continues_its_history_and_adds_its_turn() -> None:
 
 
 async def test_concurrent_tasks_of_two_sessions_share_nothing() -> None:
-    agent = Agent("clerk", model=ScriptedModel(says("A."), says("B.")))
+    agent = Agent("clerk", model=ScriptedModel([says("A."), says("B.")]))
     handler = agent_handler(agent, memory="")
     answers = await asyncio.gather(*(handler(task_of(text)) for text in ("a?", "b?")))
     turns = [[message.text for message in answer.new_history or ()] for answer in answers]
@@ -109,7 +110,7 @@ async def test_concurrent_tasks_of_two_sessions_share_nothing() -> None:
 
 
 async def test_without_a_session_an_agent_adds_no_history() -> None:
-    answer = await agent_handler(Agent("clerk", model=ScriptedModel(says("A."))), memory="")(task_of(session=""))
+    answer = await agent_handler(Agent("clerk", model=ScriptedModel([says("A.")])), memory="")(task_of(session=""))
     assert answer.new_history is None
 
 

@@ -19,12 +19,12 @@ from archon_mesh.agent import (
     StreamChunk,
 )
 from archon_mesh.core.messages import ToolCall
-from archon_mesh.llm import ModelChunk, ModelRequest, ToolCallDelta, retry
+from archon_mesh.llm import ModelChunk, ModelRequest, ScriptedModel, ToolCallDelta, retry
 from archon_mesh.llm.openai import OpenAIModel
 from archon_mesh.tools import tool
 from archon_mesh.tools.image import Image
 from tests.fixtures.openai_server import Answer, OpenAIServer, chunk
-from tests.fixtures.scripted_model import ScriptedModel, says
+from tests.fixtures.scripted_model import says
 
 
 @tool
@@ -39,7 +39,7 @@ def types(events: list[AgentEvent]) -> list[str]:
 
 async def test_tool_and_image_events_are_in_ag_ui_order() -> None:
     events: list[AgentEvent] = []
-    model = ScriptedModel(says("let me draw", ToolCall("c1", "draw", '{"size": 2}')), says("there"))
+    model = ScriptedModel([says("let me draw", ToolCall("c1", "draw", '{"size": 2}')), says("there")])
     await Agent("artist", model=model, tools=[draw]).run_async("?", event_handlers=[events.append])
     assert types(events) == [
         "RUN_STARTED",
@@ -67,10 +67,10 @@ async def test_tool_and_image_events_are_in_ag_ui_order() -> None:
 
 async def test_sub_agent_events_name_the_calling_run() -> None:
     events: list[AgentEvent] = []
-    inner = Agent("poet", model=ScriptedModel(says("a verse")))
+    inner = Agent("poet", model=ScriptedModel([says("a verse")]))
     ask = says("", ToolCall("c", "poet", '{"task": "go"}'))
     watch = AgentEventsMiddleware("session-1", events.append)
-    lead = Agent("lead", model=ScriptedModel(ask, says("done")), sub_agents=[inner], middlewares=[watch])
+    lead = Agent("lead", model=ScriptedModel([ask, says("done")]), sub_agents=[inner], middlewares=[watch])
     await lead.run_async("?")
     of_poet = [event for event in events if event.agent_name == "poet"]
     assert types(of_poet)[0] == "RUN_STARTED"
@@ -87,7 +87,7 @@ async def test_sub_agent_events_name_the_calling_run() -> None:
 async def test_failed_run_ends_with_an_error_event() -> None:
     events: list[AgentEvent] = []
     with pytest.raises(Unavailable):
-        await Agent("a", model=ScriptedModel(Unavailable("down")), retries=0).run_async("?", None, [events.append])
+        await Agent("a", model=ScriptedModel([Unavailable("down")]), retries=0).run_async("?", None, [events.append])
     assert types(events) == ["RUN_STARTED", "RUN_ERROR"]
     assert events[-1].to_dict() | {"code": "UNAVAILABLE", "message": "down"} == events[-1].to_dict()
 
@@ -104,7 +104,7 @@ async def test_handler_may_be_async_and_may_raise_without_effect(
         events.append(event)
 
     with caplog.at_level(logging.ERROR):
-        assert await Agent("a", model=ScriptedModel(says("ok"))).run_async("?", None, [breaks, keeps]) == "ok"
+        assert await Agent("a", model=ScriptedModel([says("ok")])).run_async("?", None, [breaks, keeps]) == "ok"
     assert types(events)[-1] == "RUN_FINISHED"
     assert "breaks raised OSError on RUN_STARTED" in caplog.text
 
@@ -112,9 +112,9 @@ async def test_handler_may_be_async_and_may_raise_without_effect(
 async def test_middleware_shared_by_two_agents_gets_each_event_once() -> None:
     events: list[AgentEvent] = []
     watch = AgentEventsMiddleware("s", events.append)
-    inner = Agent("poet", model=ScriptedModel(says("a verse")), middlewares=[watch])
+    inner = Agent("poet", model=ScriptedModel([says("a verse")]), middlewares=[watch])
     ask = says("", ToolCall("c", "poet", '{"task": "go"}'))
-    await Agent("lead", model=ScriptedModel(ask, says("x")), sub_agents=[inner], middlewares=[watch]).run_async("?")
+    await Agent("lead", model=ScriptedModel([ask, says("x")]), sub_agents=[inner], middlewares=[watch]).run_async("?")
     assert types(events).count("RUN_FINISHED") == 2
 
 

@@ -23,8 +23,9 @@ from archon_mesh.core.compaction import (
     without_tool_results,
 )
 from archon_mesh.core.messages import ChatMessage, ToolCall
+from archon_mesh.llm import ScriptedModel
 from archon_mesh.tools import tool
-from tests.fixtures.scripted_model import ScriptedModel, says
+from tests.fixtures.scripted_model import says
 
 
 def user(text: str) -> ChatMessage:
@@ -129,7 +130,7 @@ def look() -> str:
 
 def looping(turns: int, **more: Any) -> tuple[Agent, ScriptedModel]:
     replies = [says("", ToolCall(f"c{n}", "look", "{}")) for n in range(turns)]
-    model = ScriptedModel(*replies, says("done"))
+    model = ScriptedModel([*replies, says("done")])
     compaction = ContextCompactionMiddleware(**more)
     return Agent("a", system_prompt="Look.", model=model, tools=[look], middlewares=[compaction]), model
 
@@ -158,7 +159,7 @@ async def test_history_below_the_threshold_is_unchanged() -> None:
 
 
 async def test_summary_replaces_older_rounds_and_keeps_facts() -> None:
-    model = ScriptedModel(says("one"), says("two"), says("They talked."), says("three"))
+    model = ScriptedModel([says("one"), says("two"), says("They talked."), says("three")])
     compaction = ContextCompactionMiddleware(60, compaction_strategy="summarisation", window_size=1)
     agent = Agent("a", model=model, middlewares=[compaction])
     await agent.run_async("My name is Ada Lovelace, my number is 555-0199. " + "x" * 60)

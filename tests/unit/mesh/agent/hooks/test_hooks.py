@@ -19,9 +19,9 @@ from archon_mesh.agent import (
 )
 from archon_mesh.agent.hooks.points import LEGAL
 from archon_mesh.core.messages import ChatMessage, ToolCall
-from archon_mesh.llm import ModelReply
+from archon_mesh.llm import ModelReply, ScriptedModel
 from archon_mesh.tools import ToolResult, tool
-from tests.fixtures.scripted_model import ScriptedModel, says
+from tests.fixtures.scripted_model import says
 
 CONTINUE, RETRY, STOP, FAIL = HookDecision
 
@@ -37,7 +37,7 @@ def call(n: int = 1) -> ModelReply:
 
 
 def new_agent(*replies: Any, **more: Any) -> Agent:
-    return Agent("a", model=ScriptedModel(*replies), tools=[double], **more)
+    return Agent("a", model=ScriptedModel(replies), tools=[double], **more)
 
 
 def tool_texts(agent: Agent) -> list[str]:
@@ -60,6 +60,7 @@ async def test_all_points_are_passed_in_order() -> None:
         "query_start",
         "before_agent",
         "before_model",
+        *["stream_chunk"] * 2,
         "after_model",
         "before_tool",
         "after_tool",
@@ -124,7 +125,7 @@ async def test_before_model_may_add_messages_or_stop_the_run() -> None:
             hook.params.messages.append(ChatMessage("system", "be brief"))
             return stop(ChatMessage("assistant", "no need")) if hook.iteration == 2 else None
 
-    model = ScriptedModel(call())
+    model = ScriptedModel([call()])
     agent = Agent("a", model=model, tools=[double], middlewares=[Adds()])
     assert await agent.run_async("?") == "no need"
     assert model.requests[0].messages[-1].content == "be brief"
@@ -166,7 +167,7 @@ async def test_failed_tool_is_retried_at_most_three_times() -> None:
     for succeed_at, expected in ((3, 3), (9, 4)):
         tries.clear()
         reply = says("", ToolCall("c", "flaky", f'{{"succeed_at": {succeed_at}}}'))
-        agent = Agent("a", model=ScriptedModel(reply, says("done")), tools=[flaky])
+        agent = Agent("a", model=ScriptedModel([reply, says("done")]), tools=[flaky])
         agent.on("tool_error").handle(RETRY)
         await agent.run_async("?")
         assert len(tries) == expected

@@ -10,8 +10,9 @@ from archon.errors import BudgetExhausted, InvalidArgument, Unavailable
 from archon_mesh.agent import Agent, HookContext
 from archon_mesh.agent.hooks.limits import OUTPUT_TOKENS, BudgetMiddleware, PermissionMiddleware
 from archon_mesh.core.messages import ToolCall
+from archon_mesh.llm import ScriptedModel
 from archon_mesh.tools import tool
-from tests.fixtures.scripted_model import ScriptedModel, says
+from tests.fixtures.scripted_model import says
 
 
 @tool
@@ -25,7 +26,7 @@ def call(what: str) -> Any:
 
 
 async def test_call_that_may_exceed_the_budget_is_not_made() -> None:
-    model = ScriptedModel(call("a"), call("b"), says("never"))
+    model = ScriptedModel([call("a"), call("b"), says("never")])
     budget = BudgetMiddleware(max_tokens=OUTPUT_TOKENS + 200)
     with pytest.raises(BudgetExhausted, match=r"1,004 tokens left of 1,224|1,114 tokens left of 1,224"):
         await Agent("a", model=model, tools=[look], middlewares=[budget]).run_async("?")
@@ -33,18 +34,18 @@ async def test_call_that_may_exceed_the_budget_is_not_made() -> None:
 
 
 async def test_budget_counts_all_calls_of_a_run_including_sub_agents() -> None:
-    model = ScriptedModel(says("x"), says("y"))
+    model = ScriptedModel([says("x"), says("y")])
     budget = BudgetMiddleware(max_model_calls=2)
     inner = Agent("poet", model=model, middlewares=[budget])
     ask = says("", ToolCall("1", "poet", '{"task": "go"}'))
-    lead = Agent("lead", model=ScriptedModel(ask, says("never")), sub_agents=[inner], middlewares=[budget])
+    lead = Agent("lead", model=ScriptedModel([ask, says("never")]), sub_agents=[inner], middlewares=[budget])
     with pytest.raises(BudgetExhausted, match="all 2 model calls are used"):
         await lead.run_async("?")
     assert await inner.run_async("again") == "y"
 
 
 async def test_unused_reservation_is_released_even_after_a_failure() -> None:
-    model = ScriptedModel(Unavailable("down"), *(says("ok") for _ in range(5)))
+    model = ScriptedModel([Unavailable("down"), *(says("ok") for _ in range(5))])
     agent = Agent("a", model=model, retries=0, middlewares=[BudgetMiddleware(max_tokens=OUTPUT_TOKENS + 200)])
     with pytest.raises(Unavailable):
         await agent.run_async("1")
@@ -58,7 +59,7 @@ async def test_forbidden_tool_is_not_called_and_is_an_error_result() -> None:
 
     agent = Agent(
         "a",
-        model=ScriptedModel(call("diary"), call("safe"), call("door"), says("done")),
+        model=ScriptedModel([call("diary"), call("safe"), call("door"), says("done")]),
         tools=[look],
         middlewares=[PermissionMiddleware(allow)],
     )

@@ -10,9 +10,9 @@ import pytest
 from archon_mesh.agent import Agent
 from archon_mesh.core.memory_graph import PropagationPolicy, SharedMemoryGraph
 from archon_mesh.core.messages import ToolCall
-from archon_mesh.llm import ModelReply
+from archon_mesh.llm import ModelReply, ScriptedModel
 from archon_mesh.tools import tool
-from tests.fixtures.scripted_model import ScriptedModel, says
+from tests.fixtures.scripted_model import says
 
 
 def graph(*edges: tuple[str, str]) -> SharedMemoryGraph:
@@ -41,7 +41,7 @@ async def test_upstream_answers_follow_the_prompt_in_dependency_order() -> None:
     memory = graph(("a", "b"), ("a", "c"), ("b", "c"))
     memory.publish("b", "from b")
     memory.publish("a", "from a")
-    model = ScriptedModel(says("done"))
+    model = ScriptedModel([says("done")])
     await new_agent("c", model, memory).run_async("?")
     assert [(message.role, message.content) for message in model.requests[0].messages] == [
         ("system", "You are c."),
@@ -63,7 +63,7 @@ async def test_each_call_pulls_and_gets_only_the_newest_version() -> None:
         memory.publish("a", "new")
         return "ok"
 
-    model = ScriptedModel(says("", ToolCall("c", "publish", "{}")), says("x"), says("y"))
+    model = ScriptedModel([says("", ToolCall("c", "publish", "{}")), says("x"), says("y")])
     agent = new_agent("b", model, memory, tools=[publish])
     agent.on("after_model").when(lambda hook: hook.value == "x").handle("retry")
     await agent.run_async("?")
@@ -81,13 +81,13 @@ async def test_only_the_final_answer_after_hooks_is_published() -> None:
     memory = graph(("a", "b"))
     look = tool(name="look")(lambda: "a secret")
     agent = new_agent(
-        "a", ScriptedModel(says("thinking", ToolCall("c", "look", "{}")), says("draft")), memory, tools=[look]
+        "a", ScriptedModel([says("thinking", ToolCall("c", "look", "{}")), says("draft")]), memory, tools=[look]
     )
     agent.on("query_end").handle("continue", "final")
     assert await agent.run_async("?") == "final"
     (item,) = memory.pull_for("b")
     assert (item.content, item.version) == ("final", 1)
-    await new_agent("a", ScriptedModel(says("  ")), memory).run_async("?")
+    await new_agent("a", ScriptedModel([says("  ")]), memory).run_async("?")
     assert memory.pull_for("b")[0].version == 1, "an empty answer is not published"
 
 
@@ -98,7 +98,7 @@ async def test_coordinator_receives_the_current_edges_in_each_run(
     subs = {key: new_agent(key, ScriptedModel(), memory) for key in ("b", "a")} | {
         "x": Agent("x", model=ScriptedModel())
     }
-    model = ScriptedModel(says("one"), says("two"))
+    model = ScriptedModel([says("one"), says("two")])
     with caplog.at_level(logging.WARNING):
         lead = Agent("lead", system_prompt="Lead.", model=model, sub_agents=subs, memory_graph=memory)
     await lead.run_async("?")
@@ -124,7 +124,7 @@ async def test_awareness_names_agents_as_the_tools_are_named() -> None:
         "find": new_agent("researcher", ScriptedModel(), memory),
         "write": new_agent("writer", ScriptedModel(), memory),
     }
-    model = ScriptedModel(says("done"))
+    model = ScriptedModel([says("done")])
     await Agent("lead", system_prompt="Lead.", model=model, sub_agents=subs, memory_graph=memory).run_async("?")
     text = systems(model)[1]
     assert "  find -> write\n" in text
@@ -149,19 +149,19 @@ class Counted:
 
 async def test_graph_is_called_only_as_needed_and_only_if_there_is_one() -> None:
     counted = Counted()
-    plain = Agent("a", model=ScriptedModel(says("1")))
+    plain = Agent("a", model=ScriptedModel([says("1")]))
     assert len(plain.hook_runner()._by_event) == 0, "no hooks are registered"
     await plain.run_async("?")
     assert counted.calls == []
-    await Agent("a", model=ScriptedModel(says("1")), memory_graph=counted).run_async("?")
+    await Agent("a", model=ScriptedModel([says("1")]), memory_graph=counted).run_async("?")
     assert counted.calls == ["pull_for", "publish"]
 
 
 async def test_stateful_sub_agent_sees_only_the_newest_upstream_answer() -> None:
     memory = graph(("a", "b"))
-    model = ScriptedModel(says("b1"), says("b2"))
-    upstream = new_agent("a", ScriptedModel(says("a1"), says("a2")), memory)
-    lead_model = ScriptedModel(*(asks(key) for key in ("a", "b", "a", "b")), says("done"))
+    model = ScriptedModel([says("b1"), says("b2")])
+    upstream = new_agent("a", ScriptedModel([says("a1"), says("a2")]), memory)
+    lead_model = ScriptedModel([*(asks(key) for key in ("a", "b", "a", "b")), says("done")])
     lead = Agent("lead", model=lead_model, sub_agents={"a": upstream, "b": new_agent("b", model, memory)})
     await lead.run_async("?")
     assert [systems(model, n)[1:] for n in range(2)] == [
@@ -190,11 +190,11 @@ async def test_served_graph_is_awaited(caplog: pytest.LogCaptureFixture) -> None
         async def get_topological_order(self, nodes: list[str]) -> Any:
             return memory.get_topological_order(nodes)
 
-    model = ScriptedModel(says("got it"))
+    model = ScriptedModel([says("got it")])
     await new_agent("b", model, Served()).run_async("?")
     assert systems(model)[1] == "Shared context from a:\nfrom afar"
     assert memory.to_dict()["items"][-1]["content"] == "got it"
-    missing = Agent("lead", model=ScriptedModel(says("1"), says("2")), memory_graph=Served())
+    missing = Agent("lead", model=ScriptedModel([says("1"), says("2")]), memory_graph=Served())
     missing.register_agent(Agent("nowhere"))
     for _ in range(2):
         await missing.run_async("?")
@@ -205,7 +205,7 @@ async def test_all_ancestors_are_pulled_if_configured() -> None:
     memory = graph(("a", "b"), ("b", "c"))
     memory.publish("a", "far")
     for deep, count in ((False, 1), (True, 2)):
-        model = ScriptedModel(says("x"))
+        model = ScriptedModel([says("x")])
         await new_agent("c", model, memory, all_ancestors=deep).run_async("?")
         assert len(systems(model)) == count
 
@@ -223,7 +223,7 @@ async def test_all_ancestors_come_in_dependency_order() -> None:
         memory.publish("first", "by first")
         return "ok"
 
-    model = ScriptedModel(says("", ToolCall("c", "publish", "{}")), says("x"))
+    model = ScriptedModel([says("", ToolCall("c", "publish", "{}")), says("x")])
     await new_agent("goal", model, memory, all_ancestors=True, tools=[publish]).run_async("?")
     assert systems(model)[1:] == [f"Shared context from {source}:\nby {source}" for source in sources]
     ordered = memory.get_topological_order(["first", *sources])
@@ -237,16 +237,18 @@ async def test_each_edge_carries_what_its_policy_lets_through() -> None:
         memory.add_edge("a", f"reads_{policy}", policy)
     look = tool(name="look")(lambda place: f"a secret in the {place}")
     calls = ScriptedModel(
-        says("I look.", ToolCall("c1", "look", '{"place": "attic"}'), ToolCall("c2", "look", '{"place": "den"}')),
-        says("Found two."),
-        says("Still two."),
+        [
+            says("I look.", ToolCall("c1", "look", '{"place": "attic"}'), ToolCall("c2", "look", '{"place": "den"}')),
+            says("Found two."),
+            says("Still two."),
+        ],
     )
     author = new_agent("a", calls, memory, tools=[look])
 
     async def seen() -> list[str]:
         texts = []
         for policy in PropagationPolicy:
-            model = ScriptedModel(says("ok"))
+            model = ScriptedModel([says("ok")])
             await new_agent(f"reads_{policy}", model, memory).run_async("?")
             texts += systems(model)[1:]
         return [text.removeprefix("Shared context from a:\n") for text in texts]
@@ -274,7 +276,7 @@ async def test_each_edge_carries_what_its_policy_lets_through() -> None:
 async def test_by_default_only_the_final_answer_is_published() -> None:
     memory = graph(("a", "b"))
     look = tool(name="look")(lambda: "a secret")
-    model = ScriptedModel(says("", ToolCall("c", "look", "{}")), says("done"))
+    model = ScriptedModel([says("", ToolCall("c", "look", "{}")), says("done")])
     await new_agent("a", model, memory, tools=[look]).run_async("?")
     assert [(item["content"], item["policy"]) for item in memory.to_dict()["items"]] == [
         ("done", "final_response_only")

@@ -18,8 +18,9 @@ from archon.errors import Unavailable
 from archon_mesh.agent import Agent, HookError, Middleware, PermissionMiddleware
 from archon_mesh.agent.hooks.tracing import TracingMiddleware
 from archon_mesh.core.messages import ToolCall
+from archon_mesh.llm import ScriptedModel
 from archon_mesh.tools.result import ToolResult
-from tests.fixtures.scripted_model import ScriptedModel, says
+from tests.fixtures.scripted_model import says
 
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
@@ -65,7 +66,7 @@ def asks(*names: str) -> Any:
 
 
 async def test_run_model_and_tool_spans_follow_the_genai_conventions(spans: Spans) -> None:
-    model = ScriptedModel(says("", ToolCall("c1", "clock", "{}")), says("Noon."))
+    model = ScriptedModel([says("", ToolCall("c1", "clock", "{}")), says("Noon.")])
     agent = Agent("clerk", model=model, tools=[clock], temperature=0.5, max_tokens=50).use(spans.traced())
     agent.session_id = "s"
     await agent.run_async("What time is it?")
@@ -102,7 +103,7 @@ async def test_run_model_and_tool_spans_follow_the_genai_conventions(spans: Span
 
 
 async def test_content_is_recorded_only_if_enabled(spans: Spans) -> None:
-    model = ScriptedModel(says("", ToolCall("c1", "clock", "{}")), says("Noon."))
+    model = ScriptedModel([says("", ToolCall("c1", "clock", "{}")), says("Noon.")])
     await Agent("clerk", model=model, tools=[clock]).use(spans.traced(content=True)).run_async("What time?")
     run, tool = spans.named("invoke_agent clerk").attributes, spans.named("execute_tool clock").attributes
     assert run is not None and tool is not None
@@ -113,9 +114,9 @@ async def test_content_is_recorded_only_if_enabled(spans: Spans) -> None:
 async def test_sub_agents_are_traced_below_the_call_even_in_parallel(
     spans: Spans,
 ) -> None:
-    lead = Agent("lead", model=ScriptedModel(asks("poet", "critic"), says("Done.")))
-    lead.register_agent(Agent("poet", description="Rhymes.", model=ScriptedModel(says("A verse."))))
-    judging = ScriptedModel(says("", ToolCall("d", "clock", "{}")), says("Good."))
+    lead = Agent("lead", model=ScriptedModel([asks("poet", "critic"), says("Done.")]))
+    lead.register_agent(Agent("poet", description="Rhymes.", model=ScriptedModel([says("A verse.")])))
+    judging = ScriptedModel([says("", ToolCall("d", "clock", "{}")), says("Good.")])
     deep = Agent("critic", description="Judges.", model=judging, tools=[clock])
     lead.register_agent(deep)
     await lead.use(spans.traced()).run_async("x")
@@ -134,8 +135,8 @@ async def test_sub_agents_are_traced_below_the_call_even_in_parallel(
 
 
 async def test_sub_agent_with_its_own_middleware_is_traced_once(spans: Spans) -> None:
-    lead = Agent("lead", model=ScriptedModel(asks("poet"), says("Done."))).use(spans.traced())
-    lead.register_agent(Agent("poet", description="Rhymes.", model=ScriptedModel(says("A."))).use(spans.traced()))
+    lead = Agent("lead", model=ScriptedModel([asks("poet"), says("Done.")])).use(spans.traced())
+    lead.register_agent(Agent("poet", description="Rhymes.", model=ScriptedModel([says("A.")])).use(spans.traced()))
     await lead.run_async("x")
     assert spans.tree().count("execute_tool poet > invoke_agent poet") == 1
 
@@ -145,7 +146,7 @@ async def test_failure_sets_the_error_type_of_its_spans(spans: Spans) -> None:
         """Breaks."""
         raise ValueError("it broke")
 
-    model = ScriptedModel(says("", ToolCall("c1", "broken", "{}")), Unavailable("the model is away"))
+    model = ScriptedModel([says("", ToolCall("c1", "broken", "{}")), Unavailable("the model is away")])
     with pytest.raises(Unavailable):
         await Agent("clerk", model=model, tools=[broken], retries=0).use(spans.traced()).run_async("x")
     tool, run = spans.named("execute_tool broken"), spans.named("invoke_agent clerk")
@@ -167,7 +168,7 @@ async def test_cancelled_run_ends_all_its_spans(spans: Spans) -> None:
         await asyncio.sleep(60)
         return "never"
 
-    agent = Agent("clerk", model=ScriptedModel(says("", ToolCall("c1", "slow", "{}"))), tools=[slow])
+    agent = Agent("clerk", model=ScriptedModel([says("", ToolCall("c1", "slow", "{}"))]), tools=[slow])
     running = asyncio.create_task(agent.use(spans.traced()).run_async("x"))
     await asyncio.wait_for(begun.wait(), 5)
     running.cancel()
@@ -190,7 +191,7 @@ async def test_outermost_span_continues_the_served_trace(
         seen.append(context.current())
         return "seen"
 
-    agent = Agent("clerk", model=ScriptedModel(says("", ToolCall("c1", "look", "{}")), says("So.")), tools=[look])
+    agent = Agent("clerk", model=ScriptedModel([says("", ToolCall("c1", "look", "{}")), says("So.")]), tools=[look])
     call = context.CallContext(traceparent=PARENT, tracestate="vendor=1", run_id="r", task_id="r.1")
     with context.serving(call):
         await agent.use(spans.traced()).run_async("x")
@@ -236,14 +237,14 @@ async def test_delegation_propagates_the_span_that_makes_it() -> None:
 
 
 async def test_without_a_tracer_provider_the_answer_is_unchanged() -> None:
-    agent = Agent("clerk", model=ScriptedModel(says("Noon."))).use(TracingMiddleware())
+    agent = Agent("clerk", model=ScriptedModel([says("Noon.")])).use(TracingMiddleware())
     assert await agent.run_async("x") == "Noon."
 
 
 async def test_call_answered_by_a_hook_is_a_span_without_children(
     spans: Spans,
 ) -> None:
-    model = ScriptedModel(says("", ToolCall("c1", "clock", "{}")), says("I may not know."))
+    model = ScriptedModel([says("", ToolCall("c1", "clock", "{}")), says("I may not know.")])
     agent = Agent("clerk", model=model, tools=[clock]).use(
         spans.traced(), PermissionMiddleware(lambda hook: "no clocks")
     )
@@ -265,7 +266,7 @@ async def test_tool_wrapper_may_replace_the_call_and_errors_name_it() -> None:
             raise KeyError("oops")
 
     def scripted() -> ScriptedModel:
-        return ScriptedModel(says("", ToolCall("c1", "clock", "{}")), says("So."))
+        return ScriptedModel([says("", ToolCall("c1", "clock", "{}")), says("So.")])
 
     agent = Agent("clerk", model=scripted(), tools=[clock]).use(Cached())
     await agent.run_async("x")
@@ -285,11 +286,11 @@ async def test_query_wrapper_is_named_in_its_own_errors_only() -> None:
             return f"<{await call()}>"
 
     with pytest.raises(HookError, match=r"Broken\.wrap_query raised KeyError"):
-        await Agent("clerk", model=ScriptedModel(says("x"))).use(Broken()).run_async("x")
-    assert await Agent("clerk", model=ScriptedModel(says("x"))).use(Passing(), Passing()).run_async("x") == "<<x>>"
+        await Agent("clerk", model=ScriptedModel([says("x")])).use(Broken()).run_async("x")
+    assert await Agent("clerk", model=ScriptedModel([says("x")])).use(Passing(), Passing()).run_async("x") == "<<x>>"
 
     class Own(Exception):
         pass
 
     with pytest.raises(Own):
-        await Agent("clerk", model=ScriptedModel(Own())).use(Passing()).run_async("x")
+        await Agent("clerk", model=ScriptedModel([Own()])).use(Passing()).run_async("x")

@@ -12,9 +12,9 @@ from archon.errors import FailedPrecondition, InvalidArgument, Unavailable
 from archon_mesh.agent import Agent, AgentState, IterationLimit, Phase, get_context
 from archon_mesh.agent.loop.model_request import LAST_STEP
 from archon_mesh.core.messages import ChatMessage, ToolCall
-from archon_mesh.llm import ModelReply, ModelRequest
+from archon_mesh.llm import ModelReply, ModelRequest, ScriptedModel
 from archon_mesh.tools import ToolResult, tool
-from tests.fixtures.scripted_model import ScriptedModel, says
+from tests.fixtures.scripted_model import says
 
 
 @tool
@@ -32,7 +32,7 @@ def contents(request: ModelRequest) -> list[tuple[str, str]]:
 
 
 async def test_calculation_takes_two_iterations() -> None:
-    model = ScriptedModel(calls("multiply", arguments='{"a": 15, "b": 3}'), says("It is 45."))
+    model = ScriptedModel([calls("multiply", arguments='{"a": 15, "b": 3}'), says("It is 45.")])
     agent = Agent("calculator", system_prompt="You calculate.", model=model, tools=[multiply])
     assert await agent.run_async("15 * 3?") == "It is 45."
     assert [tool.name for tool in model.requests[0].tools] == ["multiply"]
@@ -47,7 +47,7 @@ async def test_calculation_takes_two_iterations() -> None:
 
 
 def test_run_raises_inside_an_event_loop() -> None:
-    assert Agent("a", model=ScriptedModel(says("yes"))).run("?") == "yes"
+    assert Agent("a", model=ScriptedModel([says("yes")])).run("?") == "yes"
 
     async def inside() -> None:
         with pytest.raises(FailedPrecondition, match="await run_async"):
@@ -58,7 +58,7 @@ def test_run_raises_inside_an_event_loop() -> None:
 
 @pytest.mark.parametrize("limit", [1, 3, 5])
 async def test_iteration_limit_is_exact_and_carries_the_partial_answer(limit: int) -> None:
-    model = ScriptedModel(*(calls("multiply", arguments='{"a": 2, "b": 3}') for _ in range(9)))
+    model = ScriptedModel(calls("multiply", arguments='{"a": 2, "b": 3}') for _ in range(9))
     agent = Agent("a", model=model, tools=[multiply], max_iterations=limit)
     with pytest.raises(IterationLimit, match=f"no answer after {limit} iterations") as ended:
         await agent.run_async("?")
@@ -67,7 +67,7 @@ async def test_iteration_limit_is_exact_and_carries_the_partial_answer(limit: in
 
 
 async def test_last_iteration_offers_no_tools_and_asks_for_the_answer() -> None:
-    model = ScriptedModel(calls("multiply", arguments='{"a": 2, "b": 3}'), says("as far as I know: 6"))
+    model = ScriptedModel([calls("multiply", arguments='{"a": 2, "b": 3}'), says("as far as I know: 6")])
     agent = Agent("a", model=model, tools=[multiply], max_iterations=2)
     assert await agent.run_async("?") == "as far as I know: 6"
     assert contents(model.requests[1])[-1] == ("system", LAST_STEP)
@@ -83,7 +83,7 @@ async def test_calls_of_a_reply_run_concurrently_and_keep_their_order() -> None:
         return name
 
     tool_calls = [ToolCall(f"c{n}", "nap", f'{{"name": "n{n}", "seconds": {0.2 - n * 0.05}}}') for n in range(4)]
-    model = ScriptedModel(says("", *tool_calls), says("done"))
+    model = ScriptedModel([says("", *tool_calls), says("done")])
     began = time.monotonic()
     await Agent("a", model=model, tools=[nap]).run_async("?")
     assert time.monotonic() - began < 0.35
@@ -103,7 +103,7 @@ async def test_failed_tool_is_reported_and_affects_no_other() -> None:
         ToolCall("2", "flaky", '{"fail": false}'),
         ToolCall("3", "x", "{}"),
     ]
-    model = ScriptedModel(says("", *tool_calls), says("done"))
+    model = ScriptedModel([says("", *tool_calls), says("done")])
     assert await Agent("a", model=model, tools=[flaky]).run_async("?") == "done"
     results = [text for role, text in contents(model.requests[1]) if role == "tool"]
     assert results[0] == "Error UNKNOWN (UNKNOWN): ValueError: boom"
@@ -112,7 +112,7 @@ async def test_failed_tool_is_reported_and_affects_no_other() -> None:
 
 
 async def test_policy_limits_which_tools_are_called_and_how_often() -> None:
-    model = ScriptedModel(calls("multiply", 2, '{"a": 1, "b": 1}'), calls("secret"), says("done"))
+    model = ScriptedModel([calls("multiply", 2, '{"a": 1, "b": 1}'), calls("secret"), says("done")])
     secret = tool(name="secret")(lambda: "!")
     policy = {"allowed": ["multiply"], "at_most": {"multiply": 1}}
     agent = Agent("a", model=model, tools=[multiply, secret], tool_policy=policy)
@@ -132,13 +132,13 @@ async def test_exit_on_success_ends_the_run_only_if_the_tool_succeeds() -> None:
         """Submits."""
         return next(replies)
 
-    model = ScriptedModel(calls("submit"), calls("submit"))
+    model = ScriptedModel([calls("submit"), calls("submit")])
     assert await Agent("a", model=model, tools=[submit], exit_on_success=["submit"]).run_async("?") == "submitted"
     assert len(model.requests) == 2
 
 
 async def test_history_persists_between_runs_and_messages_have_run_ids() -> None:
-    model = ScriptedModel(says("Tokyo"), says("14 million"))
+    model = ScriptedModel([says("Tokyo"), says("14 million")])
     agent = Agent("a", model=model)
     await agent.run_async("The capital of Japan?")
     await agent.run_async("Its population?")
@@ -148,7 +148,7 @@ async def test_history_persists_between_runs_and_messages_have_run_ids() -> None
 
 
 async def test_message_list_ends_with_the_query() -> None:
-    model = ScriptedModel(says("b"))
+    model = ScriptedModel([says("b")])
     before = [ChatMessage("user", "1"), ChatMessage("assistant", "2"), ChatMessage("user", "3")]
     assert await Agent("a", model=model).run_async(before) == "b"
     assert contents(model.requests[0]) == [("user", "1"), ("assistant", "2"), ("user", "3")]
@@ -166,7 +166,7 @@ async def test_tool_gets_its_agents_state_and_the_callers_context() -> None:
         agent_state.global_storage.set("seen", True)
         return "ok"
 
-    agent = Agent("a", model=ScriptedModel(calls("look"), says("done")), tools=[look], agent_id="node")
+    agent = Agent("a", model=ScriptedModel([calls("look"), says("done")]), tools=[look], agent_id="node")
     await agent.run_async("?", {"user": "me"})
     assert seen[0] is seen[1] is agent.state
     state = seen[0]
@@ -178,7 +178,7 @@ async def test_tool_gets_its_agents_state_and_the_callers_context() -> None:
 
 
 async def test_model_error_is_raised_and_the_next_run_succeeds() -> None:
-    agent = Agent("a", model=ScriptedModel(Unavailable("down"), says("back")), retries=0)
+    agent = Agent("a", model=ScriptedModel([Unavailable("down"), says("back")]), retries=0)
     with pytest.raises(Unavailable, match="down"):
         await agent.run_async("1")
     assert agent.phase is Phase.ERROR
@@ -201,7 +201,7 @@ async def test_cancelled_run_leaves_no_task_and_no_unanswered_call() -> None:
             running.discard(number)
 
     tool_calls = [ToolCall(f"c{n}", "long", f'{{"number": {n}}}') for n in range(2)]
-    agent = Agent("a", model=ScriptedModel(says("", *tool_calls), says("go on")), tools=[long])
+    agent = Agent("a", model=ScriptedModel([says("", *tool_calls), says("go on")]), tools=[long])
     before = asyncio.all_tasks()
     run = asyncio.create_task(agent.run_async("?"))
     await asyncio.wait_for(begun.wait(), 5)
@@ -237,7 +237,7 @@ async def test_paused_agent_waits_before_its_next_step_until_resumed() -> None:
         paused.set()
         return "held"
 
-    model = ScriptedModel(calls("hold"), says("done"))
+    model = ScriptedModel([calls("hold"), says("done")])
     agent = Agent("a", model=model, tools=[hold])
     run = asyncio.create_task(agent.run_async("?"))
     await asyncio.wait_for(paused.wait(), 5)
@@ -249,7 +249,7 @@ async def test_paused_agent_waits_before_its_next_step_until_resumed() -> None:
 
 
 async def test_agent_answers_one_query_at_a_time() -> None:
-    model = ScriptedModel(*(says(f"answer {n}") for n in range(5)))
+    model = ScriptedModel(says(f"answer {n}") for n in range(5))
     agent = Agent("a", model=model)
     await asyncio.gather(*(agent.run_async(f"query {n}") for n in range(5)))
     texts = [message.content for message in agent.history]
@@ -263,7 +263,9 @@ async def test_two_hundred_agents_run_concurrently() -> None:
         time.sleep(0.2)
         return "ok"
 
-    agents = [Agent(f"a{n}", model=ScriptedModel(calls("block"), says(f"done {n}")), tools=[block]) for n in range(200)]
+    agents = [
+        Agent(f"a{n}", model=ScriptedModel([calls("block"), says(f"done {n}")]), tools=[block]) for n in range(200)
+    ]
     began = time.monotonic()
     answers = await asyncio.gather(*(agent.run_async("?") for agent in agents))
     assert answers == [f"done {n}" for n in range(200)]

@@ -12,9 +12,9 @@ from archon.errors import ArchonError, InvalidArgument, ResourceExhausted, Unava
 from archon_mesh.agent import Agent
 from archon_mesh.agent.events.types import AgentEvent
 from archon_mesh.agent.loop import model_call
-from archon_mesh.llm import ModelChunk, ModelRequest
+from archon_mesh.llm import ModelChunk, ModelRequest, ScriptedModel
 from archon_mesh.llm.retry import MAX_PAUSE, is_transient, pause_before
-from tests.fixtures.scripted_model import ScriptedModel, says
+from tests.fixtures.scripted_model import says
 
 DOWN = Unavailable("the model endpoint answered 503")
 LIMITED = ResourceExhausted("the model endpoint answered 429", metadata={"http_status": "429"}, retry_delay=2.0)
@@ -34,20 +34,20 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 async def test_a_call_is_made_again_until_it_succeeds(pauses: list[int]) -> None:
-    model = ScriptedModel(DOWN, LIMITED, DOWN, says("at last"))
+    model = ScriptedModel([DOWN, LIMITED, DOWN, says("at last")])
     assert await Agent("a", model=model).run_async("?") == "at last"
     assert (len(model.requests), pauses) == (4, [1, 2, 3])
 
 
 async def test_after_four_tries_the_last_error_is_raised(pauses: list[int]) -> None:
-    model = ScriptedModel(*[DOWN] * 3, Unavailable("the last"))
+    model = ScriptedModel([*[DOWN] * 3, Unavailable("the last")])
     with pytest.raises(Unavailable, match="the last"):
         await Agent("a", model=model).run_async("?")
     assert len(model.requests) == 4
 
 
 async def test_the_number_of_retries_is_a_setting(pauses: list[int]) -> None:
-    model = ScriptedModel(DOWN)
+    model = ScriptedModel([DOWN])
     with pytest.raises(Unavailable):
         await Agent("a", model=model, retries=0).run_async("?")
     with pytest.raises(InvalidArgument, match="retries"):
@@ -63,14 +63,14 @@ async def test_the_number_of_retries_is_a_setting(pauses: list[int]) -> None:
     ],
 )
 async def test_an_error_that_does_not_pass_is_raised_at_once(error: ArchonError, pauses: list[int]) -> None:
-    model = ScriptedModel(error)
+    model = ScriptedModel([error])
     with pytest.raises(type(error)):
-        await Agent("a", model=model, fallback_model=ScriptedModel(says("never"))).run_async("?")
+        await Agent("a", model=model, fallback_model=ScriptedModel([says("never")])).run_async("?")
     assert (len(model.requests), pauses) == (1, [])
 
 
 async def test_the_fallback_model_answers_if_the_model_keeps_failing(pauses: list[int]) -> None:
-    model, fallback = ScriptedModel(*[DOWN] * 4), ScriptedModel(DOWN, says("from the other"))
+    model, fallback = ScriptedModel([DOWN] * 4), ScriptedModel([DOWN, says("from the other")])
     assert await Agent("a", model=model, fallback_model=fallback).run_async("?") == "from the other"
     assert (len(model.requests), len(fallback.requests)) == (4, 2)
 
@@ -78,7 +78,7 @@ async def test_the_fallback_model_answers_if_the_model_keeps_failing(pauses: lis
 async def test_no_retry_begins_after_a_minute_or_after_the_tasks_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     for pause, deadline in ((61.0, 1_000.0), (5.0, 4.0)):
         monkeypatch.setattr(model_call, "pause_before", lambda retry, error, pause=pause: pause)
-        model = ScriptedModel(DOWN)
+        model = ScriptedModel([DOWN])
         with context.deadline(deadline), pytest.raises(Unavailable):
             async with asyncio.timeout(1.0):
                 await Agent("a", model=model).run_async("?")
@@ -95,7 +95,7 @@ async def test_a_stream_that_breaks_off_is_begun_again(pauses: list[int]) -> Non
                 yield chunk
 
     events: list[AgentEvent] = []
-    model = Broken(says("a whole answer"))
+    model = Broken([says("a whole answer")])
     assert await Agent("a", model=model).run_async("?", None, [events.append]) == "a whole answer"
     deltas = [event.to_dict() for event in events if event.type == "TEXT_MESSAGE_CONTENT"]
     assert [delta["delta"] for delta in deltas] == ["half an ", "a whole answer"]

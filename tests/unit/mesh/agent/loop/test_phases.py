@@ -7,8 +7,8 @@ import asyncio
 from archon_mesh.agent import Agent, HookContext, Middleware, ModelParams, Phase, RunningAgent
 from archon_mesh.agent.hooks.middleware import ModelCall
 from archon_mesh.core.messages import ToolCall
-from archon_mesh.llm import ModelReply
-from tests.fixtures.scripted_model import ScriptedModel, says
+from archon_mesh.llm import ModelReply, ScriptedModel
+from tests.fixtures.scripted_model import says
 
 
 class Planner(Middleware):
@@ -50,7 +50,7 @@ async def test_phases_are_visible_from_idle_to_finished() -> None:
         agent.pause()
         return "done"
 
-    model = ScriptedModel(says("", ToolCall("c", "act", "{}")), says("So."))
+    model = ScriptedModel([says("", ToolCall("c", "act", "{}")), says("So.")])
     agent = planner.agent = Agent("a", model=model, tools=[act], middlewares=[planner])
     planner.look("before", agent)
     running = asyncio.create_task(agent.run_async("x"))

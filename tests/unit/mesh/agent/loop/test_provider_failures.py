@@ -12,7 +12,7 @@ from archon_mesh.agent import Agent
 from archon_mesh.agent.events.types import AgentEvent
 from archon_mesh.llm import retry
 from archon_mesh.llm.openai import OpenAIModel
-from tests.fixtures.openai_server import Answer, OpenAIServer, chunk, completion
+from tests.fixtures.openai_server import Answer, OpenAIServer, chunk
 
 BUSY = Answer({"error": {"message": "try later"}}, status=503)
 LIMITED = Answer({"error": {"message": "slow down"}}, status=429, headers={"Retry-After": "0"})
@@ -40,8 +40,8 @@ async def agent(server: OpenAIServer) -> AsyncIterator[Agent]:
 
 @pytest.mark.parametrize("failure", [BUSY, LIMITED, Answer("<html>", status=502)])
 async def test_one_failed_call_fails_no_run(server: OpenAIServer, agent: Agent, failure: Answer) -> None:
-    server.script(failure, failure, failure, Answer(completion({"content": "here"})))
-    assert await agent.run_async("?") == "here"
+    server.script(failure, failure, failure, Answer(events=DONE))
+    assert await agent.run_async("?") == "whole"
     assert len(server.received) == 4
 
 

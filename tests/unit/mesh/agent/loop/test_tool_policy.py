@@ -6,9 +6,10 @@ from typing import Any
 
 from archon_mesh.agent import Agent
 from archon_mesh.core.messages import ToolCall
+from archon_mesh.llm import ScriptedModel
 from archon_mesh.tools import Secret, tool
 from archon_mesh.tools.breaker import FAILURES
-from tests.fixtures.scripted_model import ScriptedModel, says
+from tests.fixtures.scripted_model import says
 
 
 @tool(dangerous=True)
@@ -36,7 +37,7 @@ def call(name: str, arguments: str = "{}") -> Any:
 
 
 async def test_dangerous_tool_is_neither_offered_nor_called() -> None:
-    model = ScriptedModel(call("shell", '{"command": "rm"}'), says("done"))
+    model = ScriptedModel([call("shell", '{"command": "rm"}'), says("done")])
     agent = Agent("a", model=model, tools=[shell, look])
     await agent.run_async("?")
     assert offered(model) == [["look"], ["look"]]
@@ -48,7 +49,7 @@ async def test_dangerous_tool_is_neither_offered_nor_called() -> None:
 async def test_dangerous_tool_is_allowed_by_its_name_in_one_session() -> None:
     policy = {"allowed": ["*"], "sessions": {"trusted": {"allowed": ["shell"]}}}
     for session_id, names in (("trusted", ["shell", "look"]), ("other", ["look"])):
-        model = ScriptedModel(call("shell", '{"command": "ls"}'), says("done"))
+        model = ScriptedModel([call("shell", '{"command": "ls"}'), says("done")])
         agent = Agent("a", model=model, tools=[shell, look], tool_policy=policy, session_id=session_id)
         await agent.run_async("?")
         assert offered(model)[0] == names
@@ -56,7 +57,7 @@ async def test_dangerous_tool_is_allowed_by_its_name_in_one_session() -> None:
 
 
 async def test_denied_tool_is_denied_even_if_allowed() -> None:
-    model = ScriptedModel(call("look"), says("done"))
+    model = ScriptedModel([call("look"), says("done")])
     agent = Agent("a", model=model, tools=[look], tool_policy={"allowed": ["look"], "denied": ["look"]})
     await agent.run_async("?")
     assert offered(model)[0] == []
@@ -64,7 +65,7 @@ async def test_denied_tool_is_denied_even_if_allowed() -> None:
 
 
 async def test_tool_of_a_namespace_has_one_name_for_hooks_and_policy() -> None:
-    model = ScriptedModel(call("eyes__look"), call("eyes__look"), says("done"))
+    model = ScriptedModel([call("eyes__look"), call("eyes__look"), says("done")])
     agent = Agent("a", model=model, tool_policy={"allowed": ["eyes.*"], "at_most": {"eyes.look": 1}})
     agent.tools.register_tool(look, namespace="eyes")
     seen: list[Any] = []
@@ -89,7 +90,7 @@ async def test_credential_reaches_the_tool_and_no_message() -> None:
         asked.append(f"{tool_name} needs {credential}")
         return "hunter22"
 
-    model = ScriptedModel(call("fetch"), says("done"))
+    model = ScriptedModel([call("fetch"), says("done")])
     agent = Agent("a", model=model, tools=[fetch], ask_credential=ask)
     await agent.run_async("?")
     assert asked == ["fetch needs api_key"]
@@ -108,8 +109,8 @@ async def test_copies_of_a_stateless_sub_agent_share_the_breaker() -> None:
         raise ValueError("x")
 
     rounds = FAILURES + 1
-    inner = Agent("poet", model=ScriptedModel(*[call("broken"), says("sorry")] * rounds), tools=[broken])
-    lead = Agent("lead", model=ScriptedModel(*[call("poet", '{"task": "go"}')] * rounds, says("done")))
+    inner = Agent("poet", model=ScriptedModel([call("broken"), says("sorry")] * rounds), tools=[broken])
+    lead = Agent("lead", model=ScriptedModel([*[call("poet", '{"task": "go"}')] * rounds, says("done")]))
     lead.register_agent(inner, stateless=True)
     await lead.run_async("?")
     assert len(tried) == FAILURES
@@ -118,16 +119,16 @@ async def test_copies_of_a_stateless_sub_agent_share_the_breaker() -> None:
 
 async def test_failure_of_a_sub_agent_is_never_retried_or_shut_off() -> None:
     rounds = FAILURES + 2
-    inner = Agent("poet", model=ScriptedModel(*[ConnectionError("x")] * rounds), retries=0)
-    lead = Agent("lead", model=ScriptedModel(*[call("poet", '{"task": "go"}')] * rounds, says("done")))
+    inner = Agent("poet", model=ScriptedModel([ConnectionError("x")] * rounds), retries=0)
+    lead = Agent("lead", model=ScriptedModel([*[call("poet", '{"task": "go"}')] * rounds, says("done")]))
     lead.register_agent(inner)
     await lead.run_async("?")
     assert ["is off" in text for text in results(lead)] == [False] * rounds
 
 
 async def test_answer_of_a_sub_agent_may_be_longer_than_a_tools_result() -> None:
-    inner = Agent("poet", model=ScriptedModel(says("x" * 1_000_000), says("x" * 5_000_000)))
-    lead = Agent("lead", model=ScriptedModel(*[call("poet", '{"task": "go"}')] * 2, says("done")))
+    inner = Agent("poet", model=ScriptedModel([says("x" * 1_000_000), says("x" * 5_000_000)]))
+    lead = Agent("lead", model=ScriptedModel([*[call("poet", '{"task": "go"}')] * 2, says("done")]))
     lead.register_agent(inner)
     await lead.run_async("?")
     assert len(results(lead)[0]) == 1_000_000
@@ -135,7 +136,7 @@ async def test_answer_of_a_sub_agent_may_be_longer_than_a_tools_result() -> None
 
 
 async def test_call_that_was_not_made_says_which_tool_it_concerns() -> None:
-    model = ScriptedModel(call("look", "{"), call("look"), call("look"), says("done"))
+    model = ScriptedModel([call("look", "{"), call("look"), call("look"), says("done")])
     agent = Agent("a", model=model, tools=[look], tool_policy={"at_most": {"look": 1}})
     seen: list[Any] = []
     agent.on("after_tool").handle("continue", effects=lambda hook: seen.append(hook.tool_result))

@@ -1,0 +1,34 @@
+"""Streams a reply that is already whole, as an endpoint would."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Final
+
+from archon_mesh.llm.base import ModelChunk, ModelReply, ToolCallDelta
+
+_WORDS_PER_CHUNK: Final = 4
+_MAX_CHUNKS: Final = 2_000
+
+
+async def stream_reply(reply: ModelReply) -> AsyncIterator[ModelChunk]:
+    """Yields the text and the tool calls of a reply in chunks, and then the whole reply."""
+    for text in _chunks(reply.text):
+        yield ModelChunk(text_delta=text)
+        # Lets other tasks run, and a cancellation through.
+        await asyncio.sleep(0)
+    for index, call in enumerate(reply.tool_calls):
+        yield ModelChunk(tool_call_delta=ToolCallDelta(index, call.id, call.name))
+        for text in _chunks(call.arguments_json):
+            yield ModelChunk(tool_call_delta=ToolCallDelta(index, arguments_delta=text))
+            await asyncio.sleep(0)
+    yield ModelChunk(reply=reply)
+
+
+def _chunks(text: str) -> list[str]:
+    """Splits a text into chunks of a few words; of more words, if there would be more than _MAX_CHUNKS."""
+    words = text.split(" ")
+    size = max(_WORDS_PER_CHUNK, -(-len(words) // _MAX_CHUNKS))
+    groups = [" ".join(words[start : start + size]) for start in range(0, len(words), size)]
+    return [group + " " for group in groups[:-1]] + [group for group in groups[-1:] if group]

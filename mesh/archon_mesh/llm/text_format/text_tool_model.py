@@ -1,0 +1,122 @@
+"""A model without function calling that calls tools in the text format; to its agent it is like any other model."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from archon_mesh.core.messages import ToolCall
+from archon_mesh.llm.base import ModelChunk, ModelClient, ModelReply, ModelRequest, ToolSpec, Usage
+from archon_mesh.llm.chunks import stream_reply
+from archon_mesh.llm.text_format.answer_stream import AnswerStream
+from archon_mesh.llm.text_format.calls import INPUT, ParsedCall
+from archon_mesh.llm.text_format.errors import ParsingError
+from archon_mesh.llm.text_format.parse import parse_llm_action_response
+from archon_mesh.llm.text_format.prompt import repair_of, to_text
+
+REPAIRS: Final = 1
+"""How often a reply that cannot be read is asked for again."""
+
+
+class TextToolModel:
+    """Wraps a model client: tools go into the system prompt, and calls are read from the text of the reply.
+
+    A reply that cannot be read is asked for again as JSON, REPAIRS times; then the call fails with ParsingError of the
+    kind `model.format`. A tool that does not exist is passed on as a call. Closing it closes the wrapped client.
+    """
+
+    def __init__(self, client: ModelClient) -> None:
+        self._client = client
+
+    @property
+    def model(self) -> str:
+        return self._client.model
+
+    async def generate(self, request: ModelRequest) -> ModelReply:
+        text_request, used = to_text(request), Usage(0, 0)
+        for repairs_left in range(REPAIRS, -1, -1):
+            reply = await self._client.generate(text_request)
+            used = _sum(used, reply.usage)
+            if (parsed := _read(reply, request.tools, is_last=not repairs_left)) is not None:
+                return replace(parsed, usage=used)
+            text_request = repair_of(text_request, reply.text)
+        raise AssertionError("the last reply is read or refused")
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelChunk]:
+        """Yields the final answer as it comes, and the thought of a call once the call is known.
+
+        Chunks of which nothing is shown are yielded empty: they tell that the model is at work."""
+        text_request, used = to_text(request), Usage(0, 0)
+        for repairs_left in range(REPAIRS, -1, -1):
+            answer, reply = AnswerStream(), None
+            chunks = self._client.stream(text_request)
+            try:
+                async for chunk in chunks:
+                    reply = chunk.reply or reply
+                    yield ModelChunk(answer.feed(chunk.text_delta), chunk.thinking_delta)
+            finally:
+                close = getattr(chunks, "aclose", None)
+                if close is not None:
+                    await close()
+            if reply is None:
+                return
+            used = _sum(used, reply.usage)
+            if (parsed := _read(reply, request.tools, is_last=not repairs_left)) is not None:
+                rest = parsed.text.removeprefix(answer.emitted) if parsed.text.startswith(answer.emitted) else ""
+                async for chunk in stream_reply(replace(parsed, text=rest)):
+                    if chunk.reply is None:
+                        yield chunk
+                yield ModelChunk(reply=replace(parsed, usage=used))
+                return
+            text_request = repair_of(text_request, reply.text)
+
+    async def close(self) -> None:
+        await self._client.close()
+
+
+def _read(reply: ModelReply, tools: Sequence[ToolSpec], *, is_last: bool) -> ModelReply | None:
+    """Returns the reply with its call or its answer; None if it cannot be read and the model may be asked again.
+
+    Without tools, every text is an answer. Raises ParsingError if the last reply cannot be read.
+    """
+    # A model that stopped by itself has written its last line to its end.
+    text = reply.text + "\n" if reply.finish_reason == "stop" else reply.text
+    try:
+        parsed = parse_llm_action_response(text)
+    except ParsingError as error:
+        if not tools:
+            return reply
+        if not is_last:
+            return None
+        raise ParsingError(f"the model {reply.model} does not keep to the text format: {error}") from None
+    if parsed.call is None:
+        return replace(reply, text=parsed.final_answer or "")
+    if not tools:
+        return reply
+    call = _fitted(parsed.call, tools)
+    tool_call = ToolCall("", call.tool, json.dumps(dict(call.arguments), ensure_ascii=False, default=str))
+    return replace(reply, text=parsed.thought, tool_calls=(tool_call,), finish_reason="tool_calls")
+
+
+def _fitted(call: ParsedCall, tools: Sequence[ToolSpec]) -> ParsedCall:
+    """Returns the call with the tool's name as it is declared, and a plain text under the name of the only argument."""
+    tool = next((tool for tool in tools if tool.name == call.tool), None)
+    if tool is None:
+        tool = next((tool for tool in tools if tool.name.lower() == call.tool.lower()), None)
+    if tool is None:
+        return call
+    properties: Mapping[str, Any] = tool.parameters_schema.get("properties", {})
+    names = list(tool.parameters_schema.get("required", ())) or list(properties)
+    if call.arguments.keys() == {INPUT} and INPUT not in properties and len(names) == 1:
+        return ParsedCall(tool.name, {names[0]: call.arguments[INPUT]})
+    return ParsedCall(tool.name, call.arguments)
+
+
+def _sum(one: Usage, other: Usage) -> Usage:
+    return Usage(
+        one.input_tokens + other.input_tokens,
+        one.output_tokens + other.output_tokens,
+        one.estimated or other.estimated,
+    )
