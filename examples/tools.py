@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 from archon_mesh.tools import Secret, Tool, ToolExecutionEngine, ToolHealth, ToolRegistry, ToolResult, tool
+from archon_mesh.tools.builtin import Calculator
 
 RATES = {"EUR": 1.0, "USD": 1.25, "JPY": 160.0}
 
@@ -119,9 +120,16 @@ async def credentials() -> list[str]:
     return [(await engine.execute_tool_call("fetch", {"url": "/a"})).text for engine in engines]
 
 
+async def calculate() -> list[Any]:
+    """A tool that comes with Archon."""
+    engine = ToolExecutionEngine(ToolRegistry([Calculator()]))
+    answers = [await engine.execute_tool_call("calculator", {"expression": text}) for text in ("2+2", "15% of 200")]
+    return [answer.content for answer in answers]
+
+
 async def main() -> None:
     """Runs all examples."""
-    for example in (results, namespaces, failures, permissions, credentials):
+    for example in (results, namespaces, failures, permissions, credentials, calculate):
         print(f"== {example.__name__}\n{await example()}")  # noqa: T201
 
 

@@ -16,13 +16,10 @@ from archon_mesh.tools.tool import Tool, check_declared
 SEPARATOR: Final = "."
 """Between a namespace and the name of a tool."""
 
-_MODEL_SEPARATOR: Final = "__"
-"""The same in the name that a model sees: the APIs of models allow no dot in the name of a tool."""
-
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Registration:
-    """A tool under the name with its namespace; `spec` is what a model sees."""
+    """A tool under the name with its namespace; `spec` is what a model client gets."""
 
     name: str
     tool: Tool
@@ -34,7 +31,6 @@ class _Snapshot:
 
     def __init__(self, by_name: Mapping[str, Registration]) -> None:
         self.by_name = by_name
-        self.by_any_name = {each.spec.name: each for each in by_name.values()} | dict(by_name)
         self.specs = tuple(each.spec for each in by_name.values())
 
 
@@ -60,9 +56,9 @@ class ToolRegistry:
             raise InvalidArgument(f"invalid namespace {namespace!r}: expected identifiers, separated by dots")
         check_declared(registered)
         name = f"{namespace}{SEPARATOR}{registered.name}" if namespace else registered.name
-        spec = ToolSpec(name.replace(SEPARATOR, _MODEL_SEPARATOR), registered.description, registered.parameters_schema)
+        spec = ToolSpec(name, registered.description, registered.parameters_schema)
         with self._lock:
-            if name in self._snapshot.by_any_name or spec.name in self._snapshot.by_any_name:
+            if name in self._snapshot.by_name:
                 raise DuplicateTool(f"tool {name!r} is already registered")
             registration = Registration(name, registered, spec)
             self._snapshot = _Snapshot({**self._snapshot.by_name, name: registration})
@@ -75,8 +71,8 @@ class ToolRegistry:
         return copy
 
     def find(self, name: str) -> Registration | None:
-        """Returns the registration of a tool by its name, with its namespace, or by the name that a model sees."""
-        return self._snapshot.by_any_name.get(name)
+        """Returns the registration of a tool by its name, with its namespace."""
+        return self._snapshot.by_name.get(name)
 
     def get_tool(self, name: str) -> Tool | None:
         """Returns a tool by its name, with its namespace, or None."""
@@ -99,11 +95,11 @@ class ToolRegistry:
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
-        """The tools as a model sees them."""
+        """The tools as a model client gets them."""
         return self._snapshot.specs
 
     def __contains__(self, name: object) -> bool:
-        return name in self._snapshot.by_any_name
+        return name in self._snapshot.by_name
 
     def __len__(self) -> int:
         return len(self._snapshot.by_name)

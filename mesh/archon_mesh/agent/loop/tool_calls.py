@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from archon.errors import ArchonError, BudgetExhausted, OperationCancelled
@@ -47,7 +47,6 @@ class ToolCaller:
         Returns the run's answer if a hook ended the run or a tool of `exit_on_success` succeeded. If this method is
         cancelled or fails, unfinished calls are cancelled, and the history says so.
         """
-        calls = [self._with_registered_name(call) for call in calls]
         outcomes: list[_CallOutcome | None] = [None] * len(calls)
 
         async def run_one(index: int, call: ToolCall) -> None:
@@ -73,13 +72,6 @@ class ToolCaller:
             if outcome is not None and outcome.result.ok and call.name in self._state.agent.exit_on_success:
                 return outcome.result.text
         return None
-
-    def _with_registered_name(self, call: ToolCall) -> ToolCall:
-        """Hooks, policies and events see the name with its namespace, as it is registered; models another one."""
-        registration = self._state.agent.tools.find(call.name)
-        if registration is None or registration.name == call.name:
-            return call
-        return replace(call, name=registration.name)
 
     async def _run_call(self, call: ToolCall, number: int) -> _CallOutcome:
         state = self._state

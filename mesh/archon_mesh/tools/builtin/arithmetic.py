@@ -166,7 +166,7 @@ class _Parser:
                 return value
 
     def _operand_follows(self) -> bool:
-        """Whether an operand stands after the next token. `of` is none: 15 % of 200."""
+        """Whether an operand stands after the next token. `of` does not count as one: 15 % of 200."""
         after = self._tokens[self._position + 1] if self._position + 1 < len(self._tokens) else ""
         return bool(after) and after.lower() not in ("of", "mod") and (after[0].isalnum() or after[0] in "(.")
 

@@ -29,7 +29,7 @@ _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # a p
 class Folder:
     """The folder `root`, which must exist. Paths are relative to it, with `/` between their parts.
 
-    Raises InvalidArgument for a path that is none, NotFound, PermissionDenied for links and what is no regular file.
+    Raises InvalidArgument for an invalid path, NotFound, PermissionDenied for links and what is no regular file.
     """
 
     def __init__(self, root: str | Path) -> None:

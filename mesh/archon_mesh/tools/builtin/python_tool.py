@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from typing_extensions import override
 
-from archon_mesh.tools.builtin.sandbox import SandboxLimits, SandboxResult, check_available, run_sandboxed
+from archon_mesh.tools.builtin.sandbox import DEFAULT, SandboxLimits, SandboxResult, check_available, run_sandboxed
 from archon_mesh.tools.result import ToolResult
 from archon_mesh.tools.tool import Tool
 
@@ -39,10 +39,10 @@ class PythonTool(Tool):
     dangerous = True
     produces = ("text/plain",)
 
-    def __init__(self, limits: SandboxLimits | None = None) -> None:
+    def __init__(self, limits: SandboxLimits = DEFAULT) -> None:
         """Raises FailedPrecondition if this machine cannot sandbox programs."""
         check_available()
-        self.limits = limits or SandboxLimits()
+        self.limits = limits
         self.timeout = self.limits.seconds + STARTING
 
     @override

@@ -39,14 +39,12 @@ def test_duplicate_tool_is_an_archon_error_and_a_value_error() -> None:
     assert isinstance(caught.value, ArchonError)
 
 
-async def test_tool_in_a_namespace_has_a_name_that_models_accept() -> None:
+async def test_tools_of_one_name_live_in_namespaces() -> None:
     registry = ToolRegistry([add])
     registry.register_tool(add, namespace="math")
     registry.register_tool(add, namespace="math.exact")
-    assert registry.names == ["add", "math.add", "math.exact.add"]
-    assert [spec.name for spec in registry.specs] == ["add", "math__add", "math__exact__add"]
-    assert registry.get_tool("math.add") is registry.get_tool("math__add") is add
-    result = await ToolExecutionEngine(registry).execute_tool_call("math__add", {"a": 1})
+    assert registry.names == [spec.name for spec in registry.specs] == ["add", "math.add", "math.exact.add"]
+    result = await ToolExecutionEngine(registry).execute_tool_call("math.add", {"a": 1})
     assert (result.content, result.metadata["tool_name"]) == (2, "math.add")
 
 
@@ -56,11 +54,11 @@ def test_invalid_namespace_is_refused(namespace: str) -> None:
         ToolRegistry().register_tool(add, namespace=namespace)
 
 
-def test_name_that_a_model_cannot_tell_apart_is_a_duplicate() -> None:
+def test_name_that_is_taken_in_its_namespace_is_a_duplicate() -> None:
     registry = ToolRegistry()
     registry.register_tool(add, namespace="math")
     with pytest.raises(DuplicateTool):
-        registry.register_tool(FunctionTool(lambda: 1, "math__add"))
+        registry.register_tool(add, namespace="math")
 
 
 def test_copy_is_independent() -> None:

@@ -18,7 +18,8 @@ import signal
 import sys
 from typing import Any, Final
 
-NOBODY: Final = 65534
+UNPRIVILEGED: Final = 65534
+"""The user `nobody` of Linux systems."""
 FAILED: Final = 125
 """Exit code if the sandbox cannot be built; the last line of standard error says why."""
 
@@ -100,10 +101,10 @@ def _exit_code(status: int) -> int:
 
 
 def _map_user(pid: int) -> None:
-    """Maps user 0 of the namespace to the caller. If that is root, user 0 is nobody, and root is user 1, as which the
+    """Maps user 0 of the namespace to the caller. If that is root, user 0 is the user 65534, and root is user 1, as which the
     builder creates files; the program has not the right to become it."""
     if os.geteuid() == 0:
-        users = groups = f"0 {NOBODY} 1\n1 0 1\n"
+        users = groups = f"0 {UNPRIVILEGED} 1\n1 0 1\n"
     else:
         users, groups = f"0 {os.geteuid()} 1", f"0 {os.getegid()} 1"
         _write(f"/proc/{pid}/setgroups", "deny")

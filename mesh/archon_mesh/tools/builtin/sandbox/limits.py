@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from typing import Final
 
 from archon.errors import InvalidArgument
 
-MB = 1024 * 1024
+MB: Final = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,3 +40,7 @@ class SandboxLimits:
         for each in fields(self):
             if not getattr(self, each.name) > 0:
                 raise InvalidArgument(f"invalid limits: {each.name} must be above 0")
+
+
+DEFAULT: Final = SandboxLimits()
+"""The limits of a program for which no others are set."""

@@ -23,7 +23,7 @@ from typing import Final
 
 from archon.errors import FailedPrecondition, InvalidArgument
 from archon_mesh.tools.builtin.sandbox.launcher import FAILED
-from archon_mesh.tools.builtin.sandbox.limits import SandboxLimits
+from archon_mesh.tools.builtin.sandbox.limits import DEFAULT, SandboxLimits
 
 LAUNCHER: Final = Path(__file__).with_name("launcher.py")
 PROBE_TIMEOUT: Final = 10.0
@@ -185,7 +185,7 @@ def _why_unavailable() -> str:
     with tempfile.TemporaryDirectory(prefix="archon-sandbox-") as root:
         try:
             done = subprocess.run(
-                _command(root, SandboxLimits()),
+                _command(root, DEFAULT),
                 input=b"print(6 * 7)",
                 capture_output=True,
                 env={},
