@@ -19,7 +19,7 @@ import sys
 from typing import Any, Final
 
 UNPRIVILEGED: Final = 65534
-"""The user `nobody` of Linux systems."""
+"""The user and the group that own nothing, by the custom of Linux systems."""
 FAILED: Final = 125
 """Exit code if the sandbox cannot be built; the last line of standard error says why."""
 
@@ -101,8 +101,8 @@ def _exit_code(status: int) -> int:
 
 
 def _map_user(pid: int) -> None:
-    """Maps user 0 of the namespace to the caller. If that is root, user 0 is the user 65534, and root is user 1, as which the
-    builder creates files; the program has not the right to become it."""
+    """Maps user 0 of the namespace to the caller. If that is root, user 0 is UNPRIVILEGED, and root is user 1, as which
+    the builder creates files; the program has not the right to become it."""
     if os.geteuid() == 0:
         users = groups = f"0 {UNPRIVILEGED} 1\n1 0 1\n"
     else:
