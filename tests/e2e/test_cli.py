@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -256,11 +257,12 @@ def test_crashed_process_is_restarted_and_serves(terminal: Terminal) -> None:
     assert terminal.archon("run", GOAL, "--quiet").code == 0
 
 
-def test_terminal_shows_a_tree_and_restores_the_cursor(terminal: Terminal) -> None:
+def on_terminal(terminal: Terminal, *arguments: str, columns: int) -> tuple[int | None, str]:
+    """Runs a command on a terminal of so many columns. Returns its exit code and what it wrote, control codes included."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
-        [*ARCHON, "run", GOAL],
-        env={**terminal.environment, "TERM": "xterm-256color", "COLUMNS": "120"},
+        [*ARCHON, *arguments],
+        env={**terminal.environment, "TERM": "xterm-256color", "COLUMNS": str(columns)},
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,
@@ -275,8 +277,48 @@ def test_terminal_shows_a_tree_and_restores_the_cursor(terminal: Terminal) -> No
         pass
     finally:
         os.close(ours)
-    assert process.wait(PATIENCE) == 0
-    text = screen.decode()
+    return process.wait(PATIENCE), screen.decode()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["agents"],
+        ["runs"],
+        ["status"],
+        ["graph"],
+        ["doctor"],
+        ["show", "last"],
+        ["run", GOAL],
+        ["run", "x", "--role", "a-role-that-does-not-exist-anywhere-in-this-mesh"],
+        ["graph", "-o", "/tmp/archon-graph.png"],
+        ["logs", "absent"],
+        ["memory", "get"],
+        ["up"],
+        ["--help"],
+    ],
+    ids=" ".join,
+)
+def test_no_line_is_wider_than_a_terminal_of_80_columns(terminal: Terminal, arguments: list[str]) -> None:
+    assert terminal.archon("run", GOAL, "--quiet").code == 0
+    _, written = on_terminal(terminal, *arguments, columns=80)
+    plain = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", written)
+    lines = [line.rstrip() for line in re.split(r"[\r\n]+", plain)]
+    # A word that is longer than a line, such as a path, stays whole, so that it can be copied.
+    wide = [line for line in lines if len(line) > 80 and max(map(len, line.split())) < 60]
+    assert wide == []
+
+
+def test_logs_of_the_newest_run_have_its_id(terminal: Terminal) -> None:
+    run_id = terminal.archon("run", GOAL, "--detach").out.strip()
+    logs = terminal.archon("logs", "last")
+    assert logs.code == 0
+    assert all(run_id in line for line in logs.out.splitlines())
+
+
+def test_terminal_shows_a_tree_and_restores_the_cursor(terminal: Terminal) -> None:
+    code, text = on_terminal(terminal, "run", GOAL, columns=120)
+    assert code == 0
     assert "└── " in text
     assert "✔" in text
     assert text.rindex("\x1b[?25h") > text.rindex("\x1b[?25l")

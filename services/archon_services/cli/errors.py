@@ -51,8 +51,11 @@ def report_error(error: BaseException) -> int:
         return error.code
     if isinstance(error, KeyboardInterrupt):
         return INTERRUPTED
+    from archon_services.cli.render.output import wrapped
+
     message, hint, code = _describe(error)
-    sys.stderr.write(f"error: {message}\n" + (f"hint: {hint}\n" if hint else ""))
+    text = f"error: {message}" + (f"\nhint: {hint}" if hint else "")
+    sys.stderr.write(wrapped(text, stderr=True) + "\n")
     if os.environ.get("ARCHON_DEBUG"):
         traceback.print_exception(error)
     return code

@@ -41,9 +41,15 @@ def _of_predecessors(run: RunState, task: Task) -> tuple[ContextRef, ...]:
     assert run.submission is not None
     if not task.predecessors:
         return ()
-    upstream = [run.tasks[name] for name in task.predecessors]
-    if task.role not in run.submission.all_ancestors and not any(other.items for other in upstream):
-        return tuple([ContextRef(other.role, other.result_seq) for other in upstream])
+    if task.role not in run.submission.all_ancestors:
+        answers: list[ContextRef] = []
+        for name in task.predecessors:
+            other = run.tasks[name]
+            if other.items:
+                break
+            answers.append(ContextRef(other.role, other.result_seq))
+        else:
+            return tuple(answers)
     policies = _policies(run.submission, task.role)
     return _newest(run.roots(), policies, run.submission.roles)
 

@@ -104,7 +104,7 @@ def _checks(etcd: str, registry: str, orchestrator: str, *, online: bool) -> Che
 def _print(findings: Sequence[Finding]) -> None:
     from rich.text import Text
 
-    from archon_services.cli.render.output import console, is_terminal, strip_controls
+    from archon_services.cli.render.output import console, is_terminal, strip_controls, wrapped
 
     out = console() if is_terminal() else None
     styles = {"ok": "green", "warning": "yellow", "problem": "bold red"}
@@ -117,7 +117,9 @@ def _print(findings: Sequence[Finding]) -> None:
                 print(head + text)
             else:
                 style = "dim" if number else ""
-                out.print(Text.assemble((head, styles[finding.level]), (strip_controls(text), style)), soft_wrap=True)
+                first, *rest = wrapped(head + strip_controls(text), hang=" " * len(head)).split("\n")
+                tail = "\n".join([first[len(head) :], *rest])
+                out.print(Text.assemble((head, styles[finding.level]), (tail, style)), soft_wrap=True)
     print(_verdict(findings))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -30,7 +31,7 @@ _RUN_ID_LENGTH: Final = 8
 def logs(
     name: Annotated[
         str,
-        typer.Argument(metavar="[NAME]", help="A process, a role, or a run id; by default all processes."),
+        typer.Argument(metavar="[NAME]", help="A process, a role, or a run (id or `last`); by default all processes."),
     ] = "",
     lines: Annotated[int, typer.Option("--lines", "-n", min=0, metavar="N", help="The last lines of each log.")] = 20,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Print what is appended, until Ctrl-C.")] = False,
@@ -64,10 +65,27 @@ def _selected(home: Home, name: str) -> tuple[Sequence[Path], str]:
     named = [file for file in files if file.stem == name or file.stem.rpartition("-")[0] == name]
     if named:
         return named, ""
+    if name == "last":
+        return files, _newest_run()
     if len(name) >= _RUN_ID_LENGTH and name.isalnum():
         return files, name
     names = ", ".join(file.stem for file in files)
     raise CliError(f"no process or role {name!r} has a log", hint=f"There are logs of {names}.", code=NOT_FOUND)
+
+
+def _newest_run() -> str:
+    """Returns the id of the newest run. Raises CliError if no mesh is running, or there is no run."""
+    from archon.client import Client
+    from archon_services.cli.target.mesh import connecting, find_orchestrator
+    from archon_services.cli.target.run import find_run_id
+
+    async def find() -> str:
+        target = find_orchestrator("")
+        with connecting("orchestrator", target):
+            async with Client(target) as client:
+                return await find_run_id(client, "last")
+
+    return asyncio.run(find())
 
 
 class _Log:

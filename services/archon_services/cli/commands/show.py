@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Annotated, Final
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from archon.api.orchestrator.v1.run_pb2 import Run
     from archon.client import Client
     from archon_services.cli.render.run_view import RunView
+
+_GUIDES: Final = re.compile(r"[│├└─ ]*")
+"""The lines of a tree of tasks, in front of a task."""
 
 _PATIENCE: Final = 10.0
 """Seconds to wait for the events of the run."""
@@ -87,7 +91,7 @@ async def _view(client: Client, run: Run) -> RunView:
 
 
 def _print(run: Run, view: RunView, flag: str) -> None:
-    from archon_services.cli.render.output import console, is_terminal, strip_controls, style_of
+    from archon_services.cli.render.output import console, is_terminal, strip_controls, style_of, wrapped
     from archon_services.cli.render.run_report import run_report
 
     lines = run_report(run, time.time(), view, flag)
@@ -99,4 +103,6 @@ def _print(run: Run, view: RunView, flag: str) -> None:
 
     out = console()
     for text, state in lines:
-        out.print(Text(strip_controls(text), style=style_of(state)), soft_wrap=True)
+        line = strip_controls(text)
+        guides = (_GUIDES.match(line) or [""])[0].replace("├──", "│  ").replace("└──", "   ")
+        out.print(Text(wrapped(line, hang=f"{guides}  "), style=style_of(state)), soft_wrap=True)

@@ -81,7 +81,7 @@ def up(
 def start_detached(home: Home, options: MeshOptions) -> MeshState:
     """Starts a mesh that outlives this command and returns when it is ready. Ctrl-C during the start stops it."""
     from archon_services.cli.render.mesh_screen import MeshLines, mesh_table
-    from archon_services.cli.render.output import console, duration, is_terminal
+    from archon_services.cli.render.output import console, duration, is_terminal, wrapped
     from archon_services.local_mesh import spawn, stop_mesh, wait_ready
 
     began = time.monotonic()
@@ -96,7 +96,7 @@ def start_detached(home: Home, options: MeshOptions) -> MeshState:
     except KeyboardInterrupt:
         stop_mesh(home)
         raise
-    print(f"Mesh ready after {duration(time.monotonic() - began)} in {home.root}. `archon down` stops it.")
+    print(wrapped(f"Mesh ready after {duration(time.monotonic() - began)} in {home.root}. `archon down` stops it."))
     return state
 
 

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import Final
 
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.client import answer_text
 from archon_services.cli.render.incidents import incident_text
-from archon_services.cli.render.output import console, duration, is_terminal, print_table, strip_controls
+from archon_services.cli.render.output import console, duration, is_terminal, print_table, strip_controls, wrapped
 from archon_services.cli.render.rerun import rerun_hint
 from archon_services.cli.render.run_view import is_reused, state_name
 from archon_services.cli.render.task_tree import in_order
+
+WIDE: Final = 100
+"""Characters of a terminal that has room for all columns of the summary."""
 
 
 def print_answer(run: run_pb2.Run) -> None:
@@ -53,21 +57,27 @@ def print_summary(run: run_pb2.Run, versions: Mapping[str, int], flag: str = "")
     print()
     if rows:
         headers = ("role", "state", "time", "attempts", "memory", "tokens in", "out", "instance")
-        print_table(headers, rows, right=(2, 3, 4, 5, 6))
+        if is_terminal() and console().width < WIDE:
+            kept = [column for column, header in enumerate(headers) if header != "memory"]
+            short = [(*row[:-1], row[-1].removeprefix(f"{row[0].strip()}-")) for row in rows]
+            print_table([headers[n] for n in kept], [[row[n] for n in kept] for row in short], right=(2, 3, 4, 5))
+        else:
+            print_table(headers, rows, right=(2, 3, 4, 5, 6))
         print()
     for task in run.tasks:
         if task.failure.message:
-            print(f"{task.role}: {strip_controls(task.failure.message)}")
+            print(wrapped(f"{task.role}: {strip_controls(task.failure.message)}"))
             if incident := incident_text(task.failure):
-                print(f"  {strip_controls(incident)}")
+                print(wrapped(f"  {strip_controls(incident)}"))
     failure = f": {strip_controls(run.failure.message)}" if run.failure.message else ""
     usage = run.usage
-    print(
+    line = (
         f"Run {run.run_id} {state_name(run.state)} after {duration(_span(run))}, "
         f"{token_count(usage.input_tokens, usage)} tokens in, {token_count(usage.output_tokens, usage)} out{failure}."
     )
+    print(wrapped(line))
     if hint := rerun_hint(run, flag):
-        print(f"hint: {hint}")
+        print(wrapped(f"hint: {hint}"))
 
 
 def version_of(run: run_pb2.Run, task: run_pb2.Task, versions: Mapping[str, int]) -> int:
