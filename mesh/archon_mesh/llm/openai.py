@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 from collections.abc import AsyncIterator, Awaitable, Iterator
 from contextlib import contextmanager
@@ -24,7 +25,7 @@ from archon_mesh.llm.wire import message_to_wire, tool_to_wire
 
 if TYPE_CHECKING:
     from openai.types import CompletionUsage
-    from openai.types.chat import ChatCompletionChunk
+    from openai.types.chat import ChatCompletion, ChatCompletionChunk
     from openai.types.chat.chat_completion_chunk import ChoiceDelta
 
 T = TypeVar("T")
@@ -63,22 +64,7 @@ class OpenAIModel:
         with self._mapped_errors(request):
             async with asyncio.timeout(request.timeout):
                 completion = await self._completions.create(**self._arguments(names.to_provider(request)))
-        if not getattr(completion, "choices", None):
-            raise UnknownFailure("the model endpoint's response is not a chat completion")
-        choice = completion.choices[0]
-        text = choice.message.content or choice.message.refusal or ""
-        calls = tuple(
-            ToolCall(call.id, names.original(call.function.name), call.function.arguments)
-            for call in choice.message.tool_calls or ()
-            if call.type == "function"
-        )
-        return ModelReply(
-            text=text,
-            tool_calls=calls,
-            usage=_usage(completion.usage, request, text, calls),
-            model=completion.model or self._model,
-            finish_reason=choice.finish_reason or "stop",
-        )
+        return self._reply(completion, names, request)
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelChunk]:
         names = ToolNames.of(request)
@@ -91,6 +77,12 @@ class OpenAIModel:
         stream = await self._before_deadline(start, request, deadline)
         reply = _ReplyAssembler(names)
         try:
+            if "json" in stream.response.headers.get("content-type", ""):  # the server does not stream
+                body = await self._before_deadline(stream.response.aread(), request, deadline)
+                with self._mapped_errors(request):
+                    whole = self._reply(_completion(body), names, request)
+                yield ModelChunk(text_delta=whole.text, reply=whole)
+                return
             chunks = aiter(stream)
             while (chunk := await self._before_deadline(anext(chunks, None), request, deadline)) is not None:
                 for piece in reply.add(chunk):
@@ -101,6 +93,26 @@ class OpenAIModel:
 
     async def close(self) -> None:
         await self._client.close()
+
+    def _reply(self, completion: ChatCompletion, names: ToolNames, request: ModelRequest) -> ModelReply:
+        """Converts a whole reply. Raises UnknownFailure if it has none."""
+        if not getattr(completion, "choices", None):
+            raise UnknownFailure("the model endpoint's response is not a chat completion")
+        choice = completion.choices[0]
+        text = choice.message.content or choice.message.refusal or ""
+        calls = tuple(
+            ToolCall(call.id, names.original(call.function.name), call.function.arguments)
+            for call in choice.message.tool_calls or ()
+            if call.type == "function"
+        )
+        finish_reason: str | None = choice.finish_reason  # some servers send none
+        return ModelReply(
+            text=text,
+            tool_calls=calls,
+            usage=_usage(completion.usage, request, text, calls),
+            model=completion.model or self._model,
+            finish_reason=finish_reason or "stop",
+        )
 
     def _arguments(self, request: ModelRequest) -> dict[str, Any]:
         arguments: dict[str, Any] = {
@@ -174,6 +186,21 @@ class _ReplyAssembler:
         )
         usage = _usage(self._usage, request, text, calls)
         return ModelReply(text, calls, usage, self._model or model, self._finish_reason)
+
+
+def _completion(body: bytes) -> ChatCompletion:
+    """Reads a whole reply. Servers leave out what they have no use for."""
+    from openai.types.chat import ChatCompletion
+
+    try:
+        data = json.loads(body)
+        choices = [{"index": 0, "finish_reason": "stop", **choice} for choice in data["choices"]]
+        for choice in choices:
+            choice["message"] = {"role": "assistant", **choice["message"]}
+        known = {"id": "", "created": 0, "model": "", "object": "chat.completion", **data, "choices": choices}
+        return ChatCompletion.model_validate(known)
+    except (ValueError, LookupError, TypeError, RecursionError):
+        raise UnknownFailure("the model endpoint's response is not a chat completion") from None
 
 
 def _thinking(delta: ChoiceDelta) -> str:

@@ -8,11 +8,11 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from archon.errors import ArchonError, DeadlineExceeded, InvalidArgument, ResourceExhausted, Unavailable
+from archon.errors import ArchonError, DeadlineExceeded, InvalidArgument, ResourceExhausted, Unavailable, UnknownFailure
 from archon_mesh.core.messages import ChatMessage, ToolCall
 from archon_mesh.llm import ModelChunk, ModelReply, ModelRequest, Usage
 from archon_mesh.llm.openai import OpenAIModel
-from tests.fixtures.openai_server import USAGE, Answer, OpenAIServer, chunk
+from tests.fixtures.openai_server import USAGE, Answer, OpenAIServer, chunk, completion
 
 KEY = "secret-0123456789"
 HELLO = ModelRequest([ChatMessage("user", "hello there, mesh")], timeout=10)
@@ -74,6 +74,27 @@ async def test_streamed_tool_calls_are_assembled(
     assert reply is not None
     assert reply.tool_calls == (ToolCall("call_1", "add", '{"a": 1}'), ToolCall("call_2", "sub", '{"b": 2}'))
     assert (reply.finish_reason, reply.usage) == ("tool_calls", Usage(7, 3))
+
+
+async def test_server_that_does_not_stream_is_read_whole(model: OpenAIModel, server: OpenAIServer) -> None:
+    calls = [{"id": "call_1", "type": "function", "function": {"name": "add", "arguments": "{}"}}]
+    server.script(
+        Answer(completion({"content": "whole", "tool_calls": calls})),
+        Answer({"choices": [{"message": {"content": "little"}}]}),
+    )
+    [step] = await collect(model)
+    expected = ModelReply("whole", (ToolCall("call_1", "add", "{}"),), Usage(7, 3), "served-model", "stop")
+    assert (step.text_delta, step.reply) == ("whole", expected)
+    [step] = await collect(model)
+    assert step.reply is not None
+    assert (step.reply.text, step.reply.model) == ("little", "some-model")
+
+
+@pytest.mark.parametrize("body", [{}, {"choices": []}, {"choices": [{}]}, {"choices": 1}, [], 7, None])
+async def test_json_that_is_no_reply_is_a_typed_error(model: OpenAIModel, server: OpenAIServer, body: object) -> None:
+    server.script(Answer(body))
+    with pytest.raises(UnknownFailure, match="is not a chat completion"):
+        await collect(model)
 
 
 async def test_missing_usage_is_estimated_and_marked(
