@@ -11,6 +11,7 @@ from archon_mesh.tools.builtin.sandbox import sandbox
 LIMITS = SandboxLimits(seconds=30.0, cpu_seconds=1, output_bytes=10_000)
 
 
+@pytest.mark.usefixtures("sandbox")
 @pytest.mark.parametrize(
     ("code", "status", "content"),
     [
@@ -30,11 +31,13 @@ async def test_the_result_is_what_the_program_prints_or_why_it_ended(code: str, 
     assert str(result.content).startswith(content)
 
 
+@pytest.mark.usefixtures("sandbox")
 async def test_a_program_that_takes_too_long_is_a_timeout() -> None:
     result = await PythonTool(SandboxLimits(seconds=1.0)).execute(code="import time\ntime.sleep(60)")
     assert (result.status, result.content) == ("timeout", "the program was stopped after 1 s")
 
 
+@pytest.mark.usefixtures("sandbox")
 async def test_a_program_that_is_too_large_is_refused() -> None:
     tool = PythonTool(SandboxLimits(code_bytes=10))
     with pytest.raises(ValueError, match="the program has 11 bytes, at most 10 are allowed"):

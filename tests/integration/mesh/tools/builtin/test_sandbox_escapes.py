@@ -3,17 +3,20 @@ what it got; the test holds that output."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import socket
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
 import pytest
 
-from archon_mesh.tools.builtin.sandbox import SandboxLimits, SandboxResult, check_available, run_sandboxed
+from archon_mesh.tools.builtin.sandbox import SandboxLimits, SandboxResult, run_sandboxed
+from tests.fixtures.waiting import until
 
 MB = 1024 * 1024
 LIMITS = SandboxLimits(seconds=20.0, cpu_seconds=1, memory_bytes=256 * MB, processes=4, file_bytes=4 * MB)
@@ -243,9 +246,7 @@ print([number for number in range(3, 4096) if is_open(number)])
 }
 
 
-@pytest.fixture(autouse=True)
-def _available() -> None:
-    check_available()
+pytestmark = pytest.mark.usefixtures("sandbox")
 
 
 @pytest.fixture
@@ -268,10 +269,26 @@ def abstract() -> Iterator[str]:
         yield name
 
 
-def left_behind() -> list[int]:
-    """The programs of sandboxes that this process has started and that still run."""
-    children = psutil.Process().children(recursive=True)
-    return [child.pid for child in children if child.is_running() and "/tmp/main.py" in child.cmdline()]
+async def run_and_watch(code: str, limits: SandboxLimits) -> SandboxResult:
+    """Runs a program, and holds that none of its processes that were seen meanwhile runs on."""
+    running = asyncio.create_task(run_sandboxed(code, limits))
+    seen: set[psutil.Process] = set()
+    while not running.done():
+        for child in psutil.Process().children(recursive=True):
+            with suppress(psutil.NoSuchProcess):
+                if "/tmp/main.py" in child.cmdline():
+                    seen.add(child)
+        await asyncio.sleep(0.02)
+    ran = await running
+    await until(lambda: not any(map(is_alive, seen)))
+    return ran
+
+
+def is_alive(process: psutil.Process) -> bool:
+    try:
+        return bool(process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
 
 
 @pytest.mark.parametrize("name", ESCAPES)
@@ -291,11 +308,10 @@ async def test_an_escape_fails(
         code = code.replace(word, value)
     with secret.open() as file:
         os.set_inheritable(file.fileno(), True)
-        ran = await run_sandboxed(code, LIMITS)
+        ran = await run_and_watch(code, LIMITS)
     assert re.search(rf"^{expected}\s*$", ran.stdout, re.M), ran
     assert "the secret" not in ran.stdout + ran.stderr
     assert secret.read_text() == "the secret"
-    assert left_behind() == []
 
 
 PROGRAMS_THAT_DO_NOT_END = {
@@ -320,10 +336,9 @@ PROGRAMS_THAT_DO_NOT_END = {
 async def test_a_program_that_does_not_end_is_killed(name: str) -> None:
     code, killed = PROGRAMS_THAT_DO_NOT_END[name]
     limits = SandboxLimits(seconds=2.0 if killed == "time" else 30.0, cpu_seconds=1, output_bytes=10_000)
-    ran = await run_sandboxed(code, limits)
+    ran = await run_and_watch(code, limits)
     assert (ran.killed, ran.exit_code != 0) == (killed, True)
     assert max(len(ran.stdout), len(ran.stderr)) <= 10_000
-    assert left_behind() == []
 
 
 async def test_a_program_of_several_processes_may_use_its_share_of_each() -> None:
