@@ -8,6 +8,7 @@ import traceback
 from typing import Final
 
 from archon import errors
+from archon_services.cli.wrapping import wrapped
 
 OK: Final = 0
 FAILED: Final = 1
@@ -51,8 +52,6 @@ def report_error(error: BaseException) -> int:
         return error.code
     if isinstance(error, KeyboardInterrupt):
         return INTERRUPTED
-    from archon_services.cli.render.output import wrapped
-
     message, hint, code = _describe(error)
     text = f"error: {message}" + (f"\nhint: {hint}" if hint else "")
     sys.stderr.write(wrapped(text, stderr=True) + "\n")

@@ -104,7 +104,8 @@ def _checks(etcd: str, registry: str, orchestrator: str, *, online: bool) -> Che
 def _print(findings: Sequence[Finding]) -> None:
     from rich.text import Text
 
-    from archon_services.cli.render.output import console, is_terminal, strip_controls, wrapped
+    from archon_services.cli.render.output import console, is_terminal, strip_controls
+    from archon_services.cli.wrapping import wrapped
 
     out = console() if is_terminal() else None
     styles = {"ok": "green", "warning": "yellow", "problem": "bold red"}

@@ -91,8 +91,9 @@ async def _view(client: Client, run: Run) -> RunView:
 
 
 def _print(run: Run, view: RunView, flag: str) -> None:
-    from archon_services.cli.render.output import console, is_terminal, strip_controls, style_of, wrapped
+    from archon_services.cli.render.output import console, is_terminal, strip_controls, style_of
     from archon_services.cli.render.run_report import run_report
+    from archon_services.cli.wrapping import wrapped
 
     lines = run_report(run, time.time(), view, flag)
     if not is_terminal():

@@ -81,7 +81,8 @@ def up(
 def start_detached(home: Home, options: MeshOptions) -> MeshState:
     """Starts a mesh that outlives this command and returns when it is ready. Ctrl-C during the start stops it."""
     from archon_services.cli.render.mesh_screen import MeshLines, mesh_table
-    from archon_services.cli.render.output import console, duration, is_terminal, wrapped
+    from archon_services.cli.render.output import console, duration, is_terminal
+    from archon_services.cli.wrapping import wrapped
     from archon_services.local_mesh import spawn, stop_mesh, wait_ready
 
     began = time.monotonic()

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
-import textwrap
 from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -15,9 +13,6 @@ if TYPE_CHECKING:
 
 # The output of a model must not control the terminal.
 _CONTROLS: Final = {code: None for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
-
-MIN_WIDTH: Final = 40
-"""Characters of a line that is wrapped, at least."""
 
 MIN_FOLDED: Final = 12
 """Characters that a folded column has at least."""
@@ -54,29 +49,6 @@ def console(*, stderr: bool = False) -> Console:
 def print_stderr(text: str) -> None:
     """Prints progress to standard error, so that standard output has results only."""
     print(text, file=sys.stderr, flush=True)
-
-
-def wrapped(text: str, *, hang: str = "  ", stderr: bool = False) -> str:
-    """Returns the lines of a text wrapped at words if the stream is a terminal, else as they are. Lines that continue
-    another one begin with `hang`. Words that are longer than a line, such as ids and paths, stay whole."""
-    stream = sys.stderr if stderr else sys.stdout
-    if not stream.isatty():
-        return text
-    # As Rich does: the variable wins, and a terminal of unknown size has 80 columns.
-    columns = os.environ.get("COLUMNS", "")
-    width = int(columns) if columns.isdecimal() else os.get_terminal_size(stream.fileno()).columns or 80
-    return "\n".join(
-        textwrap.fill(
-            line,
-            max(MIN_WIDTH, width),
-            subsequent_indent=hang,
-            break_long_words=False,
-            break_on_hyphens=False,
-            drop_whitespace=True,
-            replace_whitespace=False,
-        )
-        for line in text.split("\n")
-    )
 
 
 def print_json(value: Any) -> None:

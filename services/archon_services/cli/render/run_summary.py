@@ -10,10 +10,11 @@ from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.client import answer_text
 from archon_services.cli.render.incidents import incident_text
-from archon_services.cli.render.output import console, duration, is_terminal, print_table, strip_controls, wrapped
+from archon_services.cli.render.output import console, duration, is_terminal, print_table, strip_controls
 from archon_services.cli.render.rerun import rerun_hint
 from archon_services.cli.render.run_view import is_reused, state_name
 from archon_services.cli.render.task_tree import in_order
+from archon_services.cli.wrapping import wrapped
 
 WIDE: Final = 100
 """Characters of a terminal that has room for all columns of the summary."""
