@@ -27,7 +27,6 @@ def wrapped(text: str, *, hang: str = "  ", stderr: bool = False) -> str:
             subsequent_indent=hang,
             break_long_words=False,
             break_on_hyphens=False,
-            drop_whitespace=True,
             replace_whitespace=False,
         )
         for line in text.split("\n")

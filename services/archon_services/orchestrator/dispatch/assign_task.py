@@ -42,11 +42,10 @@ def assign_task(run: RunState, task: Task, now: float, history: Sequence[bytes] 
         write_context_item(run, context, assigned.context.add())
     if task.parent:
         assigned.delegation_chain.extend(ancestor.role for ancestor in run.lineage(task)[:-1])
-    for edge in run.submission.edges:
-        if edge.policy > FINAL_RESPONSE_ONLY and edge.upstream == task.role:
-            policy = common_pb2.PropagationPolicy.ValueType(edge.policy)
-            if policy not in assigned.publish_policies:
-                assigned.publish_policies.append(policy)
+    if policies := {
+        edge.policy for edge in run.submission.edges if edge.policy > FINAL_RESPONSE_ONLY and edge.upstream == task.role
+    }:
+        assigned.publish_policies.extend(map(common_pb2.PropagationPolicy.ValueType, sorted(policies)))
     if run.submission.targets:
         _set_targets(run, task, assigned)
     if task.children or task.checkpoint is not None or task.inputs:

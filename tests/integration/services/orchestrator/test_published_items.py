@@ -169,6 +169,25 @@ async def test_an_item_without_text_is_refused(mesh: Mesh, troupe: Troupe, names
     assert not of(await durable(handle), "item_published")
 
 
+async def test_a_role_is_told_its_policies_narrowest_first(
+    mesh: Mesh, troupe: Troupe, names: tuple[str, str, str]
+) -> None:
+    source, *readers = names
+    first, second = sorted(readers)  # the edges of a run are in the order of their roles
+
+    async def telling(task: TaskContext) -> str:
+        return " ".join(task.publish_policies)
+
+    async def reading(task: TaskContext) -> str:
+        return await context_text(task)
+
+    await troupe(source, telling)
+    await troupe(first, reading, depends_on=[DependsOn(source, HISTORY)])
+    await troupe(second, reading, depends_on=[DependsOn(source, PropagationPolicy.TOOL_RESULTS)])
+    run = (await mesh.client.submit("x", roles=list(names), wait=20)).run
+    assert answer_text(run).count("tool_results full_history") == 2
+
+
 async def test_a_fork_reuses_the_items_of_an_answer(mesh: Mesh, troupe: Troupe, names: tuple[str, str, str]) -> None:
     source, reader, _ = names
     failing = [True]
