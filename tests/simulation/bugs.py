@@ -86,7 +86,7 @@ def _heartbeats_never_checked(patch: pytest.MonkeyPatch) -> None:
 
 
 def _lower_epochs_accepted(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(AttemptTable, "check_epoch", lambda table, ref: None)
+    patch.setattr(AttemptTable, "check_epoch", lambda table, ref, held: None)
 
 
 def _memo_keys_ignored(patch: pytest.MonkeyPatch) -> None:

@@ -278,16 +278,25 @@ class FrameQueue:
                 return b""
             self._ready.clear()
             await self._ready.wait()
-        taken: list[OutgoingFrame] = []
-        size = 0
-        while self._frames and (not taken or size + self._frames[0][0].size <= self.batch_bytes):
-            frame, droppable = self._frames.popleft()
-            self._droppable -= droppable
-            taken.append(frame)
-            size += frame.size
-        self._dense = bool(taken) and not self._frames and taken[0].task_id != taken[-1].task_id
+        message = self._take()
         self._left_at = time.monotonic()
-        return _message(taken)
+        return message
+
+    def _take(self) -> bytes:
+        """Removes the frames of the next message."""
+        waiting = self._frames
+        if not waiting:
+            return b""
+        frame, droppable = waiting.popleft()
+        self._droppable -= droppable
+        task_id, chunks = frame.task_id, [frame.head, frame.content]
+        room = self.batch_bytes - frame.size
+        while waiting and (room := room - waiting[0][0].size) >= 0:
+            frame, droppable = waiting.popleft()
+            self._droppable -= droppable
+            chunks += frame.head, frame.content
+        self._dense = not waiting and task_id != frame.task_id
+        return b"".join(chunks)
 
     def _about_no_task(self) -> list[OutgoingFrame]:
         """Removes the frames that may leave in any case: heartbeats, drain."""

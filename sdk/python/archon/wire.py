@@ -44,7 +44,7 @@ def set_seconds(message: Timestamp | Duration, seconds: float) -> None:
     """Writes seconds into a field. `to_seconds` reads the same number, rounded to a microsecond."""
     whole = int(seconds)
     micros = round((seconds - whole) * 1e6)
-    if abs(micros) == 1_000_000:
+    if micros == 1_000_000 or micros == -1_000_000:
         whole, micros = whole + micros // 1_000_000, 0
     message.seconds, message.nanos = whole, micros * 1000
 

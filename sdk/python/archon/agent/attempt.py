@@ -83,6 +83,7 @@ class Attempt:
 
     def __init__(self, table: AttemptOwner, ref: common_pb2.TaskRef, session: FrameSink) -> None:
         self.channel: Channel[session_pb2.AgentFrame] = Channel(ref)
+        self.ref = self.channel.ref
         self.session: FrameSink | None = session
         self._owner = session.orchestrator_id
         self._offered_to: deque[str] = deque(maxlen=MAX_OFFERED)
@@ -97,10 +98,6 @@ class Attempt:
         self._task: TaskContext | None = None
         self._halted: ArchonError | None = None
         self._checkpoint: bytes | None = None
-
-    @property
-    def ref(self) -> common_pb2.TaskRef:
-        return self.channel.ref
 
     @property
     def working(self) -> bool:

@@ -48,11 +48,6 @@ class AttemptTable:
     def __len__(self) -> int:
         return len(self._attempts)
 
-    def get(self, ref: common_pb2.TaskRef) -> Attempt | None:
-        """The attempt with this very number, if it is held."""
-        attempt = self._attempts.get(ref.task_id)
-        return attempt if attempt is not None and attempt.ref.attempt == ref.attempt else None
-
     def newest(self, task_id: str) -> Attempt | None:
         """The attempt at this task that is held, whatever its number."""
         return self._attempts.get(task_id)
@@ -87,19 +82,21 @@ class AttemptTable:
         """True if the attempt is known to be over: a late copy of its assignment starts nothing."""
         return (ref.run_id, ref.task_id, ref.attempt) in self._over
 
-    def check_epoch(self, ref: common_pb2.TaskRef) -> None:
-        """Raises Aborted / STALE_EPOCH below the highest epoch seen for the run; remembers a higher one."""
-        highest = self._epochs.get(ref.run_id, 0)
-        if (held := self._attempts.get(ref.task_id)) is not None and held.ref.run_id == ref.run_id:
-            highest = max(highest, held.ref.epoch)  # the epoch of a run may have been forgotten, that of an attempt not
-        if ref.epoch < highest:
+    def check_epoch(self, ref: common_pb2.TaskRef, held: Attempt | None) -> None:
+        """Raises Aborted / STALE_EPOCH below the highest epoch seen for the run; remembers a higher one. `held` is the
+        newest attempt at the task."""
+        run_id, epoch = ref.run_id, ref.epoch
+        highest = self._epochs.get(run_id, 0)
+        if held is not None and held.ref.epoch > highest:
+            highest = held.ref.epoch  # the epoch of a run may have been forgotten, that of an attempt not
+        if epoch < highest:
             raise Aborted(
-                f"epoch {ref.epoch} of run {ref.run_id} is over; its owner has epoch {highest}",
+                f"epoch {epoch} of run {run_id} is over; its owner has epoch {highest}",
                 reason="STALE_EPOCH",
-                metadata={"run_id": ref.run_id, "epoch": str(highest)},
+                metadata={"run_id": run_id, "epoch": str(highest)},
             )
-        self._epochs[ref.run_id] = ref.epoch
-        self._epochs.move_to_end(ref.run_id)
+        self._epochs[run_id] = epoch
+        self._epochs.move_to_end(run_id)
         if len(self._epochs) > MAX_EPOCHS:
             self._epochs.popitem(last=False)
 
@@ -107,11 +104,6 @@ class AttemptTable:
     def working(self) -> int:
         """How many attempts have no result yet."""
         return sum(attempt.working for attempt in self._attempts.values())
-
-    @property
-    def lost_capacity(self) -> int:
-        """How many slots are taken by abandoned handlers."""
-        return len(self.abandoned)
 
     @property
     def parked_full(self) -> bool:

@@ -262,10 +262,10 @@ class AgentServer:
                 session.credit(share, self.waiting_share)
 
     def _share(self) -> int:
-        room = self.attempts.capacity - self.attempts.lost_capacity
+        room = self.attempts.capacity - len(self.attempts.abandoned)
         if self._draining or room <= 0 or self.attempts.parked_full:
             return 0
-        return max(1, room // max(1, len(self._sessions)))
+        return room // (len(self._sessions) or 1) or 1
 
     @property
     def draining(self) -> bool:

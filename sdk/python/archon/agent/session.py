@@ -277,12 +277,14 @@ class AgentSession:
             raise unknown(arm)
 
     def _task_frame(self, frame: session_pb2.OrchestratorFrame, arm: str | None) -> None:
-        check_ref(frame.task)
-        held = self._attempts.newest(frame.task.task_id)
-        if held is not None and not held.heeds(self.orchestrator_id, frame.task):
-            raise not_yours(frame.task)
-        self._attempts.check_epoch(frame.task)
-        attempt = self._attempts.get(frame.task)
+        ref = frame.task
+        held = self._attempts.newest(ref.task_id)
+        if held is None:
+            check_ref(ref)
+        elif not held.heeds(self.orchestrator_id, ref):
+            raise not_yours(ref)
+        self._attempts.check_epoch(ref, held)
+        attempt = held if held is not None and held.ref.attempt == ref.attempt else None
         if attempt is not None:
             if frame.ack:
                 attempt.acked(frame.ack)

@@ -358,6 +358,9 @@ class RunDriver:
     def _is_dispatched_to(self, instance_id: str, given: Any) -> bool:
         """Whether the attempt of an input was dispatched to the instance. Input about an earlier attempt without a
         holder is late, not foreign: it would be discarded in any case."""
+        task = self.state.tasks.get(given.task_id)
+        if task is not None and task.instance_id == instance_id and task.attempt == given.attempt:
+            return True
         holder = self.state.holder(given.task_id, given.attempt)
         if holder == instance_id:
             return True
