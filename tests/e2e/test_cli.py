@@ -284,6 +284,7 @@ def on_terminal(terminal: Terminal, *arguments: str, columns: int) -> tuple[int 
     "arguments",
     [
         ["agents"],
+        ["tools"],
         ["runs"],
         ["status"],
         ["graph"],

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import os
 import sys
+from functools import partial
 from typing import Final
 
 from archon.agent import AgentServer, AgentSettings
 from archon.errors import ArchonError
-from archon.registry import Capability, Tool
+from archon.registry import Capability
 from archon_mesh.agent.agent import Agent
 from archon_mesh.node.handler import agent_from_role, agent_handler
 from archon_mesh.node.role import Role
+from archon_mesh.node.tools import tool_descriptions, tool_health
 
 MODEL_TAG: Final = "model"
 """The tag of a registration that has the name of the agent's model, unless the role sets it."""
@@ -40,9 +41,7 @@ def agent_server(
         capabilities=[
             Capability(capability) if isinstance(capability, str) else capability for capability in role.capabilities
         ],
-        tools=[
-            Tool(spec.name, spec.description, json.dumps(dict(spec.parameters_schema))) for spec in agent.tools.specs
-        ],
+        tools=tool_descriptions(agent.tools),
         depends_on=role.depends_on,
         all_ancestors=role.all_ancestors,
         coordinator=role.coordinator,
@@ -50,6 +49,7 @@ def agent_server(
         tags={MODEL_TAG: model.model[:MAX_TAG], **role.tags},
         max_tasks=role.max_tasks,
         handler=agent_handler(agent, delegates=role.coordinator, memory=memory),
+        tool_health=partial(tool_health, agent.engine),
         settings=settings,
     )
 

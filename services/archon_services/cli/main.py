@@ -37,6 +37,7 @@ from archon_services.cli.commands import (
     serve,
     show,
     status,
+    tools,
     up,
     watch,
 )
@@ -66,6 +67,7 @@ app.command()(serve.serve)
 app.command()(chat.chat)
 app.add_typer(new.new, name="new")
 app.command()(agents.agents)
+app.command()(tools.tools)
 app.command()(graph.graph)
 app.command()(runs.runs)
 app.command()(show.show)

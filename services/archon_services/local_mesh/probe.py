@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     import grpc.aio
 
+    from archon.api.agent.v1 import agent_service_pb2
+
 TIMEOUT: Final = 1.5
 """Seconds per health check."""
 
@@ -34,17 +36,19 @@ class Probe:
         """Whether the process reports to be serving, within TIMEOUT seconds."""
         return await (self._etcd() if self._kind == "etcd" else self._grpc())
 
-    async def running_tasks(self) -> int | None:
-        """How many tasks the agent at the address has in progress; None if it does not tell within TIMEOUT seconds."""
+    async def describe(self) -> agent_service_pb2.DescribeResponse | None:
+        """What the agent at the address tells about itself; None if it does not answer within TIMEOUT seconds."""
         from archon.api.agent.v1 import agent_service_pb2, agent_service_pb2_grpc
         from archon.errors import ArchonError
 
         stub: Any = agent_service_pb2_grpc.AgentServiceStub(self._connected())
         try:
-            response = await stub.Describe(agent_service_pb2.DescribeRequest(), timeout=TIMEOUT)
+            response: agent_service_pb2.DescribeResponse = await stub.Describe(
+                agent_service_pb2.DescribeRequest(), timeout=TIMEOUT
+            )
         except ArchonError:
             return None
-        return int(response.running_tasks) if response.HasField("running_tasks") else None
+        return response
 
     def _connected(self) -> grpc.aio.Channel:
         from archon.channel import agent_options, connect

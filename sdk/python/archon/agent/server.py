@@ -17,7 +17,7 @@ import os
 import random
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import Final, TypeVar
@@ -28,7 +28,7 @@ from archon.agent.rejections import StreamExhausted, draining, no_capacity, repl
 from archon.agent.servicer import SERVICE, AgentServicer
 from archon.agent.session import AgentSession
 from archon.agent.settings import DRAIN_GRACE, AgentSettings
-from archon.api.agent.v1 import agent_service_pb2_grpc
+from archon.api.agent.v1 import agent_service_pb2, agent_service_pb2_grpc
 from archon.background import BackgroundLoop
 from archon.errors import ArchonError, FailedPrecondition
 from archon.registry import Capability, DependsOn, Registration, RegistryClient, Tool
@@ -56,7 +56,8 @@ class AgentServer:
     of a `coordinator` receives descriptions of the other roles (`TaskContext.delegation_targets`, `awareness`). A task
     of a `stateful` role receives the history of its session (`TaskContext.history`), and its answer extends it.
     `max_tasks` is how many tasks run at once, over all orchestrators together; `max_waiting` more may wait for their
-    delegations. Use `run` for a process of its own; `start` and `stop`, or `async with`, inside an event loop.
+    delegations. `tool_health` returns what Describe tells about the tools. Use `run` for a process of its own; `start`
+    and `stop`, or `async with`, inside an event loop.
     """
 
     def __init__(
@@ -75,6 +76,7 @@ class AgentServer:
         max_tasks: int = 8,
         max_waiting: int = 100,
         handler: Handler | None = None,
+        tool_health: Callable[[], Iterable[agent_service_pb2.ToolHealth]] = tuple,
         settings: AgentSettings | None = None,
     ) -> None:
         self.settings = settings or AgentSettings.from_environment()
@@ -97,6 +99,7 @@ class AgentServer:
             ttl=self.settings.ttl,
         )
         self._handler = handler
+        self.tool_health = tool_health
         self._max_waiting = max_waiting
         self.attempts = AttemptTable(self.registration.max_tasks, self._credit)
         self._streams: list[AgentSession] = []

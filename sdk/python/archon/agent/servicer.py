@@ -37,7 +37,7 @@ class AgentServicer(agent_service_pb2_grpc.AgentServiceServicer):
     async def Describe(
         self, request: agent_service_pb2.DescribeRequest, context: Any
     ) -> agent_service_pb2.DescribeResponse:
-        """The current registration, and the protocol and features of sessions."""
+        """The current registration, the protocol and features of sessions, and the health of the tools."""
         return agent_service_pb2.DescribeResponse(
             registration=registration_to_proto(self._agent.registration),
             protocols=[PROTOCOL],
@@ -45,6 +45,7 @@ class AgentServicer(agent_service_pb2_grpc.AgentServiceServicer):
             input_modes=["text/plain"],
             output_modes=["text/plain"],
             running_tasks=self._agent.attempts.working,
+            tools=self._agent.tool_health(),
         )
 
     @raw_messages

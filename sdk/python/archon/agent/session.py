@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Final, Protocol
 
 from google.protobuf.message import DecodeError
@@ -76,6 +76,7 @@ class Agent(Protocol):
     instance_id: str
     registration: Registration
     attempts: AttemptTable
+    tool_health: Callable[[], Iterable[agent_service_pb2.ToolHealth]]
 
     @property
     def handler(self) -> Handler: ...

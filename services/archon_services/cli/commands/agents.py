@@ -92,8 +92,9 @@ async def _asked(member: _Member) -> _Member:
     if not member.instance.address:
         return member
     async with Probe("agent", member.instance.address) as probe:
-        answers, running_tasks = await asyncio.gather(probe.serves(), probe.running_tasks())
-    return replace(member, answers=answers, running_tasks=running_tasks)
+        answers, described = await asyncio.gather(probe.serves(), probe.describe())
+    tells = described is not None and described.HasField("running_tasks")
+    return replace(member, answers=answers, running_tasks=described.running_tasks if described and tells else None)
 
 
 def _json(member: _Member) -> dict[str, Any]:

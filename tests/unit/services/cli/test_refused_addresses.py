@@ -27,6 +27,7 @@ COMMANDS = {
     "respond": ("respond", "last", "an answer", "--orchestrator"),
     "prompts": ("prompts", "last", "--orchestrator"),
     "agents": ("agents", "--registry"),
+    "tools": ("tools", "--registry"),
     "graph": ("graph", "--registry"),
     "memory get": ("memory", "get", "--session", "s", "--memory"),
 }

@@ -26,9 +26,10 @@ from archon.api.agent.v1 import agent_pb2 as archon_dot_api_dot_agent_dot_v1_dot
 from archon.api.agent.v1 import message_pb2 as archon_dot_api_dot_agent_dot_v1_dot_message__pb2
 from archon.api.agent.v1 import session_pb2 as archon_dot_api_dot_agent_dot_v1_dot_session__pb2
 from archon.api.registry.v1 import registry_pb2 as archon_dot_api_dot_registry_dot_v1_dot_registry__pb2
+from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\'archon/api/agent/v1/agent_service.proto\x12\x13\x61rchon.api.agent.v1\x1a\x1f\x61rchon/api/agent/v1/agent.proto\x1a!archon/api/agent/v1/message.proto\x1a!archon/api/agent/v1/session.proto\x1a%archon/api/registry/v1/registry.proto\"H\n\x0eSessionRequest\x12\x36\n\x06\x66rames\x18\x01 \x03(\x0b\x32&.archon.api.agent.v1.OrchestratorFrame\"B\n\x0fSessionResponse\x12/\n\x06\x66rames\x18\x01 \x03(\x0b\x32\x1f.archon.api.agent.v1.AgentFrame\"\x11\n\x0f\x44\x65scribeRequest\"\xcc\x01\n\x10\x44\x65scribeResponse\x12:\n\x0cregistration\x18\x01 \x01(\x0b\x32$.archon.api.registry.v1.Registration\x12\x11\n\tprotocols\x18\x02 \x03(\x05\x12\x10\n\x08\x66\x65\x61tures\x18\x03 \x03(\t\x12\x13\n\x0binput_modes\x18\x04 \x03(\t\x12\x14\n\x0coutput_modes\x18\x05 \x03(\t\x12\x1a\n\rrunning_tasks\x18\x06 \x01(\x05H\x00\x88\x01\x01\x42\x10\n\x0e_running_tasks\"?\n\x0eRunTaskRequest\x12-\n\x04task\x18\x01 \x01(\x0b\x32\x1f.archon.api.agent.v1.AssignTask\"\x80\x01\n\x0fRunTaskResponse\x12\x31\n\x08progress\x18\x01 \x01(\x0b\x32\x1d.archon.api.agent.v1.ProgressH\x00\x12\x31\n\x06result\x18\x02 \x01(\x0b\x32\x1f.archon.api.agent.v1.TaskResultH\x00\x42\x07\n\x05\x65vent\"X\n\x0e\x44\x65liverRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x32\n\x08messages\x18\x02 \x03(\x0b\x32 .archon.api.agent.v1.PeerMessage\"/\n\x0f\x44\x65liverResponse\x12\x1c\n\x14\x61\x63\x63\x65pted_message_ids\x18\x01 \x03(\t2\xef\x02\n\x0c\x41gentService\x12W\n\x08\x44\x65scribe\x12$.archon.api.agent.v1.DescribeRequest\x1a%.archon.api.agent.v1.DescribeResponse\x12V\n\x07RunTask\x12#.archon.api.agent.v1.RunTaskRequest\x1a$.archon.api.agent.v1.RunTaskResponse0\x01\x12X\n\x07Session\x12#.archon.api.agent.v1.SessionRequest\x1a$.archon.api.agent.v1.SessionResponse(\x01\x30\x01\x12T\n\x07\x44\x65liver\x12#.archon.api.agent.v1.DeliverRequest\x1a$.archon.api.agent.v1.DeliverResponseBV\n\x17\x64\x65v.archon.api.agent.v1P\x01Z9github.com/archon-mesh/archon/sdk/go/api/agent/v1;agentv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\'archon/api/agent/v1/agent_service.proto\x12\x13\x61rchon.api.agent.v1\x1a\x1f\x61rchon/api/agent/v1/agent.proto\x1a!archon/api/agent/v1/message.proto\x1a!archon/api/agent/v1/session.proto\x1a%archon/api/registry/v1/registry.proto\x1a\x1egoogle/protobuf/duration.proto\"H\n\x0eSessionRequest\x12\x36\n\x06\x66rames\x18\x01 \x03(\x0b\x32&.archon.api.agent.v1.OrchestratorFrame\"B\n\x0fSessionResponse\x12/\n\x06\x66rames\x18\x01 \x03(\x0b\x32\x1f.archon.api.agent.v1.AgentFrame\"\x11\n\x0f\x44\x65scribeRequest\"\xfc\x01\n\x10\x44\x65scribeResponse\x12:\n\x0cregistration\x18\x01 \x01(\x0b\x32$.archon.api.registry.v1.Registration\x12\x11\n\tprotocols\x18\x02 \x03(\x05\x12\x10\n\x08\x66\x65\x61tures\x18\x03 \x03(\t\x12\x13\n\x0binput_modes\x18\x04 \x03(\t\x12\x14\n\x0coutput_modes\x18\x05 \x03(\t\x12\x1a\n\rrunning_tasks\x18\x06 \x01(\x05H\x00\x88\x01\x01\x12.\n\x05tools\x18\x07 \x03(\x0b\x32\x1f.archon.api.agent.v1.ToolHealthB\x10\n\x0e_running_tasks\"\x98\x02\n\nToolHealth\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\x12\r\n\x05\x63\x61lls\x18\x03 \x01(\x03\x12\x10\n\x08\x66\x61ilures\x18\x04 \x01(\x03\x12\x10\n\x08timeouts\x18\x05 \x01(\x03\x12\x0e\n\x06\x63\x61\x63hed\x18\x06 \x01(\x03\x12/\n\x0cmean_latency\x18\x07 \x01(\x0b\x32\x19.google.protobuf.Duration\x12.\n\x0bp95_latency\x18\x08 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x0c\n\x04slow\x18\t \x01(\x08\x12\x39\n\x07\x62reaker\x18\n \x01(\x0e\x32(.archon.api.agent.v1.CircuitBreakerState\"?\n\x0eRunTaskRequest\x12-\n\x04task\x18\x01 \x01(\x0b\x32\x1f.archon.api.agent.v1.AssignTask\"\x80\x01\n\x0fRunTaskResponse\x12\x31\n\x08progress\x18\x01 \x01(\x0b\x32\x1d.archon.api.agent.v1.ProgressH\x00\x12\x31\n\x06result\x18\x02 \x01(\x0b\x32\x1f.archon.api.agent.v1.TaskResultH\x00\x42\x07\n\x05\x65vent\"X\n\x0e\x44\x65liverRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x32\n\x08messages\x18\x02 \x03(\x0b\x32 .archon.api.agent.v1.PeerMessage\"/\n\x0f\x44\x65liverResponse\x12\x1c\n\x14\x61\x63\x63\x65pted_message_ids\x18\x01 \x03(\t*\xa3\x01\n\x13\x43ircuitBreakerState\x12%\n!CIRCUIT_BREAKER_STATE_UNSPECIFIED\x10\x00\x12 \n\x1c\x43IRCUIT_BREAKER_STATE_CLOSED\x10\x01\x12\x1e\n\x1a\x43IRCUIT_BREAKER_STATE_OPEN\x10\x02\x12#\n\x1f\x43IRCUIT_BREAKER_STATE_HALF_OPEN\x10\x03\x32\xef\x02\n\x0c\x41gentService\x12W\n\x08\x44\x65scribe\x12$.archon.api.agent.v1.DescribeRequest\x1a%.archon.api.agent.v1.DescribeResponse\x12V\n\x07RunTask\x12#.archon.api.agent.v1.RunTaskRequest\x1a$.archon.api.agent.v1.RunTaskResponse0\x01\x12X\n\x07Session\x12#.archon.api.agent.v1.SessionRequest\x1a$.archon.api.agent.v1.SessionResponse(\x01\x30\x01\x12T\n\x07\x44\x65liver\x12#.archon.api.agent.v1.DeliverRequest\x1a$.archon.api.agent.v1.DeliverResponseBV\n\x17\x64\x65v.archon.api.agent.v1P\x01Z9github.com/archon-mesh/archon/sdk/go/api/agent/v1;agentv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -36,22 +37,26 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'archon.api.agent.v1.agent_s
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\027dev.archon.api.agent.v1P\001Z9github.com/archon-mesh/archon/sdk/go/api/agent/v1;agentv1'
-  _globals['_SESSIONREQUEST']._serialized_start=206
-  _globals['_SESSIONREQUEST']._serialized_end=278
-  _globals['_SESSIONRESPONSE']._serialized_start=280
-  _globals['_SESSIONRESPONSE']._serialized_end=346
-  _globals['_DESCRIBEREQUEST']._serialized_start=348
-  _globals['_DESCRIBEREQUEST']._serialized_end=365
-  _globals['_DESCRIBERESPONSE']._serialized_start=368
-  _globals['_DESCRIBERESPONSE']._serialized_end=572
-  _globals['_RUNTASKREQUEST']._serialized_start=574
-  _globals['_RUNTASKREQUEST']._serialized_end=637
-  _globals['_RUNTASKRESPONSE']._serialized_start=640
-  _globals['_RUNTASKRESPONSE']._serialized_end=768
-  _globals['_DELIVERREQUEST']._serialized_start=770
-  _globals['_DELIVERREQUEST']._serialized_end=858
-  _globals['_DELIVERRESPONSE']._serialized_start=860
-  _globals['_DELIVERRESPONSE']._serialized_end=907
-  _globals['_AGENTSERVICE']._serialized_start=910
-  _globals['_AGENTSERVICE']._serialized_end=1277
+  _globals['_CIRCUITBREAKERSTATE']._serialized_start=1273
+  _globals['_CIRCUITBREAKERSTATE']._serialized_end=1436
+  _globals['_SESSIONREQUEST']._serialized_start=238
+  _globals['_SESSIONREQUEST']._serialized_end=310
+  _globals['_SESSIONRESPONSE']._serialized_start=312
+  _globals['_SESSIONRESPONSE']._serialized_end=378
+  _globals['_DESCRIBEREQUEST']._serialized_start=380
+  _globals['_DESCRIBEREQUEST']._serialized_end=397
+  _globals['_DESCRIBERESPONSE']._serialized_start=400
+  _globals['_DESCRIBERESPONSE']._serialized_end=652
+  _globals['_TOOLHEALTH']._serialized_start=655
+  _globals['_TOOLHEALTH']._serialized_end=935
+  _globals['_RUNTASKREQUEST']._serialized_start=937
+  _globals['_RUNTASKREQUEST']._serialized_end=1000
+  _globals['_RUNTASKRESPONSE']._serialized_start=1003
+  _globals['_RUNTASKRESPONSE']._serialized_end=1131
+  _globals['_DELIVERREQUEST']._serialized_start=1133
+  _globals['_DELIVERREQUEST']._serialized_end=1221
+  _globals['_DELIVERRESPONSE']._serialized_start=1223
+  _globals['_DELIVERRESPONSE']._serialized_end=1270
+  _globals['_AGENTSERVICE']._serialized_start=1439
+  _globals['_AGENTSERVICE']._serialized_end=1806
 # @@protoc_insertion_point(module_scope)

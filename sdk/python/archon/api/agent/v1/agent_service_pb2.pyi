@@ -9,8 +9,10 @@ from archon.api.agent.v1 import session_pb2 as _session_pb2
 from archon.api.registry.v1 import registry_pb2 as _registry_pb2
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
+from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -21,6 +23,34 @@ else:
     from typing_extensions import TypeAlias as _TypeAlias, Never as _Never
 
 DESCRIPTOR: _descriptor.FileDescriptor
+
+class _CircuitBreakerState:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _CircuitBreakerStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_CircuitBreakerState.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    CIRCUIT_BREAKER_STATE_UNSPECIFIED: _CircuitBreakerState.ValueType  # 0
+    """Default value, which means that the tool has no circuit breaker."""
+    CIRCUIT_BREAKER_STATE_CLOSED: _CircuitBreakerState.ValueType  # 1
+    """Calls are executed."""
+    CIRCUIT_BREAKER_STATE_OPEN: _CircuitBreakerState.ValueType  # 2
+    """Calls are refused: too many have failed."""
+    CIRCUIT_BREAKER_STATE_HALF_OPEN: _CircuitBreakerState.ValueType  # 3
+    """One call is executed, to find out whether the tool works again."""
+
+class CircuitBreakerState(_CircuitBreakerState, metaclass=_CircuitBreakerStateEnumTypeWrapper):
+    """State of a circuit breaker."""
+
+CIRCUIT_BREAKER_STATE_UNSPECIFIED: CircuitBreakerState.ValueType  # 0
+"""Default value, which means that the tool has no circuit breaker."""
+CIRCUIT_BREAKER_STATE_CLOSED: CircuitBreakerState.ValueType  # 1
+"""Calls are executed."""
+CIRCUIT_BREAKER_STATE_OPEN: CircuitBreakerState.ValueType  # 2
+"""Calls are refused: too many have failed."""
+CIRCUIT_BREAKER_STATE_HALF_OPEN: CircuitBreakerState.ValueType  # 3
+"""One call is executed, to find out whether the tool works again."""
+Global___CircuitBreakerState: _TypeAlias = CircuitBreakerState  # noqa: Y015
 
 @_typing.final
 class SessionRequest(_message.Message):
@@ -99,6 +129,7 @@ class DescribeResponse(_message.Message):
     INPUT_MODES_FIELD_NUMBER: _builtins.int
     OUTPUT_MODES_FIELD_NUMBER: _builtins.int
     RUNNING_TASKS_FIELD_NUMBER: _builtins.int
+    TOOLS_FIELD_NUMBER: _builtins.int
     running_tasks: _builtins.int
     """Tasks in progress, over all sessions; absent if the agent does not tell."""
     @_builtins.property
@@ -121,6 +152,10 @@ class DescribeResponse(_message.Message):
     def output_modes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """MIME types that the agent produces."""
 
+    @_builtins.property
+    def tools(self) -> _containers.RepeatedCompositeFieldContainer[Global___ToolHealth]:
+        """Health of the agent's tools, in the order of their names; empty if the agent does not tell."""
+
     def __init__(
         self,
         *,
@@ -130,16 +165,79 @@ class DescribeResponse(_message.Message):
         input_modes: _abc.Iterable[_builtins.str] | None = ...,
         output_modes: _abc.Iterable[_builtins.str] | None = ...,
         running_tasks: _builtins.int | None = ...,
+        tools: _abc.Iterable[Global___ToolHealth] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_running_tasks", b"_running_tasks", "registration", b"registration", "running_tasks", b"running_tasks"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_running_tasks", b"_running_tasks", "features", b"features", "input_modes", b"input_modes", "output_modes", b"output_modes", "protocols", b"protocols", "registration", b"registration", "running_tasks", b"running_tasks"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_running_tasks", b"_running_tasks", "features", b"features", "input_modes", b"input_modes", "output_modes", b"output_modes", "protocols", b"protocols", "registration", b"registration", "running_tasks", b"running_tasks", "tools", b"tools"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__running_tasks: _TypeAlias = _typing.Literal["running_tasks"]  # noqa: Y015
     _WhichOneofArgType__running_tasks: _TypeAlias = _typing.Literal["_running_tasks", b"_running_tasks"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType__running_tasks) -> _WhichOneofReturnType__running_tasks | None: ...
 
 Global___DescribeResponse: _TypeAlias = DescribeResponse  # noqa: Y015
+
+@_typing.final
+class ToolHealth(_message.Message):
+    """How the calls of a tool have ended since the agent's process started."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
+    CALLS_FIELD_NUMBER: _builtins.int
+    FAILURES_FIELD_NUMBER: _builtins.int
+    TIMEOUTS_FIELD_NUMBER: _builtins.int
+    CACHED_FIELD_NUMBER: _builtins.int
+    MEAN_LATENCY_FIELD_NUMBER: _builtins.int
+    P95_LATENCY_FIELD_NUMBER: _builtins.int
+    SLOW_FIELD_NUMBER: _builtins.int
+    BREAKER_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """Name of the tool, unique in its instance."""
+    version: _builtins.str
+    """Version of the tool."""
+    calls: _builtins.int
+    """Executed calls, including those that failed."""
+    failures: _builtins.int
+    """Calls that failed, including those that timed out."""
+    timeouts: _builtins.int
+    """Calls that timed out."""
+    cached: _builtins.int
+    """Calls that were answered from the cache; they are not counted in `calls`."""
+    slow: _builtins.bool
+    """True if a call timed out in the last minute and none has succeeded since: an alternative tool is preferred."""
+    breaker: Global___CircuitBreakerState.ValueType
+    """State of the tool's circuit breaker."""
+    @_builtins.property
+    def mean_latency(self) -> _duration_pb2.Duration:
+        """Mean duration of the last 100 executed calls."""
+
+    @_builtins.property
+    def p95_latency(self) -> _duration_pb2.Duration:
+        """95th percentile of the durations of the last 100 executed calls."""
+
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        version: _builtins.str = ...,
+        calls: _builtins.int = ...,
+        failures: _builtins.int = ...,
+        timeouts: _builtins.int = ...,
+        cached: _builtins.int = ...,
+        mean_latency: _duration_pb2.Duration | None = ...,
+        p95_latency: _duration_pb2.Duration | None = ...,
+        slow: _builtins.bool = ...,
+        breaker: Global___CircuitBreakerState.ValueType = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["mean_latency", b"mean_latency", "p95_latency", b"p95_latency"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["breaker", b"breaker", "cached", b"cached", "calls", b"calls", "failures", b"failures", "mean_latency", b"mean_latency", "name", b"name", "p95_latency", b"p95_latency", "slow", b"slow", "timeouts", b"timeouts", "version", b"version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ToolHealth: _TypeAlias = ToolHealth  # noqa: Y015
 
 @_typing.final
 class RunTaskRequest(_message.Message):

@@ -1,0 +1,54 @@
+"""An agent's tools as the mesh sees them: their descriptions, and how their calls have ended."""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+
+from archon.api.agent.v1 import agent_service_pb2
+from archon.api.agent.v1.agent_service_pb2 import ToolHealth
+from archon.registry import Tool
+from archon.wire import duration
+from archon_mesh.tools.breaker import BreakerState
+from archon_mesh.tools.engine import ToolExecutionEngine
+from archon_mesh.tools.registry import ToolRegistry
+
+_BREAKERS: Final = {
+    BreakerState.CLOSED: agent_service_pb2.CIRCUIT_BREAKER_STATE_CLOSED,
+    BreakerState.OPEN: agent_service_pb2.CIRCUIT_BREAKER_STATE_OPEN,
+    BreakerState.HALF_OPEN: agent_service_pb2.CIRCUIT_BREAKER_STATE_HALF_OPEN,
+}
+
+
+def tool_descriptions(registry: ToolRegistry) -> list[Tool]:
+    """Returns the tools as an agent registers them."""
+    return [
+        Tool(
+            each.name,
+            each.tool.description,
+            json.dumps(dict(each.tool.parameters_schema)),
+            destructive=each.tool.dangerous,
+            idempotent=each.tool.idempotent,
+        )
+        for each in registry.registrations
+    ]
+
+
+def tool_health(engine: ToolExecutionEngine) -> list[ToolHealth]:
+    """Returns the health of each tool of an engine, sorted by name."""
+    versions = {each.name: each.tool.version for each in engine.registry.registrations}
+    return [
+        ToolHealth(
+            name=name,
+            version=versions.get(name, ""),
+            calls=health.calls,
+            failures=health.failures,
+            timeouts=health.timeouts,
+            cached=health.cached,
+            mean_latency=duration(health.mean_latency_ms / 1000),
+            p95_latency=duration(health.p95_latency_ms / 1000),
+            slow=health.slow,
+            breaker=_BREAKERS[health.breaker],
+        )
+        for name, health in sorted(engine.health().items())
+    ]
