@@ -8,7 +8,7 @@ import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self, Unpack
 
-from archon.errors import FailedPrecondition
+from archon.errors import FailedPrecondition, InvalidArgument
 from archon_mesh.agent.config import AgentConfig, AgentFields
 from archon_mesh.agent.events.emit import Emitter
 from archon_mesh.agent.events.types import EventHandler
@@ -64,6 +64,8 @@ class Agent(SubAgentMetadata):
         self.description = self.config.description
         self.system_prompt = self.config.system_prompt
         self.max_iterations = self.config.max_iterations
+        self.max_repeats = self.config.max_repeats
+        self.goal_check = self.config.goal_check
         self.temperature = self.config.temperature
         self.max_tokens = self.config.max_tokens
         self.model_timeout = self.config.timeout
@@ -107,12 +109,13 @@ class Agent(SubAgentMetadata):
         message: Message,
         context: Mapping[str, Any] | None = None,
         event_handlers: Sequence[EventHandler] | None = None,
+        max_iterations: int | None = None,
     ) -> str:
         """`run_async` for code without an event loop. Raises FailedPrecondition if an event loop is running."""
         try:
             asyncio.get_running_loop()
         except RuntimeError:
-            return asyncio.run(self._run_and_close(message, context, event_handlers))
+            return asyncio.run(self._run_and_close(message, context, event_handlers, max_iterations))
         raise FailedPrecondition("an event loop is running: await run_async() instead of calling run()")
 
     async def run_async(
@@ -120,14 +123,20 @@ class Agent(SubAgentMetadata):
         message: Message,
         context: Mapping[str, Any] | None = None,
         event_handlers: Sequence[EventHandler] | None = None,
+        max_iterations: int | None = None,
     ) -> str:
         """Returns the final answer.
 
         `message` is the query, or a list of messages that ends with it. `context` is for tools and hooks
-        (`state.context`). `event_handlers` receive every event. Raises IterationLimit, HookError, and what the model
-        raises.
+        (`state.context`). `event_handlers` receive every event. `max_iterations` replaces the agent's limit for this
+        run. Raises IterationLimit, ModelRefused, HookError, what the model raises, and InvalidArgument if the limit is
+        below 1.
         """
-        return await run_query(self, message, context or {}, Emitter(event_handlers or ()))
+        if max_iterations is not None and max_iterations < 1:
+            raise InvalidArgument(f"agent {self.name}: max_iterations must be at least 1")
+        return await run_query(
+            self, message, context or {}, Emitter(event_handlers or ()), max_iterations=max_iterations
+        )
 
     async def _run_and_close(self, *args: Any) -> str:
         try:

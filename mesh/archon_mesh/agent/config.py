@@ -8,6 +8,7 @@ from typing import Any, TypedDict
 
 from archon.errors import InvalidArgument
 from archon_mesh.agent.hooks.middleware import Middleware
+from archon_mesh.agent.state.goal_check import GoalCheck
 from archon_mesh.agent.tool_policy import ToolPolicy
 from archon_mesh.llm.base import CALL_TIMEOUT, IDLE_TIMEOUT, ModelClient
 from archon_mesh.llm.retry import RETRIES
@@ -26,6 +27,8 @@ class AgentFields(TypedDict, total=False):
     tools: Iterable[Tool | Callable[..., Any]]
     sub_agents: Mapping[str, Any] | Iterable[Any]
     max_iterations: int
+    max_repeats: int
+    goal_check: GoalCheck | None
     tool_policy: ToolPolicy | Mapping[str, object] | None
     exit_on_success: Iterable[str]
     middlewares: Iterable[Middleware]
@@ -56,6 +59,10 @@ class AgentConfig:
     tools declare by name; `ask_credential` asks a person for a missing one, with the names of the tool and of the
     credential.
 
+    A tool call with the same arguments and the same result in `max_repeats` iterations in a row is not made again: the
+    model is asked for another one, and in the end for its final answer; 0 refuses no call. `goal_check` says whether
+    the goal is reached, as GoalCheck describes.
+
     With `all_ancestors`, shared memory delivers the answers of all ancestors, not only of the direct predecessors.
 
     Raises InvalidArgument if the name is empty or a limit is out of range.
@@ -68,6 +75,8 @@ class AgentConfig:
     tools: Iterable[Tool | Callable[..., Any]] = ()
     sub_agents: Mapping[str, Any] | Iterable[Any] = ()
     max_iterations: int = 15
+    max_repeats: int = 3
+    goal_check: GoalCheck | None = None
     tool_policy: ToolPolicy | Mapping[str, object] | None = None
     exit_on_success: Iterable[str] = ()
     middlewares: Iterable[Middleware] = ()
@@ -90,8 +99,9 @@ class AgentConfig:
         for limit in ("max_iterations", "max_running_subagents"):
             if getattr(self, limit) < 1:
                 raise InvalidArgument(f"agent {self.name}: {limit} must be at least 1")
-        if self.retries < 0:
-            raise InvalidArgument(f"agent {self.name}: retries must be at least 0")
+        for limit in ("retries", "max_repeats"):
+            if getattr(self, limit) < 0:
+                raise InvalidArgument(f"agent {self.name}: {limit} must be at least 0")
         for limit in ("timeout", "idle_timeout", "tool_timeout"):
             if getattr(self, limit) <= 0:
                 raise InvalidArgument(f"agent {self.name}: {limit} must be above 0 s")

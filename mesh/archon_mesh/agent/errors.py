@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from archon.errors import Internal, InvalidArgument, IterationLimit, NotFound, ResourceExhausted
-from archon.failure_kinds import TOOL_PERMISSION
+from archon.errors import FailedPrecondition, Internal, InvalidArgument, IterationLimit, NotFound, ResourceExhausted
+from archon.failure_kinds import REFUSAL, TOOL_PERMISSION
 
 __all__ = [
     "HookError",
     "IterationLimit",
+    "ModelRefused",
     "NotAnAgent",
     "SubAgentNotFoundError",
     "ToolPolicyViolation",
@@ -21,6 +22,15 @@ class HookError(Internal):
 
     The run fails; the process continues.
     """
+
+
+class ModelRefused(FailedPrecondition):
+    """The model declined the task or replied nothing, and did so again when it was asked for what it can do.
+
+    `metadata["partial_answer"]` is the refusal, or else what the agent had found.
+    """
+
+    default_kind = REFUSAL
 
 
 class ToolPolicyViolation(ResourceExhausted):

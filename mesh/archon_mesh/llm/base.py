@@ -15,6 +15,9 @@ CALL_TIMEOUT: Final = 300.0
 IDLE_TIMEOUT: Final = 30.0
 """Seconds without a chunk of the reply after which a model call ends, by default."""
 
+REFUSALS: Final = frozenset({"refusal", "content_filter"})
+"""Finish reasons of a reply that is no answer: the model declined, or the provider withheld the reply."""
+
 
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
@@ -51,7 +54,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class ModelReply:
-    """A whole reply of `model`; `finish_reason` is stop, length, tool_calls or content_filter."""
+    """A whole reply of `model`; `finish_reason` is stop, length, tool_calls, refusal or content_filter."""
 
     text: str
     tool_calls: tuple[ToolCall, ...]

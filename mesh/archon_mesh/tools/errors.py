@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from typing import Final
 
 from archon.errors import AlreadyExists, NotFound, PermissionDenied
-from archon.failure_kinds import INVALID_PARAMETERS, TOOL_PERMISSION
+from archon.failure_kinds import HALLUCINATION, TOOL_PERMISSION
 
 __all__ = ["DuplicateTool", "MissingCredentials", "UnknownTool"]
 
@@ -18,7 +18,7 @@ MAX_NAMES: Final = 50
 class UnknownTool(NotFound):
     """No tool is registered under this name; the message lists the names, the most similar ones first."""
 
-    default_kind = INVALID_PARAMETERS
+    default_kind = HALLUCINATION
 
     def __init__(self, name: str, registered: Iterable[str]) -> None:
         names = list(registered)

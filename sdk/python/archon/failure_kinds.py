@@ -62,8 +62,8 @@ _NEVER, _LATER, _ELSEWHERE = RetryAdvice
 CATALOGUE: Final = {
     kind.name: kind
     for kind in (
-        FailureKind("model.hallucination", _MEDIUM, _NEVER, detected=False),
-        FailureKind("model.refusal", _MEDIUM, _NEVER, detected=False),
+        FailureKind("model.hallucination", _MEDIUM, _NEVER),
+        FailureKind("model.refusal", _MEDIUM, _NEVER),
         FailureKind("model.format", _LOW, _NEVER),
         FailureKind("model.context_overflow", _HIGH, _NEVER),
         FailureKind("model.reasoning_degradation", _MEDIUM, _NEVER),
@@ -111,6 +111,9 @@ CATALOGUE: Final = {
 
 STORAGE: Final = "infrastructure.storage"
 PROVIDER: Final = "model.provider"
+HALLUCINATION: Final = "model.hallucination"
+REFUSAL: Final = "model.refusal"
+REASONING_DEGRADATION: Final = "model.reasoning_degradation"
 MODEL_FORMAT: Final = "model.format"
 CONTEXT_OVERFLOW: Final = "model.context_overflow"
 TOOL_TIMEOUT: Final = "tool.timeout"

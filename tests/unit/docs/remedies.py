@@ -66,6 +66,8 @@ REASONS: Final = {
 }
 
 KINDS: Final = {
+    "model.hallucination": "Describe the agent's tools in its prompt, or use a larger model.",
+    "model.refusal": "Rephrase the task or the prompt, ask for less at once, or use another model.",
     "model.format": "Use a model with function calling without `text/`, a larger one, or a lower `temperature`.",
     "model.context_overflow": "Shorten the input, add `ContextCompactionMiddleware`, or use a model with a larger window.",
     "model.provider": "Wait for the provider; `retries` and `fallback_model` of the agent bridge short failures.",

@@ -7,21 +7,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, cast
 
-from archon_mesh.agent.errors import IterationLimit
+from archon.errors import ArchonError
+from archon.failure_kinds import CONTEXT_OVERFLOW
+from archon_mesh.agent.errors import IterationLimit, ModelRefused
 from archon_mesh.agent.hooks.context import HookContext
+from archon_mesh.agent.hooks.middleware import maybe_await
 from archon_mesh.agent.hooks.points import HookDecision, HookEvent
 from archon_mesh.agent.hooks.runner import HookRunner
-from archon_mesh.agent.loop.model_call import ModelCaller
+from archon_mesh.agent.loop.model_call import ModelCaller, ModelTurn
 from archon_mesh.agent.loop.model_request import build_params
+from archon_mesh.agent.loop.notes import EMPTY_REPLY, GOAL_NOT_REACHED, GOAL_REACHED, REFUSED
+from archon_mesh.agent.loop.overflow import compact_history
 from archon_mesh.agent.loop.tool_calls import ToolCaller
 from archon_mesh.agent.state.agent_state import AgentState
+from archon_mesh.agent.state.goal_check import Verdict
 from archon_mesh.agent.state.running_agent import Phase
-from archon_mesh.core.messages import ChatMessage
+from archon_mesh.core.messages import ChatMessage, ToolCall
 
 MAX_PARTIAL_ANSWER: Final = 16_000
 """Characters of the partial answer of an IterationLimit; the newest are kept."""
+
+MAX_WITHOUT_CONTENT: Final = 1
+"""How often in a row the model is asked again after a reply that has neither a call nor an answer."""
 
 
 async def run_loop(
@@ -30,49 +39,149 @@ async def run_loop(
     """Returns the final answer.
 
     `resume_from` are the messages that an earlier attempt at the same query produced; the tool calls of the last one
-    are not executed yet, and the loop continues with them. Raises IterationLimit, what the model raises, and the errors
-    of hooks that fail the run.
+    are not executed yet, and the loop continues with them. Raises IterationLimit, ModelRefused, what the model raises,
+    and the errors of hooks that fail the run.
     """
     outcome = await hooks.run(HookContext(HookEvent.BEFORE_AGENT, state.agent, state))
     if outcome.decision is HookDecision.STOP:
         return str(outcome.value)
     state.history.extend([*query, *resume_from])
-    tool_caller = ToolCaller(state, hooks)
     state.current_iteration = sum(message.role == "assistant" for message in resume_from)
-    if resume_from and resume_from[-1].tool_calls:
-        text = await tool_caller.run(resume_from[-1].tool_calls)
-        answer = await _offer_answer(state, hooks, ChatMessage("assistant", text)) if text is not None else None
-        if answer is not None:
+    return await _Loop(state, hooks).run(resume_from[-1].tool_calls if resume_from else ())
+
+
+class _Loop:
+    """The iterations of one run."""
+
+    def __init__(self, state: AgentState, hooks: HookRunner) -> None:
+        self._state = state
+        self._hooks = hooks
+        self._tool_caller = ToolCaller(state, hooks)
+        self._note = ""
+        """Text for the next model call."""
+
+        self._must_answer = False
+        """Whether the next model call is the last one."""
+
+        self._without_content = 0
+        """Replies in a row that had neither a call nor an answer."""
+
+        self._was_compacted = False
+
+    async def run(self, open_calls: Sequence[ToolCall]) -> str:
+        """Returns the final answer. `open_calls` are executed first."""
+        state = self._state
+        if open_calls and (answer := await self._act(open_calls)) is not None:
             return answer
-    for iteration in range(state.current_iteration + 1, state.max_iterations + 1):
-        await wait_until_resumed(state)
-        state.current_iteration = iteration
-        state.phase = Phase.THINKING
-        params = build_params(state, is_last=iteration == state.max_iterations)
-        reply = await ModelCaller(state, hooks).call(params)
-        if reply.retry:
-            continue
-        message = reply.message
-        if reply.final:
-            state.history.append(message)
-            return message.content
-        if message.tool_calls and iteration < state.max_iterations:
-            state.history.append(message)
-            state.phase = Phase.ACTING
+        for iteration in range(state.current_iteration + 1, state.max_iterations + 1):
             await wait_until_resumed(state)
-            text = await tool_caller.run(message.tool_calls)
-            state.phase = Phase.OBSERVING
-            if text is None:
+            state.current_iteration = iteration
+            state.phase = Phase.THINKING
+            is_last = self._must_answer or iteration == state.max_iterations
+            turn = await self._think(is_last=is_last)
+            if turn.retry:
                 continue
-            message = ChatMessage("assistant", text)
-        elif message.tool_calls:
-            break
-        if (answer := await _offer_answer(state, hooks, message)) is not None:
-            return answer
-    raise IterationLimit(
-        f"{state.agent_name} has no answer after {state.max_iterations} iterations",
-        metadata={"partial_answer": _partial_answer(state.history)[-MAX_PARTIAL_ANSWER:]},
-    )
+            message = turn.message
+            if turn.final:
+                state.history.append(message)
+                return message.content
+            if message.tool_calls and is_last:
+                break
+            if message.tool_calls:
+                state.history.append(message)
+                answer = await self._act(message.tool_calls)
+            else:
+                answer = await self._consider(turn)
+            if answer is not None:
+                return answer
+            if is_last:
+                break
+        raise self._no_answer()
+
+    async def _think(self, *, is_last: bool) -> ModelTurn:
+        """Calls the model; once more with a shorter history, once in a run, if the context window was too small."""
+        state = self._state
+        params = build_params(state, is_last=is_last, note=self._note)
+        try:
+            turn = await ModelCaller(state, self._hooks).call(params)
+        except ArchonError as error:
+            if error.kind != CONTEXT_OVERFLOW or self._was_compacted:
+                raise
+            self._was_compacted = True
+            if not await compact_history(state):
+                raise
+            params = build_params(state, is_last=is_last, note=self._note)
+            turn = await ModelCaller(state, self._hooks).call(params)
+        if not turn.retry:
+            self._note = ""
+        return turn
+
+    async def _act(self, calls: Sequence[ToolCall]) -> str | None:
+        """Executes the calls. Returns the answer if they end the run."""
+        state = self._state
+        self._without_content = 0
+        state.phase = Phase.ACTING
+        await wait_until_resumed(state)
+        text = await self._tool_caller.run(calls)
+        state.phase = Phase.OBSERVING
+        if text is not None:
+            return await self._offer(ChatMessage("assistant", text))
+        if self._tool_caller.repeated.exhausted:
+            self._must_answer = True
+        elif state.agent.goal_check is not None and await self._is_goal_reached(None) is True:
+            self._must_answer, self._note = True, GOAL_REACHED
+        return None
+
+    async def _consider(self, turn: ModelTurn) -> str | None:
+        """Returns the answer of a reply without calls; None if the model has to try again. Raises ModelRefused if it
+        had to, and has again no answer."""
+        message = turn.message
+        is_empty = not message.content.strip()
+        if not is_empty and not turn.refused:
+            self._without_content = 0
+            return await self._offer(message)
+        self._without_content += 1
+        if self._without_content > MAX_WITHOUT_CONTENT:
+            raise ModelRefused(
+                f"{self._state.agent_name}: the model {'declined the task' if turn.refused else 'replied nothing'} "
+                f"{self._without_content} times in a row",
+                metadata=self._found(message.content),
+            )
+        if not is_empty:
+            self._state.history.append(message)
+        self._note = REFUSED if turn.refused else EMPTY_REPLY
+        return None
+
+    async def _offer(self, message: ChatMessage) -> str | None:
+        """Returns the answer that hooks and the goal check accept, or None if the model goes on. Both enter the
+        history."""
+        state = self._state
+        accepted = await _accepted_answer(state, self._hooks, message)
+        state.history.append(message if accepted is None else accepted)
+        if accepted is None or state.agent.goal_check is None:
+            return None if accepted is None else accepted.content
+        verdict = await self._is_goal_reached(accepted.content)
+        if verdict is True:
+            return accepted.content
+        self._note = f"{GOAL_NOT_REACHED}: {verdict}" if verdict else f"{GOAL_NOT_REACHED}."
+        return None
+
+    async def _is_goal_reached(self, answer: str | None) -> Verdict:
+        check = self._state.agent.goal_check
+        assert check is not None
+        return cast(Verdict, await maybe_await(check(self._state, answer)))
+
+    def _found(self, text: str = "") -> dict[str, str]:
+        """Metadata of an error that ends the run: the text, or else what the agent has found so far."""
+        return {"partial_answer": (text.strip() or _partial_answer(self._state.history))[-MAX_PARTIAL_ANSWER:]}
+
+    def _no_answer(self) -> IterationLimit:
+        state, metadata = self._state, self._found()
+        if self._tool_caller.repeated.exhausted:
+            return IterationLimit(f"{state.agent_name} has no answer: it kept repeating a tool call", metadata=metadata)
+        return IterationLimit(
+            f"{state.agent_name} has no answer after {state.current_iteration} iterations", metadata=metadata
+        )
 
 
 async def wait_until_resumed(state: AgentState) -> None:
@@ -80,13 +189,6 @@ async def wait_until_resumed(state: AgentState) -> None:
     while any(ancestor.agent.paused for ancestor in state.lineage()):
         for ancestor in state.lineage():
             await ancestor.agent.wait_until_resumed()
-
-
-async def _offer_answer(state: AgentState, hooks: HookRunner, message: ChatMessage) -> str | None:
-    """Returns the answer that hooks accept, or None if a hook sends the model back to work. Both enter the history."""
-    accepted = await _accepted_answer(state, hooks, message)
-    state.history.append(message if accepted is None else accepted)
-    return None if accepted is None else accepted.content
 
 
 async def _accepted_answer(state: AgentState, hooks: HookRunner, message: ChatMessage) -> ChatMessage | None:

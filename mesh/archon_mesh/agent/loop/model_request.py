@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from archon_mesh.agent.hooks.context import ModelParams
+from archon_mesh.agent.loop.notes import LAST_STEP
 from archon_mesh.agent.state.agent_state import AgentState
 from archon_mesh.core.messages import ChatMessage
 from archon_mesh.llm.base import ToolSpec
 
-LAST_STEP: Final = (
-    "This is your last step: no tool can be called any more. Give your final answer now, from what you know, and say "
-    "what is missing."
-)
 
-
-def build_params(state: AgentState, *, is_last: bool) -> ModelParams:
-    """Returns the system prompt, the history and the tools that the policy permits.
+def build_params(state: AgentState, *, is_last: bool, note: str = "") -> ModelParams:
+    """Returns the system prompt, the history, a note if there is one, and the tools that the policy permits.
 
     In the last of several iterations the model gets no tools, and is asked for its final answer.
     """
@@ -24,7 +18,9 @@ def build_params(state: AgentState, *, is_last: bool) -> ModelParams:
     messages = [ChatMessage("system", agent.system_prompt)] if agent.system_prompt else []
     messages += state.history
     without_tools = is_last and state.max_iterations > 1
-    if without_tools and (state.tool_calls or len(agent.tools)):
+    if note:
+        messages.append(ChatMessage("system", note))
+    elif without_tools and (state.tool_calls or len(agent.tools)):
         messages.append(ChatMessage("system", LAST_STEP))
     return ModelParams(
         messages,

@@ -43,8 +43,10 @@ async def run_query(
     context: Mapping[str, Any],
     emitter: Emitter,
     resume_from: Sequence[ChatMessage] = (),
+    max_iterations: int | None = None,
 ) -> str:
-    """Returns the answer to a query. `resume_from` continues an earlier attempt, as in `run_loop`.
+    """Returns the answer to a query. `resume_from` continues an earlier attempt, as in `run_loop`; `max_iterations`
+    defaults to the agent's limit.
 
     An agent that is called by a tool, a hook or a sub-agent of another agent becomes part of that agent's run. Raises
     FailedPrecondition if the agent would wait for itself, or if the chain of callers is too long.
@@ -63,6 +65,7 @@ async def run_query(
         await stack.enter_async_context(agent.run_lock)
         history = await _open_history(agent, stack)
         state = _new_state(agent, history, parent, context, emitter)
+        state.max_iterations = max_iterations or agent.max_iterations
         history.update_context(state.run_id, state.root_run_id, agent.name)
         agent.state = state
         with bind_state(state):

@@ -13,6 +13,7 @@ from archon_mesh.agent.events.emit import emit_tool_call, emit_tool_result
 from archon_mesh.agent.hooks.context import HookContext
 from archon_mesh.agent.hooks.points import HookDecision, HookEvent
 from archon_mesh.agent.hooks.runner import HookRunner
+from archon_mesh.agent.loop.repeated_calls import CallKey, RepeatedCalls, key_of
 from archon_mesh.agent.state.agent_state import AgentState, bind_call
 from archon_mesh.core.messages import ChatMessage, ToolCall
 from archon_mesh.core.tool_messages import tool_answer, tool_failure
@@ -33,6 +34,9 @@ class _CallOutcome:
     answer: str | None = None
     """The answer with which a hook ended the run."""
 
+    key: CallKey | None = None
+    """What was called; None if no tool was."""
+
 
 class ToolCaller:
     """Executes the tool calls of one run."""
@@ -40,6 +44,7 @@ class ToolCaller:
     def __init__(self, state: AgentState, hooks: HookRunner) -> None:
         self._state = state
         self._hooks = hooks
+        self.repeated = RepeatedCalls(state.agent.max_repeats)
 
     async def run(self, calls: Sequence[ToolCall]) -> str | None:
         """Executes the calls and appends one message per call to the history, in the order of the calls.
@@ -66,6 +71,8 @@ class ToolCaller:
                 _as_message(call, outcome.result if outcome else ToolResult.error("cancelled before it was done"))
                 for call, outcome in zip(calls, outcomes, strict=True)
             )
+        made = [outcome for outcome in outcomes if outcome is not None]
+        self.repeated.note((outcome.key, outcome.result.text) for outcome in made if outcome.key is not None)
         for call, outcome in zip(calls, outcomes, strict=True):
             if outcome is not None and outcome.answer is not None:
                 return outcome.answer
@@ -92,7 +99,7 @@ class ToolCaller:
             return inner.result
 
         result = await self._hooks.wrap_tool_call(call, proceed)()
-        return _CallOutcome(result, inner.answer if inner is not None else None)
+        return _CallOutcome(result) if inner is None else _CallOutcome(result, inner.answer, inner.key)
 
     async def _run_with_hooks(self, call: ToolCall) -> _CallOutcome:
         try:
@@ -101,12 +108,19 @@ class ToolCaller:
             return await self._after_call(call, {}, self._state.agent.engine.refused(call.name, error), 0)
         if HookEvent.BEFORE_TOOL in self._hooks:
             context = self._context(HookEvent.BEFORE_TOOL, call, arguments)
-            outcome = await self._hooks.run(context)
-            if outcome.decision is HookDecision.STOP:
-                value = outcome.value
+            decision = await self._hooks.run(context)
+            if decision.decision is HookDecision.STOP:
+                value = decision.value
                 return _CallOutcome(value if isinstance(value, ToolResult) else ToolResult(value))
             arguments = context.arguments
-        return await self._after_call(call, arguments, await self._execute(call, arguments), 0)
+        key = key_of(call.name, arguments)
+        if (refusal := self.repeated.refusal(key)) is not None:
+            executed = self._state.agent.engine.refused(call.name, refusal)
+        else:
+            executed = await self._execute(call, arguments)
+        outcome = await self._after_call(call, arguments, executed, 0)
+        outcome.key = key
+        return outcome
 
     async def _execute(self, call: ToolCall, arguments: dict[str, object]) -> ToolOutcome:
         state = self._state

@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Any, Protocol
 
 from archon_mesh.agent.state.global_storage import GlobalStorage
+from archon_mesh.agent.state.goal_check import GoalCheck
 from archon_mesh.agent.state.history import HistoryList, Sessions
 from archon_mesh.agent.tool_policy import ToolPolicy
 from archon_mesh.llm.base import ModelClient
@@ -44,6 +45,8 @@ class RunningAgent(Protocol):
     idle_timeout: float
     retries: int
     max_iterations: int
+    max_repeats: int
+    goal_check: GoalCheck | None
     policy: ToolPolicy
     exit_on_success: frozenset[str]
     tools: ToolRegistry

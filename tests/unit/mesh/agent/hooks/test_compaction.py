@@ -132,7 +132,8 @@ def looping(turns: int, **more: Any) -> tuple[Agent, ScriptedModel]:
     replies = [says("", ToolCall(f"c{n}", "look", "{}")) for n in range(turns)]
     model = ScriptedModel([*replies, says("done")])
     compaction = ContextCompactionMiddleware(**more)
-    return Agent("a", system_prompt="Look.", model=model, tools=[look], middlewares=[compaction]), model
+    agent = Agent("a", system_prompt="Look.", model=model, tools=[look], middlewares=[compaction], max_repeats=0)
+    return agent, model
 
 
 @pytest.mark.parametrize("strategy", ["sliding_window", "tool_result_compaction"])

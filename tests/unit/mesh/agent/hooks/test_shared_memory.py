@@ -87,7 +87,9 @@ async def test_only_the_final_answer_after_hooks_is_published() -> None:
     assert await agent.run_async("?") == "final"
     (item,) = memory.pull_for("b")
     assert (item.content, item.version) == ("final", 1)
-    await new_agent("a", ScriptedModel([says("  ")]), memory).run_async("?")
+    blank = new_agent("a", ScriptedModel([says("draft")]), memory)
+    blank.on("before_final_response").handle("continue", "  ")
+    await blank.run_async("?")
     assert memory.pull_for("b")[0].version == 1, "an empty answer is not published"
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from archon.errors import FailedPrecondition, InvalidArgument, Unavailable
 from archon_mesh.agent import Agent, AgentState, IterationLimit, Phase, get_context
-from archon_mesh.agent.loop.model_request import LAST_STEP
+from archon_mesh.agent.loop.notes import LAST_STEP
 from archon_mesh.core.messages import ChatMessage, ToolCall
 from archon_mesh.llm import ModelReply, ModelRequest, ScriptedModel
 from archon_mesh.tools import ToolResult, tool
@@ -58,12 +58,23 @@ def test_run_raises_inside_an_event_loop() -> None:
 
 @pytest.mark.parametrize("limit", [1, 3, 5])
 async def test_iteration_limit_is_exact_and_carries_the_partial_answer(limit: int) -> None:
-    model = ScriptedModel(calls("multiply", arguments='{"a": 2, "b": 3}') for _ in range(9))
+    model = ScriptedModel(calls("multiply", arguments=f'{{"a": 1, "b": {number}}}') for number in range(9))
     agent = Agent("a", model=model, tools=[multiply], max_iterations=limit)
     with pytest.raises(IterationLimit, match=f"no answer after {limit} iterations") as ended:
         await agent.run_async("?")
     assert len(model.requests) == limit
-    assert ended.value.partial_answer == "\n\n".join(["6.0"] * (limit - 1))
+    assert ended.value.partial_answer == "\n\n".join(f"{number}.0" for number in range(limit - 1))
+
+
+async def test_limit_of_one_run_replaces_that_of_the_agent() -> None:
+    model = ScriptedModel(calls("multiply", arguments=f'{{"a": 1, "b": {number}}}') for number in range(9))
+    agent = Agent("a", model=model, tools=[multiply], max_iterations=5)
+    with pytest.raises(IterationLimit, match="after 2 iterations"):
+        await agent.run_async("?", max_iterations=2)
+    with pytest.raises(IterationLimit, match="after 5 iterations"):
+        await agent.run_async("?")
+    with pytest.raises(InvalidArgument, match="at least 1"):
+        await agent.run_async("?", max_iterations=0)
 
 
 async def test_last_iteration_offers_no_tools_and_asks_for_the_answer() -> None:

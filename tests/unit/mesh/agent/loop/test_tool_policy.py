@@ -109,7 +109,7 @@ async def test_copies_of_a_stateless_sub_agent_share_the_breaker() -> None:
 
     rounds = FAILURES + 1
     inner = Agent("poet", model=ScriptedModel([call("broken"), says("sorry")] * rounds), tools=[broken])
-    lead = Agent("lead", model=ScriptedModel([*[call("poet", '{"task": "go"}')] * rounds, says("done")]))
+    lead = Agent("lead", model=ScriptedModel([*[call("poet", '{"task": "go"}')] * rounds, says("done")]), max_repeats=0)
     lead.register_agent(inner, stateless=True)
     await lead.run_async("?")
     assert len(tried) == FAILURES
@@ -119,7 +119,7 @@ async def test_copies_of_a_stateless_sub_agent_share_the_breaker() -> None:
 async def test_failure_of_a_sub_agent_is_never_retried_or_shut_off() -> None:
     rounds = FAILURES + 2
     inner = Agent("poet", model=ScriptedModel([ConnectionError("x")] * rounds), retries=0)
-    lead = Agent("lead", model=ScriptedModel([*[call("poet", '{"task": "go"}')] * rounds, says("done")]))
+    lead = Agent("lead", model=ScriptedModel([*[call("poet", '{"task": "go"}')] * rounds, says("done")]), max_repeats=0)
     lead.register_agent(inner)
     await lead.run_async("?")
     assert ["is off" in text for text in results(lead)] == [False] * rounds
