@@ -51,6 +51,7 @@ async def stream(model: ModelClient, request: ModelRequest) -> AsyncGenerator[Mo
     chunks: asyncio.Queue[ModelChunk | None] = asyncio.Queue(maxsize=1)
     client = loop.create_task(_consume(model, request, chunks), name=f"model {model.model}")
     client.add_done_callback(lambda _: chunks.put_nowait(None) if chunks.empty() else None)
+    client.add_done_callback(_ended)
     remaining = request.timeout
     try:
         while True:
@@ -108,7 +109,6 @@ async def _wait(
 async def _end(client: asyncio.Task[None], model: ModelClient) -> None:
     """Cancels a client, and waits until it has ended, for GRACE seconds at most."""
     _ending.add(client)
-    client.add_done_callback(_ended)
     client.cancel()
     await asyncio.wait({client}, timeout=GRACE)
     if not client.done():
@@ -116,7 +116,9 @@ async def _end(client: asyncio.Task[None], model: ModelClient) -> None:
 
 
 def _ended(client: asyncio.Task[None]) -> None:
-    _ending.discard(client)
-    # The caller has its error already; what a cancelled client raises is of interest to its author only.
-    if not client.cancelled() and (error := client.exception()) is not None:
-        _log.debug("a cancelled model call ended with %s", type(error).__name__)
+    error = None if client.cancelled() else client.exception()  # marks it as retrieved, also if a timeout came first
+    if client in _ending:
+        _ending.discard(client)
+        # The caller has its error already; what a cancelled client raises is of interest to its author only.
+        if error is not None:
+            _log.debug("a cancelled model call ended with %s", type(error).__name__)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 
@@ -224,3 +225,19 @@ async def test_a_stream_without_a_reply_is_unavailable() -> None:
 
     with pytest.raises(Unavailable, match="before the reply was complete"):
         await deadline.generate(Short(), REQUEST)
+
+
+async def test_an_error_that_comes_after_its_reader_left_is_retrieved(caplog: pytest.LogCaptureFixture) -> None:
+    class FailingModel(DeafModel):
+        async def stream(self, request: ModelRequest) -> AsyncIterator[ModelChunk]:
+            yield ModelChunk(text_delta="half ")
+            raise Unavailable("gone")
+
+    stream = deadline.stream(FailingModel(), ModelRequest((ChatMessage("user", "?"),)))
+    await anext(stream)
+    while any(task.get_name() == "model deaf" for task in asyncio.all_tasks()):  # noqa: ASYNC110 - it ends by itself
+        await asyncio.sleep(0)
+    await stream.aclose()
+    gc.collect()
+    await asyncio.sleep(0)
+    assert "never retrieved" not in caplog.text
