@@ -10,7 +10,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .PHONY: help demo up down test test-unit test-integration test-e2e simulate failures chaos fuzz bench bench-postgres bench-agents bench-scale bench-peers soak tools interop test-interop check format lint types floors words drift buf \
-        buf-baseline gates protos hooks clean
+        buf-baseline gates mutants protos hooks clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  \033[1m%-18s\033[0m %s\n", $$1, $$2}'
@@ -147,6 +147,10 @@ buf: $(VENV)/.dev ## the contract: lint, format, and no breaking change
 	@$(BIN)/buf lint protos
 	@$(BIN)/buf format --diff --exit-code protos > /dev/null || { echo "hint: $(BIN)/buf format -w protos"; exit 1; }
 	@$(BIN)/buf breaking protos --against protos/baseline.binpb
+
+mutants: $(VENV)/.dev ## small changes in the core, the tool engine and the parser are noticed by a test (PARTS="core tools parser")
+	@$(PIP) --quiet -e '.[mutants]'
+	@$(RUN) .ci/mutants.py $(PARTS)
 
 gates: $(VENV)/.dev ## each check above fails on a deliberate break
 	@$(RUN) .ci/gates.py
