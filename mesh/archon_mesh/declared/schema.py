@@ -105,6 +105,9 @@ class RolePart(Part):
     depends_on: list[EdgePart] = Field(default_factory=list, description="roles whose final answers it receives")
     coordinator: bool = Field(default=False, description="gets the other roles of the mesh as tools")
     stateful: bool = Field(default=False, description="remembers each session, on any instance")
+    asks_credentials: bool = Field(
+        default=False, description="asks a person who follows the run for credentials that its tools lack"
+    )
     max_tasks: int = Field(default=8, ge=1, description="maximum number of concurrent tasks")
     tags: dict[str, str] = Field(default_factory=dict, description="further texts of the registration, by name")
 
@@ -126,6 +129,9 @@ class AgentPart(Part):
         default_factory=dict, description="other agents, by the name under which this agent calls them"
     )
     max_iterations: int = Field(default=15, ge=1, description="model calls of a run; the last one must answer")
+    max_repeats: int = Field(
+        default=3, ge=0, description="how often in a row the same tool call may have the same result; 0: any number"
+    )
     tool_policy: ToolPolicyPart | None = Field(default=None, description="which tools may be called, and how often")
     exit_on_success: list[str] = Field(default_factory=list, description="tools whose success ends the run")
     all_ancestors: bool = Field(default=False, description="shared memory delivers the answers of all ancestors")

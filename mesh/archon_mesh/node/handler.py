@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from archon.agent import Answer, TaskContext
 from archon_mesh.agent.agent import Agent
@@ -24,12 +25,15 @@ from archon_mesh.node.task_hooks import TaskMiddleware
 TaskHandler = Callable[[TaskContext], Awaitable[Answer]]
 
 
-def agent_handler(agent: Agent, *, delegates: bool = True, memory: str | None = None) -> TaskHandler:
+def agent_handler(
+    agent: Agent, *, delegates: bool = True, asks_credentials: bool = False, memory: str | None = None
+) -> TaskHandler:
     """Returns a task handler for an AgentServer.
 
     If `delegates` is set, the roles that the task may be delegated to become sub-agents of the fork. A later attempt
     resumes after the last reply whose tool calls were made, and repeats no model call. An error of the agent becomes
-    the task's failure.
+    the task's failure. If `asks_credentials` is set, a person who follows the run is asked for the credentials that a
+    tool lacks; the answers are known to that attempt alone.
 
     `memory` is the host:port of the memory service, None for ARCHON_MEMORY. If there is one, the fork's storage is the
     run's working memory, as SharedStorage describes; an agent that has a `global_storage` of its own keeps it.
@@ -49,6 +53,8 @@ def agent_handler(agent: Agent, *, delegates: bool = True, memory: str | None = 
         for target in task.delegation_targets if delegates else ():
             if target.role not in fork.sub_agents:
                 fork.register_agent(RemoteAgent(target.role, description=target.description))
+        if asks_credentials:
+            fork.engine = fork.engine.asking(partial(_ask_credential, task))
         resume_from = decode_checkpoint(task.checkpoint)
         hooks = TaskMiddleware(task, resume_from, coordinates=delegates)
         fork.use(hooks)
@@ -61,6 +67,10 @@ def agent_handler(agent: Agent, *, delegates: bool = True, memory: str | None = 
         return Answer(text, usage=task.usage, new_history=new_history, items=hooks.items)
 
     return handle
+
+
+async def _ask_credential(task: TaskContext, tool_name: str, credential: str) -> str:
+    return await task.ask_secret(f"The tool {tool_name} needs the credential {credential}.")
 
 
 def agent_from_role(role: Role, model: ModelClient | str) -> Agent:
@@ -80,4 +90,6 @@ def agent_from_role(role: Role, model: ModelClient | str) -> Agent:
 
 def role_handler(role: Role, model: ModelClient | str) -> TaskHandler:
     """Returns a task handler that runs the agent of a role."""
-    return agent_handler(agent_from_role(role, model), delegates=role.coordinator)
+    return agent_handler(
+        agent_from_role(role, model), delegates=role.coordinator, asks_credentials=role.asks_credentials
+    )

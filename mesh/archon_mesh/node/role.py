@@ -18,7 +18,8 @@ class Role:
     `capabilities` are ids such as `design.components`, or whole Capabilities. `depends_on` names the roles whose
     answers this role receives, with `all_ancestors` also those of all their ancestors. A `coordinator` gets the other
     roles as tools, and the dependencies among them. A `stateful` role remembers each session: the mesh stores its
-    history, and sends it to whichever instance gets the next task. `max_tasks` is the number of tasks that one process
+    history, and sends it to whichever instance gets the next task. With `asks_credentials`, a person who follows the
+    run is asked for credentials that the tools lack. `max_tasks` is the number of tasks that one process
     works on concurrently. `temperature` and `max_tokens` (of a reply) are the model's defaults if None; `timeout`
     limits one model call, in seconds; `retries` and `fallback_model` are those of an agent.
 
@@ -33,6 +34,7 @@ class Role:
     all_ancestors: bool = False
     coordinator: bool = False
     stateful: bool = False
+    asks_credentials: bool = False
     version: str = "0.1.0"
     max_tasks: int = 8
     tags: Mapping[str, str] = field(default_factory=dict)

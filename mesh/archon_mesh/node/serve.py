@@ -48,7 +48,7 @@ def agent_server(
         stateful=role.stateful,
         tags={MODEL_TAG: model.model[:MAX_TAG], **role.tags},
         max_tasks=role.max_tasks,
-        handler=agent_handler(agent, delegates=role.coordinator, memory=memory),
+        handler=agent_handler(agent, delegates=role.coordinator, asks_credentials=role.asks_credentials, memory=memory),
         tool_health=partial(tool_health, agent.engine),
         settings=settings,
     )

@@ -75,6 +75,10 @@ class Credentials:
         self._answers: dict[str, Secret] = {}
         self._asking = asyncio.Lock()
 
+    def asking(self, ask: Ask) -> Credentials:
+        """Returns credentials from the same source that ask by `ask`, and know no answers yet."""
+        return Credentials(self._source, ask)
+
     async def of(self, tool_name: str, names: Iterable[str]) -> dict[str, Secret]:
         """Returns the credentials of a tool by name. Raises MissingCredentials, which names the first missing one."""
         return {name: self._find(name) or await self._asked(tool_name, name) for name in names}

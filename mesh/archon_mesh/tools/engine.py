@@ -119,6 +119,14 @@ class ToolExecutionEngine:
         engine.registry = registry
         return engine
 
+    def asking(self, ask: Ask) -> ToolExecutionEngine:
+        """Returns an engine that asks by `ask` for missing credentials. The answers and the results that they give are
+        known to it alone; the quota and the state of each tool are shared."""
+        engine = copy.copy(self)
+        engine._credentials = self._credentials.asking(ask)
+        engine._cache = ResultCache(self._clock)
+        return engine
+
     def health(self) -> dict[str, ToolHealth]:
         """Returns the health of each registered tool by name."""
         return {

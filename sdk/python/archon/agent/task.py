@@ -285,6 +285,18 @@ class TaskContext:
         context.enter(replace(context.current(), deadline=self.deadline))
         return text_of(given.parts)
 
+    async def ask_secret(self, question: str | Sequence[common_pb2.Part]) -> str:
+        """Asks a person for a secret, such as a credential, and returns it. The answer is encrypted for this attempt:
+        the journal, records and watchers of the run do not have it. A later attempt asks again.
+
+        Raises what `ask` raises, and InvalidArgument if the answer was not encrypted for this question.
+        """
+        from archon.secret_answers import SecretQuestion
+
+        secret = SecretQuestion()
+        input_id = f"secret-{self.attempt}-{next(self._questions)}"
+        return secret.open(await self.ask(question, schema_json=secret.schema_json, input_id=input_id))
+
     async def delegate(
         self,
         input: str | Sequence[common_pb2.Part],

@@ -57,6 +57,8 @@ def respond(
     pending = _select(asking_run, question, request_id)
     input_id = _full_id(asking_run, pending, question)
     if text is not None:
+        if pending is not None and pending.is_secret:
+            text = _sealed(pending, text)
         after = _answer(address, asking_run, input_id, text, request_id)
     elif pending is not None:
         after = _prompt(address, pending, request_id)
@@ -146,19 +148,44 @@ def _prompt(orchestrator: str, question: PendingQuestion, request_id: str) -> Ru
     for text in question.lines():
         print_stderr(strip_controls(f"  {text}"))
     while True:
-        sys.stderr.write("> ")
-        sys.stderr.flush()
-        line = sys.stdin.buffer.readline()
+        line = _read_hidden() if question.is_secret else _read_line()
         if not line:
             print_stderr("")
             raise CliError("missing answer", code=USAGE)
         answer = decode_utf8(line, "the answer").strip()
         if not answer:
             continue
+        if question.is_secret:
+            answer = _sealed(question, answer)
         try:
             return asyncio.run(_send(orchestrator, question.run_id, question.input_id, answer, request_id))
         except InvalidArgument as error:
             print_stderr(strip_controls(str(error)))
+
+
+def _read_line() -> bytes:
+    sys.stderr.write("> ")
+    sys.stderr.flush()
+    return sys.stdin.buffer.readline()
+
+
+def _read_hidden() -> bytes:
+    """Reads a line that the terminal does not show."""
+    from getpass import getpass
+
+    try:
+        return getpass("> ", stream=sys.stderr).encode() + b"\n"
+    except EOFError:
+        return b""
+
+
+def _sealed(question: PendingQuestion, answer: Goal) -> str:
+    """Encrypts a secret answer, so that only the agent that asks can read it."""
+    from archon.secret_answers import seal
+
+    if not isinstance(answer, str):
+        raise CliError("the answer to this question is a text", code=USAGE)
+    return seal(question.schema_json, answer.strip())
 
 
 def _outcome(run: Run, input_id: str, flag: str) -> str:

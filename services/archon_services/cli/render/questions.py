@@ -9,6 +9,7 @@ from typing import Final
 
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
+from archon.secret_answers import PREFIX, is_secret
 
 SHORT: Final = 80
 """Characters of a question or an answer in a summary line."""
@@ -37,8 +38,15 @@ class PendingQuestion:
         return f"{self.short_id} ({self.role}: {truncate(self.text)})"
 
     @property
+    def is_secret(self) -> bool:
+        """Whether the answer is encrypted before it is sent."""
+        return is_secret(self.schema_json)
+
+    @property
     def schema_line(self) -> str:
         """The JSON Schema of the answer; empty if any answer is valid."""
+        if self.is_secret:
+            return f"The answer is secret: `archon respond` encrypts it for {self.role}."
         return f"Answer schema: {truncate(self.schema_json, _SCHEMA_SHOWN)}" if self.schema_json else ""
 
     def lines(self) -> Iterator[str]:
@@ -48,13 +56,21 @@ class PendingQuestion:
             yield self.schema_line
 
     def command(self, flag: str = "") -> str:
-        """Returns the command that answers it; `flag` is appended to reach the orchestrator."""
-        return f'archon respond {self.run_id[:12]} --question {shlex.quote(self.short_id)}{flag} "..."'
+        """Returns the command that answers it; `flag` is appended to reach the orchestrator. A secret is no argument of
+        it, so that it stays out of the shell's history: the command prompts for it."""
+        answer = "" if self.is_secret else ' "..."'
+        return f"archon respond {self.run_id[:12]} --question {shlex.quote(self.short_id)}{flag}{answer}"
 
 
 def pending_question(run_id: str, question: run_pb2.Question | run_pb2.InputRequested) -> PendingQuestion:
     """Converts a question from a run or from its event."""
     return PendingQuestion(run_id, question.input_id, question.role, parts_text(question.prompt), question.schema_json)
+
+
+def answer_text(parts: Sequence[common_pb2.Part]) -> str:
+    """Returns the beginning of an answer as `parts_text` shows it, and only the fact for one that is encrypted."""
+    text = parts_text(parts)
+    return "(secret)" if text.startswith(PREFIX) else truncate(text)
 
 
 def parts_text(parts: Sequence[common_pb2.Part]) -> str:

@@ -10,7 +10,7 @@ from archon.api.orchestrator.v1 import run_pb2
 from archon.context import ANONYMOUS
 from archon.wire import policy_from_proto
 from archon_services.cli.render.output import duration
-from archon_services.cli.render.questions import parts_text, truncate
+from archon_services.cli.render.questions import answer_text, parts_text, truncate
 from archon_services.cli.render.run_view import (
     INPUT_REQUIRED,
     INSUFFICIENT_BUDGET,
@@ -77,7 +77,7 @@ def task_event_text(view: RunView, event: run_pb2.RunEvent, *, repeated: bool) -
             return f"question: {truncate(parts_text(event.input_requested.prompt), _QUESTION_SHOWN)}"
         case "input_given":
             answer = event.input_given
-            return f"answered{_by(answer.identity)}: {truncate(parts_text(answer.parts))}"
+            return f"answered{_by(answer.identity)}: {answer_text(answer.parts)}"
         case "checkpoint":
             return f"saved a checkpoint of {task.checkpoint_bytes:,} bytes"
         case "tool_event":

@@ -10,7 +10,7 @@ from archon.api.orchestrator.v1 import run_pb2
 from archon.wire import to_seconds
 from archon_mesh.core.run.types import GIVEN_BACK
 from archon_services.cli.render.output import duration
-from archon_services.cli.render.questions import PendingQuestion, parts_text, pending_question, truncate
+from archon_services.cli.render.questions import PendingQuestion, answer_text, pending_question, truncate
 
 INPUT_REQUIRED: Final = "input required"
 """The state of a task that waits for a person, and of its run."""
@@ -299,7 +299,7 @@ def _apply_input(task: TaskView, event: run_pb2.RunEvent, kind: str) -> None:
         return
     task.state = "submitted"
     question = f"question: {truncate(task.question.text)}  " if task.question is not None else ""
-    task.notes.append(f"{question}answer: {truncate(parts_text(event.input_given.parts))}")
+    task.notes.append(f"{question}answer: {answer_text(event.input_given.parts)}")
 
 
 def _attempt_failure(event: run_pb2.RunEvent, kind: str) -> str:

@@ -169,13 +169,15 @@ def _check_schema(schema_json: str, parts: Sequence[common_pb2.Part]) -> None:
 
     try:
         # The empty registry resolves no references: nothing is fetched.
-        validator = jsonschema.Draft202012Validator(json.loads(schema_json), registry=referencing.Registry())
+        schema = json.loads(schema_json)
+        validator = jsonschema.Draft202012Validator(schema, registry=referencing.Registry())
         violation = jsonschema.exceptions.best_match(validator.iter_errors(_value(parts)))
     except Exception as error:  # noqa: BLE001 - whatever an agent's schema makes the validator raise
         _log.warning("the schema of a question cannot be used: %s", error)
         return
     if violation is not None:
-        reason = violation.message[:500]
+        is_secret = isinstance(schema, dict) and schema.get("writeOnly") is True
+        reason = "the answer must be encrypted" if is_secret else violation.message[:500]
         message = f"the answer does not match the question's schema: {reason}"
         raise InvalidArgument(message, field_violations=[FieldViolation("parts", reason)])
 

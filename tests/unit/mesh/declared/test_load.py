@@ -84,6 +84,7 @@ middlewares:
   - import: archon_mesh.agent:ContextCompactionMiddleware
     params: {{custom_strategy: {}, compaction_strategy: custom, max_context_tokens: 60}}
 tools: [my_tools:shout]
+max_repeats: 0
 """
 
 

@@ -263,7 +263,9 @@ async def test_calls_without_an_id_get_the_id_of_their_answers() -> None:
 
 
 async def test_a_model_that_never_stops_calling_fails_the_task() -> None:
-    model = ScriptedModel([says("", call("cook"))] * MAX_TURNS)
+    model = ScriptedModel(
+        says("", call("cook", number, f'{{"task": "Cook dish {number}."}}')) for number in range(MAX_TURNS)
+    )
     task = Task()
     with pytest.raises(ResourceExhausted, match=f"no answer after {MAX_TURNS} iterations"):
         await role_handler(LEAD, model)(task)
