@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import hypothesis
 import pytest
 
 from tests.fixtures.environment import clear_environment
@@ -16,6 +17,8 @@ __all__ = ["etcd", "eventually_fixture", "fresh_etcd", "fresh_postgres", "postgr
 
 def pytest_configure(config: pytest.Config) -> None:
     """Clears the environment where tests run; the controller of workers keeps it, so that workers know the caller's."""
+    hypothesis.settings.register_profile("archon", deadline=None)  # a slow machine is not an error
+    hypothesis.settings.load_profile("archon")
     if not config.option.numprocesses:
         clear_environment()
 

@@ -170,7 +170,7 @@ async def test_living_agents_among_many_dead_ones_are_dialled_and_matched(regist
         stack.push_async_callback(needle.stop, 0.0)
         run = await (await client.submit("a task", capabilities=["needle"])).result(30.0)
         assert answer_text(run) == "a task, honestly"
-        await until(lambda: len(living.opened) == LIVING, 30.0)
+        await until(lambda: len(living.opened) == LIVING, 90.0)
 
 
 class Mute:

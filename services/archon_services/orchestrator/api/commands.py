@@ -181,14 +181,21 @@ class Commands:
         if held is not None and held.submission is not None and held.submission.tenant == _tenant():
             return run_to_proto(held, self._standing)
         row = await self.row(run_id)
+        if row.ended_at and not row.compacted:
+            try:
+                state = await self._runs.state(run_id)
+                if state.ended:
+                    return run_to_proto(state)
+            except DataLoss:
+                if (run := await self._quarantined(row)) is not None:
+                    return run
+                raise
+            except UnknownRun:
+                pass
+            row = await self.row(run_id)  # its events were deleted while they were read
         if row.compacted:
             return from_journal(run_pb2.Run, row.summary, run_id)
-        try:
-            return run_to_proto(await self._runs.state(run_id))
-        except DataLoss:
-            if row.ended_at and (run := await self._quarantined(row)) is not None:
-                return run
-            raise
+        return run_to_proto(await self._runs.state(run_id))
 
     async def _quarantined(self, row: RunRow) -> run_pb2.Run | None:
         """Returns what is known of a quarantined run, whose events need not be readable; None if the run ended in

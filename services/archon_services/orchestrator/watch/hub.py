@@ -14,7 +14,7 @@ from typing import Final
 
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.api.orchestrator.v1 import run_pb2
-from archon.errors import DataLoss, ResourceExhausted, Unavailable
+from archon.errors import DataLoss, ResourceExhausted, RunExpired, Unavailable
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.value import value
 from archon_services.common.byte_budget import ByteBudget
@@ -253,7 +253,7 @@ class WatchHub:
     async def follow(self, run_id: str, after_seq: int, *, durable_only: bool = False) -> AsyncGenerator[bytes, None]:
         """Yields batches of events after `after_seq`, each framed as a WatchRunResponse, and an empty one if nothing
         happens for KEEPALIVE seconds; ends after the run's last event. Raises ResourceExhausted if there are too many
-        watchers, Unavailable if the orchestrator stops."""
+        watchers, Unavailable if the orchestrator stops, RunExpired if the events were deleted meanwhile."""
         news = asyncio.Event()
         tail = self.attach(run_id, after_seq, lambda _: news.set())
         tail.behind = True
@@ -272,19 +272,27 @@ class WatchHub:
                     raise Unavailable("the orchestrator is stopping; watch again from the last event seen")
                 if tail.behind:
                     # From here on new events are queued again; what is read in the meantime is skipped by its number.
-                    tail.behind = False
-                    async with aclosing(self._stored(run_id, tail.cursor)) as stored:
+                    tail.behind, cursor = False, tail.cursor
+                    async with aclosing(self._stored(run_id, cursor)) as stored:
                         async for batch in stored:
                             tail.seen(batch)
                             yield batch.data
                             if batch.final:
                                 return
+                    if tail.cursor == cursor:
+                        await self._check_stored(run_id)
                 async for data, final in _drained(tail, durable_only=durable_only):
                     yield data
                     if final:
                         return
         finally:
             self.detach(tail)
+
+    async def _check_stored(self, run_id: str) -> None:
+        """Raises RunExpired if the journal has no events of the run any more: a watcher would wait for ever."""
+        row = await self._journal.run(run_id)
+        if row is None or row.compacted:
+            raise RunExpired(f"the events of run {run_id} have been deleted; GetRun has its answers")
 
     async def _stored(self, run_id: str, after_seq: int) -> AsyncGenerator[Batch, None]:
         """Reads pages of a bounded size, so that a watcher holds little of its run at a time, and all watchers together

@@ -10,7 +10,7 @@ import pytest
 
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
-from archon.errors import ResourceExhausted, Unavailable
+from archon.errors import ResourceExhausted, RunExpired, Unavailable
 from archon_services.orchestrator.journal import MemoryJournal, StoredStep
 from archon_services.orchestrator.watch.hub import BATCH_BYTES, MAX_QUEUED, MAX_QUEUED_BYTES, WatchHub
 from tests.fixtures.journal import commit, new_run, shown, step_of
@@ -234,3 +234,13 @@ async def test_a_discarded_result_does_not_reopen_a_later_attempt() -> None:
     run.watchers.publish("r", [run_pb2.RunEvent(run_id="r", seq=3, task=first, discarded={}), delta])  # type: ignore[arg-type]
     run.watchers.publish("r", [run_pb2.RunEvent(run_id="r", seq=4, run_state={})])  # type: ignore[arg-type]
     assert await watching == ["recorded", "input_requested", "discarded", "run_state"]
+
+
+async def test_a_watch_of_events_that_were_deleted_meanwhile_ends() -> None:
+    journaled = Journaled()
+    await journaled.happen(3, last=True)
+    await journaled.journal.compact("r", b"")
+    async with aclosing(journaled.watchers.follow("r", 0)) as batches:
+        async with asyncio.timeout(10):
+            with pytest.raises(RunExpired, match="have been deleted"):
+                await anext(batches)
