@@ -23,6 +23,7 @@ from archon_mesh.agent import (
 )
 from archon_mesh.agent.hooks.tracing import TracingMiddleware
 from archon_mesh.core.memory_graph import SharedMemoryGraph
+from archon_mesh.llm import ScriptedModel
 from archon_mesh.memory import EpisodicMemory, SessionManager, WorkingMemory
 from archon_mesh.tools import tool
 
@@ -159,6 +160,16 @@ async def working() -> dict[str, Any]:
     return memory.to_dict()
 
 
+async def goals() -> str:
+    """A goal check sends an answer back until it reaches the goal."""
+
+    def is_short(state: AgentState, answer: str | None) -> bool | str:
+        return answer is not None and (len(answer.split()) < 6 or "use fewer than 6 words")
+
+    model = ScriptedModel(["It is a rather long answer, as you see.", "Short."])
+    return await Agent("clerk", model=model, goal_check=is_short).run_async("What is it?")
+
+
 async def tracing() -> str:
     """A span for each run, model call and tool call, of this agent and of its sub-agents."""
     agent = Agent("counter", tools=[word_count]).use(TracingMiddleware())
@@ -167,7 +178,21 @@ async def tracing() -> str:
 
 async def main() -> None:
     """Runs all examples."""
-    for example in (tools, state, hooks, middlewares, events, pausing, sub_agents, factory, sessions, working, tracing):
+    examples = (
+        tools,
+        state,
+        hooks,
+        middlewares,
+        events,
+        pausing,
+        sub_agents,
+        factory,
+        sessions,
+        working,
+        goals,
+        tracing,
+    )
+    for example in examples:
         print(f"== {example.__name__}\n{await example()}")  # noqa: T201
 
 

@@ -39,6 +39,7 @@ TOOLS = load_example("tools")
         ("sub_agents", "A line about the sea."),
         ("factory", "['poet']"),
         ("tracing", "\n5"),
+        ("goals", "Short."),
         ("pausing", "executing'>, <Phase.FINISHED"),
         ("working", "{'draft': {'lines': 2}, 'reviewer': 'ada'}"),
         ("sessions", "['My name is Ada.', 'What is my name?']"),
@@ -65,7 +66,7 @@ async def test_an_example_of_tools_gives_its_answer(name: str, expected: str) ->
     assert expected in str(await getattr(TOOLS, name)())
 
 
-@pytest.mark.parametrize(("name", "count"), [("agents", 10), ("tools", 8)])
+@pytest.mark.parametrize(("name", "count"), [("agents", 11), ("tools", 8)])
 def test_each_example_on_a_page_is_in_its_file(name: str, count: int) -> None:
     page, source = (ROOT / "docs" / f"{name}.md").read_text(), (ROOT / "examples" / f"{name}.py").read_text()
     blocks = re.findall(r"```python\n(.*?)```", page, re.S)
