@@ -18,13 +18,14 @@ from archon.api.common.v1 import common_pb2
 from archon.errors import FailedPrecondition
 from archon.wire import to_seconds
 from archon_mesh.agent.hooks.context import HookContext, ModelParams, ModelTry
-from archon_mesh.agent.hooks.limits import OUTPUT_TOKENS
 from archon_mesh.agent.hooks.middleware import Middleware, ModelCall, StreamChunk
 from archon_mesh.agent.hooks.shared_memory import wider_items
+from archon_mesh.agent.state.agent_state import get_context
 from archon_mesh.core.awareness import awareness_chat_message
 from archon_mesh.core.memory_item import MemoryItem
 from archon_mesh.core.messages import ChatMessage, with_shared_context
-from archon_mesh.llm import ModelReply, estimate_input
+from archon_mesh.llm import ModelReply
+from archon_mesh.llm.prices import estimate_call
 from archon_mesh.node.call_records import request_json, response_json, usage_of
 from archon_mesh.node.checkpoint import encode_checkpoint
 from archon_mesh.tools.image import Image
@@ -99,8 +100,8 @@ class TaskMiddleware(Middleware):
 
     @override
     async def wrap_model_call(self, params: ModelParams, call: ModelCall) -> ModelReply:
-        task, request = self._task, params.request()
-        await task.reserve(tokens=estimate_input(request) + (params.max_tokens or OUTPUT_TOKENS))
+        tokens, cost = estimate_call(get_context().agent.model, params.request())
+        await self._task.reserve(tokens=tokens, cost_micro_usd=cost)
         before = len(params.tries)
         try:
             return await call(params)

@@ -70,6 +70,13 @@ VARIABLES: Final = (
         "host:port of the orchestrator to which a RemoteAgent outside of a task submits its runs",
     ),
     Variable(
+        "ARCHON_PRICES",
+        "path",
+        "",
+        (ROLES, AGENTS),
+        "YAML file with prices of models, which replace and extend those that come with Archon",
+    ),
+    Variable(
         "ARCHON_RECORDS",
         "`full` or `off`",
         "full",

@@ -49,7 +49,7 @@ class ModelCaller:
                 return ModelTurn(_as_message(outcome.value), final=True)
         reply = await hooks.wrap_model_call(self._generate)(params)
         tool_calls = _with_ids(reply.tool_calls, state.current_iteration)
-        message = ChatMessage("assistant", reply.text, tool_calls=tool_calls)
+        message = replace(reply.message(), tool_calls=tool_calls)
         if HookEvent.AFTER_MODEL in hooks:
             outcome = await hooks.run(
                 HookContext(
