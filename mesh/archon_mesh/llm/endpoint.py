@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable, Iterable
 from types import ModuleType
 from typing import TypeVar
 
-from archon.errors import DeadlineExceeded, Unauthenticated
+from archon.errors import ArchonError, DeadlineExceeded, Unauthenticated, Unavailable
+from archon.failure_kinds import PROVIDER
 from archon_mesh.llm.base import ModelRequest
 from archon_mesh.llm.provider_errors import to_archon_error
 
 T = TypeVar("T")
+E = TypeVar("E")
+
+_log = logging.getLogger(__name__)
+
+
+def checked_text(value: object) -> str:
+    """Returns a text that an endpoint sent. Raises TypeError if it is none."""
+    if not isinstance(value, str):
+        raise TypeError(f"expected a text, not {type(value).__name__}")
+    return value
 
 
 class Endpoint:
@@ -65,3 +77,13 @@ class EndpointCall:
         except Exception as error:  # noqa: BLE001 - raised again as an Archon error
             # `from None`, because the original error may contain the key, and would be printed with this one.
             raise to_archon_error(error, self._package, self._key) from None
+
+    def read(self, read: Callable[[E], Iterable[T]], event: E) -> list[T]:
+        """Returns what `read` makes of an event. Raises Unavailable if it is malformed: packages do not check."""
+        try:
+            return list(read(event))
+        except ArchonError:
+            raise
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
+            _log.warning("malformed event of a model endpoint: %s: %s", type(error).__name__, error)
+            raise Unavailable("the model endpoint sent a malformed event", kind=PROVIDER) from None

@@ -22,7 +22,21 @@ async def test_openai_model_name_may_contain_slashes() -> None:
     await model.close()
 
 
-@pytest.mark.parametrize("spec", ["", "openai", "openai/", "openai/ ", "gpt-4o", "offline/x", "other/model"])
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "",
+        "openai",
+        "openai/",
+        "openai/ ",
+        "anthropic/",
+        "openai-responses/",
+        "text/x",
+        "gpt-4o",
+        "offline/x",
+        "other/m",
+    ],
+)
 def test_unknown_model_is_rejected_with_the_valid_choices(spec: str) -> None:
     with pytest.raises(InvalidArgument) as caught:
         create_model(spec)
@@ -33,7 +47,7 @@ def test_unknown_model_is_rejected_with_the_valid_choices(spec: str) -> None:
 def test_offline_model_imports_neither_openai_nor_networkx() -> None:
     code = (
         "import sys; from archon_mesh.llm import create_model; create_model('offline'); "
-        "sys.exit(bool({'openai', 'networkx', 'httpx2'} & set(sys.modules)))"
+        "sys.exit(bool({'openai', 'anthropic', 'networkx', 'httpx2', 'yaml'} & set(sys.modules)))"
     )
     path = [entry for entry in sys.path if entry]
     program = f"import sys; sys.path[:0] = {path!r}; {code}"
