@@ -60,7 +60,8 @@ VARIABLES: Final = (
         "text",
         "offline",
         (COMMAND_LINE, AGENTS),
-        "model of agents whose file or role sets none: offline, openai/NAME, or text/openai/NAME",
+        "model of agents whose file or role sets none, such as offline, openai/NAME or anthropic/NAME; several, "
+        "separated by commas, are a fallback chain",
     ),
     Variable(
         "ARCHON_ORCHESTRATOR",
