@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 
 def checked_text(value: object) -> str:
-    """Returns a text that an endpoint sent. Raises TypeError if it is none."""
+    """Returns a text that an endpoint sent. Raises TypeError for anything else."""
     if not isinstance(value, str):
         raise TypeError(f"expected a text, not {type(value).__name__}")
     return value

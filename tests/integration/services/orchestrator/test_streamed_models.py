@@ -10,7 +10,7 @@ import pytest
 
 from archon.api.common.v1 import common_pb2
 from archon.client import answer_text
-from archon_mesh.agent import Agent
+from archon_mesh.agent import Agent, AgentEvent
 from archon_mesh.core.messages import ToolCall
 from archon_mesh.llm import ScriptedModel
 from archon_mesh.node import RemoteAgent
@@ -93,7 +93,8 @@ async def serve(mesh: Mesh, folder: Path, spec: str, url: str) -> None:
 async def test_thinking_and_tool_calls_reach_a_front_end(
     own_mesh: Mesh, tmp_path: Path, server_type: type[OpenAIServer], provider: str, answers: object
 ) -> None:
-    mesh, seen = own_mesh, []
+    mesh = own_mesh
+    seen: list[AgentEvent] = []
     async with server_type() as server:
         await serve(mesh, tmp_path, f"{provider}/test-model", server.url)
         server.script(*answers())  # type: ignore[operator]

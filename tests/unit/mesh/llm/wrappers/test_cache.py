@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -57,7 +58,7 @@ async def test_failures_and_truncated_replies_are_not_kept() -> None:
 
 
 @pytest.mark.parametrize("limits", [{"max_entries": 2}, {"max_bytes": 2_500}])
-async def test_the_reply_used_longest_ago_is_dropped(limits: dict[str, int]) -> None:
+async def test_the_reply_used_longest_ago_is_dropped(limits: Any) -> None:
     model = CachedModel(ScriptedModel(["a", "b", "c", "b again"]), **limits)
 
     async def ask(text: str) -> str:
@@ -72,6 +73,6 @@ async def test_a_reply_larger_than_the_cache_is_not_kept() -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"max_entries": 0}, {"max_bytes": 0}])
-def test_limits_out_of_range_are_rejected(wrong: dict[str, int]) -> None:
+def test_limits_out_of_range_are_rejected(wrong: Any) -> None:
     with pytest.raises(InvalidArgument):
         CachedModel(ScriptedModel(), **wrong)

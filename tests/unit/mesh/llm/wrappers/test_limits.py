@@ -19,7 +19,7 @@ USED = ModelReply("ok", (), Usage(100, 100, cost_micro_usd=200), "m", "stop")
 
 
 class Clock:
-    """A clock that only sleeping moves; `waiting` is set while somebody sleeps for `blocked`."""
+    """A clock that only sleeping moves; `waiting` is set while a call sleeps and `blocked`."""
 
     def __init__(self) -> None:
         self.now = 0.0
