@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from archon.api.common.v1 import common_pb2
 from archon.client import answer_text
-from archon_mesh.agent import Agent, AgentEvent
+from archon_mesh.agent import Agent
 from archon_mesh.core.messages import ToolCall
 from archon_mesh.llm import ScriptedModel
 from archon_mesh.node import RemoteAgent
@@ -94,7 +95,7 @@ async def test_thinking_and_tool_calls_reach_a_front_end(
     own_mesh: Mesh, tmp_path: Path, server_type: type[OpenAIServer], provider: str, answers: object
 ) -> None:
     mesh = own_mesh
-    seen: list[AgentEvent] = []
+    seen: list[Any] = []
     async with server_type() as server:
         await serve(mesh, tmp_path, f"{provider}/test-model", server.url)
         server.script(*answers())  # type: ignore[operator]
