@@ -74,7 +74,7 @@ VARIABLES: Final = (
         "ARCHON_PRICES",
         "path",
         "",
-        (ROLES, AGENTS),
+        (COMMAND_LINE, ROLES, AGENTS),
         "YAML file with prices of models, which replace and extend those that come with Archon",
     ),
     Variable(
