@@ -38,7 +38,9 @@ class Terminal:
 
     def __init__(self, home: Path, **environment: str) -> None:
         self.home = home
-        clean = {key: value for key, value in os.environ.items() if not key.startswith(("ARCHON_", "OPENAI_"))}
+        clean = {
+            key: value for key, value in os.environ.items() if not key.startswith(("ARCHON_", "OPENAI_", "ANTHROPIC_"))
+        }
         self.environment = {**clean, "ARCHON_HOME": str(home), **environment}
         self.usual_ports = False
         """Whether `archon up` takes the ports of its defaults, which other meshes on this machine may want too."""

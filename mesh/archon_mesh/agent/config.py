@@ -11,6 +11,7 @@ from archon_mesh.agent.hooks.middleware import Middleware
 from archon_mesh.agent.state.goal_check import GoalCheck
 from archon_mesh.agent.tool_policy import ToolPolicy
 from archon_mesh.llm.base import CALL_TIMEOUT, IDLE_TIMEOUT, ModelClient
+from archon_mesh.llm.create import ModelSpec
 from archon_mesh.llm.retry import RETRIES
 from archon_mesh.tools.credentials import Ask, Source
 from archon_mesh.tools.engine import TIMEOUT
@@ -23,7 +24,7 @@ class AgentFields(TypedDict, total=False):
     name: str
     description: str
     system_prompt: str
-    model: ModelClient | str
+    model: ModelClient | ModelSpec | str
     tools: Iterable[Tool | Callable[..., Any]]
     sub_agents: Mapping[str, Any] | Iterable[Any]
     max_iterations: int
@@ -50,8 +51,8 @@ class AgentFields(TypedDict, total=False):
 class AgentConfig:
     """The fields that an agent is built from. An agent copies them: later changes do not affect it.
 
-    `model` is a client, or a string for `create_model` (`offline`, `openai/NAME`, `text/openai/NAME`). `tools` are
-    Tools or functions. `sub_agents` are agents, optionally by key. `timeout` limits one model call in all,
+    `model` is a client, or a spec for `create_model`, such as `openai/NAME` or `anthropic/NAME`. `tools` are Tools or
+    functions. `sub_agents` are agents, optionally by key. `timeout` limits one model call in all,
     `idle_timeout` the time without a chunk of its reply, and `tool_timeout` one call of a tool without a timeout of
     its own, all in seconds. `retries` is how often a model call is made again after an error of the provider that may
     pass, within a minute; then `fallback_model` answers, if there is one. `temperature` and `max_tokens` are the
@@ -71,7 +72,7 @@ class AgentConfig:
     name: str = "agent"
     description: str = ""
     system_prompt: str = ""
-    model: ModelClient | str = "offline"
+    model: ModelClient | ModelSpec | str = "offline"
     tools: Iterable[Tool | Callable[..., Any]] = ()
     sub_agents: Mapping[str, Any] | Iterable[Any] = ()
     max_iterations: int = 15

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from archon_mesh.llm.base import ModelClient
-from archon_mesh.llm.create import create_model
+from archon_mesh.llm.create import ModelSpec, create_model
 
 
 class LazyModel:
     """Holds the model client that an agent shares with its forks.
 
-    `model` is a client, which its creator closes, or a string for `create_model`.
+    `model` is a client, which its creator closes, or a spec for `create_model`.
     """
 
-    def __init__(self, model: ModelClient | str) -> None:
+    def __init__(self, model: ModelClient | ModelSpec | str) -> None:
         self._model = model
         self._created: ModelClient | None = None
 
     @property
     def client(self) -> ModelClient:
         """The client, created if necessary. Raises what `create_model` raises."""
-        if not isinstance(self._model, str):
+        if not isinstance(self._model, (str, ModelSpec)):
             return self._model
         if self._created is None:
             self._created = create_model(self._model)

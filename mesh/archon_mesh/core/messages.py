@@ -10,6 +10,9 @@ from archon_mesh.core.memory_item import MemoryItem
 
 SHARED_CONTEXT_PREFIX = "Shared context from "
 
+PROVIDER_STATE = "provider_state"
+"""The key of a message's metadata under which the client of its model keeps what it has to send back."""
+
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
@@ -22,7 +25,8 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class ChatMessage:
-    """One message of a conversation. `metadata` is for the framework and never sent to a model.
+    """One message of a conversation. `metadata` is for the framework and never sent to a model; only what
+    is under PROVIDER_STATE goes back to the provider that it came from.
 
     `run_id` is the run of the agent that added the message, or empty.
     """

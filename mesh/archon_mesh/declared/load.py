@@ -21,8 +21,17 @@ from archon_mesh.agent.hooks.middleware import Middleware
 from archon_mesh.declared.document import Document, Key
 from archon_mesh.declared.mistakes import mistakes
 from archon_mesh.declared.overrides import ModelOverrides
-from archon_mesh.declared.schema import IMPORT_PATTERN, AgentFile, AgentPart, EdgePart, Imported, SubAgentPart
+from archon_mesh.declared.schema import (
+    IMPORT_PATTERN,
+    AgentFile,
+    AgentPart,
+    EdgePart,
+    Imported,
+    ModelPart,
+    SubAgentPart,
+)
 from archon_mesh.llm.base import ModelClient
+from archon_mesh.llm.create import ModelSpec
 from archon_mesh.node.remote_agent import RemoteAgent
 from archon_mesh.node.role import Role
 from archon_mesh.tools.credentials import Secret
@@ -123,7 +132,7 @@ class _Loader:
             name=name,
             description=part.description,
             system_prompt=part.system_prompt,
-            model=given.model or part.model or self._model,
+            model=given.model or _model_spec(part.model) or self._model,
             tools=tools,
             max_iterations=part.max_iterations,
             max_repeats=part.max_repeats,
@@ -190,6 +199,13 @@ class _Loader:
             )
         except InvalidArgument as error:
             raise document.error(("role",), str(error)) from None
+
+
+def _model_spec(part: ModelPart) -> ModelSpec | str | None:
+    """Returns what `create_model` takes; None if the file names no model."""
+    first, *others = (name.strip() for name in part.use.split(","))
+    spec = ModelSpec(first, (*others, *part.fallback), part.requests_per_minute, part.tokens_per_minute, part.thinking)
+    return part.use if spec == ModelSpec(part.use) else spec
 
 
 def _imported(document: Document, key: Key, part: Imported, expected: type) -> Any:

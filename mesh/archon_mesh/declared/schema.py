@@ -55,6 +55,38 @@ class Imported(OrText):
     )
 
 
+class ModelPart(OrText):
+    """The model of an agent, and what answers in its place."""
+
+    short: ClassVar[str] = "use"
+
+    use: str = Field(
+        default="",
+        description="offline, openai/NAME, openai-responses/NAME, anthropic/NAME, or one of these after text/; "
+        "several, separated by commas, are a fallback chain; by default the caller's choice",
+    )
+    fallback: list[str] = Field(
+        default_factory=list, description="models that are asked, in this order, if the one before them fails"
+    )
+    requests_per_minute: int | None = Field(
+        default=None, ge=1, description="calls of `use` per minute; further ones wait, or are answered by `fallback`"
+    )
+    tokens_per_minute: int | None = Field(
+        default=None, ge=1, description="tokens of `use` per minute, read and written; as for calls"
+    )
+    thinking: dict[str, Any] | None = Field(
+        default=None,
+        description="settings of the thinking of `use`, sent as they are: `thinking` of Anthropic, `reasoning` of "
+        "openai-responses",
+    )
+
+    @model_validator(mode="after")
+    def _check_use(self) -> ModelPart:
+        if self.model_fields_set and not self.use and self.model_fields_set != {"use"}:
+            raise ValueError("the key use is missing: a fallback or a limit needs a model")
+        return self
+
+
 class ToolPolicyPart(Part):
     """Which tools may be called, and how often."""
 
@@ -120,9 +152,7 @@ class AgentPart(Part):
     )
     description: str = Field(default="", description="purpose, for callers and their models")
     system_prompt: str = Field(default="", description="the system prompt of its model")
-    model: str = Field(
-        default="", description="offline, openai/NAME, or text/openai/NAME; by default the caller's choice"
-    )
+    model: ModelPart = Field(default_factory=ModelPart, description="by default the caller's choice")
     tools: list[Imported] = Field(default_factory=list, description="functions and tools that its model may call")
     middlewares: list[Imported] = Field(default_factory=list, description="classes with hooks, in their order")
     sub_agents: dict[str, SubAgentPart] = Field(
@@ -188,7 +218,16 @@ KEYS: Final = tuple(
     sorted(
         {
             field.alias or name
-            for part in (SubAgentPart, AgentFile, RolePart, EdgePart, CapabilityPart, ToolPolicyPart, Imported)
+            for part in (
+                SubAgentPart,
+                AgentFile,
+                RolePart,
+                EdgePart,
+                CapabilityPart,
+                ModelPart,
+                ToolPolicyPart,
+                Imported,
+            )
             for name, field in part.model_fields.items()
         }
     )

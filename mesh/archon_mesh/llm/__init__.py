@@ -1,4 +1,4 @@
-"""Model clients: one interface for the offline model and OpenAI-compatible endpoints."""
+"""Model clients: one interface for the offline model and the endpoints of providers."""
 
 from archon_mesh.llm.base import (
     ModelChunk,
@@ -11,7 +11,7 @@ from archon_mesh.llm.base import (
     estimate_input,
     estimate_tokens,
 )
-from archon_mesh.llm.create import create_model
+from archon_mesh.llm.create import ModelSpec, create_model
 from archon_mesh.llm.scripted import ScriptedModel
 from archon_mesh.llm.text_format import (
     ParsedReply,
@@ -26,6 +26,7 @@ __all__ = [
     "ModelClient",
     "ModelReply",
     "ModelRequest",
+    "ModelSpec",
     "ParsedReply",
     "ParsingError",
     "ScriptedModel",

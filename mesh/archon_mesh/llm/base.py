@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from archon_mesh.core.messages import ChatMessage, ToolCall
+from archon_mesh.core.messages import PROVIDER_STATE, ChatMessage, ToolCall
 
 CALL_TIMEOUT: Final = 300.0
 """Seconds of one model call in all, by default."""
@@ -15,8 +15,8 @@ CALL_TIMEOUT: Final = 300.0
 IDLE_TIMEOUT: Final = 30.0
 """Seconds without a chunk of the reply after which a model call ends, by default."""
 
-REFUSALS: Final = frozenset({"refusal", "content_filter"})
-"""Finish reasons of a reply that is no answer: the model declined, or the provider withheld the reply."""
+DECLINED: Final = "content_filter"
+"""The finish reason of a reply that is no answer: the model declined, or its provider withheld the reply."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,22 +45,50 @@ class ModelRequest:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens read and written; `estimated` if they were not counted by the model's own tokenizer."""
+    """Tokens read and written; `estimated` if they were not counted by the model's own tokenizer.
+
+    Of the input, the provider read `cached_input_tokens` from its cache and wrote `cache_write_tokens` to it.
+    `cost_micro_usd` is in millionths of a US dollar; 0 if the model has no price.
+    """
 
     input_tokens: int
     output_tokens: int
     estimated: bool = False
+    cached_input_tokens: int = 0
+    cache_write_tokens: int = 0
+    cost_micro_usd: int = 0
+
+    def __add__(self, other: Usage) -> Usage:
+        """Returns the usage of two calls together."""
+        return Usage(
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+            self.estimated or other.estimated,
+            self.cached_input_tokens + other.cached_input_tokens,
+            self.cache_write_tokens + other.cache_write_tokens,
+            self.cost_micro_usd + other.cost_micro_usd,
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class ModelReply:
-    """A whole reply of `model`; `finish_reason` is stop, length, tool_calls, refusal or content_filter."""
+    """A whole reply of `model`; `finish_reason` is stop, length, tool_calls or DECLINED.
+
+    `provider_state` is a JSON value that only the client understands, such as signed thinking. It belongs to the
+    assistant's message (under PROVIDER_STATE in its metadata), from which the client sends it back in later requests.
+    """
 
     text: str
     tool_calls: tuple[ToolCall, ...]
     usage: Usage
     model: str
     finish_reason: str
+    provider_state: Mapping[str, Any] | None = None
+
+    def message(self) -> ChatMessage:
+        """Returns the assistant's message that enters a history."""
+        state = {PROVIDER_STATE: self.provider_state} if self.provider_state else {}
+        return ChatMessage("assistant", self.text, tool_calls=self.tool_calls, metadata=state)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,35 +2,93 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
 from archon.errors import InvalidArgument
 from archon_mesh.llm.base import ModelClient
 
 
+@dataclass(frozen=True, slots=True)
+class ModelSpec:
+    """A model with others to fall back on.
+
+    `use` and `fallback` are names for `create_model`. The limits per minute concern the model of `use`: a call that
+    would wait for too long is answered by the first fallback, or fails if there is none. `thinking` are settings for
+    the provider of `use`, sent as they are: `thinking` of Anthropic, `reasoning` of OpenAI's responses API.
+    """
+
+    use: str
+    fallback: tuple[str, ...] = ()
+    requests_per_minute: int | None = None
+    tokens_per_minute: int | None = None
+    thinking: Mapping[str, Any] | None = None
+
+
 def create_model(
-    spec: str = "offline",
+    spec: str | ModelSpec = "offline",
     *,
     base_url: str | None = None,
     api_key: str | None = None,
 ) -> ModelClient:
-    """Returns the client for `openai/NAME`, `text/openai/NAME` or `offline`.
+    """Returns the client for `openai/NAME`, `openai-responses/NAME`, `anthropic/NAME`, each of these after `text/`, or
+    `offline`; for several of them, separated by commas, a fallback chain.
 
-    `text/` is for models without function calling: they call tools in the text format. A key in the
-    environment alone never selects a paid model.
+    `text/` is for models without function calling: they call tools in the text format. A key in the environment alone
+    never selects a paid model.
 
-    `base_url` and `api_key` are for `openai/NAME`; they default to OPENAI_BASE_URL and OPENAI_API_KEY. Raises
-    InvalidArgument for any other spec, and Unauthenticated if the endpoint is OpenAI itself and there is no key.
+    `base_url` and `api_key` default to the provider's variables: OPENAI_BASE_URL and OPENAI_API_KEY, or
+    ANTHROPIC_BASE_URL and ANTHROPIC_API_KEY. Raises InvalidArgument for any other spec, Unauthenticated if the endpoint
+    is the provider itself and there is no key, and FailedPrecondition if the provider's package is not installed.
     """
-    provider, _, name = spec.partition("/")
-    if provider == "text" and name.startswith("openai/"):
+    if isinstance(spec, str) and "," not in spec:
+        return _create_one(spec, base_url, api_key, None)
+    if isinstance(spec, str):
+        first, *others = (name.strip() for name in spec.split(","))
+        spec = ModelSpec(first, tuple(others))
+    from archon_mesh.llm.wrappers import FallbackModel, RateLimitedModel
+
+    client = _create_one(spec.use, base_url, api_key, spec.thinking)
+    if spec.requests_per_minute is not None or spec.tokens_per_minute is not None:
+        client = RateLimitedModel(
+            client, requests_per_minute=spec.requests_per_minute, tokens_per_minute=spec.tokens_per_minute
+        )
+    if not spec.fallback:
+        return client
+    return FallbackModel([client, *(_create_one(name, base_url, api_key, None) for name in spec.fallback)])
+
+
+def _create_one(
+    name: str, base_url: str | None, api_key: str | None, thinking: Mapping[str, Any] | None
+) -> ModelClient:
+    provider, _, model = name.partition("/")
+    model = model.strip()
+    if thinking is not None and provider not in ("anthropic", "openai-responses"):
+        raise InvalidArgument(
+            f"{name!r} takes no settings of thinking: use 'anthropic/NAME' or 'openai-responses/NAME'"
+        )
+    if provider == "text" and "/" in model:
         from archon_mesh.llm.text_format.text_tool_model import TextToolModel
 
-        return TextToolModel(create_model(name, base_url=base_url, api_key=api_key))
-    if spec == "offline":
+        return TextToolModel(_create_one(model, base_url, api_key, None))
+    if name == "offline":
         from archon_mesh.llm.offline import OfflineModel
 
         return OfflineModel()
-    if provider == "openai" and name.strip():
+    if provider == "openai" and model:
         from archon_mesh.llm.openai import OpenAIModel
 
-        return OpenAIModel(name.strip(), base_url=base_url, api_key=api_key)
-    raise InvalidArgument(f"unknown model {spec!r}: use 'offline' or 'openai/NAME', such as 'openai/gpt-4o-mini'")
+        return OpenAIModel(model, base_url=base_url, api_key=api_key)
+    if provider == "openai-responses" and model:
+        from archon_mesh.llm.responses import ResponsesModel
+
+        return ResponsesModel(model, base_url=base_url, api_key=api_key, reasoning=thinking)
+    if provider == "anthropic" and model:
+        from archon_mesh.llm.anthropic import AnthropicModel
+
+        return AnthropicModel(model, base_url=base_url, api_key=api_key, thinking=thinking)
+    raise InvalidArgument(
+        f"unknown model {name!r}: use 'offline', 'openai/NAME', 'openai-responses/NAME' or 'anthropic/NAME', such as "
+        "'openai/gpt-4o-mini'"
+    )

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import os
-from collections.abc import AsyncIterator, Awaitable, Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
-from archon.errors import DeadlineExceeded, Unauthenticated, Unavailable, UnknownFailure
+from archon.errors import Unavailable, UnknownFailure
 from archon_mesh.core.messages import ToolCall
 from archon_mesh.llm.base import (
+    DECLINED,
     ModelChunk,
     ModelReply,
     ModelRequest,
@@ -19,7 +18,9 @@ from archon_mesh.llm.base import (
     Usage,
     estimate_usage,
 )
-from archon_mesh.llm.openai_errors import to_archon_error
+from archon_mesh.llm.calibration import Calibration
+from archon_mesh.llm.endpoint import Endpoint
+from archon_mesh.llm.prices import find_price, with_cost
 from archon_mesh.llm.tool_names import ToolNames
 from archon_mesh.llm.wire import message_to_wire, tool_to_wire
 
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
     from openai.types import CompletionUsage
     from openai.types.chat import ChatCompletion, ChatCompletionChunk
     from openai.types.chat.chat_completion_chunk import ChoiceDelta
-
-T = TypeVar("T")
 
 
 class OpenAIModel:
@@ -41,17 +40,15 @@ class OpenAIModel:
 
     def __init__(self, model: str, *, base_url: str | None = None, api_key: str | None = None) -> None:
         # Imported here, because it takes half a second and 16 MB.
-        from openai import AsyncOpenAI
+        import openai
 
         self._model = model
-        base_url = base_url or os.environ.get("OPENAI_BASE_URL") or None
-        self._key = (api_key or os.environ.get("OPENAI_API_KEY") or "").strip()
-        if not self._key and base_url is None:
-            raise Unauthenticated("no API key for OpenAI: set OPENAI_API_KEY, or OPENAI_BASE_URL for another server")
-        if not (self._key.isascii() and self._key.isprintable()):
-            raise Unauthenticated("invalid API key: it has characters that an HTTP header cannot carry")
-        self._limit = "max_completion_tokens" if base_url is None else "max_tokens"
-        self._client = AsyncOpenAI(api_key=self._key or "none", base_url=base_url, max_retries=0)
+        self.price = find_price(f"openai/{model}")
+        self.calibration = Calibration()
+        self._endpoint = Endpoint(openai, "OPENAI", "OpenAI", base_url=base_url, api_key=api_key)
+        address, key = self._endpoint.base_url, self._endpoint.key
+        self._limit = "max_completion_tokens" if address is None else "max_tokens"
+        self._client = openai.AsyncOpenAI(api_key=key or "none", base_url=address, max_retries=0)
         # Imports the rest of the package now, instead of in the event loop at the first call.
         self._completions = self._client.chat.completions
 
@@ -60,36 +57,29 @@ class OpenAIModel:
         return self._model
 
     async def generate(self, request: ModelRequest) -> ModelReply:
-        names = ToolNames.of(request)
-        with self._mapped_errors(request):
-            async with asyncio.timeout(request.timeout):
-                completion = await self._completions.create(**self._arguments(names.to_provider(request)))
+        names, call = ToolNames.of(request), self._endpoint.call(request)
+        completion = await call.step(self._completions.create(**self._arguments(names.to_provider(request))))
         return self._reply(completion, names, request)
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelChunk]:
-        names = ToolNames.of(request)
+        names, call = ToolNames.of(request), self._endpoint.call(request)
         arguments = self._arguments(names.to_provider(request))
-        # One deadline instead of a timeout per read, so that a slow stream ends too. It is applied to each step,
-        # because the time between chunks belongs to the consumer, and a timeout must not span a yield.
-        deadline = asyncio.get_running_loop().time() + request.timeout
-
         start = self._completions.create(**arguments, stream=True, stream_options={"include_usage": True})
-        stream = await self._before_deadline(start, request, deadline)
+        stream = await call.step(start)
         reply = _ReplyAssembler(names)
         try:
             if "json" in stream.response.headers.get("content-type", ""):  # the server does not stream
-                body = await self._before_deadline(stream.response.aread(), request, deadline)
-                with self._mapped_errors(request):
-                    whole = self._reply(_completion(body), names, request)
+                body = await call.step(stream.response.aread())
+                whole = self._reply(_completion(body), names, request)
                 yield ModelChunk(text_delta=whole.text, reply=whole)
                 return
             chunks = aiter(stream)
-            while (chunk := await self._before_deadline(anext(chunks, None), request, deadline)) is not None:
+            while (chunk := await call.step(anext(chunks, None))) is not None:
                 for piece in reply.add(chunk):
                     yield piece
         finally:
             await stream.close()
-        yield ModelChunk(reply=reply.finish(request, self._model))
+        yield ModelChunk(reply=self._accounted(reply.finish(request, self._model), request))
 
     async def close(self) -> None:
         await self._client.close()
@@ -106,13 +96,11 @@ class OpenAIModel:
             if call.type == "function"
         )
         finish_reason: str | None = choice.finish_reason  # some servers send none
-        return ModelReply(
-            text=text,
-            tool_calls=calls,
-            usage=_usage(completion.usage, request, text, calls),
-            model=completion.model or self._model,
-            finish_reason=finish_reason or "stop",
-        )
+        if choice.message.refusal:
+            finish_reason = DECLINED
+        usage = _usage(completion.usage, request, text, calls)
+        reply = ModelReply(text, calls, usage, completion.model or self._model, finish_reason or "stop")
+        return self._accounted(reply, request)
 
     def _arguments(self, request: ModelRequest) -> dict[str, Any]:
         arguments: dict[str, Any] = {
@@ -128,20 +116,9 @@ class OpenAIModel:
             arguments[self._limit] = request.max_tokens
         return arguments
 
-    async def _before_deadline(self, step: Awaitable[T], request: ModelRequest, deadline: float) -> T:
-        with self._mapped_errors(request):
-            async with asyncio.timeout_at(deadline):
-                return await step
-
-    @contextmanager
-    def _mapped_errors(self, request: ModelRequest) -> Iterator[None]:
-        try:
-            yield
-        except TimeoutError:
-            raise DeadlineExceeded(f"no reply of the model within {request.timeout:g} s") from None
-        except Exception as error:  # noqa: BLE001 - raised again as an Archon error
-            # `from None`, because the original error may contain the key, and would be printed with this one.
-            raise to_archon_error(error, self._key) from None
+    def _accounted(self, reply: ModelReply, request: ModelRequest) -> ModelReply:
+        self.calibration.observe(request, reply)
+        return replace(reply, usage=with_cost(reply.usage, self.price))
 
 
 class _ReplyAssembler:
@@ -154,6 +131,7 @@ class _ReplyAssembler:
         self._usage: CompletionUsage | None = None
         self._model = ""
         self._finish_reason = ""
+        self._has_declined = False
 
     def add(self, chunk: ChatCompletionChunk) -> Iterator[ModelChunk]:
         self._usage = chunk.usage or self._usage
@@ -164,6 +142,7 @@ class _ReplyAssembler:
             if thinking := _thinking(choice.delta):
                 yield ModelChunk(thinking_delta=thinking)
             text = choice.delta.content or choice.delta.refusal
+            self._has_declined |= bool(choice.delta.refusal)
             if text:
                 self._text.append(text)
                 yield ModelChunk(text_delta=text)
@@ -185,7 +164,8 @@ class _ReplyAssembler:
             for _, (ids, names, arguments) in sorted(self._calls.items())
         )
         usage = _usage(self._usage, request, text, calls)
-        return ModelReply(text, calls, usage, self._model or model, self._finish_reason)
+        finish_reason = DECLINED if self._has_declined else self._finish_reason
+        return ModelReply(text, calls, usage, self._model or model, finish_reason)
 
 
 def _completion(body: bytes) -> ChatCompletion:
@@ -213,4 +193,9 @@ def _thinking(delta: ChoiceDelta) -> str:
 def _usage(usage: CompletionUsage | None, request: ModelRequest, text: str, calls: tuple[ToolCall, ...]) -> Usage:
     if usage is None:
         return estimate_usage(request, text, calls)
-    return Usage(usage.prompt_tokens or 0, usage.completion_tokens or 0)
+    details = usage.prompt_tokens_details
+    cached = getattr(details, "cached_tokens", None) or 0
+    written = getattr(details, "cache_write_tokens", None) or 0
+    return Usage(
+        usage.prompt_tokens or 0, usage.completion_tokens or 0, cached_input_tokens=cached, cache_write_tokens=written
+    )

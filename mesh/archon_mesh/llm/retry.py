@@ -7,6 +7,7 @@ Source: "Exponential Backoff And Jitter", https://aws.amazon.com/blogs/architect
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from typing import Final
 
 from archon.errors import ArchonError, ResourceExhausted, Unavailable
@@ -31,7 +32,7 @@ def is_transient(error: BaseException) -> bool:
     return rate_limited and isinstance(error, ArchonError) and error.metadata.get("code") != "insufficient_quota"
 
 
-def pause_before(retry: int, error: ArchonError) -> float:
+def pause_before(retry: int, error: ArchonError, uniform: Callable[[float, float], float] = random.uniform) -> float:
     """Seconds to wait before a retry, counted from 1: at least what the provider asked for (Retry-After)."""
     longest = min(MAX_PAUSE, BASE * 2 ** (retry - 1))
-    return (error.retry_delay or 0.0) + random.uniform(0.0, longest)
+    return (error.retry_delay or 0.0) + uniform(0.0, longest)

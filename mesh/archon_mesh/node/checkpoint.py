@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from archon_mesh.core.messages import ChatMessage, ToolCall
+from archon_mesh.core.messages import PROVIDER_STATE, ChatMessage, ToolCall
 
 MAX_CHECKPOINT: Final = 512 * 1024
 """Bytes. Longer messages are not stored, and a later attempt resumes from the last checkpoint that exists."""
@@ -20,8 +20,16 @@ _FORMAT: Final = "archon-conversation/1"
 def encode_checkpoint(messages: Sequence[ChatMessage]) -> bytes:
     """Encodes model replies and tool results; the tool calls of the last reply are not executed yet.
 
-    Returns empty bytes if the result exceeds MAX_CHECKPOINT.
+    What clients of models keep with a message is left out if the result would exceed MAX_CHECKPOINT; without it, too,
+    the result is empty if it is larger.
     """
+    checkpoint = _encode(messages, with_state=True)
+    if len(checkpoint) > MAX_CHECKPOINT:
+        checkpoint = _encode(messages, with_state=False)
+    return checkpoint if len(checkpoint) <= MAX_CHECKPOINT else b""
+
+
+def _encode(messages: Sequence[ChatMessage], *, with_state: bool) -> bytes:
     entries = [
         {"role": message.role, "content": message.content, "call": message.tool_call_id}
         | (
@@ -29,10 +37,10 @@ def encode_checkpoint(messages: Sequence[ChatMessage]) -> bytes:
             if message.tool_calls
             else {}
         )
+        | ({"state": state} if with_state and (state := message.metadata.get(PROVIDER_STATE)) else {})
         for message in messages
     ]
-    checkpoint = json.dumps({"form": _FORMAT, "messages": entries}).encode()
-    return checkpoint if len(checkpoint) <= MAX_CHECKPOINT else b""
+    return json.dumps({"form": _FORMAT, "messages": entries}).encode()
 
 
 def decode_checkpoint(checkpoint: bytes) -> list[ChatMessage]:
@@ -49,4 +57,5 @@ def _decode_message(entry: Mapping[str, Any]) -> ChatMessage:
     calls = tuple(
         ToolCall(name=name, id=call_id, arguments_json=arguments) for call_id, name, arguments in entry.get("calls", ())
     )
-    return ChatMessage(entry["role"], entry["content"], tool_calls=calls, tool_call_id=entry["call"])
+    metadata = {PROVIDER_STATE: entry["state"]} if "state" in entry else {}
+    return ChatMessage(entry["role"], entry["content"], tool_calls=calls, tool_call_id=entry["call"], metadata=metadata)

@@ -59,7 +59,7 @@ def serve(role: Role, agent: Agent | None = None) -> int:
 
     The exit code is 2 if the environment is invalid, and 1 if the server could not start. `agent` defaults to one built
     from the role. The environment is that of AgentSettings, plus ARCHON_MEMORY and ARCHON_MODEL: `offline` (the
-    default, whatever keys are set) or `openai/NAME`.
+    default, whatever keys are set), or another spec for `create_model`.
     """
     try:
         settings = AgentSettings.from_environment()

@@ -12,7 +12,7 @@ from typing import Final, Literal
 from archon.agent import HistoryMessage, TaskContext
 from archon.errors import DataLoss
 from archon_mesh.agent.state.history import HistoryList
-from archon_mesh.core.messages import ChatMessage
+from archon_mesh.core.messages import PROVIDER_STATE, ChatMessage
 from archon_mesh.memory.message_json import message_from_json, message_to_json
 
 MESSAGE_KEY: Final = "dev.archon.mesh/message"
@@ -60,6 +60,9 @@ def load_history(task: TaskContext, recorder: TurnRecorder, agent_name: str) -> 
 
 
 def _encode(message: ChatMessage) -> HistoryMessage:
+    # Providers need their own state, such as signed thinking, between a tool call and its result only.
+    kept = {key: value for key, value in message.metadata.items() if key != PROVIDER_STATE}
+    message = replace(message, metadata=kept)
     plain = ChatMessage(message.role, message.content, run_id=message.run_id)
     if message == plain:
         return HistoryMessage(message.role, message.content)

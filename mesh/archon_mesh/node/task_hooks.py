@@ -18,13 +18,14 @@ from archon.api.common.v1 import common_pb2
 from archon.errors import FailedPrecondition
 from archon.wire import to_seconds
 from archon_mesh.agent.hooks.context import HookContext, ModelParams, ModelTry
-from archon_mesh.agent.hooks.limits import OUTPUT_TOKENS
 from archon_mesh.agent.hooks.middleware import Middleware, ModelCall, StreamChunk
 from archon_mesh.agent.hooks.shared_memory import wider_items
+from archon_mesh.agent.state.agent_state import get_context
 from archon_mesh.core.awareness import awareness_chat_message
 from archon_mesh.core.memory_item import MemoryItem
 from archon_mesh.core.messages import ChatMessage, with_shared_context
-from archon_mesh.llm import ModelReply, estimate_input
+from archon_mesh.llm import ModelReply
+from archon_mesh.llm.prices import estimate_call
 from archon_mesh.node.call_records import request_json, response_json, usage_of
 from archon_mesh.node.checkpoint import encode_checkpoint
 from archon_mesh.tools.image import Image
@@ -99,18 +100,21 @@ class TaskMiddleware(Middleware):
 
     @override
     async def wrap_model_call(self, params: ModelParams, call: ModelCall) -> ModelReply:
-        task, request = self._task, params.request()
-        await task.reserve(tokens=estimate_input(request) + (params.max_tokens or OUTPUT_TOKENS))
+        tokens, cost = estimate_call(get_context().agent.model, params.request())
+        await self._task.reserve(tokens=tokens, cost_micro_usd=cost)
         before = len(params.tries)
         try:
             return await call(params)
         except Exception as raised:  # noqa: BLE001 - whatever a client raises becomes a typed error
             raise status.as_error(raised) from None
         finally:
-            for made in params.tries[before:]:
-                self._record(made)
+            tries = params.tries[before:]
+            for number, made in enumerate(tries, start=1):
+                self._record(made, retried=number < len(tries))
+            if not tries:
+                self._task.settle()
 
-    def _record(self, made: ModelTry) -> None:
+    def _record(self, made: ModelTry, *, retried: bool) -> None:
         if made.reply is not None:
             response, usage = response_json(made.reply), usage_of(made.reply)
         else:
@@ -120,7 +124,13 @@ class TaskMiddleware(Middleware):
             response, usage = {"error": error_data, "text": made.text}, common_pb2.Usage()
         request = request_json(made.model, made.request)
         self._task.record_model_call(
-            made.model, request, response, started=made.started, seconds=made.seconds, usage=usage
+            made.model,
+            request,
+            response,
+            started=made.started,
+            seconds=made.seconds,
+            usage=usage,
+            retried=retried,
         )
 
     @override

@@ -40,7 +40,11 @@ class AgentServiceSettings(ServiceSettings):
         le=3600.0,
         description="seconds that tasks in progress have to end when the process is stopped; then they are given back",
     )
-    model: str = Field(default="offline", description="the model: offline, openai/NAME, or text/openai/NAME")
+    model: str = Field(
+        default="offline",
+        description="the model, such as offline, openai/NAME or anthropic/NAME; several, separated by commas, are a "
+        "fallback chain",
+    )
     model_timeout: float | None = Field(
         default=None, gt=0, description="seconds of one model call; empty: those of the role"
     )

@@ -34,7 +34,7 @@ AgentModelOption = Annotated[
     str,
     typer.Option(
         metavar="MODEL",
-        help="`offline` or `openai/NAME`, instead of the model of the file and of ARCHON_MODEL.",
+        help="`offline`, `openai/NAME` or `anthropic/NAME`, instead of the model of the file and of ARCHON_MODEL.",
     ),
 ]
 WatchOption = Annotated[

@@ -60,7 +60,8 @@ VARIABLES: Final = (
         "text",
         "offline",
         (COMMAND_LINE, AGENTS),
-        "model of agents whose file or role sets none: offline, openai/NAME, or text/openai/NAME",
+        "model of agents whose file or role sets none, such as offline, openai/NAME or anthropic/NAME; several, "
+        "separated by commas, are a fallback chain",
     ),
     Variable(
         "ARCHON_ORCHESTRATOR",
@@ -68,6 +69,13 @@ VARIABLES: Final = (
         "",
         (AGENTS,),
         "host:port of the orchestrator to which a RemoteAgent outside of a task submits its runs",
+    ),
+    Variable(
+        "ARCHON_PRICES",
+        "path",
+        "",
+        (COMMAND_LINE, ROLES, AGENTS),
+        "YAML file with prices of models, which replace and extend those that come with Archon",
     ),
     Variable(
         "ARCHON_RECORDS",

@@ -32,6 +32,7 @@ This page is written by `python -m tests.unit.docs.agent_file_page` from the sch
 
 PARTS: Final[dict[str, type[Part]]] = {
     "The agent": schema.AgentFile,
+    "The model": schema.ModelPart,
     "A tool or a middleware": schema.Imported,
     "The tool policy": schema.ToolPolicyPart,
     "A sub-agent": schema.SubAgentPart,

@@ -746,6 +746,52 @@ LIMITS: Final[dict[str, list[Limit]]] = {
             ["test_a_model_that_drips_for_ever_is_cut_off"],
         ),
         Limit(
+            "Silence of a model that is not the last of a fallback chain",
+            "half of `idle_timeout`",
+            "The next model of the chain is asked.",
+            ["test_a_silent_client_is_replaced_within_the_idle_timeout"],
+        ),
+        Limit(
+            "Waiting for a rate limit (`RateLimitedModel`, `requests_per_minute`, `tokens_per_minute`)",
+            "{archon_mesh.llm.wrappers.rate_limit:MAX_WAIT|seconds}, and the timeout of the call",
+            "`RESOURCE_EXHAUSTED` with a delay; in a fallback chain, the next model is asked.",
+            [
+                "test_a_wait_that_is_too_long_is_refused_with_a_delay",
+                "test_a_rate_limited_model_falls_back_instead_of_waiting_long",
+            ],
+        ),
+        Limit(
+            "Replies in a cache (`CachedModel`)",
+            "{archon_mesh.llm.wrappers.cache:MAX_ENTRIES}; {archon_mesh.llm.wrappers.cache:MAX_BYTES|bytes}",
+            "The reply that was used longest ago is dropped; a larger one is not kept.",
+            ["test_the_reply_used_longest_ago_is_dropped", "test_a_reply_larger_than_the_cache_is_not_kept"],
+        ),
+        Limit(
+            "A cassette (`RecordingModel`, `ReplayModel`)",
+            "{archon_mesh.llm.wrappers.cassette:MAX_BYTES|bytes}",
+            "`RESOURCE_EXHAUSTED` when it is written, `INVALID_ARGUMENT` when it is read.",
+            ["test_a_cassette_is_bounded"],
+        ),
+        Limit(
+            "A file of prices (`ARCHON_PRICES`)",
+            "{archon_mesh.llm.prices:MAX_FILE|bytes}",
+            "`INVALID_ARGUMENT` when the model is created",
+            ["test_a_file_that_is_missing_or_too_large_is_refused"],
+        ),
+        Limit(
+            "Correction of estimated tokens by what a provider reports",
+            "factor {archon_mesh.llm.calibration:LOWEST} to {archon_mesh.llm.calibration:HIGHEST}, from the last "
+            "{archon_mesh.llm.calibration:WINDOW} calls of a client",
+            "",
+            ["test_the_factor_is_bounded", "test_the_newest_calls_count"],
+        ),
+        Limit(
+            "A reply of Anthropic without `max_tokens`",
+            "{archon_mesh.llm.anthropic:MAX_TOKENS} tokens",
+            "The reply is cut off.",
+            ["test_a_history_is_made_to_fit_the_api"],
+        ),
+        Limit(
             "Model clients that ignore their cancellation",
             "{archon_mesh.llm.deadline:MAX_ABANDONED}; the caller waits {archon_mesh.llm.deadline:GRACE|seconds} for each",
             "Further calls: `RESOURCE_EXHAUSTED` with a delay.",

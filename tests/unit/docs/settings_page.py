@@ -42,8 +42,8 @@ common: {log_level: debug}
 orchestrator: {max_runs: 100}
 ```
 
-`archon doctor` reports unknown names and invalid values. Models are configured with `OPENAI_API_KEY` and
-`OPENAI_BASE_URL`, too.
+`archon doctor` reports unknown names and invalid values. [Models](../models.md) are configured with
+`OPENAI_API_KEY`, `OPENAI_BASE_URL`, `ANTHROPIC_API_KEY` and `ANTHROPIC_BASE_URL`, too.
 
 This page is written by `python -m tests.unit.docs.settings_page` from the code; a test compares them.
 """

@@ -10,7 +10,10 @@ from types import ModuleType
 
 import pytest
 
+from archon.errors import Unavailable
+from archon_mesh.core.messages import ToolCall
 from archon_mesh.declared import load_agent
+from archon_mesh.llm import ScriptedModel
 
 ROOT = Path(__file__).parents[3]
 
@@ -26,6 +29,7 @@ def load_example(name: str) -> ModuleType:
 
 AGENTS = load_example("agents")
 TOOLS = load_example("tools")
+MODELS = load_example("models")
 
 
 @pytest.mark.parametrize(
@@ -66,7 +70,17 @@ async def test_an_example_of_tools_gives_its_answer(name: str, expected: str) ->
     assert expected in str(await getattr(TOOLS, name)())
 
 
-@pytest.mark.parametrize(("name", "count"), [("agents", 11), ("tools", 8)])
+async def test_the_examples_of_models_give_their_answers(tmp_path: Path) -> None:
+    assert await MODELS.scripted() == "It is 45."
+    overloaded = ScriptedModel([Unavailable("overloaded")] * 2)
+    assert await MODELS.wrapped(overloaded, ScriptedModel(["Yes."])) == "Yes."
+    assert overloaded.remaining == 0
+    sums = ScriptedModel([ToolCall("1", "multiply", '{"a": 15, "b": 3}'), "It is 45."])
+    assert await MODELS.cassettes(sums, tmp_path / "sums.jsonl") == ("It is 45.", "It is 45.")
+    assert await MODELS.budget() == 1_200
+
+
+@pytest.mark.parametrize(("name", "count"), [("agents", 11), ("tools", 8), ("models", 4)])
 def test_each_example_on_a_page_is_in_its_file(name: str, count: int) -> None:
     page, source = (ROOT / "docs" / f"{name}.md").read_text(), (ROOT / "examples" / f"{name}.py").read_text()
     blocks = re.findall(r"```python\n(.*?)```", page, re.S)

@@ -23,7 +23,8 @@ from archon_mesh.core.compaction import (
 from archon_mesh.core.messages import ChatMessage
 from archon_mesh.core.transcript import transcript
 from archon_mesh.llm import deadline
-from archon_mesh.llm.base import CALL_TIMEOUT, ModelClient, ModelRequest, estimate_input
+from archon_mesh.llm.base import CALL_TIMEOUT, ModelClient, ModelRequest
+from archon_mesh.llm.calibration import calibrated_input
 
 _log = logging.getLogger(__name__)
 
@@ -39,7 +40,8 @@ SUMMARY_PROMPT: Final = (
 
 
 class ContextCompactionMiddleware(Middleware):
-    """Shortens the history before a model call whose messages and tools exceed `threshold` x `max_context_tokens`.
+    """Shortens the history before a model call whose messages and tools exceed `threshold` x `max_context_tokens`, as
+    estimated and corrected by earlier calls of the model.
 
     Strategies: `sliding_window` keeps the last `window_size` rounds; `tool_result_compaction` drops tool results older
     than these; `summarisation` has the model summarise the older rounds; `custom` calls `custom_strategy`, a function
@@ -93,11 +95,14 @@ class ContextCompactionMiddleware(Middleware):
     async def before_model(self, hook: HookContext) -> None:
         # Raises InvalidArgument if a strategy function separates a call from its result.
         params = hook.params
-        if not self.auto_compact or params is None or estimate_input(params.request()) <= self.limit:
+        if not self.auto_compact or params is None:
+            return
+        model = hook.agent.model
+        if (tokens := calibrated_input(model, params.request())) <= self.limit:
             return
         history = hook.state.history
         before = list(history)
-        compacted = await self._compacted(before, hook.agent.model, estimate_input(params.request()))
+        compacted = await self._compacted(before, model, tokens)
         history.replace_all(compacted)
         params.messages[:] = _replace_history(params.messages, before, list(history))
         _log.info("%s: compacted the history from %d messages to %d", hook.agent.name, len(before), len(compacted))
@@ -111,7 +116,7 @@ class ContextCompactionMiddleware(Middleware):
         if problem := broken_pairing(compacted):
             raise InvalidArgument(f"the compaction strategy returned an invalid conversation: {problem}")
         for fallback in (without_tool_results, sliding_window):
-            if tokens - _tokens(messages) + _tokens(compacted) <= self.limit:
+            if tokens - _tokens(model, messages) + _tokens(model, compacted) <= self.limit:
                 break
             compacted = fallback(compacted, 1)
         return compacted
@@ -144,8 +149,8 @@ _STRATEGIES: dict[str, Callable[[Sequence[ChatMessage], int], list[ChatMessage]]
 }
 
 
-def _tokens(messages: Sequence[ChatMessage]) -> int:
-    return estimate_input(ModelRequest(messages))
+def _tokens(model: ModelClient, messages: Sequence[ChatMessage]) -> int:
+    return calibrated_input(model, ModelRequest(messages))
 
 
 def _replace_history(

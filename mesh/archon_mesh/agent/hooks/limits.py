@@ -13,38 +13,46 @@ from archon_mesh.agent.hooks.context import HookContext, ModelParams
 from archon_mesh.agent.hooks.middleware import Middleware, ModelCall, maybe_await
 from archon_mesh.agent.hooks.points import Outcome, stop
 from archon_mesh.agent.state.agent_state import get_context
-from archon_mesh.llm.base import ModelReply, estimate_input
+from archon_mesh.llm.base import ModelReply
+from archon_mesh.llm.prices import estimate_call
 from archon_mesh.tools.failures import failed
-
-OUTPUT_TOKENS: Final = 1024
-"""Tokens reserved for a reply if the agent sets no `max_tokens`."""
 
 _SPENT: Final = "archon.budget"
 
 
 class BudgetMiddleware(Middleware):
-    """Limits the tokens (input and output) and the model calls of a whole run.
+    """Limits the tokens (input and output), the model calls and the cost of a whole run.
 
     Sub-agents that have a middleware of this class share the budget. A call that might exceed it raises BudgetExhausted
     before it is made.
     """
 
-    def __init__(self, max_tokens: int | None = None, max_model_calls: int | None = None) -> None:
-        """Raises InvalidArgument if a limit is below 1, or if there is none."""
-        limits = [limit for limit in (max_tokens, max_model_calls) if limit is not None]
+    def __init__(
+        self, max_tokens: int | None = None, max_model_calls: int | None = None, max_cost: float | None = None
+    ) -> None:
+        """`max_cost` is in US dollars; a model without a price costs nothing.
+
+        Raises InvalidArgument if a limit is below 1, or the cost below a millionth, or if there is none.
+        """
+        cost = None if max_cost is None else round(max_cost * 1_000_000)
+        limits = [limit for limit in (max_tokens, max_model_calls, cost) if limit is not None]
         if not limits or min(limits) < 1:
-            raise InvalidArgument("invalid budget: set max_tokens or max_model_calls, each at least 1")
+            raise InvalidArgument(
+                "invalid budget: set max_tokens, max_model_calls or max_cost, each at least 1, or $0.000001"
+            )
         self._max_tokens = max_tokens
         self._max_model_calls = max_model_calls
+        self._max_cost = cost
 
     @override
     async def wrap_model_call(self, params: ModelParams, call: ModelCall) -> ModelReply:
         # Reserves the most that the call may use, and releases the unused part afterwards.
-        storage = get_context().global_storage
-        reserved = estimate_input(params.request()) + (params.max_tokens or OUTPUT_TOKENS)
+        state = get_context()
+        storage = state.global_storage
+        reserved, reserved_cost = estimate_call(state.agent.model, params.request())
 
-        def reserve(spent: tuple[int, int]) -> tuple[int, int]:
-            tokens, calls = spent[0] + reserved, spent[1] + 1
+        def reserve(spent: tuple[int, int, int]) -> tuple[int, int, int]:
+            tokens, calls, cost = spent[0] + reserved, spent[1] + 1, spent[2] + reserved_cost
             if self._max_tokens is not None and tokens > self._max_tokens:
                 left = self._max_tokens - spent[0]
                 raise BudgetExhausted(
@@ -52,16 +60,25 @@ class BudgetMiddleware(Middleware):
                 )
             if self._max_model_calls is not None and calls > self._max_model_calls:
                 raise BudgetExhausted(f"insufficient budget: all {self._max_model_calls} model calls are used")
-            return tokens, calls
+            if self._max_cost is not None and cost > self._max_cost:
+                raise BudgetExhausted(
+                    f"insufficient budget: ${(self._max_cost - spent[2]) / 1e6:.6f} left of "
+                    f"${self._max_cost / 1e6:.6f}, ${reserved_cost / 1e6:.6f} needed"
+                )
+            return tokens, calls, cost
 
-        storage.compute(_SPENT, reserve, (0, 0))
-        used = 0
+        storage.compute(_SPENT, reserve, (0, 0, 0))
+        used = used_cost = 0
         try:
             reply = await call(params)
-            used = reply.usage.input_tokens + reply.usage.output_tokens
+            used, used_cost = reply.usage.input_tokens + reply.usage.output_tokens, reply.usage.cost_micro_usd
             return reply
         finally:
-            storage.compute(_SPENT, lambda spent: (spent[0] - reserved + used, spent[1]), (0, 0))
+
+            def settle(spent: tuple[int, int, int]) -> tuple[int, int, int]:
+                return spent[0] - reserved + used, spent[1], spent[2] - reserved_cost + used_cost
+
+            storage.compute(_SPENT, settle, (0, 0, 0))
 
 
 class PermissionMiddleware(Middleware):

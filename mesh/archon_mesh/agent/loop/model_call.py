@@ -18,7 +18,7 @@ from archon_mesh.agent.hooks.runner import HookRunner
 from archon_mesh.agent.state.agent_state import AgentState
 from archon_mesh.core.messages import ChatMessage, ToolCall
 from archon_mesh.llm import deadline
-from archon_mesh.llm.base import REFUSALS, ModelClient, ModelReply, ModelRequest
+from archon_mesh.llm.base import DECLINED, ModelClient, ModelReply, ModelRequest
 from archon_mesh.llm.retry import WITHIN, is_transient, pause_before
 
 _log = logging.getLogger(__name__)
@@ -51,7 +51,7 @@ class ModelCaller:
                 return ModelTurn(_as_message(outcome.value), final=True)
         reply = await hooks.wrap_model_call(self._generate)(params)
         tool_calls = _with_ids(reply.tool_calls, state.current_iteration)
-        message = ChatMessage("assistant", reply.text, tool_calls=tool_calls)
+        message = replace(reply.message(), tool_calls=tool_calls)
         if HookEvent.AFTER_MODEL in hooks:
             outcome = await hooks.run(
                 HookContext(
@@ -63,7 +63,7 @@ class ModelCaller:
             if outcome.decision is HookDecision.STOP:
                 return ModelTurn(_as_message(outcome.value), final=True)
             message = outcome.value if outcome.value is not None else message
-        return ModelTurn(message, refused=reply.finish_reason in REFUSALS)
+        return ModelTurn(message, refused=reply.finish_reason == DECLINED)
 
     async def _generate(self, params: ModelParams) -> ModelReply:
         """Calls the model, again after an error that may pass; if it keeps failing, the fallback model."""

@@ -9,7 +9,9 @@ from typing import Any, Final
 
 from archon_mesh.core.messages import ToolCall
 from archon_mesh.llm.base import ModelChunk, ModelClient, ModelReply, ModelRequest, ToolSpec, Usage
+from archon_mesh.llm.calibration import Calibration, calibration_of
 from archon_mesh.llm.chunks import stream_reply
+from archon_mesh.llm.prices import Price, price_of
 from archon_mesh.llm.text_format.answer_stream import AnswerStream
 from archon_mesh.llm.text_format.calls import INPUT, ParsedCall
 from archon_mesh.llm.text_format.errors import ParsingError
@@ -34,11 +36,19 @@ class TextToolModel:
     def model(self) -> str:
         return self._client.model
 
+    @property
+    def price(self) -> Price | None:
+        return price_of(self._client)
+
+    @property
+    def calibration(self) -> Calibration | None:
+        return calibration_of(self._client)
+
     async def generate(self, request: ModelRequest) -> ModelReply:
         text_request, used = to_text(request), Usage(0, 0)
         for repairs_left in range(REPAIRS, -1, -1):
             reply = await self._client.generate(text_request)
-            used = _sum(used, reply.usage)
+            used += reply.usage
             if (parsed := _read(reply, request.tools, is_last=not repairs_left)) is not None:
                 return replace(parsed, usage=used)
             text_request = repair_of(text_request, reply.text)
@@ -62,7 +72,7 @@ class TextToolModel:
                     await close()
             if reply is None:
                 return
-            used = _sum(used, reply.usage)
+            used += reply.usage
             if (parsed := _read(reply, request.tools, is_last=not repairs_left)) is not None:
                 rest = parsed.text.removeprefix(answer.emitted) if parsed.text.startswith(answer.emitted) else ""
                 async for chunk in stream_reply(replace(parsed, text=rest)):
@@ -112,11 +122,3 @@ def _fitted(call: ParsedCall, tools: Sequence[ToolSpec]) -> ParsedCall:
     if call.arguments.keys() == {INPUT} and INPUT not in properties and len(names) == 1:
         return ParsedCall(tool.name, {names[0]: call.arguments[INPUT]})
     return ParsedCall(tool.name, call.arguments)
-
-
-def _sum(one: Usage, other: Usage) -> Usage:
-    return Usage(
-        one.input_tokens + other.input_tokens,
-        one.output_tokens + other.output_tokens,
-        one.estimated or other.estimated,
-    )

@@ -366,6 +366,10 @@ class TaskContext:
             self._budget.add(grant.budget)
         self._budget.reserve(tokens, cost_micro_usd)
 
+    def settle(self) -> None:
+        """Releases the oldest reservation, for a model call that was not made after all."""
+        self._budget.settle()
+
     def write(self, text: str) -> None:
         """Streams more of the answer's text to watchers. It may be dropped under load; the answer itself is not."""
         text = without_surrogates(text)
@@ -385,16 +389,28 @@ class TaskContext:
             self._link.send(session_pb2.AgentFrame(progress=progress))
 
     def record_model_call(
-        self, model: str, request: Any, response: Any, *, started: float, seconds: float, usage: common_pb2.Usage
+        self,
+        model: str,
+        request: Any,
+        response: Any,
+        *,
+        started: float,
+        seconds: float,
+        usage: common_pb2.Usage,
+        retried: bool = False,
     ) -> None:
         """Records a model call exactly as it was made, and counts its usage. `request` and `response` are JSON values,
-        `started` is in seconds since the Unix epoch. With ARCHON_RECORDS=off only the usage is counted."""
+        `started` is in seconds since the Unix epoch. With ARCHON_RECORDS=off only the usage is counted.
+
+        The call releases the oldest reservation, unless it is `retried`: then the next try needs it.
+        """
         self.usage.input_tokens += usage.input_tokens
         self.usage.output_tokens += usage.output_tokens
         self.usage.cost_micro_usd += usage.cost_micro_usd
         self.usage.model_calls += 1
         self.usage.estimated |= usage.estimated
-        self._budget.settle()
+        if not retried:
+            self.settle()
         self.send_usage()
         if _recording():
             self._records.append(call_record(agent_pb2.RECORD_KIND_MODEL, model, request, response, started, seconds))

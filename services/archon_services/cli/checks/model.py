@@ -7,6 +7,7 @@ import json
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
@@ -17,9 +18,24 @@ from archon_services.cli.checks.finding import Finding, ok, problem, warning
 if TYPE_CHECKING:
     from archon_services.local_mesh import MeshState
 
-_DEFAULT_ENDPOINT: Final = "https://api.openai.com/v1"
 _TIMEOUT: Final = 10.0
-_KEY_HINT: Final = "Set OPENAI_API_KEY, or OPENAI_BASE_URL to a server that needs no key."
+
+
+@dataclass(frozen=True, slots=True)
+class _Provider:
+    """The prefix of a provider's variables, its own address, and the path from it to the list of its models."""
+
+    variables: str
+    endpoint: str
+    models: str
+
+    @property
+    def key_hint(self) -> str:
+        return f"Set {self.variables}_API_KEY, or {self.variables}_BASE_URL to a server that needs no key."
+
+
+_OPENAI: Final = _Provider("OPENAI", "https://api.openai.com/v1", "/models")
+_ANTHROPIC: Final = _Provider("ANTHROPIC", "https://api.anthropic.com", "/v1/models")
 
 
 async def check_models(state: MeshState | None, environment: Mapping[str, str], *, online: bool) -> list[Finding]:
@@ -29,46 +45,61 @@ async def check_models(state: MeshState | None, environment: Mapping[str, str], 
 
 
 async def check_model(spec: str, environment: Mapping[str, str], *, online: bool) -> list[Finding]:
-    """Checks that `spec` is a model and has the key it needs; with `online` also that its endpoint answers."""
-    from archon.errors import InvalidArgument, Unauthenticated
+    """Checks that each model of `spec` exists and has the key it needs; with `online`, that its endpoint answers."""
+    names = [name.strip() for name in spec.split(",")]
+    return [finding for name in names for finding in await _check_name(name, environment, online=online)]
+
+
+async def _check_name(spec: str, environment: Mapping[str, str], *, online: bool) -> list[Finding]:
+    from archon.errors import FailedPrecondition, InvalidArgument, NotFound, Unauthenticated
     from archon_mesh.llm import create_model
 
+    provider = _ANTHROPIC if spec.removeprefix("text/").startswith("anthropic/") else _OPENAI
     try:
         model = create_model(spec)
-    except InvalidArgument:
-        return [problem("model", f"unknown model {spec!r}", "Set ARCHON_MODEL to `offline` or `openai/NAME`.")]
+    except (InvalidArgument, NotFound) as error:
+        if "unknown model" not in str(error):  # of ARCHON_PRICES
+            return [problem("model", f"{spec} has no usable prices: {error}", "Correct the file of ARCHON_PRICES.")]
+        hint = "Set ARCHON_MODEL to `offline`, `openai/NAME` or `anthropic/NAME`."
+        return [problem("model", f"unknown model {spec!r}", hint)]
     except Unauthenticated as error:
-        hint = str(error) if environment.get("OPENAI_API_KEY") else _KEY_HINT
+        hint = str(error) if environment.get(f"{provider.variables}_API_KEY") else provider.key_hint
         return [problem("model", f"{spec} has no usable key", hint)]
+    except FailedPrecondition as error:
+        extra = error.metadata.get("extra", "")
+        hint = f"Run `pip install 'archon-mesh[{extra}]'`."
+        return [problem("model", f"{spec} needs a package that is not installed", hint)]
     except ImportError:
         return [problem("model", f"{spec} needs a package that is not installed", "Run `pip install openai`.")]
     await model.close()
     if spec == "offline":
         unused = "; OPENAI_API_KEY is set, but not used" if environment.get("OPENAI_API_KEY") else ""
         return [ok("model", f"offline{unused}")]
-    endpoint = environment.get("OPENAI_BASE_URL") or _DEFAULT_ENDPOINT
-    key = (environment.get("OPENAI_API_KEY") or "").strip()
+    endpoint = environment.get(f"{provider.variables}_BASE_URL") or provider.endpoint
+    key = (environment.get(f"{provider.variables}_API_KEY") or "").strip()
     summary = f"{spec} at {_host(endpoint)}, {'with' if key else 'without'} a key"
     if not online:
         return [ok("model", f"{summary}; not contacted without --online")]
-    return [_query_endpoint(model.model, endpoint, key, summary)]
+    return [_query_endpoint(model.model, provider, endpoint, key, summary)]
 
 
-def _query_endpoint(name: str, endpoint: str, key: str, summary: str) -> Finding:
+def _query_endpoint(name: str, provider: _Provider, endpoint: str, key: str, summary: str) -> Finding:
     try:
-        request = urllib.request.Request(endpoint.rstrip("/") + "/models")
+        request = urllib.request.Request(endpoint.rstrip("/") + provider.models)
+        if provider is _ANTHROPIC:
+            request.add_header("anthropic-version", "2023-06-01")
         if key:
             request.add_unredirected_header("Authorization", f"Bearer {key}")
         with urllib.request.build_opener(_NoRedirects).open(request, timeout=_TIMEOUT) as response:
             names = _model_names(response.read(4 * 1024**2))
     except urllib.error.HTTPError as error:
         if error.code in (401, 403):
-            return problem("model", f"{summary}: the key is rejected (status {error.code})", _KEY_HINT)
+            return problem("model", f"{summary}: the key is rejected (status {error.code})", provider.key_hint)
         hint = "The model may work nevertheless: try `archon run`."
         return warning("model", f"{summary}: the endpoint does not list its models (status {error.code})", hint)
     except (OSError, ValueError, http.client.HTTPException) as error:
         reason = getattr(error, "reason", error)
-        hint = "Check OPENAI_BASE_URL and the network."
+        hint = f"Check {provider.variables}_BASE_URL and the network."
         return problem("model", f"{summary}: the endpoint is unreachable ({reason})", hint)
     if names and name not in names:
         hint = "Set ARCHON_MODEL to a model of this endpoint."

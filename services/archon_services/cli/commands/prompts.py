@@ -56,6 +56,7 @@ def _as_json(record: RunRecord) -> dict[str, Any]:
         "seconds": to_seconds(record.duration),
         "input_tokens": record.usage.input_tokens,
         "output_tokens": record.usage.output_tokens,
+        "cost_micro_usd": record.usage.cost_micro_usd,
         "estimated": record.usage.estimated,
         "request": json.loads(record.request_json or "null"),
         "response": json.loads(record.response_json or "null"),

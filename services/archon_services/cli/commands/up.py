@@ -39,7 +39,7 @@ def up(
         typer.Option(
             envvar="ARCHON_MODEL",
             metavar="MODEL",
-            help="The model of all roles: offline, openai/NAME, or text/openai/NAME.",
+            help="The model of all roles, such as offline, openai/NAME or anthropic/NAME.",
         ),
     ] = "",
     detach: Annotated[bool, typer.Option("--detach", help="Run in the background; return when it is ready.")] = False,

@@ -114,6 +114,11 @@ def duration(seconds: float) -> str:
     return f"{minutes // 60} h {minutes % 60:02} m"
 
 
+def cost_text(micro_usd: int) -> str:
+    """Formats millionths of a US dollar: $3, $0.05, $0.000123; empty if it is 0."""
+    return f"${micro_usd / 1e6:,.6f}".rstrip("0").rstrip(".") if micro_usd else ""
+
+
 def age(seconds: float) -> str:
     """Formats an age with one unit: 5 s, 3 m, 2 h, 4 d."""
     for unit, length in (("d", 86_400), ("h", 3_600), ("m", 60)):

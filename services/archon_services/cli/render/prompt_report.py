@@ -8,7 +8,7 @@ from typing import Any
 
 from archon.api.orchestrator.v1.run_pb2 import RunRecord
 from archon.wire import to_seconds
-from archon_services.cli.render.output import duration
+from archon_services.cli.render.output import cost_text, duration
 from archon_services.cli.render.run_summary import token_count
 
 Line = tuple[str, str]
@@ -26,6 +26,7 @@ def record_lines(record: RunRecord) -> Iterator[Line]:
         f"{record.role}, attempt {record.task.attempt}: model {record.target}, "
         f"{duration(to_seconds(record.duration))}, "
         f"{token_count(usage.input_tokens, usage)} tokens in, {token_count(usage.output_tokens, usage)} out"
+        f"{', ' if usage.cost_micro_usd else ''}{cost_text(usage.cost_micro_usd)}"
     )
     yield f"=== {head} ===", "bold cyan"
     names: dict[str, str] = {}

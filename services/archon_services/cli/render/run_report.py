@@ -9,7 +9,7 @@ from archon.api.common.v1 import common_pb2, failure_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.wire import to_seconds
 from archon_services.cli.render.incidents import incident_text
-from archon_services.cli.render.output import duration, local_time
+from archon_services.cli.render.output import cost_text, duration, local_time
 from archon_services.cli.render.questions import PendingQuestion, pending_question
 from archon_services.cli.render.run_summary import token_count
 from archon_services.cli.render.run_text import clock_text, degraded_text, stop_reasons, task_notes
@@ -161,4 +161,5 @@ def _result_pieces(run: run_pb2.Run, task: run_pb2.Task, view: RunView) -> Itera
 def _usage_text(usage: common_pb2.Usage) -> str:
     if not usage.input_tokens and not usage.output_tokens:
         return ""
-    return f"{token_count(usage.input_tokens, usage)} in, {token_count(usage.output_tokens, usage)} out"
+    tokens = f"{token_count(usage.input_tokens, usage)} in, {token_count(usage.output_tokens, usage)} out"
+    return ", ".join(filter(None, (tokens, cost_text(usage.cost_micro_usd))))

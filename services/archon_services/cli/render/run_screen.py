@@ -128,7 +128,7 @@ class LineScreen(_NotesScreen):
 
 
 class TreeScreen(_NotesScreen):
-    """Shows the run, its tasks, and the last lines of their texts as a live tree on the terminal."""
+    """Shows the run, its tasks, and the last lines of their texts or thinking as a live tree on the terminal."""
 
     def __init__(self, flag: str = "") -> None:
         """`flag` as in QuietScreen."""
@@ -199,8 +199,9 @@ def _add_tasks(branch: Tree, view: RunView, children: Mapping[str, list[TaskView
                 node.add(Text(strip_controls(line), style=style_of(INPUT_REQUIRED)))
             node.add(Text(strip_controls(f"To answer from another terminal: {task.question.command(flag)}")))
         if task.state == "working":
-            for line in _last_lines(task.text):
-                node.add(Text(line, style="dim", no_wrap=True, overflow="ellipsis"))
+            style = "dim italic" if task.thinking else "dim"
+            for line in _last_lines(task.thinking or task.text):
+                node.add(Text(line, style=style, no_wrap=True, overflow="ellipsis"))
         _add_tasks(node, view, children, task.task_id, flag)
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.client import answer_text
 from archon_services.cli.render.incidents import incident_text
-from archon_services.cli.render.output import console, duration, is_terminal, print_table, strip_controls
+from archon_services.cli.render.output import console, cost_text, duration, is_terminal, print_table, strip_controls
 from archon_services.cli.render.rerun import rerun_hint
 from archon_services.cli.render.run_view import is_reused, state_name
 from archon_services.cli.render.task_tree import in_order
@@ -18,6 +18,9 @@ from archon_services.cli.wrapping import wrapped
 
 WIDE: Final = 100
 """Characters of a terminal that has room for all columns of the summary."""
+
+_HEADERS: Final = ("role", "state", "time", "attempts", "memory", "tokens in", "out", "cost", "instance")
+_NUMBERS: Final = frozenset({"time", "attempts", "memory", "tokens in", "out", "cost"})
 
 
 def print_answer(run: run_pb2.Run) -> None:
@@ -51,19 +54,14 @@ def print_summary(run: run_pb2.Run, versions: Mapping[str, int], flag: str = "")
             f"v{version}" if (version := version_of(run, task, versions)) else "-",
             token_count(task.usage.input_tokens, task.usage),
             token_count(task.usage.output_tokens, task.usage),
+            cost_text(task.usage.cost_micro_usd) or "-",
             task.instance_id or "-",
         )
         for depth, task in in_order(run.tasks)
     ]
     print()
     if rows:
-        headers = ("role", "state", "time", "attempts", "memory", "tokens in", "out", "instance")
-        if is_terminal() and console().width < WIDE:
-            kept = [column for column, header in enumerate(headers) if header != "memory"]
-            short = [(*row[:-1], row[-1].removeprefix(f"{row[0].strip()}-")) for row in rows]
-            print_table([headers[n] for n in kept], [[row[n] for n in kept] for row in short], right=(2, 3, 4, 5))
-        else:
-            print_table(headers, rows, right=(2, 3, 4, 5, 6))
+        _print_tasks(rows, with_cost=bool(run.usage.cost_micro_usd))
         print()
     for task in run.tasks:
         if task.failure.message:
@@ -74,11 +72,23 @@ def print_summary(run: run_pb2.Run, versions: Mapping[str, int], flag: str = "")
     usage = run.usage
     line = (
         f"Run {run.run_id} {state_name(run.state)} after {duration(_span(run))}, "
-        f"{token_count(usage.input_tokens, usage)} tokens in, {token_count(usage.output_tokens, usage)} out{failure}."
+        f"{token_count(usage.input_tokens, usage)} tokens in, {token_count(usage.output_tokens, usage)} out"
+        f"{', ' if usage.cost_micro_usd else ''}{cost_text(usage.cost_micro_usd)}{failure}."
     )
     print(wrapped(line))
     if hint := rerun_hint(run, flag):
         print(wrapped(f"hint: {hint}"))
+
+
+def _print_tasks(rows: Sequence[Sequence[str]], *, with_cost: bool) -> None:
+    """Prints the rows; on a narrow terminal without the columns that leave no room for the cost."""
+    hidden = set() if with_cost else {"cost"}
+    if is_terminal() and console().width < WIDE:
+        hidden |= {"memory", "attempts"} if with_cost else {"memory"}
+        rows = [(*row[:-1], row[-1].removeprefix(f"{row[0].strip()}-")) for row in rows]
+    kept = [column for column, header in enumerate(_HEADERS) if header not in hidden]
+    right = [number for number, column in enumerate(kept) if _HEADERS[column] in _NUMBERS]
+    print_table([_HEADERS[n] for n in kept], [[row[n] for n in kept] for row in rows], right=right)
 
 
 def version_of(run: run_pb2.Run, task: run_pb2.Task, versions: Mapping[str, int]) -> int:

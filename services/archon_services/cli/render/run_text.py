@@ -9,7 +9,7 @@ from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.context import ANONYMOUS
 from archon.wire import policy_from_proto
-from archon_services.cli.render.output import duration
+from archon_services.cli.render.output import cost_text, duration
 from archon_services.cli.render.questions import answer_text, parts_text, truncate
 from archon_services.cli.render.run_view import (
     INPUT_REQUIRED,
@@ -26,7 +26,7 @@ _QUESTION_SHOWN: Final = 400
 
 
 def task_text(view: RunView, task: TaskView) -> str:
-    """Returns state, duration, tokens and instance of a task, as far as they are known."""
+    """Returns state, duration, tokens, cost and instance of a task, as far as they are known."""
     pieces = ["reused" if task.reused else view.waiting_for(task) or task.state]
     dispatched = bool(task.instance) and task.state not in ("submitted", INPUT_REQUIRED)
     if dispatched and not task.final:
@@ -39,6 +39,8 @@ def task_text(view: RunView, task: TaskView) -> str:
         pieces.append(duration(max(0.0, task.ended - task.began)))
     if task.tokens:
         pieces.append(f"{task.tokens} tokens")
+    if cost := cost_text(task.usage.cost_micro_usd):
+        pieces.append(cost)
     if task.version:
         pieces.append(f"memory v{task.version}")
     if dispatched and task.final:
@@ -132,8 +134,7 @@ def degraded_text(view: RunView) -> str:
 def budget_text(budget: common_pb2.Budget) -> str:
     """Formats a budget as `2,000 tokens and $0.05`; empty if it has no bound."""
     tokens = f"{budget.max_tokens:,} tokens" if budget.max_tokens else ""
-    cost = f"${budget.max_cost_micro_usd / 1e6:,.6f}".rstrip("0").rstrip(".") if budget.max_cost_micro_usd else ""
-    return " and ".join(filter(None, (tokens, cost)))
+    return " and ".join(filter(None, (tokens, cost_text(budget.max_cost_micro_usd))))
 
 
 def _by(identity: str) -> str:

@@ -59,6 +59,8 @@ class TaskView:
     ended: float = 0.0
     text: str = ""
     """The last characters of the attempt's text."""
+    thinking: str = ""
+    """The last characters of the model's thinking, until text or a tool call follows it."""
     written: int = 0
     """Bytes of the attempt's text."""
     version: int = 0
@@ -253,13 +255,9 @@ def _apply_to_task(task: TaskView, event: run_pb2.RunEvent, kind: str, now: floa
                 task.ended = now
         case "dispatched":
             _start_attempt(task, event, now)
-        case "tool_event" if event.task.attempt == task.attempt:
-            task.tool_calls.pop(event.tool_event.call_id, None)
-            if is_tool_call(event.tool_event):
-                task.tool_calls[event.tool_event.call_id] = event.tool_event.tool_name
-        case "text_delta" if event.task.attempt == task.attempt:
-            task.written = event.text_delta.offset + len(event.text_delta.text.encode())
-            task.text = (task.text + event.text_delta.text)[-_TEXT_KEPT:]
+        case "tool_event" | "text_delta" | "thinking_delta":
+            if event.task.attempt == task.attempt:
+                _apply_progress(task, event, kind)
         case "result":
             task.state, task.ended, task.result_seq = state_name(event.result.state), now, event.seq
             task.reused = event.result.state == common_pb2.TASK_STATE_COMPLETED and not event.task.attempt
@@ -278,6 +276,20 @@ def _apply_to_task(task: TaskView, event: run_pb2.RunEvent, kind: str, now: floa
             task.last_failure = _attempt_failure(event, kind)
 
 
+def _apply_progress(task: TaskView, event: run_pb2.RunEvent, kind: str) -> None:
+    if kind == "thinking_delta":
+        task.thinking = (task.thinking + event.thinking_delta.text)[-_TEXT_KEPT:]
+        return
+    task.thinking = ""
+    if kind == "text_delta":
+        task.written = event.text_delta.offset + len(event.text_delta.text.encode())
+        task.text = (task.text + event.text_delta.text)[-_TEXT_KEPT:]
+        return
+    task.tool_calls.pop(event.tool_event.call_id, None)
+    if is_tool_call(event.tool_event):
+        task.tool_calls[event.tool_event.call_id] = event.tool_event.tool_name
+
+
 def is_tool_call(activity: run_pb2.ToolActivity) -> bool:
     """Whether a tool event is the call of the tool, not its result."""
     return bool(activity.arguments_json or not activity.result_json)
@@ -286,7 +298,7 @@ def is_tool_call(activity: run_pb2.ToolActivity) -> bool:
 def _start_attempt(task: TaskView, event: run_pb2.RunEvent, now: float) -> None:
     task.state, task.attempt = "working", event.task.attempt
     task.instance = event.dispatched.instance_id
-    task.began, task.text, task.written = now, "", 0
+    task.began, task.text, task.thinking, task.written = now, "", "", 0
     task.context = tuple(ref.role if ref.seq else f"{ref.role} (session)" for ref in event.dispatched.given)
     task.delegations.clear()  # the attempt repeats those that it needs
     task.tool_calls.clear()

@@ -16,7 +16,7 @@ from archon.registry import Capability, DependsOn, PropagationPolicy
 from archon_mesh.agent import Agent, ContextCompactionMiddleware
 from archon_mesh.core.messages import ToolCall
 from archon_mesh.declared import DeclaredAgent, ModelOverrides, json_schema, load_agent
-from archon_mesh.llm import ScriptedModel
+from archon_mesh.llm import ModelSpec, ScriptedModel
 from archon_mesh.node.remote_agent import RemoteAgent
 from archon_services.agents.roles.catalogue import FOLDER, YAML_ROLES
 from tests.fixtures.scripted_model import says
@@ -315,6 +315,39 @@ def test_a_substituted_secret_is_in_no_error(tmp_path: Path, calls: str, text: s
     shown = "".join(traceback.format_exception(error.value)) + repr(error.value.metadata)
     shown += repr(error.value.field_violations)
     assert secret not in shown
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("model: openai/a", "openai/a"),
+        ("model: {use: openai/a}", "openai/a"),
+        ("model: ''", "offline"),
+        ("model: 'openai/a, offline'", ModelSpec("openai/a", ("offline",))),
+        ("model: {use: 'openai/a,openai/b', fallback: [offline]}", ModelSpec("openai/a", ("openai/b", "offline"))),
+        (
+            "model: {use: anthropic/a, requests_per_minute: 6, tokens_per_minute: 70, thinking: {type: adaptive}}",
+            ModelSpec("anthropic/a", (), 6, 70, {"type": "adaptive"}),
+        ),
+    ],
+)
+def test_a_model_has_fallbacks_limits_and_thinking(tmp_path: Path, text: str, expected: object) -> None:
+    assert load(write(tmp_path, f"name: a\n{text}\n")).agent.config.model == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("model: {fallback: [offline]}", "the key use is missing"),
+        ("model: {use: offline, requests_per_minute: 0}", "must be at least 1"),
+        ("model: {use: offline, falback: [a]}", "did you mean fallback"),
+        ("model: 3", "must be a mapping"),
+    ],
+)
+def test_mistakes_in_a_model_are_reported_with_their_line(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(InvalidArgument, match=message) as caught:
+        load(write(tmp_path, f"name: a\n{text}\n"))
+    assert "agent.yaml:2" in str(caught.value)
 
 
 def test_overrides_win_over_the_file_for_all_of_its_agents(tmp_path: Path) -> None:

@@ -8,7 +8,10 @@ import sys
 import pytest
 
 from archon.errors import InvalidArgument
-from archon_mesh.llm import create_model
+from archon_mesh.core.messages import ChatMessage
+from archon_mesh.llm import ModelRequest, ModelSpec, create_model
+from tests.fixtures.anthropic_server import AnthropicServer
+from tests.fixtures.openai_server import OpenAIServer
 
 
 def test_offline_is_the_default_even_if_a_key_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -22,7 +25,21 @@ async def test_openai_model_name_may_contain_slashes() -> None:
     await model.close()
 
 
-@pytest.mark.parametrize("spec", ["", "openai", "openai/", "openai/ ", "gpt-4o", "offline/x", "other/model"])
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "",
+        "openai",
+        "openai/",
+        "openai/ ",
+        "anthropic/",
+        "openai-responses/",
+        "text/x",
+        "gpt-4o",
+        "offline/x",
+        "other/m",
+    ],
+)
 def test_unknown_model_is_rejected_with_the_valid_choices(spec: str) -> None:
     with pytest.raises(InvalidArgument) as caught:
         create_model(spec)
@@ -33,8 +50,48 @@ def test_unknown_model_is_rejected_with_the_valid_choices(spec: str) -> None:
 def test_offline_model_imports_neither_openai_nor_networkx() -> None:
     code = (
         "import sys; from archon_mesh.llm import create_model; create_model('offline'); "
-        "sys.exit(bool({'openai', 'networkx', 'httpx2'} & set(sys.modules)))"
+        "sys.exit(bool({'openai', 'anthropic', 'networkx', 'httpx2', 'yaml'} & set(sys.modules)))"
     )
     path = [entry for entry in sys.path if entry]
     program = f"import sys; sys.path[:0] = {path!r}; {code}"
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+
+
+@pytest.mark.parametrize(("spec", "name"), [("anthropic/claude", "claude"), ("openai-responses/gpt", "gpt")])
+async def test_each_provider_has_its_client_also_for_the_text_format(spec: str, name: str) -> None:
+    for each in (spec, f"text/{spec}"):
+        model = create_model(each, base_url="http://127.0.0.1:9/v1")
+        assert model.model == name
+        await model.close()
+
+
+async def test_names_with_commas_are_a_fallback_chain() -> None:
+    model = create_model("openai/down, offline", base_url="http://127.0.0.1:9/v1")
+    reply = await model.generate(ModelRequest([ChatMessage("user", "hello")], timeout=10))
+    assert reply.model == "offline"
+    await model.close()
+
+
+async def test_a_rate_limited_model_falls_back_instead_of_waiting_long() -> None:
+    spec = ModelSpec("openai/some", ("offline",), requests_per_minute=1, tokens_per_minute=100_000)
+    async with OpenAIServer() as server:
+        model = create_model(spec, base_url=server.url)
+        request = ModelRequest([ChatMessage("user", "hello")], timeout=10)
+        replies = [(await model.generate(request)).model for _ in range(2)]
+        await model.close()
+    assert replies == ["served-model", "offline"]
+
+
+async def test_settings_of_thinking_reach_the_provider() -> None:
+    async with AnthropicServer() as server:
+        model = create_model(ModelSpec("anthropic/some", thinking={"type": "adaptive"}), base_url=server.url)
+        await model.generate(ModelRequest([ChatMessage("user", "hello")], timeout=10))
+        await model.close()
+    assert server.received[0].body["thinking"] == {"type": "adaptive"}
+    with pytest.raises(InvalidArgument, match="takes no settings of thinking"):
+        create_model(ModelSpec("openai/some", thinking={}), base_url="http://127.0.0.1:9/v1")
+
+
+def test_an_unknown_model_in_a_chain_is_rejected() -> None:
+    with pytest.raises(InvalidArgument, match="unknown model 'gpt'"):
+        create_model("offline,gpt")

@@ -11,6 +11,7 @@ import pytest_asyncio
 from archon.errors import ArchonError, DeadlineExceeded, InvalidArgument, ResourceExhausted, Unavailable, UnknownFailure
 from archon_mesh.core.messages import ChatMessage, ToolCall
 from archon_mesh.llm import ModelChunk, ModelReply, ModelRequest, Usage
+from archon_mesh.llm.base import DECLINED
 from archon_mesh.llm.openai import OpenAIModel
 from tests.fixtures.openai_server import USAGE, Answer, OpenAIServer, chunk, completion
 
@@ -168,3 +169,13 @@ async def test_thinking_is_separate_from_the_text(model: OpenAIModel, server: Op
     assert [step.thinking_delta for step in steps] == ["let me see", "", ""]
     assert steps[-1].reply is not None
     assert steps[-1].reply.text == "yes"
+
+
+async def test_a_refusal_is_a_reply_that_says_so(model: OpenAIModel, server: OpenAIServer) -> None:
+    refusal = {"content": None, "refusal": "I cannot."}
+    server.script(Answer(events=[chunk({"refusal": "I can"}), chunk({"refusal": "not."}), chunk({}, "stop")]))
+    server.script(Answer(completion(refusal)))
+    streamed, whole = (await collect(model))[-1].reply, await model.generate(HELLO)
+    assert streamed is not None
+    for reply in (streamed, whole):
+        assert (reply.text, reply.finish_reason) == ("I cannot.", DECLINED)

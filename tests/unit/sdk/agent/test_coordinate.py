@@ -22,10 +22,10 @@ from archon.errors import (
     Unavailable,
 )
 from archon_mesh.agent.config import AgentConfig
-from archon_mesh.agent.hooks.limits import OUTPUT_TOKENS
 from archon_mesh.core.awareness import awareness_message
 from archon_mesh.core.messages import ChatMessage, ToolCall
 from archon_mesh.llm import ScriptedModel
+from archon_mesh.llm.prices import OUTPUT_TOKENS
 from archon_mesh.node import Role, role_handler
 from tests.fixtures.fake_link import FakeLink
 from tests.fixtures.scripted_model import says

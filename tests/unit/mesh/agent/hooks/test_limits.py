@@ -8,9 +8,10 @@ import pytest
 
 from archon.errors import BudgetExhausted, InvalidArgument, Unavailable
 from archon_mesh.agent import Agent, HookContext
-from archon_mesh.agent.hooks.limits import OUTPUT_TOKENS, BudgetMiddleware, PermissionMiddleware
+from archon_mesh.agent.hooks.limits import BudgetMiddleware, PermissionMiddleware
 from archon_mesh.core.messages import ToolCall
-from archon_mesh.llm import ScriptedModel
+from archon_mesh.llm import ModelReply, ScriptedModel, Usage
+from archon_mesh.llm.prices import OUTPUT_TOKENS, Price
 from archon_mesh.tools import tool
 from tests.fixtures.scripted_model import says
 
@@ -53,6 +54,23 @@ async def test_unused_reservation_is_released_even_after_a_failure() -> None:
         assert await agent.run_async(str(number)) == "ok"
 
 
+class PricedModel(ScriptedModel):
+    """A scripted model that costs a dollar per million tokens."""
+
+    price = Price(1.0, 1.0, 1.0, 1.0)
+
+
+async def test_call_that_may_exceed_the_cost_is_not_made() -> None:
+    reply = ModelReply("ok", (), Usage(100, 10, cost_micro_usd=110), "scripted", "stop")
+    model = PricedModel([reply, reply])
+    agent = Agent("a", model=model, max_tokens=200, middlewares=[BudgetMiddleware(max_cost=0.000_300)])
+    assert await agent.run_async("?") == "ok"
+    assert await agent.forked().run_async("?") == "ok"
+    with pytest.raises(BudgetExhausted, match=r"\$0.000300 left of \$0.000300, \$0.000602 needed"):
+        await agent.forked().run_async("?" * 1_600)
+    assert len(model.requests) == 2
+
+
 async def test_forbidden_tool_is_not_called_and_is_an_error_result() -> None:
     async def allow(hook: HookContext) -> bool | str:
         return "that is private" if hook.arguments["what"] == "diary" else hook.arguments["what"] != "safe"
@@ -70,7 +88,7 @@ async def test_forbidden_tool_is_not_called_and_is_an_error_result() -> None:
     assert results[2] == "seen door"
 
 
-@pytest.mark.parametrize("wrong", [{}, {"max_tokens": 0}, {"max_model_calls": -1}])
-def test_empty_budget_is_rejected(wrong: dict[str, int]) -> None:
+@pytest.mark.parametrize("wrong", [{}, {"max_tokens": 0}, {"max_model_calls": -1}, {"max_cost": 0.0}])
+def test_empty_budget_is_rejected(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidArgument):
         BudgetMiddleware(**wrong)

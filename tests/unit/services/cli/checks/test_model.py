@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from archon_services.cli.checks import model
@@ -19,6 +21,11 @@ from tests.unit.services.cli.checks.findings import http_server, levels, texts
         ("openai/", {}, "problem", "'openai/'"),
         ("openai/some", {}, "problem", "no usable key"),
         ("openai/some", {"OPENAI_API_KEY": "k"}, "ok", "api.openai.com, with a key"),
+        ("openai-responses/some", {"OPENAI_API_KEY": "k"}, "ok", "api.openai.com, with a key"),
+        ("anthropic/some", {"ANTHROPIC_API_KEY": "k"}, "ok", "api.anthropic.com, with a key"),
+        ("text/anthropic/some", {"ANTHROPIC_API_KEY": "k"}, "ok", "api.anthropic.com, with a key"),
+        ("anthropic/some", {"OPENAI_API_KEY": "k"}, "problem", "no usable key"),
+        ("openai/some", {"OPENAI_API_KEY": "k", "ARCHON_PRICES": "/none"}, "problem", "no usable prices"),
         ("openai/some", {"OPENAI_BASE_URL": "http://me:pass@10.0.0.1:11434/v1"}, "ok", "10.0.0.1:11434, without a key"),
     ],
 )
@@ -56,6 +63,32 @@ async def test_online_check_queries_the_endpoint(
     assert "s3cret" not in texts(findings)
 
 
+async def test_each_model_of_a_fallback_chain_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    variables = {"ARCHON_MODEL": "anthropic/some, offline,openai/some", "ANTHROPIC_API_KEY": "k"}
+    findings = await check_model(monkeypatch, variables, online=False)
+    assert levels(findings) == ["ok", "ok", "problem"]
+
+
+async def test_online_check_queries_the_endpoint_of_anthropic(monkeypatch: pytest.MonkeyPatch) -> None:
+    with http_server(200, b'{"data": [{"id": "some"}]}', {}) as (address, requests):
+        variables = {
+            "ARCHON_MODEL": "anthropic/some",
+            "ANTHROPIC_BASE_URL": f"http://{address}",
+            "ANTHROPIC_API_KEY": "s3cret",
+        }
+        findings = await check_model(monkeypatch, variables, online=True)
+    assert levels(findings) == ["ok"] and "the endpoint answers" in texts(findings)
+    assert (requests[0]["path"], requests[0]["Authorization"]) == ("/v1/models", "Bearer s3cret")
+    assert "anthropic-version" in {name.lower() for name in requests[0]}
+
+
+async def test_a_missing_package_is_a_problem_that_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "anthropic", None)
+    variables = {"ARCHON_MODEL": "anthropic/some", "ANTHROPIC_API_KEY": "k"}
+    [finding] = await check_model(monkeypatch, variables, online=False)
+    assert (finding.level, finding.hint) == ("problem", "Run `pip install 'archon-mesh[anthropic]'`.")
+
+
 async def test_unreachable_endpoint_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
     for endpoint in ("http://127.0.0.1:1/v1", "nowhere"):
         variables = {"ARCHON_MODEL": "openai/some", "OPENAI_BASE_URL": endpoint}
@@ -63,7 +96,9 @@ async def test_unreachable_endpoint_is_a_problem(monkeypatch: pytest.MonkeyPatch
 
 
 async def check_model(monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], *, online: bool) -> list[Finding]:
-    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "http_proxy", "HTTP_PROXY"):
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("http_proxy", "HTTP_PROXY"):
         monkeypatch.delenv(name, raising=False)
     for name, value in variables.items():
         monkeypatch.setenv(name, value)

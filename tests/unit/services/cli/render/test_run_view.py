@@ -144,3 +144,18 @@ def test_an_attempt_that_was_given_back_is_not_shown_as_rejected() -> None:
     payload.failure.message, payload.failure.metadata["given_back"] = "instance i was stopped on purpose", "true"
     view = view_of(dispatched("requirements"), event("requirements", rejected=payload))
     assert view.tasks["requirements"].last_failure == "given back: instance i was stopped on purpose"
+
+
+def test_thinking_is_shown_until_text_or_a_tool_call_follows() -> None:
+    def thinking(text: str, attempt: int = 1) -> run_pb2.RunEvent:
+        return event("requirements", attempt, thinking_delta=run_pb2.ThinkingDelta(role="requirements", text=text))
+
+    view = view_of(dispatched("requirements"), thinking("let "), thinking("me see"), thinking("old", attempt=7))
+    task = view.tasks["requirements"]
+    assert task.thinking == "let me see"
+    view.apply(delta("requirements", 1, 0, "so"))
+    assert (task.thinking, task.text) == ("", "so")
+    view.apply(thinking("x" * 100_000))
+    assert 0 < len(task.thinking) < 10_000
+    view.apply(event("requirements", 1, tool_event=run_pb2.ToolActivity(call_id="1", tool_name="look")))
+    assert (task.thinking, task.tool_calls) == ("", {"1": "look"})

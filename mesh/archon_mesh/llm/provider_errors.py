@@ -1,4 +1,7 @@
-"""Converts exceptions of the openai package to errors of `archon.errors`. No message ever contains the key."""
+"""Converts what providers and their packages report to errors of `archon.errors`. No message ever contains the key.
+
+The packages openai and anthropic name their exceptions alike, and both raise those of httpx2 for what the network does.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,8 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from json import JSONDecodeError
 from math import isfinite
-from typing import TYPE_CHECKING
+from types import ModuleType
+from typing import Any, Final
 
 from archon.errors import (
     Aborted,
@@ -25,9 +29,6 @@ from archon.errors import (
 )
 from archon.failure_kinds import CONTEXT_OVERFLOW, PROVIDER
 
-if TYPE_CHECKING:
-    from openai import APIError, APIStatusError
-
 _BY_STATUS: dict[int, type[ArchonError]] = {
     401: Unauthenticated,
     403: PermissionDenied,
@@ -37,39 +38,63 @@ _BY_STATUS: dict[int, type[ArchonError]] = {
     413: MessageTooLarge,
     429: ResourceExhausted,
 }
-_MAX_CHARS = 300
+_MAX_CHARS: Final = 300
+_OVERFLOW: Final = ("context_length", "context window", "maximum context", "prompt is too long")
+"""What the messages of providers say if a request is too long for the model."""
+
+_LIMITED: Final = ("rate_limit", "quota", "429")
+_INVALID: Final = ("invalid_request", "invalid_prompt", "context_length")
 _LOOKS_LIKE_A_KEY = re.compile(r"(?i)\bsk-[\w*.-]+|\bbearer\s+\S+")
 
 
-def to_archon_error(error: Exception, key: str) -> ArchonError:
-    """Returns the corresponding Archon error, with `key` and everything that looks like a key removed."""
-    import openai
+def to_archon_error(error: Exception, package: ModuleType, key: str) -> ArchonError:
+    """Returns the Archon error for an exception of `package`, which is openai or anthropic.
+
+    `key`, and everything that looks like a key, is removed.
+    """
+    import httpx2
 
     if isinstance(error, ArchonError):
         return error
-    if isinstance(error, openai.APIStatusError):
+    if isinstance(error, package.APIStatusError) and error.response.status_code >= 400:
         return _from_status(error, key)
-    if isinstance(error, openai.APITimeoutError):
+    if isinstance(error, (package.APITimeoutError, httpx2.TimeoutException)):
         return DeadlineExceeded("the model endpoint did not answer in time", kind=PROVIDER)
-    if isinstance(error, openai.APIConnectionError):
+    if isinstance(error, (package.APIConnectionError, httpx2.HTTPError)):
         return Unavailable("the model endpoint is unreachable, or closed the connection", kind=PROVIDER)
-    if isinstance(error, openai.APIError):
-        return _from_stream(error, key)
-    if isinstance(error, JSONDecodeError):
+    if isinstance(error, package.APIError):
+        return stream_error(f"{getattr(error, 'type', '')} {getattr(error, 'code', '')}", error.body, key)
+    if isinstance(error, (JSONDecodeError, UnicodeDecodeError)):
         return Unavailable("the model endpoint sent invalid JSON", kind=PROVIDER)
     return UnknownFailure(f"the call of the model endpoint failed with {type(error).__name__}")
 
 
-def _from_status(error: APIStatusError, key: str) -> ArchonError:
+def stream_error(type_and_code: str, body: object, key: str) -> ArchonError:
+    """Converts an error that came as an event of a stream whose HTTP status was 200."""
+    kind: type[ArchonError] = Unavailable
+    if any(word in type_and_code for word in _LIMITED):
+        kind = ResourceExhausted
+    elif any(word in type_and_code for word in _INVALID):
+        kind = InvalidArgument
+    message = _server_message(body, key)
+    failure_kind = _kind_of_failure(kind, f"{type_and_code} {message}")
+    metadata = {}
+    if kind is ResourceExhausted:
+        metadata = {"http_status": "429", "code": type_and_code.split()[-1]}
+    return kind(f"the model endpoint aborted its reply: {message}", kind=failure_kind, metadata=metadata)
+
+
+def _from_status(error: Any, key: str) -> ArchonError:
     status = error.status_code
+    code = getattr(error, "code", None) or getattr(error, "type", None)
     kind = _BY_STATUS.get(status, Unavailable if status >= 500 else InvalidArgument)
     # Messages about a rejected key tend to quote it, in forms that no pattern matches.
     message = "" if status in (401, 403) else _server_message(error.body, key)
     return kind(
         f"the model endpoint answered {status}" + (f": {message}" if message else ""),
-        metadata={"http_status": str(status)} | ({"code": str(error.code)} if error.code else {}),
-        retry_delay=_retry_delay(error.response.headers) if status in (429, 503) else None,
-        kind=_kind_of_failure(kind, f"{error.code} {message}"),
+        metadata={"http_status": str(status)} | ({"code": str(code)} if code else {}),
+        retry_delay=_retry_delay(error.response.headers) if status in (429, 503, 529) else None,
+        kind=_kind_of_failure(kind, f"{code} {message}"),
     )
 
 
@@ -77,28 +102,15 @@ def _kind_of_failure(error: type[ArchonError], text: str) -> str:
     """Returns the kind of a failure that the endpoint reported; empty if it is that of the error's class."""
     if error is Unavailable or error is DeadlineExceeded:
         return PROVIDER
-    overflow = "context_length" in text or "context window" in text or "maximum context" in text
+    overflow = any(words in text for words in _OVERFLOW)
     return CONTEXT_OVERFLOW if error in (InvalidArgument, MessageTooLarge) and overflow else ""
-
-
-def _from_stream(error: APIError, key: str) -> ArchonError:
-    """Converts an error that came as an event of a stream whose HTTP status was 200."""
-    type_and_code = f"{error.type} {error.code}"
-    kind: type[ArchonError] = Unavailable
-    if "rate_limit" in type_and_code or "quota" in type_and_code or "429" in type_and_code:
-        kind = ResourceExhausted
-    elif "invalid_request" in type_and_code:
-        kind = InvalidArgument
-    message = _server_message(error.body, key)
-    failure_kind = _kind_of_failure(kind, f"{type_and_code} {message}")
-    metadata = {"http_status": "429", "code": str(error.code)} if kind is ResourceExhausted else {}
-    return kind(f"the model endpoint aborted its reply: {message}", kind=failure_kind, metadata=metadata)
 
 
 def _server_message(body: object, key: str) -> str:
     """Returns the server's message, shortened and without secrets."""
     if isinstance(body, Mapping):
-        body = body.get("message") or body.get("error") or ""
+        inner = body.get("error")
+        body = body.get("message") or (inner.get("message") if isinstance(inner, Mapping) else inner) or ""
     text = body if isinstance(body, str) else ""
     if key:
         text = text.replace(key, "[key]")

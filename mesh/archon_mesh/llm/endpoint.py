@@ -1,0 +1,89 @@
+"""What the clients of model endpoints share: address and key, the deadline of a call, and errors of one kind."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Awaitable, Callable, Iterable
+from types import ModuleType
+from typing import TypeVar
+
+from archon.errors import ArchonError, DeadlineExceeded, Unauthenticated, Unavailable
+from archon.failure_kinds import PROVIDER
+from archon_mesh.llm.base import ModelRequest
+from archon_mesh.llm.provider_errors import to_archon_error
+
+T = TypeVar("T")
+E = TypeVar("E")
+
+_log = logging.getLogger(__name__)
+
+
+def checked_text(value: object) -> str:
+    """Returns a text that an endpoint sent. Raises TypeError for anything else."""
+    if not isinstance(value, str):
+        raise TypeError(f"expected a text, not {type(value).__name__}")
+    return value
+
+
+class Endpoint:
+    """The endpoint of a provider: `base_url` is None for the provider itself, `key` is empty if there is none."""
+
+    def __init__(
+        self, package: ModuleType, variables: str, provider: str, *, base_url: str | None, api_key: str | None
+    ) -> None:
+        """`variables` is the prefix of the environment variables that have the defaults (X_BASE_URL and X_API_KEY);
+        `provider` is the name for people.
+
+        Raises Unauthenticated if the endpoint is the provider's and there is no key, or if the key has characters that
+        an HTTP header cannot carry.
+        """
+        self._package = package
+        self.base_url = base_url or os.environ.get(f"{variables}_BASE_URL") or None
+        self.key = (api_key or os.environ.get(f"{variables}_API_KEY") or "").strip()
+        if not self.key and self.base_url is None:
+            raise Unauthenticated(
+                f"no API key for {provider}: set {variables}_API_KEY, or {variables}_BASE_URL for another server"
+            )
+        if not (self.key.isascii() and self.key.isprintable()):
+            raise Unauthenticated("invalid API key: it has characters that an HTTP header cannot carry")
+
+    def call(self, request: ModelRequest) -> EndpointCall:
+        """Begins a call, and the time that it may take."""
+        return EndpointCall(self._package, self.key, request)
+
+
+class EndpointCall:
+    """One call: all its steps end before one deadline, so that a slow stream ends too.
+
+    The deadline is applied to each step, because the time between chunks belongs to the consumer, and a timeout must
+    not span a yield.
+    """
+
+    def __init__(self, package: ModuleType, key: str, request: ModelRequest) -> None:
+        self._package = package
+        self._key = key
+        self._timeout = request.timeout
+        self._deadline = asyncio.get_running_loop().time() + request.timeout
+
+    async def step(self, step: Awaitable[T]) -> T:
+        """Awaits a step. Raises DeadlineExceeded after the deadline, and the package's errors as those of Archon."""
+        try:
+            async with asyncio.timeout_at(self._deadline):
+                return await step
+        except TimeoutError:
+            raise DeadlineExceeded(f"no reply of the model within {self._timeout:g} s") from None
+        except Exception as error:  # noqa: BLE001 - raised again as an Archon error
+            # `from None`, because the original error may contain the key, and would be printed with this one.
+            raise to_archon_error(error, self._package, self._key) from None
+
+    def read(self, read: Callable[[E], Iterable[T]], event: E) -> list[T]:
+        """Returns what `read` makes of an event. Raises Unavailable if it is malformed: packages do not check."""
+        try:
+            return list(read(event))
+        except ArchonError:
+            raise
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
+            _log.warning("malformed event of a model endpoint: %s: %s", type(error).__name__, error)
+            raise Unavailable("the model endpoint sent a malformed event", kind=PROVIDER) from None

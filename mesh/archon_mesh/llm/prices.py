@@ -1,0 +1,136 @@
+"""What model calls cost: prices per token from `prices.yaml`, and from the file that ARCHON_PRICES names."""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final
+
+from archon.errors import InvalidArgument, NotFound
+from archon_mesh.llm.base import ModelClient, ModelRequest, Usage
+from archon_mesh.llm.calibration import calibrated_input
+
+TABLE: Final = Path(__file__).with_name("prices.yaml")
+MAX_FILE: Final = 1024 * 1024
+"""Bytes of a file of prices."""
+
+OUTPUT_TOKENS: Final = 1024
+"""Tokens that a reply is estimated at if the request sets no `max_tokens`."""
+
+_FIELDS: Final = ("input", "cached_input", "cache_write", "output")
+_DATED: Final = re.compile(r"-(\d{4}-\d{2}-\d{2}|\d{8}|latest)$")
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """US dollars per million tokens, which is millionths of a dollar per token.
+
+    `cached_input` is the price of input read from the provider's cache, `cache_write` that of input written to it.
+    """
+
+    input: float
+    output: float
+    cached_input: float
+    cache_write: float
+
+    def cost_of(self, usage: Usage) -> int:
+        """Returns the cost in millionths of a US dollar, rounded up."""
+        fresh = max(0, usage.input_tokens - usage.cached_input_tokens - usage.cache_write_tokens)
+        cost = (
+            fresh * self.input
+            + usage.cached_input_tokens * self.cached_input
+            + usage.cache_write_tokens * self.cache_write
+            + usage.output_tokens * self.output
+        )
+        # Prices are decimal fractions: without rounding first, 3 x 0.1 would be more than 0.3.
+        return math.ceil(round(cost, 6))
+
+
+def find_price(model: str) -> Price | None:
+    """Returns the price of `provider/name`, or of the model whose dated version the name is; None if it has none.
+
+    Raises InvalidArgument or NotFound if the file of ARCHON_PRICES cannot be used.
+    """
+    prices = _prices(os.environ.get("ARCHON_PRICES") or "")
+    price = prices.get(model) or prices.get(_DATED.sub("", model))
+    if price is None:
+        _log.info("%s has no price: its calls count as free of charge; ARCHON_PRICES can name one", model)
+    return price
+
+
+def price_of(model: ModelClient) -> Price | None:
+    """Returns the price of a client's calls; None if it has none."""
+    price = getattr(model, "price", None)
+    return price if isinstance(price, Price) else None
+
+
+def highest(prices: list[Price | None]) -> Price | None:
+    """Returns the price that is an upper bound of several models' prices; None if none of them has one."""
+    known = [price for price in prices if price is not None]
+    if not known:
+        return None
+    return Price(*(max(getattr(price, name) for price in known) for name in Price.__slots__))
+
+
+def with_cost(usage: Usage, price: Price | None) -> Usage:
+    """Returns the usage with its cost."""
+    return usage if price is None else replace(usage, cost_micro_usd=price.cost_of(usage))
+
+
+def estimate_call(model: ModelClient, request: ModelRequest) -> tuple[int, int]:
+    """Estimates a call before it is made: tokens of input and reply, and cost in millionths of a US dollar."""
+    usage = Usage(calibrated_input(model, request), request.max_tokens or OUTPUT_TOKENS)
+    price = price_of(model)
+    return usage.input_tokens + usage.output_tokens, price.cost_of(usage) if price is not None else 0
+
+
+def read_prices(path: Path) -> dict[str, Price]:
+    """Reads a file of prices. Raises NotFound if it cannot be read, and InvalidArgument if it is malformed."""
+    import yaml
+
+    try:
+        with path.open("rb") as file:
+            content = file.read(MAX_FILE + 1)
+    except OSError as error:
+        raise NotFound(f"cannot read the prices in {path}: {error.strerror}") from None
+    if len(content) > MAX_FILE:
+        raise InvalidArgument(f"{path} has more than {MAX_FILE:,} bytes")
+    try:
+        data = yaml.safe_load(content)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise InvalidArgument(f"{path} is not YAML: {' '.join(str(error).split())}") from None
+    models = data.get("models") if isinstance(data, Mapping) else None
+    if not isinstance(models, Mapping):
+        raise InvalidArgument(f"{path}: expected the key `models`, with one entry per model")
+    return {str(name): _price(path, str(name), entry) for name, entry in models.items()}
+
+
+@lru_cache(maxsize=8)
+def _prices(override: str) -> Mapping[str, Price]:
+    prices = read_prices(TABLE)
+    return {**prices, **read_prices(Path(override))} if override else prices
+
+
+def _price(path: Path, name: str, entry: Any) -> Price:
+    if "/" not in name:
+        raise InvalidArgument(f"{path}: {name!r} is not provider/name, such as openai/gpt-4o")
+    if not isinstance(entry, Mapping):
+        raise InvalidArgument(f"{path}: {name} must have `input` and `output`")
+    if unknown := sorted(map(str, entry.keys() - set(_FIELDS))):
+        raise InvalidArgument(f"{path}: {name} has the unknown key {unknown[0]!r}; the keys are {', '.join(_FIELDS)}")
+    for key, value in entry.items():
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if not is_number or not (math.isfinite(value) and 0 <= value <= 1_000_000):
+            raise InvalidArgument(f"{path}: {name}: {key} must be US dollars per million tokens, not {value!r}")
+    if missing := [key for key in ("input", "output") if key not in entry]:
+        raise InvalidArgument(f"{path}: {name} has no {missing[0]!r}")
+    fresh = float(entry["input"])
+    cached, written = (float(entry.get(key, fresh)) for key in ("cached_input", "cache_write"))
+    return Price(fresh, float(entry["output"]), cached, written)

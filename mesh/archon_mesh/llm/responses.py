@@ -1,0 +1,104 @@
+"""Client for the responses API of OpenAI."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from archon.errors import InvalidArgument, Unavailable
+from archon.failure_kinds import PROVIDER
+from archon_mesh.llm.base import ModelChunk, ModelReply, ModelRequest
+from archon_mesh.llm.calibration import Calibration
+from archon_mesh.llm.endpoint import Endpoint, EndpointCall
+from archon_mesh.llm.prices import find_price, with_cost
+from archon_mesh.llm.responses_reply import ResponseAssembler
+from archon_mesh.llm.responses_wire import has_reasoning, request_to_wire
+from archon_mesh.llm.tool_names import ToolNames
+
+_log = logging.getLogger(__name__)
+
+
+class ResponsesModel:
+    """A model behind the responses API, which stores nothing: each request has the whole history.
+
+    Address and key are those of OpenAIModel. `reasoning` is sent as it is, such as `{"summary": "auto"}` for summaries,
+    which are streamed as thinking; None leaves it to the model's default. Reasoning is sent back encrypted, as it came.
+
+    Raises Unauthenticated if the endpoint is OpenAI and there is no key, or if the key has characters that an HTTP
+    header cannot carry.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        reasoning: Mapping[str, Any] | None = None,
+    ) -> None:
+        # Imported here, because it takes half a second and 16 MB.
+        import openai
+
+        self._model = model
+        self._reasoning = dict(reasoning) if reasoning is not None else None
+        self.price = find_price(f"openai/{model}")
+        self.calibration = Calibration()
+        self._endpoint = Endpoint(openai, "OPENAI", "OpenAI", base_url=base_url, api_key=api_key)
+        address, key = self._endpoint.base_url, self._endpoint.key
+        self._client = openai.AsyncOpenAI(api_key=key or "none", base_url=address, max_retries=0)
+        # Imports the rest of the package now, instead of in the event loop at the first call.
+        self._responses: Any = self._client.responses
+
+    @property
+    def model(self) -> str:
+        return self._model
+
+    async def generate(self, request: ModelRequest) -> ModelReply:
+        reply: ModelReply | None = None
+        async for chunk in self.stream(request):
+            reply = chunk.reply or reply
+        if reply is None:
+            raise Unavailable("the model's stream ended before the reply was complete", kind=PROVIDER)
+        return reply
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelChunk]:
+        names, call = ToolNames.of(request), self._endpoint.call(request)
+        stream = await self._open(call, names.to_provider(request))
+        response = ResponseAssembler(names, self._endpoint.key)
+        try:
+            events = aiter(stream)
+            while (event := await call.step(anext(events, None))) is not None:
+                for piece in call.read(response.add, event):
+                    yield piece
+        finally:
+            await stream.close()
+        reply = response.finish(request, self._model)
+        self.calibration.observe(request, reply)
+        yield ModelChunk(reply=replace(reply, usage=with_cost(reply.usage, self.price)))
+
+    async def close(self) -> None:
+        await self._client.close()
+
+    async def _open(self, call: EndpointCall, request: ModelRequest) -> Any:
+        """Starts the stream. If the API refuses the reasoning of earlier replies, it is left out: another model or
+        account cannot decrypt it."""
+        try:
+            return await call.step(self._responses.create(**self._arguments(request, reasoning=True)))
+        except InvalidArgument as error:
+            is_refused = "encrypted" in error.message or "reasoning" in error.message
+            if not is_refused or not has_reasoning(request):
+                raise
+            _log.info("%s refuses the reasoning of earlier replies; it is left out: %s", self._model, error)
+            return await call.step(self._responses.create(**self._arguments(request, reasoning=False)))
+
+    def _arguments(self, request: ModelRequest, *, reasoning: bool) -> dict[str, Any]:
+        arguments = request_to_wire(request, reasoning=reasoning)
+        if self._reasoning is not None:
+            arguments["reasoning"] = self._reasoning
+        if request.temperature is not None:
+            arguments["temperature"] = request.temperature
+        if request.max_tokens is not None:
+            arguments["max_output_tokens"] = request.max_tokens
+        return {"model": self._model, "stream": True, "store": False, "timeout": request.timeout, **arguments}

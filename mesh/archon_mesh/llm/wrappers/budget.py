@@ -1,0 +1,59 @@
+"""Limits what a client may spend in its life."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+
+from typing_extensions import override
+
+from archon.errors import BudgetExhausted, InvalidArgument
+from archon_mesh.llm.base import ModelChunk, ModelClient, ModelRequest
+from archon_mesh.llm.prices import estimate_call
+from archon_mesh.llm.wrappers.wrapper import ModelWrapper, stream_of
+
+
+class BudgetModel(ModelWrapper):
+    """Makes a call only if the rest of the budget covers it: its estimated input and its longest reply.
+
+    `tokens` counts input and output, `cost` is in US dollars. Afterwards the actual usage counts; a call that fails
+    counts nothing, because its usage is unknown. Calls that run at the same time share the budget. In a run of the
+    mesh, use the budget of the run.
+    """
+
+    def __init__(self, client: ModelClient, *, tokens: int | None = None, cost: float | None = None) -> None:
+        """Raises InvalidArgument if there is no limit, or one that is not above 0."""
+        limits = [limit for limit in (tokens, cost) if limit is not None]
+        if not limits or min(limits) <= 0:
+            raise InvalidArgument("set tokens or cost, each above 0")
+        super().__init__(client)
+        self._limit_tokens = tokens
+        self._limit_cost = None if cost is None else round(cost * 1_000_000)
+        self._tokens = self._cost = 0
+
+    @override
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelChunk]:
+        tokens, cost = estimate_call(self._client, request)
+        self._check(tokens, cost)
+        self._tokens, self._cost = self._tokens + tokens, self._cost + cost
+        used = used_cost = 0
+        try:
+            async with aclosing(stream_of(self._client, request)) as chunks:
+                async for chunk in chunks:
+                    if chunk.reply is not None:
+                        usage = chunk.reply.usage
+                        used, used_cost = usage.input_tokens + usage.output_tokens, usage.cost_micro_usd
+                    yield chunk
+        finally:
+            self._tokens, self._cost = self._tokens - tokens + used, self._cost - cost + used_cost
+
+    def _check(self, tokens: int, cost: int) -> None:
+        if self._limit_tokens is not None and (left := self._limit_tokens - self._tokens) < tokens:
+            raise BudgetExhausted(
+                f"insufficient budget: {left:,} tokens left of {self._limit_tokens:,}, {tokens:,} needed"
+            )
+        if self._limit_cost is not None and (left := self._limit_cost - self._cost) < cost:
+            raise BudgetExhausted(
+                f"insufficient budget: ${left / 1e6:.6f} left of ${self._limit_cost / 1e6:.6f}, "
+                f"${cost / 1e6:.6f} needed"
+            )

@@ -1,0 +1,151 @@
+"""Prices of models: the table, the user's file, and the cost of a usage."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from archon.errors import InvalidArgument, NotFound
+from archon_mesh.core.messages import ChatMessage
+from archon_mesh.llm import ModelRequest, TextToolModel, Usage
+from archon_mesh.llm.openai import OpenAIModel
+from archon_mesh.llm.prices import TABLE, Price, estimate_call, find_price, highest, price_of, read_prices
+from tests.fixtures.openai_server import Answer, OpenAIServer, chunk, completion
+
+HELLO = ModelRequest([ChatMessage("user", "hello there, mesh")], timeout=10)
+PRICE = Price(input=2.0, output=10.0, cached_input=0.5, cache_write=2.5)
+
+
+@pytest_asyncio.fixture
+async def server() -> AsyncIterator[OpenAIServer]:
+    async with OpenAIServer() as server:
+        yield server
+
+
+def prices_file(folder: Path, text: str) -> Path:
+    path = folder / "prices.yaml"
+    path.write_text(text)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("usage", "cost"),
+    [
+        (Usage(1_000, 100), 3_000),
+        (Usage(1_000, 100, cached_input_tokens=600), 2_100),
+        (Usage(1_000, 100, cached_input_tokens=600, cache_write_tokens=200), 2_200),
+        (Usage(0, 0), 0),
+        (Usage(100, 0, cached_input_tokens=200), 100),
+    ],
+)
+def test_cost_is_the_sum_over_kinds_of_tokens(usage: Usage, cost: int) -> None:
+    assert PRICE.cost_of(usage) == cost
+
+
+def test_cost_is_rounded_up_to_a_millionth_of_a_dollar() -> None:
+    assert Price(0.1, 0.4, 0.1, 0.1).cost_of(Usage(1, 0)) == 1
+    assert Price(0.1, 0.4, 0.1, 0.1).cost_of(Usage(30, 0)) == 3
+
+
+def test_the_table_is_valid_and_names_both_providers() -> None:
+    providers = {name.partition("/")[0] for name in read_prices(TABLE)}
+    assert providers == {"openai", "anthropic"}
+    assert all(price.cached_input <= price.input <= price.output for price in read_prices(TABLE).values())
+
+
+@pytest.mark.parametrize("suffix", ["", "-2024-07-18", "-20240718", "-latest"])
+def test_a_dated_version_has_the_price_of_its_model(suffix: str) -> None:
+    assert find_price(f"openai/gpt-4o-mini{suffix}") == Price(0.15, 0.6, 0.075, 0.15)
+
+
+def test_an_unknown_model_has_no_price_and_one_log_line(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO):
+        assert find_price("openai/gpt-4o-mini-audio") is None
+    assert [record.getMessage() for record in caplog.records] == [
+        "openai/gpt-4o-mini-audio has no price: its calls count as free of charge; ARCHON_PRICES can name one"
+    ]
+
+
+def test_the_users_file_replaces_and_extends_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "models: {openai/gpt-4o: {input: 1, output: 2}, openai/mine: {input: 3, output: 4}}"
+    monkeypatch.setenv("ARCHON_PRICES", str(prices_file(tmp_path, text)))
+    assert find_price("openai/gpt-4o") == Price(1.0, 2.0, 1.0, 1.0)
+    assert find_price("openai/mine") == Price(3.0, 4.0, 3.0, 3.0)
+    assert find_price("openai/gpt-4o-mini") is not None
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("models: [", "is not YAML"),
+        ("date: 2026-01-01", "expected the key `models`"),
+        ("- 1", "expected the key `models`"),
+        ("models: {gpt-4o: {input: 1, output: 2}}", "is not provider/name"),
+        ("models: {openai/x: 3}", "must have `input` and `output`"),
+        ("models: {openai/x: {input: 1}}", "openai/x has no 'output'"),
+        ("models: {openai/x: {input: 1, output: 2, cache: 3}}", "unknown key 'cache'"),
+        ("models: {openai/x: {input: -1, output: 2}}", "input must be US dollars per million tokens, not -1"),
+        ("models: {openai/x: {input: .nan, output: 2}}", "input must be US dollars"),
+        ("models: {openai/x: {input: true, output: 2}}", "input must be US dollars"),
+        ("models: {openai/x: {input: 1$, output: 2}}", "input must be US dollars"),
+    ],
+)
+def test_a_malformed_file_is_refused_with_its_name(tmp_path: Path, text: str, message: str) -> None:
+    path = prices_file(tmp_path, text)
+    with pytest.raises(InvalidArgument) as caught:
+        read_prices(path)
+    assert str(path) in str(caught.value) and message in str(caught.value)
+
+
+def test_a_file_that_is_missing_or_too_large_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(NotFound, match="No such file"):
+        read_prices(tmp_path / "none.yaml")
+    with pytest.raises(InvalidArgument, match="1,048,576 bytes"):
+        read_prices(prices_file(tmp_path, "#" * (1024 * 1024 + 1)))
+
+
+def test_an_unusable_file_fails_the_creation_of_a_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ARCHON_PRICES", str(tmp_path / "none.yaml"))
+    with pytest.raises(NotFound):
+        OpenAIModel("some-model", base_url="http://127.0.0.1:9/v1")
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_a_reply_has_its_cost(server: OpenAIServer, streamed: bool) -> None:
+    usage = {
+        "prompt_tokens": 1_000,
+        "completion_tokens": 100,
+        "total_tokens": 1_100,
+        "prompt_tokens_details": {"cached_tokens": 600},
+    }
+    model = OpenAIModel("gpt-4o", base_url=server.url)
+    if streamed:
+        server.script(Answer(events=[chunk({"content": "a"}), chunk(finish="stop"), chunk(usage=usage)]))
+        reply = [step async for step in model.stream(HELLO)][-1].reply
+    else:
+        server.script(Answer(completion({"content": "a"}, usage=usage)))
+        reply = await model.generate(HELLO)
+    await model.close()
+    assert reply is not None
+    assert reply.usage == Usage(1_000, 100, cached_input_tokens=600, cost_micro_usd=1_000 + 750 + 1_000)
+
+
+async def test_a_call_is_estimated_with_its_largest_reply() -> None:
+    model = TextToolModel(OpenAIModel("gpt-4o", base_url="http://127.0.0.1:9/v1"))
+    request = ModelRequest([ChatMessage("user", "x" * 4_000)], max_tokens=500)
+    assert estimate_call(model, request) == (1_500, 2_500 + 5_000)
+    assert estimate_call(model, ModelRequest(request.messages))[0] == 2_024
+    await model.close()
+
+
+def test_the_highest_price_bounds_each_of_several() -> None:
+    assert highest([Price(1, 9, 1, 1), None, Price(2, 3, 0, 4)]) == Price(2, 9, 1, 4)
+    assert highest([None]) is None
+
+
+def test_a_client_without_a_price_has_none() -> None:
+    assert price_of(object()) is None  # type: ignore[arg-type]
