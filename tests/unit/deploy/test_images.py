@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 import tomllib
 from importlib.util import find_spec
 
@@ -57,6 +59,16 @@ def test_images_run_as_the_user_of_the_manifests_and_not_as_root() -> None:
     for workload in base.ours():
         context = pod(workload)["securityContext"]
         assert f"{context['runAsUser']}:{context['runAsGroup']}" == user
+
+
+def test_clients_of_all_providers_and_of_mcp_are_installed() -> None:
+    [script] = re.findall(r'^RUN python -c "(.*?)"', TEXT, flags=re.MULTILINE | re.DOTALL)
+    done = subprocess.run(
+        [sys.executable, "-c", script.replace("\\\n", "")], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    names = {re.split(r"[<>=\[]", line)[0] for line in done.stdout.splitlines()}
+    assert {"grpcio", "openai", "anthropic", "mcp"} <= names
+    assert "pytest" not in names
 
 
 def test_nothing_for_development_is_installed() -> None:
