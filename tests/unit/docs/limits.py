@@ -686,6 +686,33 @@ LIMITS: Final[dict[str, list[Limit]]] = {
             "The oldest are forgotten.",
             ["test_latency_is_that_of_the_last_calls"],
         ),
+        Limit(
+            "Page that `fetch_page` reads, decompressed; its text; characters of a URL",
+            "{archon_mesh.tools.builtin.web.fetch_page:MAX_PAGE_BYTES|bytes}; {archon_mesh.tools.builtin.web.fetch_page:MAX_TEXT|characters}; {archon_mesh.tools.builtin.web.client:MAX_URL}",
+            "The page is cut and says so; the URL: `INVALID_ARGUMENT`.",
+            ["test_endless_page_is_cut_while_it_is_read", "test_url_that_is_not_http_is_refused"],
+        ),
+        Limit(
+            "Redirects of a page; addresses of a host that are tried",
+            "{archon_mesh.tools.builtin.web.client:MAX_REDIRECTS}; {archon_mesh.tools.builtin.web.addresses:MAX_ADDRESSES}",
+            "`FAILED_PRECONDITION`; further addresses are not tried.",
+            ["test_redirects_are_followed_five_times", "test_only_the_first_addresses_of_a_host_are_tried"],
+        ),
+        Limit(
+            "Time of a page or a search with its redirects; of a connection; without a byte; of parsing a page",
+            "{archon_mesh.tools.builtin.web.client:TOTAL_SECONDS|seconds}; {archon_mesh.tools.builtin.web.client:CONNECT_SECONDS|seconds}; {archon_mesh.tools.builtin.web.client:READ_SECONDS|seconds}; {archon_mesh.tools.builtin.web.html:PARSE_SECONDS|seconds}",
+            "`DEADLINE_EXCEEDED`; the text is cut.",
+            ["test_server_that_hangs_is_a_timeout", "test_hostile_html_does_not_hold_the_parser"],
+        ),
+        Limit(
+            "Results of a search; answer of the search endpoint",
+            "{archon_mesh.tools.builtin.web.search:MAX_RESULTS}; {archon_mesh.tools.builtin.web.search:MAX_ANSWER_BYTES|bytes}",
+            "Further results are left out; `RESOURCE_EXHAUSTED`.",
+            [
+                "test_search_returns_title_snippet_and_url",
+                "test_answer_that_holds_no_results_is_a_typed_error",
+            ],
+        ),
     ],
     "Tools that come with Archon": [
         Limit(
