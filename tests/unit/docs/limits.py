@@ -713,6 +713,28 @@ LIMITS: Final[dict[str, list[Limit]]] = {
                 "test_answer_that_holds_no_results_is_a_typed_error",
             ],
         ),
+        Limit(
+            "Result of a query of a database: rows, columns, a value, all rows",
+            "{archon_mesh.tools.builtin.sql.database:MAX_ROWS}, {archon_mesh.tools.builtin.sql.database:MAX_COLUMNS}, {archon_mesh.tools.builtin.sql.database:MAX_CELL|characters}, {archon_mesh.tools.builtin.sql.database:MAX_RESULT_BYTES|bytes}",
+            "The result is cut and says so.",
+            ["test_rows_cells_columns_and_bytes_are_bounded", "test_rows_and_values_are_bounded_by_the_server"],
+        ),
+        Limit(
+            "Time of a query of a database; queries of one tool at the same time",
+            "{archon_mesh.tools.builtin.sql.tools:SECONDS|seconds}; {archon_mesh.tools.builtin.sql.tools:MAX_RUNNING}",
+            "`DEADLINE_EXCEEDED`; `RESOURCE_EXHAUSTED` with a delay",
+            [
+                "test_endless_query_is_interrupted",
+                "test_slow_query_is_ended_by_the_server_too",
+                "test_queries_at_the_same_time_are_bounded",
+            ],
+        ),
+        Limit(
+            "Value within a query of SQLite",
+            "{archon_mesh.tools.builtin.sql.sqlite:MAX_VALUE_BYTES|bytes}",
+            "`INVALID_ARGUMENT`",
+            ["test_large_values_within_a_query_are_refused"],
+        ),
     ],
     "Tools that come with Archon": [
         Limit(
