@@ -64,6 +64,13 @@ class ToolRegistry:
             self._snapshot = _Snapshot({**self._snapshot.by_name, name: registration})
         return registered
 
+    @classmethod
+    def of(cls, registrations: Iterable[Registration]) -> ToolRegistry:
+        """Returns a registry of tools that are registered elsewhere, under the same names."""
+        registry = cls()
+        registry._snapshot = _Snapshot({each.name: each for each in registrations})
+        return registry
+
     def copy(self) -> ToolRegistry:
         """Returns an independent registry with the same tools."""
         copy = ToolRegistry()

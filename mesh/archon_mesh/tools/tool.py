@@ -53,6 +53,11 @@ class Tool(ABC):
     description: str = ""
     parameters_schema: Mapping[str, Any] = NO_PARAMETERS
     wants_state: bool = False
+    wants_engine: bool = False
+    """The engine passes itself as `engine`, and the session of the call as `session_id`, for calls of other tools."""
+
+    result_schema: Mapping[str, Any] | None = None
+    """JSON Schema of results, if it is known. Composite tools compare types with it."""
 
     version: str = "1"
     """In the metadata of results; a cached result is never used for another version."""
@@ -135,6 +140,7 @@ def check_declared(tool: Tool) -> None:
         (not 0 <= tool.cache_seconds < math.inf, "cache_seconds must be a time in seconds"),
         (tool.cache_seconds > 0 and not tool.idempotent, "cache_seconds is for idempotent tools only"),
         (tool.cache_seconds > 0 and tool.wants_state, "a result that depends on agent_state cannot be cached"),
+        (tool.cache_seconds > 0 and tool.wants_engine, "a result that depends on other tools cannot be cached"),
         (bool(tool.alternative) and tool.alternative == tool.name, "a tool cannot be its own alternative"),
         *((limit is not None and limit < 1, f"{name} must be at least 1") for name, limit in limits.items()),
         *(

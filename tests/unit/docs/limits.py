@@ -735,6 +735,34 @@ LIMITS: Final[dict[str, list[Limit]]] = {
             "`INVALID_ARGUMENT`",
             ["test_large_values_within_a_query_are_refused"],
         ),
+        Limit(
+            "Nodes of a composite tool; composite tools inside of each other",
+            "{archon_mesh.tools.composite.validation:MAX_NODES}; {archon_mesh.tools.composite.validation:MAX_DEPTH}",
+            "`validate` raises `CompositeTooDeep`.",
+            ["test_too_many_nodes_and_levels_are_refused"],
+        ),
+        Limit(
+            "Items of a node with `for_each`; its calls at the same time; all calls of a composite tool at the same time",
+            "{archon_mesh.tools.composite.nodes:MAX_ITEMS}; {archon_mesh.tools.composite.nodes:PARALLEL}; {archon_mesh.tools.composite.composite:MAX_PARALLEL}",
+            "The node fails; calls wait.",
+            [
+                "test_list_above_its_bound_fails_the_node",
+                "test_items_run_in_parallel_up_to_their_bound_in_order",
+                "test_calls_of_a_composite_at_the_same_time_are_bounded",
+            ],
+        ),
+        Limit(
+            "Time of a call of a composite tool; of its compensations together",
+            "{archon_mesh.tools.composite.composite:SECONDS|seconds}; {archon_mesh.tools.composite.execution:COMPENSATION_SECONDS|seconds}",
+            "The call is aborted and compensated; further compensations are reported as failed.",
+            ["test_call_that_takes_too_long_is_aborted_and_undone"],
+        ),
+        Limit(
+            "Partial results of an aborted composite tool",
+            "{archon_mesh.tools.composite.execution:MAX_PARTIAL_BYTES|bytes}",
+            "Results that do not fit are left out.",
+            ["test_large_partial_results_are_left_out"],
+        ),
     ],
     "Tools that come with Archon": [
         Limit(
