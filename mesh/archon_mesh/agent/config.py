@@ -13,6 +13,7 @@ from archon_mesh.llm.base import CALL_TIMEOUT, IDLE_TIMEOUT, ModelClient
 from archon_mesh.llm.retry import RETRIES
 from archon_mesh.tools.credentials import Ask, Source
 from archon_mesh.tools.engine import TIMEOUT
+from archon_mesh.tools.source import ToolSource
 from archon_mesh.tools.tool import Tool
 
 
@@ -24,6 +25,7 @@ class AgentFields(TypedDict, total=False):
     system_prompt: str
     model: ModelClient | str
     tools: Iterable[Tool | Callable[..., Any]]
+    tool_sources: Iterable[ToolSource]
     sub_agents: Mapping[str, Any] | Iterable[Any]
     max_iterations: int
     tool_policy: ToolPolicy | Mapping[str, object] | None
@@ -48,13 +50,13 @@ class AgentConfig:
     """The fields that an agent is built from. An agent copies them: later changes do not affect it.
 
     `model` is a client, or a string for `create_model` (`offline`, `openai/NAME`, `text/openai/NAME`). `tools` are
-    Tools or functions. `sub_agents` are agents, optionally by key. `timeout` limits one model call in all,
-    `idle_timeout` the time without a chunk of its reply, and `tool_timeout` one call of a tool without a timeout of
-    its own, all in seconds. `retries` is how often a model call is made again after an error of the provider that may
-    pass, within a minute; then `fallback_model` answers, if there is one. `temperature` and `max_tokens` are the
-    model's defaults if None. `tool_quota` limits the calls of all tools per minute. `credentials` are values that
-    tools declare by name; `ask_credential` asks a person for a missing one, with the names of the tool and of the
-    credential.
+    Tools or functions; `tool_sources` provide further ones, and are connected when a run starts. `sub_agents` are
+    agents, optionally by key. `timeout` limits one model call in all, `idle_timeout` the time without a chunk of its
+    reply, and `tool_timeout` one call of a tool without a timeout of its own, all in seconds. `retries` is how often a
+    model call is made again after an error of the provider that may pass, within a minute; then `fallback_model`
+    answers, if there is one. `temperature` and `max_tokens` are the model's defaults if None. `tool_quota` limits the
+    calls of all tools per minute. `credentials` are values that tools declare by name; `ask_credential` asks a person
+    for a missing one, with the names of the tool and of the credential.
 
     With `all_ancestors`, shared memory delivers the answers of all ancestors, not only of the direct predecessors.
 
@@ -66,6 +68,7 @@ class AgentConfig:
     system_prompt: str = ""
     model: ModelClient | str = "offline"
     tools: Iterable[Tool | Callable[..., Any]] = ()
+    tool_sources: Iterable[ToolSource] = ()
     sub_agents: Mapping[str, Any] | Iterable[Any] = ()
     max_iterations: int = 15
     tool_policy: ToolPolicy | Mapping[str, object] | None = None

@@ -34,6 +34,7 @@ PARTS: Final[dict[str, type[Part]]] = {
     "The agent": schema.AgentFile,
     "A tool or a middleware": schema.Imported,
     "The tool policy": schema.ToolPolicyPart,
+    "An MCP server": schema.McpPart,
     "A sub-agent": schema.SubAgentPart,
     "The role": schema.RolePart,
     "A capability": schema.CapabilityPart,

@@ -763,6 +763,42 @@ LIMITS: Final[dict[str, list[Limit]]] = {
             "Results that do not fit are left out.",
             ["test_large_partial_results_are_left_out"],
         ),
+        Limit(
+            "Tools of an MCP server; pages of their list",
+            "{archon_mesh.tools.mcp.listing:MAX_TOOLS}; {archon_mesh.tools.mcp.listing:MAX_PAGES}",
+            "Further tools are left out, and that is logged.",
+            ["test_a_million_tools_and_endless_pages_are_bounded"],
+        ),
+        Limit(
+            "Description of a tool of an MCP server; its schema; levels of the schema",
+            "{archon_mesh.tools.mcp.listing:MAX_DESCRIPTION|characters}; {archon_mesh.tools.mcp.listing:MAX_SCHEMA_BYTES|bytes}; {archon_mesh.tools.mcp.listing:MAX_SCHEMA_DEPTH}",
+            "The description is cut; the tool is left out.",
+            ["test_descriptions_schemas_and_names_are_bounded"],
+        ),
+        Limit(
+            "Message of an MCP server",
+            "{archon_mesh.tools.mcp.transport:MAX_MESSAGE_BYTES|bytes}",
+            "The connection ends.",
+            ["test_server_that_does_not_speak_the_protocol_is_a_typed_error", "test_answer_over_http_is_bounded"],
+        ),
+        Limit(
+            "Time to connect an MCP server and list its tools; of a call; that the server has to end",
+            "{archon_mesh.tools.mcp.source:CONNECT_SECONDS|seconds}, `connect_timeout`; {archon_mesh.tools.mcp.source:CALL_SECONDS|seconds}, `timeout`; {archon_mesh.tools.mcp.transport:EXIT_SECONDS|seconds}, and again after SIGTERM",
+            "`DEADLINE_EXCEEDED`; SIGKILL.",
+            ["test_server_that_does_not_speak_the_protocol_is_a_typed_error"],
+        ),
+        Limit(
+            "Pause before an MCP server is connected again",
+            "{archon_mesh.tools.mcp.source:BACKOFF|seconds}, doubled up to {archon_mesh.tools.mcp.source:MAX_BACKOFF|seconds}",
+            "Calls fail: `UNAVAILABLE`.",
+            ["test_pauses_between_connections_double"],
+        ),
+        Limit(
+            "Calls of all clients of `archon mcp` at the same time",
+            "{archon_mesh.tools.mcp.server:MAX_CALLS}",
+            "Further calls wait.",
+            ["test_calls_of_all_clients_at_the_same_time_are_bounded"],
+        ),
     ],
     "Tools that come with Archon": [
         Limit(

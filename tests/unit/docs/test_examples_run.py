@@ -77,8 +77,6 @@ async def test_an_example_of_tools_gives_its_answer(name: str, expected: str) ->
 )
 async def test_an_example_of_composite_tools_gives_its_answer(name: str, expected: str) -> None:
     assert expected in str(await getattr(COMPOSITE_TOOLS, name)())
-        "flight', [", 'flight", ['
-    )
 
 
 @pytest.mark.parametrize(("name", "count"), [("agents", 10), ("tools", 8), ("composite-tools", 1)])
