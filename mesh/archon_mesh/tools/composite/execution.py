@@ -157,8 +157,8 @@ class Execution:
         except Missing as error:
             return self._handled(node, _invalid(node, error)) or []
         if not isinstance(items, (list, tuple)):
-            error = InvalidArgument(f"for_each needs a list, got {type(items).__name__}", kind=INVALID_PARAMETERS)
-            return self._handled(node, failed(error).result) or []
+            wrong = InvalidArgument(f"for_each needs a list, got {type(items).__name__}", kind=INVALID_PARAMETERS)
+            return self._handled(node, failed(wrong).result) or []
         if len(items) > node.max_items:
             error_text = f"for_each got {len(items):,} items; at most {node.max_items:,} are allowed"
             return self._handled(node, failed(ResourceExhausted(error_text, kind=TOOL_RESOURCES)).result) or []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from archon_mesh.tools.composite.errors import (
@@ -40,7 +40,7 @@ def check(name: str, graph: Graph) -> None:
             _check_inputs(graph, node, node.compensation.tool, node.compensation.inputs, what, arguments)
 
 
-def check_nesting(tool: Tool, tools_of: Mapping[int, list[Tool]] | Any, path: list[Tool] | None = None) -> None:
+def check_nesting(tool: Tool, tools_of: Callable[[Tool], list[Tool]], path: list[Tool] | None = None) -> None:
     """Raises CompositeCycle if a composite tool contains itself, and CompositeTooDeep if too many contain each other.
     `tools_of` returns the tools that a tool is composed of."""
     path = [*(path or []), tool]
@@ -119,7 +119,7 @@ def _check_inputs(
             if not may_fit(given, schema):
                 raise TypeMismatch(f"{where} is {_types(schema)}, and {shown(value)} is {_types(given)}")
     if isinstance(node.for_each, Result) and not may_fit(result_schema(graph, node.for_each), {"type": "array"}):
-        raise TypeMismatch(f"node {node.id}: for_each needs a list, and {shown(node.for_each)} is none")
+        raise TypeMismatch(f"node {node.id}: for_each needs a list, and {shown(node.for_each)} is not a list")
 
 
 def _check_constant(value: Any, schema: Mapping[str, Any], where: str) -> None:

@@ -115,8 +115,7 @@ class McpToolSource:
         finally:
             ready.cancel()
         if not self._ready.is_set():
-            assert self._failure is not None
-            raise self._failure
+            raise self._failure or Unavailable(f"MCP server {self.name} was closed while it was connected")
 
     def register(self, registry: ToolRegistry) -> None:
         """Registers the tools with a registry, and keeps them as the server lists them."""

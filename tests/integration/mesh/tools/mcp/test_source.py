@@ -209,6 +209,15 @@ async def test_server_that_does_not_speak_the_protocol_is_a_typed_error(program:
     assert source.tools == []
 
 
+async def test_source_that_is_closed_while_it_connects_says_so() -> None:
+    source = McpToolSource("slow", command=sys.executable, args=["-c", "import time; time.sleep(600)"])
+    connecting = asyncio.create_task(source.connect())
+    await asyncio.sleep(0)
+    await source.close()
+    with pytest.raises(ArchonError, match="MCP server slow"):
+        await asyncio.wait_for(connecting, 60)
+
+
 async def test_command_that_is_missing_is_a_typed_error() -> None:
     with pytest.raises(Unavailable, match="MCP server none is not reachable"):
         await McpToolSource("none", command="/no/such/program").connect()
