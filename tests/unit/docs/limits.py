@@ -776,8 +776,8 @@ LIMITS: Final[dict[str, list[Limit]]] = {
             ["test_descriptions_schemas_and_names_are_bounded"],
         ),
         Limit(
-            "Message of an MCP server",
-            "{archon_mesh.tools.mcp.transport:MAX_MESSAGE_BYTES|bytes}",
+            "Message of an MCP server; its lines that are no messages",
+            "{archon_mesh.tools.mcp.transport:MAX_MESSAGE_BYTES|bytes}; {archon_mesh.tools.mcp.transport:MAX_BAD_LINES}",
             "The connection ends.",
             ["test_server_that_does_not_speak_the_protocol_is_a_typed_error", "test_answer_over_http_is_bounded"],
         ),

@@ -128,6 +128,8 @@ class McpToolSource:
         if task is None or task.get_loop() is not asyncio.get_running_loop():
             return
         self._closing.set()
+        if not self._ready.is_set():
+            task.cancel()  # it is connecting, which may take its whole time
         await asyncio.wait({task}, timeout=CLOSE_SECONDS)
         if not task.done():
             task.cancel()

@@ -25,6 +25,9 @@ _log = logging.getLogger(__name__)
 MAX_MESSAGE_BYTES: Final = 4 * 1024 * 1024
 """Bytes of a message of a server."""
 
+MAX_BAD_LINES: Final = 100
+"""Lines of a server that are no messages, after which it is ended."""
+
 MAX_LOG_LINE: Final = 2_000
 """Characters of a line that a server writes to standard error, in the log of the agent."""
 
@@ -87,6 +90,7 @@ async def _read(name: str, process: asyncio.subprocess.Process, to_session: Any)
     from mcp_types import jsonrpc_message_adapter
 
     assert process.stdout is not None
+    bad_lines = 0
     try:
         async with to_session:
             while line := await process.stdout.readline():
@@ -94,6 +98,10 @@ async def _read(name: str, process: asyncio.subprocess.Process, to_session: Any)
                     message = jsonrpc_message_adapter.validate_json(line, by_name=False)
                 except (ValueError, RecursionError):
                     _log.warning("MCP server %s sends a line that is no message: %.200r", name, line)
+                    bad_lines += 1
+                    if bad_lines > MAX_BAD_LINES:
+                        _log.error("MCP server %s sends more than %d such lines; it is ended", name, MAX_BAD_LINES)
+                        return
                     continue
                 await to_session.send(SessionMessage(message))
     except ValueError:  # of readline
