@@ -54,7 +54,8 @@ class Tool(ABC):
     parameters_schema: Mapping[str, Any] = NO_PARAMETERS
     wants_state: bool = False
     wants_engine: bool = False
-    """The engine passes itself as `engine`, and the session of the call as `session_id`, for calls of other tools."""
+    """The engine passes itself as `engine`, with the `session_id` and `agent_state` of the call, for calls of other
+    tools."""
 
     result_schema: Mapping[str, Any] | None = None
     """JSON Schema of results, if it is known. Composite tools compare types with it."""

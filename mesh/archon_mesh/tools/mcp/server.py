@@ -6,6 +6,7 @@ import asyncio
 import base64
 import socket
 from collections.abc import Callable, Mapping
+from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any, Final
 
 from archon.errors import ArchonError
@@ -49,7 +50,13 @@ def create_server(name: str, engine: ToolExecutionEngine, *, instructions: str =
         async with slots:
             return _answer(await engine.execute_tool_call(params.name, params.arguments or {}))
 
-    return Server(name, instructions=instructions or None, on_list_tools=list_tools, on_call_tool=call_tool)
+    return Server(
+        name,
+        version=_version(),
+        instructions=instructions or None,
+        on_list_tools=list_tools,
+        on_call_tool=call_tool,
+    )
 
 
 async def serve_stdio(server: Server[Any]) -> None:
@@ -78,6 +85,13 @@ async def serve_http(server: Server[Any], port: int, started: Callable[[str], No
         )
         started(f"http://127.0.0.1:{listener.getsockname()[1]}{PATH}")
         await uvicorn.Server(config).serve(sockets=[listener])
+
+
+def _version() -> str:
+    try:
+        return version("archon-mesh")
+    except PackageNotFoundError:
+        return ""
 
 
 def _offered(engine: ToolExecutionEngine) -> list[Registration]:
