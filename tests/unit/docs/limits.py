@@ -779,13 +779,13 @@ LIMITS: Final[dict[str, list[Limit]]] = {
             "Message of an MCP server; its lines that are no messages",
             "{archon_mesh.tools.mcp.transport:MAX_MESSAGE_BYTES|bytes}; {archon_mesh.tools.mcp.transport:MAX_BAD_LINES}",
             "The connection ends.",
-            ["test_server_that_does_not_speak_the_protocol_is_a_typed_error", "test_answer_over_http_is_bounded"],
+            ["test_server_that_speaks_no_mcp_is_a_typed_error", "test_answer_over_http_is_bounded"],
         ),
         Limit(
             "Time to connect an MCP server and list its tools; of a call; that the server has to end",
             "{archon_mesh.tools.mcp.source:CONNECT_SECONDS|seconds}, `connect_timeout`; {archon_mesh.tools.mcp.source:CALL_SECONDS|seconds}, `timeout`; {archon_mesh.tools.mcp.transport:EXIT_SECONDS|seconds}, and again after SIGTERM",
             "`DEADLINE_EXCEEDED`; SIGKILL.",
-            ["test_server_that_does_not_speak_the_protocol_is_a_typed_error"],
+            ["test_server_that_speaks_no_mcp_is_a_typed_error"],
         ),
         Limit(
             "Pause before an MCP server is connected again",

@@ -162,7 +162,7 @@ async def test_agent_of_a_file_offers_what_its_policy_allows(folder: Path) -> No
         assert text(await client.call_tool("wipe", {})) == "wiped"
 
 
-async def test_output_has_nothing_but_the_protocol_and_ends_with_the_input(folder: Path) -> None:
+async def test_output_has_only_the_protocol_and_ends_with_the_input(folder: Path) -> None:
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         *command("mcp", "office_tools:agent"),

@@ -75,7 +75,7 @@ class Source:
         self.calls.append("close")
 
 
-async def test_sources_are_connected_by_a_run_and_closed_with_the_agent() -> None:
+async def test_sources_are_connected_by_a_run_closed_by_the_agent() -> None:
     source = Source()
     async with Agent("a", model=ScriptedModel(["one", "two"]), tool_sources=[source]) as agent:
         assert source.calls == []

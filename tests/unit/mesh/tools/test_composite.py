@@ -3,70 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from archon.errors import ArchonError, FailedPrecondition, InvalidArgument
-from archon_mesh.tools import Tool, ToolExecutionEngine, ToolRegistry, ToolResult, tool
+from archon.errors import InvalidArgument
+from archon_mesh.tools import ToolExecutionEngine, ToolRegistry, tool
 from archon_mesh.tools.composite import (
     Argument,
-    CompositeCycle,
-    CompositeError,
-    CompositeTooDeep,
     CompositeTool,
     Item,
     Result,
-    TypeMismatch,
-    UnknownInput,
-    UnknownNode,
-    UnmappedInput,
     When,
 )
 from archon_mesh.tools.composite.composite import MAX_PARALLEL
-
-
-@tool(idempotent=True)
-async def find(topic: str, limit: int = 3) -> list[dict[str, Any]]:
-    """Finds pages."""
-    return [{"url": f"https://{topic}.example/{number}", "rank": number} for number in range(limit)]
-
-
-@tool
-async def read(url: str) -> str:
-    """Reads a page."""
-    return f"page {url[-1]}"
-
-
-@tool
-async def join(texts: list[Any], title: str = "") -> dict[str, Any]:
-    """Joins texts."""
-    return {"text": f"{title}: " + ", ".join(map(str, texts)), "count": len(texts)}
-
-
-@tool
-async def double(number: int) -> int:
-    """Doubles a number."""
-    return number * 2
-
-
-@tool
-async def fail(number: int = 0) -> int:
-    """Fails."""
-    raise ConnectionError("out of order")
-
-
-async def run(
-    composite: CompositeTool, *tools: Tool | Callable[..., Any], engine: Any = None, **arguments: Any
-) -> ToolResult:
-    engine = engine or ToolExecutionEngine(ToolRegistry([composite, *tools]), sleep=no_pause)
-    result: ToolResult = await engine.execute_tool_call(composite.name, arguments)
-    return result
-
-
-async def no_pause(_: float) -> None:
-    pass
+from tests.fixtures.composite_tools import double, fail, find, join, no_pause, read, run
 
 
 def research() -> CompositeTool:
@@ -490,99 +441,6 @@ async def test_composite_runs_inside_of_a_composite() -> None:
         "join", join, {"texts": [Result("inner", "text"), Result("inner", "first")]}
     )
     assert (await run(outer, topic="sea")).content == {"n": 2}
-
-
-# Declarations that are refused --------------------------------------------------------------------------------------
-
-
-def one() -> CompositeTool:
-    return CompositeTool("c", "d").add_node("a", double, {"number": 1})
-
-
-@pytest.mark.parametrize(
-    ("composite", "error", "message"),
-    [
-        (CompositeTool("c", "d"), CompositeError, "no nodes"),
-        (one().add_edge("a", "x"), UnknownNode, "no node 'x'; nodes: a"),
-        (one().add_node("b", double, {"number": Result("x")}), UnknownNode, "no node 'x'"),
-        (
-            CompositeTool("c", "d", outputs={"o": Result("x")}).add_node("a", double, {"number": 1}),
-            UnknownNode,
-            "output",
-        ),
-        (one().add_node("b", double), UnmappedInput, "node b: the parameter 'number' of tool double is not mapped"),
-        (one().add_node("b", double, {"number": 1, "x": 2}), UnknownInput, "no parameter 'x'; it has number"),
-        (one().add_node("b", double, {"number": "text"}), TypeMismatch, "not of type 'integer'"),
-        (one().add_node("b", read, {"url": Result("a")}), TypeMismatch, "is string, and a is integer"),
-        (one().add_node("b", double, {"number": Item()}), CompositeError, "no for_each"),
-        (one().add_node("b", double, {"number": Item()}, for_each=Result("a")), TypeMismatch, "for_each needs a list"),
-        (one().add_edge("a", "a"), CompositeCycle, "a -> a"),
-        (
-            CompositeTool("c", "d")
-            .add_node("a", double, {"number": Result("b")})
-            .add_node("b", double, {"number": Result("a")}),
-            CompositeCycle,
-            "cycle",
-        ),
-        (
-            one().add_node("b", double, {"number": Argument("x")}).add_node("c", read, {"url": Argument("x")}),
-            TypeMismatch,
-            "the same argument 'x'",
-        ),
-        (
-            one().add_node("b", double, {"number": 1}, compensate_with=read, compensate_inputs={"page": 1}),
-            UnmappedInput,
-            "the compensation of node b",
-        ),
-        (one().add_node("b", double, {"number": Argument("engine")}), CompositeError, "cannot be called engine"),
-    ],
-)
-async def test_invalid_declaration_is_refused_before_it_runs(
-    composite: CompositeTool, error: type[ArchonError], message: str
-) -> None:
-    with pytest.raises(error, match=message):
-        composite.validate()
-    result = await run(composite, x=1, engine=ToolExecutionEngine(ToolRegistry([composite])))
-    assert not result.ok
-
-
-def test_too_many_nodes_and_levels_are_refused() -> None:
-    wide = CompositeTool("c", "d")
-    for number in range(101):
-        wide.add_node(f"n{number}", double, {"number": 1})
-    with pytest.raises(CompositeTooDeep, match="101 nodes; at most 100"):
-        wide.validate()
-    deep = one()
-    for number in range(5):
-        deep = CompositeTool(f"c{number}", "d").add_node("inner", deep)
-    with pytest.raises(CompositeTooDeep, match="more than 5 deep"):
-        deep.validate()
-
-
-def test_composite_that_contains_itself_is_a_cycle() -> None:
-    outer, inner = CompositeTool("outer", "d"), CompositeTool("inner", "d")
-    outer.add_node("i", inner)
-    inner.add_node("o", outer)
-    with pytest.raises(CompositeCycle, match="outer -> inner -> outer"):
-        outer.validate()
-
-
-@pytest.mark.parametrize(
-    "fields", [{"on_error": "ignore"}, {"join": "some"}, {"max_items": 0}, {"parallel": 99}, {"attempts": 0}]
-)
-def test_node_that_is_out_of_range_is_refused(fields: dict[str, Any]) -> None:
-    with pytest.raises(CompositeError):
-        one().add_node("b", double, {"number": 1}, **fields)
-    for node_id in ("a", "", "a b"):
-        with pytest.raises(CompositeError):
-            one().add_node(node_id, double, {"number": 1})
-
-
-def test_validated_composite_cannot_be_changed() -> None:
-    composite = one()
-    composite.validate()
-    with pytest.raises(FailedPrecondition):
-        composite.add_edge("a", "a")
 
 
 def test_diagrams_show_nodes_branches_and_compensations() -> None:

@@ -29,7 +29,7 @@ async def test_search_returns_title_snippet_and_url() -> None:
         assert server.requests[0][0] == "/search?language=en&q=sea+%26+wind&format=json"
 
 
-async def test_results_without_a_web_address_are_left_out_and_long_ones_cut() -> None:
+async def test_results_without_an_address_are_left_out_long_ones_cut() -> None:
     results = [
         "text",
         None,

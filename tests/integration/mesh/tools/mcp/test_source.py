@@ -201,7 +201,7 @@ async def test_pauses_between_connections_double(tmp_path: Path) -> None:
         ("import sys\nfor line in sys.stdin: print('[' * 100000, flush=True)", DeadlineExceeded),
     ],
 )
-async def test_server_that_does_not_speak_the_protocol_is_a_typed_error(program: str, error: type[ArchonError]) -> None:
+async def test_server_that_speaks_no_mcp_is_a_typed_error(program: str, error: type[ArchonError]) -> None:
     source = McpToolSource("bad", command=sys.executable, args=["-c", program], connect_seconds=3)
     with pytest.raises(error, match="MCP server bad"):
         await asyncio.wait_for(source.connect(), 60)
