@@ -80,6 +80,7 @@ class Agent(SubAgentMetadata):
         self.session_id = session_id
         self.global_storage = global_storage
         self.tools = ToolRegistry(self.config.tools)
+        self.tool_sources = tuple(self.config.tool_sources)
         self.engine = ToolExecutionEngine(
             self.tools,
             timeout=self.config.tool_timeout,
@@ -148,8 +149,18 @@ class Agent(SubAgentMetadata):
         """Answers as a sub-agent. If stateless, a copy with a forked history runs, and is discarded afterwards."""
         return await (self.forked() if stateless else self).run_async(message)
 
+    async def connect_tools(self) -> None:
+        """Connects the sources of tools and registers their tools; each run does so at its start. Raises what
+        `ToolSource.connect` raises."""
+        for source in self.tool_sources:
+            await source.connect()
+            source.register(self.tools)
+
     async def close(self) -> None:
-        """Closes the model client that the agent created, and its sub-agents. The agent can run again. Idempotent."""
+        """Closes the model client that the agent created, its sources of tools, and its sub-agents. The agent can run
+        again. Idempotent."""
+        for source in self.tool_sources:
+            await source.close()
         await self._lazy_model.close()
         if self._lazy_fallback is not None:
             await self._lazy_fallback.close()

@@ -15,6 +15,7 @@ from archon_mesh.llm.create import ModelSpec
 from archon_mesh.llm.retry import RETRIES
 from archon_mesh.tools.credentials import Ask, Source
 from archon_mesh.tools.engine import TIMEOUT
+from archon_mesh.tools.source import ToolSource
 from archon_mesh.tools.tool import Tool
 
 
@@ -26,6 +27,7 @@ class AgentFields(TypedDict, total=False):
     system_prompt: str
     model: ModelClient | ModelSpec | str
     tools: Iterable[Tool | Callable[..., Any]]
+    tool_sources: Iterable[ToolSource]
     sub_agents: Mapping[str, Any] | Iterable[Any]
     max_iterations: int
     max_repeats: int
@@ -52,13 +54,13 @@ class AgentConfig:
     """The fields that an agent is built from. An agent copies them: later changes do not affect it.
 
     `model` is a client, or a spec for `create_model`, such as `openai/NAME` or `anthropic/NAME`. `tools` are Tools or
-    functions. `sub_agents` are agents, optionally by key. `timeout` limits one model call in all,
-    `idle_timeout` the time without a chunk of its reply, and `tool_timeout` one call of a tool without a timeout of
-    its own, all in seconds. `retries` is how often a model call is made again after an error of the provider that may
-    pass, within a minute; then `fallback_model` answers, if there is one. `temperature` and `max_tokens` are the
-    model's defaults if None. `tool_quota` limits the calls of all tools per minute. `credentials` are values that
-    tools declare by name; `ask_credential` asks a person for a missing one, with the names of the tool and of the
-    credential.
+    functions; `tool_sources` provide further ones, and are connected when a run starts. `sub_agents` are agents,
+    optionally by key. `timeout` limits one model call in all, `idle_timeout` the time without a chunk of its reply, and
+    `tool_timeout` one call of a tool without a timeout of its own, all in seconds. `retries` is how often a model call
+    is made again after an error of the provider that may pass, within a minute; then `fallback_model` answers, if
+    there is one. `temperature` and `max_tokens` are the model's defaults if None. `tool_quota` limits the calls of all
+    tools per minute. `credentials` are values that tools declare by name; `ask_credential` asks a person for a missing
+    one, with the names of the tool and of the credential.
 
     A tool call with the same arguments and the same result in `max_repeats` iterations in a row is not made again: the
     model is asked for another one, and in the end for its final answer; 0 refuses no call. `goal_check` says whether
@@ -74,6 +76,7 @@ class AgentConfig:
     system_prompt: str = ""
     model: ModelClient | ModelSpec | str = "offline"
     tools: Iterable[Tool | Callable[..., Any]] = ()
+    tool_sources: Iterable[ToolSource] = ()
     sub_agents: Mapping[str, Any] | Iterable[Any] = ()
     max_iterations: int = 15
     max_repeats: int = 3

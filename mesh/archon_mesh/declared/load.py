@@ -13,7 +13,7 @@ from typing import Any
 
 import pydantic
 
-from archon.errors import InvalidArgument
+from archon.errors import ArchonError, InvalidArgument
 from archon.registry import Capability, DependsOn, PropagationPolicy
 from archon_mesh.agent.agent import Agent
 from archon_mesh.agent.config import AgentConfig
@@ -27,6 +27,7 @@ from archon_mesh.declared.schema import (
     AgentPart,
     EdgePart,
     Imported,
+    McpPart,
     ModelPart,
     SubAgentPart,
 )
@@ -36,6 +37,8 @@ from archon_mesh.node.remote_agent import RemoteAgent
 from archon_mesh.node.role import Role
 from archon_mesh.tools.credentials import Secret
 from archon_mesh.tools.function import FunctionTool
+from archon_mesh.tools.mcp import McpToolSource
+from archon_mesh.tools.registry import SEPARATOR
 from archon_mesh.tools.tool import Tool
 
 MAX_DEPTH = 8
@@ -134,6 +137,7 @@ class _Loader:
             system_prompt=part.system_prompt,
             model=given.model or _model_spec(part.model) or self._model,
             tools=tools,
+            tool_sources=[_mcp(file, (*key, "mcp", name), name, server) for name, server in part.mcp.items()],
             max_iterations=part.max_iterations,
             max_repeats=part.max_repeats,
             tool_policy=part.tool_policy.model_dump() if part.tool_policy is not None else None,
@@ -168,7 +172,8 @@ class _Loader:
                 raise
             except Exception as error:  # noqa: BLE001 - a user's class may raise anything
                 raise document.error(sub_agent_key, str(error)) from document.cause(error)
-        if unknown := sorted({*part.exit_on_success} - {*agent.tools.names}):
+        ending = (each for each in part.exit_on_success if each.partition(SEPARATOR)[0] not in part.mcp)
+        if unknown := sorted({*ending} - {*agent.tools.names}):
             raise document.error((*key, "exit_on_success"), f"no tool {unknown[0]!r}")
         return agent
 
@@ -269,6 +274,24 @@ def _tool(file: _File, key: Key, part: Imported) -> Tool:
         except InvalidArgument as error:
             raise file.document.error(key, str(error)) from None
     raise file.document.error(key, f"{part.import_} is not a tool: expected a Tool or a function")
+
+
+def _mcp(file: _File, key: Key, name: str, part: McpPart) -> McpToolSource:
+    try:
+        return McpToolSource(
+            name,
+            command=part.command,
+            args=part.args,
+            env=part.env,
+            cwd=str(file.document.path.parent / part.cwd) if part.command else None,
+            url=part.url,
+            headers=part.headers,
+            seconds=part.timeout,
+            connect_seconds=part.connect_timeout,
+            trusted=part.trusted,
+        )
+    except ArchonError as error:
+        raise file.document.error(key, str(error)) from None
 
 
 def _middleware(file: _File, key: Key, part: Imported) -> Middleware:

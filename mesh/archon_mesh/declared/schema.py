@@ -11,6 +11,7 @@ from pydantic_core import CoreSchema
 from archon_mesh.llm.base import CALL_TIMEOUT, IDLE_TIMEOUT
 from archon_mesh.llm.retry import RETRIES
 from archon_mesh.tools.engine import TIMEOUT
+from archon_mesh.tools.mcp.source import CALL_SECONDS, CONNECT_SECONDS
 from archon_mesh.tools.tool import MAX_RATE
 
 IMPORT_PATTERN: Final = r"^[\w.]+:[\w.]+$"
@@ -87,6 +88,38 @@ class ModelPart(OrText):
         return self
 
 
+class McpPart(Part):
+    """An MCP server whose tools the agent has, as `SERVER.TOOL`: a program, or a URL."""
+
+    command: str = Field(default="", description="the program that is started as the server")
+    args: list[str] = Field(default_factory=list, description="its arguments")
+    env: dict[str, str] = Field(
+        default_factory=dict,
+        repr=False,
+        description="its environment, beside PATH, HOME, LANG, LC_ALL and TMPDIR; best from variables",
+    )
+    cwd: str = Field(default="", description="its working directory, relative to this file")
+    url: str = Field(default="", description="the URL of a server, by streamable HTTP")
+    headers: dict[str, str] = Field(
+        default_factory=dict,
+        repr=False,
+        description="headers of each request, such as Authorization; best from variables",
+    )
+    timeout: float = Field(default=CALL_SECONDS, gt=0, description="seconds per call")
+    connect_timeout: float = Field(default=CONNECT_SECONDS, gt=0, description="seconds to connect and list the tools")
+    trusted: bool = Field(
+        default=False, description="tools that the server calls destructive need not be allowed by their names"
+    )
+
+    @model_validator(mode="after")
+    def _check_kind(self) -> McpPart:
+        if bool(self.command) == bool(self.url):
+            raise ValueError("an MCP server has either a command or a url")
+        if (self.url and (self.args or self.env or self.cwd)) or (self.command and self.headers):
+            raise ValueError("args, env and cwd belong to a command, headers to a url")
+        return self
+
+
 class ToolPolicyPart(Part):
     """Which tools may be called, and how often."""
 
@@ -154,6 +187,9 @@ class AgentPart(Part):
     system_prompt: str = Field(default="", description="the system prompt of its model")
     model: ModelPart = Field(default_factory=ModelPart, description="by default the caller's choice")
     tools: list[Imported] = Field(default_factory=list, description="functions and tools that its model may call")
+    mcp: dict[str, McpPart] = Field(
+        default_factory=dict, description="MCP servers, by the name that is the namespace of their tools"
+    )
     middlewares: list[Imported] = Field(default_factory=list, description="classes with hooks, in their order")
     sub_agents: dict[str, SubAgentPart] = Field(
         default_factory=dict, description="other agents, by the name under which this agent calls them"
@@ -226,6 +262,7 @@ KEYS: Final = tuple(
                 CapabilityPart,
                 ModelPart,
                 ToolPolicyPart,
+                McpPart,
                 Imported,
             )
             for name, field in part.model_fields.items()

@@ -30,6 +30,7 @@ from archon_mesh.tools.quota import CallWindow, EngineQuota
 from archon_mesh.tools.registry import SEPARATOR, Registration, ToolRegistry
 from archon_mesh.tools.result import ToolOutcome, ToolResult, ToolResultStatus
 from archon_mesh.tools.retries import Retries, retries_of
+from archon_mesh.tools.tool import Tool
 
 _log = logging.getLogger(__name__)
 
@@ -178,6 +179,10 @@ class ToolExecutionEngine:
             outcome = failed(error)
         return _described(outcome, call)
 
+    def check_permission(self, name: str, tool: Tool, session_id: str = "") -> None:
+        """Raises PermissionDenied if a tool may not be called under a name."""
+        self._permissions.check(name, dangerous=tool.dangerous, session_id=session_id)
+
     def refused(self, tool_name: str, error: ArchonError) -> ToolOutcome:
         """Returns the outcome of a call that was not made, because of an error."""
         registration = self.registry.find(tool_name)
@@ -302,6 +307,9 @@ class ToolExecutionEngine:
             call.kwargs |= secrets
         if tool.wants_state:
             call.kwargs["agent_state"] = call.agent_state
+        if tool.wants_engine:
+            nested = {"engine": self, "session_id": call.session_id, "agent_state": call.agent_state}
+            call.kwargs = {**call.kwargs, **nested}
         seconds = state.seconds if call.timeout_seconds is None else call.timeout_seconds
         if self._quota is not None and state.is_supervised:
             await self._quota.take(critical=tool.critical, seconds=seconds)

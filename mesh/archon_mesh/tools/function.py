@@ -6,7 +6,7 @@ import functools
 import inspect
 import threading
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, Final, TypeVar, get_type_hints, overload
+from typing import Any, Final, TypeVar, get_args, get_type_hints, overload
 
 import pydantic
 from typing_extensions import Unpack, override
@@ -14,6 +14,8 @@ from typing_extensions import Unpack, override
 from archon.errors import FieldViolation, InvalidArgument, ResourceExhausted
 from archon.failure_kinds import TOOL_RESOURCES
 from archon.threads import on_thread
+from archon_mesh.tools.image import Image
+from archon_mesh.tools.result import ToolResult
 from archon_mesh.tools.tool import Tool, ToolFields, check_declared, invalid_arguments
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -54,6 +56,7 @@ class FunctionTool(Tool):
         self._model = _arguments_model(function, self.name, {STATE, *self.credentials})
         self.wants_state = STATE in parameters
         self.parameters_schema = _schema(self._model)
+        self.result_schema = _result_schema(function)
         functools.update_wrapper(self, function)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -124,6 +127,21 @@ def tool(
     if function is not None:
         return FunctionTool(function, name, description, **declared)
     return lambda function: FunctionTool(function, name, description, **declared)
+
+
+def _result_schema(function: Callable[..., Any]) -> Mapping[str, Any] | None:
+    """Returns the JSON Schema of what a function says that it returns; None if it does not, or if that is not JSON."""
+    try:
+        annotation = get_type_hints(function).get("return")
+        if annotation is None or any(issubclass(each, (ToolResult, Image)) for each in _classes(annotation)):
+            return None
+        return pydantic.TypeAdapter(annotation).json_schema(mode="serialization")
+    except Exception:  # noqa: BLE001 - an annotation may be anything
+        return None
+
+
+def _classes(annotation: Any) -> list[type]:
+    return [each for each in (annotation, *get_args(annotation)) if isinstance(each, type)]
 
 
 def _arguments_model(function: Callable[..., Any], name: str, hidden: Collection[str]) -> type[pydantic.BaseModel]:

@@ -52,8 +52,8 @@ class ToolRegistry:
         registered = tool if isinstance(tool, Tool) else FunctionTool(tool) if callable(tool) else None
         if registered is None or not registered.name:
             raise InvalidArgument(f"not a tool: {tool!r}; derive from Tool, or decorate a function with @tool")
-        if namespace and not all(part.isidentifier() for part in namespace.split(SEPARATOR)):
-            raise InvalidArgument(f"invalid namespace {namespace!r}: expected identifiers, separated by dots")
+        if namespace:
+            check_namespace(namespace)
         check_declared(registered)
         name = f"{namespace}{SEPARATOR}{registered.name}" if namespace else registered.name
         spec = ToolSpec(name, registered.description, registered.parameters_schema)
@@ -63,6 +63,28 @@ class ToolRegistry:
             registration = Registration(name, registered, spec)
             self._snapshot = _Snapshot({**self._snapshot.by_name, name: registration})
         return registered
+
+    def set_namespace(self, namespace: str, tools: Iterable[Tool]) -> None:
+        """Makes these the only tools of a namespace. A tool that is there already keeps its registration, and so its
+        health."""
+        check_namespace(namespace)
+        prefix = f"{namespace}{SEPARATOR}"
+        wanted = {f"{prefix}{tool.name}": tool for tool in tools}
+        with self._lock:
+            before = self._snapshot.by_name
+            kept = {name: each for name, each in before.items() if not name.startswith(prefix)}
+            for name, tool in wanted.items():
+                known = before.get(name)
+                spec = ToolSpec(name, tool.description, tool.parameters_schema)
+                kept[name] = known if known is not None and known.tool is tool else Registration(name, tool, spec)
+            self._snapshot = _Snapshot(kept)
+
+    @classmethod
+    def of(cls, registrations: Iterable[Registration]) -> ToolRegistry:
+        """Returns a registry of tools that are registered elsewhere, under the same names."""
+        registry = cls()
+        registry._snapshot = _Snapshot({each.name: each for each in registrations})
+        return registry
 
     def copy(self) -> ToolRegistry:
         """Returns an independent registry with the same tools."""
@@ -103,3 +125,9 @@ class ToolRegistry:
 
     def __len__(self) -> int:
         return len(self._snapshot.by_name)
+
+
+def check_namespace(namespace: str) -> None:
+    """Raises InvalidArgument unless a namespace consists of identifiers, separated by dots."""
+    if not all(part.isidentifier() for part in namespace.split(SEPARATOR)):
+        raise InvalidArgument(f"invalid namespace {namespace!r}: expected identifiers, separated by dots")

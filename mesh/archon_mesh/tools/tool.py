@@ -53,6 +53,12 @@ class Tool(ABC):
     description: str = ""
     parameters_schema: Mapping[str, Any] = NO_PARAMETERS
     wants_state: bool = False
+    wants_engine: bool = False
+    """The engine passes itself as `engine`, with the `session_id` and `agent_state` of the call, for calls of other
+    tools."""
+
+    result_schema: Mapping[str, Any] | None = None
+    """JSON Schema of results, if it is known. Composite tools compare types with it."""
 
     version: str = "1"
     """In the metadata of results; a cached result is never used for another version."""
@@ -109,9 +115,11 @@ class Tool(ABC):
     def validate_args(self, args: Mapping[str, Any]) -> str | None:
         """Returns a message that names each invalid argument, or None if all are valid."""
         if self._validator is None or self._validator.schema is not self.parameters_schema:
-            from jsonschema import Draft202012Validator  # slow to import, and function tools do not need it
+            import referencing  # both are slow to import, and function tools do not need them
+            from jsonschema import Draft202012Validator
 
-            self._validator = Draft202012Validator(self.parameters_schema)
+            # The empty registry resolves no references to other documents: nothing is fetched.
+            self._validator = Draft202012Validator(self.parameters_schema, registry=referencing.Registry())
         violations = [
             FieldViolation(".".join(map(str, error.absolute_path)) or "(all)", error.message)
             for error in self._validator.iter_errors(dict(args))
@@ -135,6 +143,7 @@ def check_declared(tool: Tool) -> None:
         (not 0 <= tool.cache_seconds < math.inf, "cache_seconds must be a time in seconds"),
         (tool.cache_seconds > 0 and not tool.idempotent, "cache_seconds is for idempotent tools only"),
         (tool.cache_seconds > 0 and tool.wants_state, "a result that depends on agent_state cannot be cached"),
+        (tool.cache_seconds > 0 and tool.wants_engine, "a result that depends on other tools cannot be cached"),
         (bool(tool.alternative) and tool.alternative == tool.name, "a tool cannot be its own alternative"),
         *((limit is not None and limit < 1, f"{name} must be at least 1") for name, limit in limits.items()),
         *(

@@ -23,6 +23,7 @@ from archon_services.cli.commands import (
     down,
     graph,
     logs,
+    mcp,
     memory,
     new,
     pause,
@@ -65,6 +66,7 @@ app.command()(run.run)
 app.command()(demo.demo)
 app.command()(serve.serve)
 app.command()(chat.chat)
+app.command()(mcp.mcp)
 app.add_typer(new.new, name="new")
 app.command()(agents.agents)
 app.command()(tools.tools)

@@ -92,4 +92,11 @@ VARIABLES: Final = (
         "comma-separated programs of tests, such as go,node: a test fails, instead of being skipped, if its program is "
         "missing",
     ),
+    Variable(
+        "ARCHON_SEARCH_URL",
+        "URL",
+        "",
+        (ROLES, AGENTS),
+        "endpoint of the tool `web_search`, which answers in the JSON of SearXNG",
+    ),
 )

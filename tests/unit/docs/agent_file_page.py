@@ -15,6 +15,7 @@ from tests.unit.docs.tables import REFERENCE, code, kind_of, table
 
 PAGE: Final = REFERENCE / "agent-file.md"
 EXAMPLE: Final = Path(__file__).parents[3] / "examples" / "librarian.yaml"
+MCP_EXAMPLE: Final = EXAMPLE.with_name("clerk.yaml")
 
 HEAD: Final = """# The file of an agent
 
@@ -35,6 +36,7 @@ PARTS: Final[dict[str, type[Part]]] = {
     "The model": schema.ModelPart,
     "A tool or a middleware": schema.Imported,
     "The tool policy": schema.ToolPolicyPart,
+    "An MCP server": schema.McpPart,
     "A sub-agent": schema.SubAgentPart,
     "The role": schema.RolePart,
     "A capability": schema.CapabilityPart,
@@ -56,7 +58,9 @@ def page() -> str:
     limits = {"BYTES": document.MAX_BYTES, "VALUES": document.MAX_VALUES, "DEPTH": document.MAX_DEPTH}
     for name, limit in {**limits, "FILES": MAX_DEPTH}.items():
         head = head.replace(name, f"{limit:,}")
-    example = f"\n## A complete example\n\n[{EXAMPLE.name}](../../examples/{EXAMPLE.name}), with every key:\n\n"
+    links = [f"[{path.name}](../../examples/{path.name})" for path in (EXAMPLE, MCP_EXAMPLE)]
+    text = f"{links[0]}, with every key; those of an MCP server are in {links[1]} ([MCP](../mcp.md)):"
+    example = f"\n## A complete example\n\n{text}\n\n"
     parts = [head, example, f"```yaml\n{EXAMPLE.read_text()}```\n"]
     for title, part in PARTS.items():
         parts.append(f"\n## {title}\n\n{_text(title, part)}\n\n")

@@ -42,8 +42,16 @@ def test_each_key_of_the_schema_is_on_the_page() -> None:
     assert listed == set(KEYS)
 
 
-def test_the_example_has_every_key() -> None:
-    assert set(KEYS) <= keys_of(yaml.safe_load(agent_file_page.EXAMPLE.read_text()))
+def test_the_examples_have_every_key() -> None:
+    examples = [yaml.safe_load(path.read_text()) for path in (agent_file_page.EXAMPLE, agent_file_page.MCP_EXAMPLE)]
+    assert set(KEYS) <= keys_of(examples)
+
+
+def test_the_example_of_mcp_servers_loads_and_is_on_their_page() -> None:
+    agent = load_agent(agent_file_page.MCP_EXAMPLE, environment={}).agent
+    assert [source.name for source in agent.tool_sources] == ["files", "tickets"]
+    page = agent_file_page.PAGE.parents[1] / "mcp.md"
+    assert f"```yaml\n{agent_file_page.MCP_EXAMPLE.read_text()}```" in page.read_text()
 
 
 async def test_the_example_loads_and_its_tools_answer(example: DeclaredAgent) -> None:

@@ -30,6 +30,7 @@ def load_example(name: str) -> ModuleType:
 AGENTS = load_example("agents")
 TOOLS = load_example("tools")
 MODELS = load_example("models")
+COMPOSITE_TOOLS = load_example("composite_tools")
 
 
 @pytest.mark.parametrize(
@@ -80,9 +81,23 @@ async def test_the_examples_of_models_give_their_answers(tmp_path: Path) -> None
     assert await MODELS.budget() == 1_200
 
 
-@pytest.mark.parametrize(("name", "count"), [("agents", 11), ("tools", 8), ("models", 4)])
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("book", "[{'flight': 'flight-Porto', 'hotel': 'hotel-Porto', 'cover': None},"),
+        ("book", "'cover': 'insured for 240'}]"),
+        ("undo", "node hotel failed: LookupError: the hotels of Porto are booked out"),
+        ("undo", "undone: flight', ['flight-Porto'])"),
+    ],
+)
+async def test_an_example_of_composite_tools_gives_its_answer(name: str, expected: str) -> None:
+    assert expected in str(await getattr(COMPOSITE_TOOLS, name)())
+
+
+@pytest.mark.parametrize(("name", "count"), [("agents", 11), ("tools", 8), ("models", 4), ("composite-tools", 1)])
 def test_each_example_on_a_page_is_in_its_file(name: str, count: int) -> None:
-    page, source = (ROOT / "docs" / f"{name}.md").read_text(), (ROOT / "examples" / f"{name}.py").read_text()
+    page = (ROOT / "docs" / f"{name}.md").read_text()
+    source = (ROOT / "examples" / f"{name.replace('-', '_')}.py").read_text()
     blocks = re.findall(r"```python\n(.*?)```", page, re.S)
     assert len(blocks) == count
     for block in blocks:

@@ -161,6 +161,7 @@ async def _answer_query(
     resume_from: Sequence[ChatMessage],
 ) -> str:
     query = _as_messages(message)
+    await state.agent.connect_tools()
     outcome = await hooks.run(HookContext(HookEvent.QUERY_START, state.agent, state, value=query[-1].content))
     if state.emitter.handlers:
         await state.emitter.emit(events.RunStarted(thread_id=state.thread_id, **state.event_fields()))

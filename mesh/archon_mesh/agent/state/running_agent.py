@@ -65,6 +65,10 @@ class RunningAgent(Protocol):
         """The client of the model that answers if `model` keeps failing; None if there is none."""
         ...
 
+    async def connect_tools(self) -> None:
+        """Connects the sources of tools and registers their tools."""
+        ...
+
     @property
     def sub_agents(self) -> Mapping[str, Tool]:
         """The sub-agents as tools, by key."""

@@ -5,5 +5,19 @@ from archon_mesh.tools.builtin.date_and_time import DateAndTime
 from archon_mesh.tools.builtin.files import ListFiles, ReadFile, WriteFile
 from archon_mesh.tools.builtin.python_tool import PythonTool
 from archon_mesh.tools.builtin.sandbox import SandboxLimits
+from archon_mesh.tools.builtin.sql import SqlQuery, SqlTables
+from archon_mesh.tools.builtin.web import FetchPage, WebSearch
 
-__all__ = ["Calculator", "DateAndTime", "ListFiles", "PythonTool", "ReadFile", "SandboxLimits", "WriteFile"]
+__all__ = [
+    "Calculator",
+    "DateAndTime",
+    "FetchPage",
+    "ListFiles",
+    "PythonTool",
+    "ReadFile",
+    "SandboxLimits",
+    "SqlQuery",
+    "SqlTables",
+    "WebSearch",
+    "WriteFile",
+]

@@ -230,7 +230,7 @@ async def test_result_says_which_tool_answered_and_what_it_took() -> None:
     [
         ("wait_for", {"seconds": 5}, "DEADLINE_EXCEEDED", "DEADLINE_EXCEEDED", "tool.timeout", 1),
         ("add", {}, "INVALID_ARGUMENT", "INVALID_ARGUMENT", "tool.invalid_parameters", 0),
-        ("ad", {}, "NOT_FOUND", "NOT_FOUND", "tool.invalid_parameters", 0),
+        ("ad", {}, "NOT_FOUND", "NOT_FOUND", "model.hallucination", 0),
         ("crash", {}, "UNKNOWN", "UNKNOWN", "tool.crash", 1),
         ("refuse", {}, "UNKNOWN", "UNKNOWN", "tool.crash", 1),
     ],
@@ -292,3 +292,30 @@ def test_validation_returns_a_message_or_none() -> None:
     assert add.validate_args({}) == "invalid arguments for tool add: a: Field required"
     assert add.convert_args({"a": "3"}) == {"a": 3}
     assert Upper().validate_args({"text": "a"}) is None
+
+
+async def test_a_schema_of_another_document_is_not_fetched() -> None:
+    asked: list[bytes] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.append(await reader.read(100))
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+
+    class Remote(Tool):
+        name = "remote"
+        description = "Has a schema elsewhere."
+        parameters_schema = {"properties": {"a": {"$ref": f"http://127.0.0.1:{port}/schema.json"}}}
+
+        async def execute(self, **kwargs: Any) -> str:
+            return "done"
+
+    async with server:
+        result = await asyncio.to_thread(
+            asyncio.run, ToolExecutionEngine(ToolRegistry([Remote()])).execute_tool_call("remote", {"a": 1})
+        )
+        await asyncio.sleep(0)
+    assert not result.ok
+    assert asked == []

@@ -1,0 +1,93 @@
+"""The tools that a server lists, within bounds: a server may be hostile, and lists what it likes."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from mcp import Client
+    from mcp_types import Tool as ListedTool
+
+_log = logging.getLogger(__name__)
+
+MAX_TOOLS: Final = 200
+MAX_PAGES: Final = 20
+"""Tools of a server, and pages of its list that are read."""
+
+MAX_DESCRIPTION: Final = 4_000
+"""Characters of the description of a tool; longer ones are cut."""
+
+MAX_SCHEMA_BYTES: Final = 32 * 1024
+MAX_SCHEMA_DEPTH: Final = 30
+"""Bytes and depth of the schema of a tool; a tool with a larger one is left out."""
+
+_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]{0,127}")
+
+
+async def list_tools(client: Client, server: str) -> list[ListedTool]:
+    """Returns the tools of a server that are within the bounds, each name once."""
+    found: dict[str, ListedTool] = {}
+    cursor: str | None = None
+    for _ in range(MAX_PAGES):
+        page = await client.list_tools(cursor=cursor, cache_mode="bypass")
+        for tool in page.tools:
+            if len(found) >= MAX_TOOLS:
+                _log.warning("MCP server %s lists more than %d tools; the others are left out", server, MAX_TOOLS)
+                return list(found.values())
+            if (why := refusal_of(tool)) is not None:
+                _log.warning("MCP server %s: tool %.100r is left out: %s", server, tool.name, why)
+            elif tool.name not in found:
+                found[tool.name] = tool
+        cursor = page.next_cursor
+        if cursor is None:
+            break
+    else:
+        _log.warning("MCP server %s has more than %d pages of tools; the others are left out", server, MAX_PAGES)
+    return list(found.values())
+
+
+def refusal_of(tool: ListedTool) -> str | None:
+    """Returns why a tool is left out, or None."""
+    if not _NAME.fullmatch(tool.name):
+        return "its name has other characters than letters, digits and _ . / -, or more than 128"
+    schema = tool.input_schema
+    try:
+        if len(json.dumps(schema)) > MAX_SCHEMA_BYTES:
+            return f"its schema is larger than {MAX_SCHEMA_BYTES:,} bytes"
+        for key, value in _entries(schema, 0):
+            if key in ("$ref", "$dynamicRef") and not str(value).startswith("#"):
+                return "its schema refers to another document"
+        from jsonschema import Draft202012Validator, SchemaError  # slow to import
+
+        Draft202012Validator.check_schema(schema)
+    except RecursionError:
+        return f"its schema is nested more than {MAX_SCHEMA_DEPTH} levels deep"
+    except SchemaError:
+        return "its schema is invalid"
+    return None if schema.get("type") == "object" else "its schema is not that of an object"
+
+
+def without_patterns(schema: Any) -> Any:
+    """Returns a schema for checks in this process. The regular expressions of a stranger may take for ever: they are
+    the server's to check."""
+    if isinstance(schema, Mapping):
+        return {
+            key: without_patterns(value) for key, value in schema.items() if key not in ("pattern", "patternProperties")
+        }
+    return [without_patterns(each) for each in schema] if isinstance(schema, list) else schema
+
+
+def _entries(value: Any, depth: int) -> Iterator[tuple[str, Any]]:
+    if depth > MAX_SCHEMA_DEPTH:
+        raise RecursionError
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            yield key, item
+            yield from _entries(item, depth + 1)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _entries(item, depth + 1)

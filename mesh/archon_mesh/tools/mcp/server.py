@@ -1,0 +1,142 @@
+"""Tools offered by the Model Context Protocol: through their engine, with its permissions, limits and retries."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import socket
+from collections.abc import Callable, Mapping
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any, Final
+
+from archon.errors import ArchonError
+from archon_mesh.tools.engine import ToolExecutionEngine
+from archon_mesh.tools.errors import UnknownTool
+from archon_mesh.tools.image import Image
+from archon_mesh.tools.mcp.package import check_installed
+from archon_mesh.tools.registry import Registration
+from archon_mesh.tools.result import ToolResult
+
+if TYPE_CHECKING:
+    from mcp.server import Server
+    from mcp_types import CallToolResult
+
+MAX_CALLS: Final = 32
+"""Calls of all clients at the same time; further ones wait."""
+
+STOP_SECONDS: Final = 3
+"""Seconds that HTTP requests have to end when the server stops."""
+
+PATH: Final = "/mcp"
+
+
+def create_server(name: str, engine: ToolExecutionEngine, *, instructions: str = "") -> Server[Any]:
+    """Returns an MCP server with the tools of an engine that its policy permits. Tools that need the state of a calling
+    agent, such as sub-agents, are not offered. Raises FailedPrecondition if the package `mcp` is not installed."""
+    check_installed()
+    import mcp_types as types
+    from mcp.server import Server, ServerRequestContext
+
+    slots = asyncio.Semaphore(MAX_CALLS)
+
+    async def list_tools(
+        context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
+    ) -> types.ListToolsResult:
+        return types.ListToolsResult(tools=[_listed(each) for each in _offered(engine)])
+
+    async def call_tool(context: ServerRequestContext[Any], params: types.CallToolRequestParams) -> CallToolResult:
+        if not any(each.name == params.name for each in _offered(engine)):
+            return _answer(engine.refused(params.name, _unknown(params.name)).result)
+        async with slots:
+            return _answer(await engine.execute_tool_call(params.name, params.arguments or {}))
+
+    return Server(
+        name,
+        version=_version(),
+        instructions=instructions or None,
+        on_list_tools=list_tools,
+        on_call_tool=call_tool,
+    )
+
+
+async def serve_stdio(server: Server[Any]) -> None:
+    """Serves one client over standard input and output, until the input ends. Meanwhile, what else is written to
+    standard output goes to standard error."""
+    from mcp.server.stdio import stdio_server
+
+    async with stdio_server() as (read_stream, write_stream):
+        await server.run(read_stream, write_stream, server.create_initialization_options())
+
+
+async def serve_http(server: Server[Any], port: int, started: Callable[[str], None]) -> None:
+    """Serves clients by streamable HTTP on 127.0.0.1 until a signal comes; `started` gets the URL.
+
+    Requests with the Host or Origin of another machine are refused, as the specification asks for. Raises OSError if
+    the port is taken.
+    """
+    import uvicorn
+
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(("127.0.0.1", port))
+        app = server.streamable_http_app(streamable_http_path=PATH, host="127.0.0.1")
+        config = uvicorn.Config(
+            app, log_config=None, access_log=False, timeout_graceful_shutdown=STOP_SECONDS, lifespan="on", backlog=128
+        )
+        started(f"http://127.0.0.1:{listener.getsockname()[1]}{PATH}")
+        await uvicorn.Server(config).serve(sockets=[listener])
+
+
+def _version() -> str:
+    try:
+        return version("archon-mesh")
+    except PackageNotFoundError:
+        return ""
+
+
+def _offered(engine: ToolExecutionEngine) -> list[Registration]:
+    return [each for each in engine.registry.registrations if not each.tool.wants_state and _is_permitted(engine, each)]
+
+
+def _is_permitted(engine: ToolExecutionEngine, registration: Registration) -> bool:
+    try:
+        engine.check_permission(registration.name, registration.tool)
+    except ArchonError:
+        return False
+    return True
+
+
+def _unknown(name: str) -> ArchonError:
+    return UnknownTool(name, ())  # lists no tool that the policy does not permit
+
+
+def _listed(registration: Registration) -> Any:
+    import mcp_types as types
+
+    tool = registration.tool
+    schema: Mapping[str, Any] = tool.parameters_schema
+    hints = types.ToolAnnotations(destructive_hint=tool.dangerous, idempotent_hint=tool.idempotent)
+    return types.Tool(
+        name=registration.name,
+        description=tool.description,
+        input_schema={"type": "object", **schema},
+        annotations=hints,
+    )
+
+
+def _answer(result: ToolResult) -> CallToolResult:
+    """Returns a result as MCP has it: text and images, and an object also as structured content."""
+    import mcp_types as types
+
+    if not result.ok:
+        return types.CallToolResult(content=[types.TextContent(text=result.error_message)], is_error=True)
+    images = [
+        types.ImageContent(data=base64.b64encode(image.data).decode(), mime_type=image.media_type)
+        for image in Image.among(result.content)
+    ]
+    if images:
+        items = result.content if isinstance(result.content, (list, tuple)) else ()
+        texts = [types.TextContent(text=ToolResult(each).text) for each in items if not isinstance(each, Image)]
+        return types.CallToolResult(content=[*texts, *images])
+    structured = result.content if isinstance(result.content, dict) else None
+    return types.CallToolResult(content=[types.TextContent(text=result.text)], structured_content=structured)

@@ -1,0 +1,117 @@
+"""A tool of an MCP server as a tool of an agent, and what its results become."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+from typing_extensions import override
+
+from archon.errors import InvalidArgument
+from archon.failure_kinds import INVALID_PARAMETERS
+from archon_mesh.tools.image import Image
+from archon_mesh.tools.mcp.listing import MAX_DESCRIPTION, without_patterns
+from archon_mesh.tools.result import ToolResult
+from archon_mesh.tools.tool import Tool
+
+if TYPE_CHECKING:
+    from mcp_types import CallToolResult
+    from mcp_types import Tool as ListedTool
+
+
+class Caller(Protocol):
+    """Calls a tool of a server."""
+
+    async def call(self, tool_name: str, arguments: dict[str, Any]) -> CallToolResult:
+        """Returns the result. Raises Unavailable, DeadlineExceeded, InvalidArgument or UnknownFailure."""
+        ...
+
+
+class McpTool(Tool):
+    """A tool of an MCP server. Its hints decide, as far as they restrict: one that may destroy is dangerous, unless its
+    author trusts the server; one that says so may be repeated."""
+
+    def __init__(self, caller: Caller, listed: ListedTool, *, seconds: float, trusted: bool) -> None:
+        self.name = listed.name
+        self.description = (listed.description or listed.title or "")[:MAX_DESCRIPTION]
+        self.parameters_schema = listed.input_schema
+        self.result_schema = listed.output_schema
+        self.timeout = seconds
+        hints = listed.annotations
+        is_read_only = hints is not None and hints.read_only_hint is True
+        # Few servers give hints: a tool without any is not taken for one that destroys, unlike in the specification.
+        self.dangerous = not trusted and not is_read_only and hints is not None and hints.destructive_hint is True
+        self.idempotent = is_read_only or (hints is not None and hints.idempotent_hint is True)
+        self._caller = caller
+        self._checked = without_patterns(listed.input_schema)
+        self._own_validator: Any = None
+
+    @override
+    def validate_args(self, args: Mapping[str, Any]) -> str | None:
+        if self._own_validator is None:
+            from jsonschema import Draft202012Validator
+            from referencing import Registry
+
+            registry: Any = Registry()  # no document but the schema is read
+            self._own_validator = Draft202012Validator(self._checked, registry=registry)
+        problems = [
+            f"{'.'.join(map(str, error.absolute_path)) or '(all)'}: {error.message[:500]}"
+            for _, error in zip(range(10), self._own_validator.iter_errors(dict(args)), strict=False)
+        ]
+        return f"invalid arguments for tool {self.name}: {'; '.join(problems)}" if problems else None
+
+    @override
+    def convert_args(self, args: Mapping[str, Any]) -> dict[str, Any]:
+        if (message := self.validate_args(args)) is not None:
+            raise InvalidArgument(message, kind=INVALID_PARAMETERS)
+        return {"arguments": dict(args)}  # a name of a server's parameter may be any
+
+    @override
+    async def execute(self, **kwargs: Any) -> ToolResult:
+        """Calls the tool. Raises what Caller.call raises."""
+        result = await self._caller.call(self.name, kwargs["arguments"])
+        content = content_of(result)
+        if result.is_error:
+            return ToolResult.error(content if isinstance(content, str) else str(content) or "the tool failed")
+        return ToolResult.success(content)
+
+
+def content_of(result: CallToolResult) -> Any:
+    """Returns the content of a result: structured content as it is, else texts and images in order."""
+    from mcp_types import AudioContent, EmbeddedResource, ImageContent, TextContent, TextResourceContents
+
+    parts: list[Any] = []
+    for block in result.content:
+        match block:
+            case TextContent():
+                parts.append(block.text)
+            case ImageContent():
+                parts.append(_image(block.data, block.mime_type))
+            case AudioContent():
+                parts.append(f"[{block.mime_type}, {len(block.data) * 3 // 4:,} bytes]")
+            case EmbeddedResource():
+                resource = block.resource
+                if isinstance(resource, TextResourceContents):
+                    parts.append(resource.text)
+                else:
+                    kind = resource.mime_type or "application/octet-stream"
+                    is_image = kind.startswith("image/")
+                    size = f"[{kind}, {len(resource.blob) * 3 // 4:,} bytes: {resource.uri}]"
+                    parts.append(_image(resource.blob, kind) if is_image else size)
+            case _:
+                parts.append(f"[{block.name}: {block.uri}]")
+    images = [part for part in parts if isinstance(part, Image)]
+    if result.structured_content is not None and not result.is_error:
+        return [result.structured_content, *images] if images else result.structured_content
+    if images:
+        return parts if len(parts) > 1 else images[0]
+    return "\n".join(parts)
+
+
+def _image(data: str, media_type: str) -> Image | str:
+    try:
+        return Image(base64.b64decode(data, validate=True), media_type)
+    except (ValueError, binascii.Error):
+        return f"[{media_type}: not base64]"

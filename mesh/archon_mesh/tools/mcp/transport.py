@@ -1,0 +1,193 @@
+"""How messages travel to an MCP server: through the pipes of a child process, or by HTTP; both bounded in size.
+
+The client of the package reads lines and JSON answers of any length, and gives a child more of the environment than it
+needs. Otherwise this follows its `stdio_client`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Any, Final
+
+import httpx2
+from typing_extensions import override
+
+if TYPE_CHECKING:
+    from mcp.client._transport import TransportStreams
+
+_log = logging.getLogger(__name__)
+
+MAX_MESSAGE_BYTES: Final = 4 * 1024 * 1024
+"""Bytes of a message of a server."""
+
+MAX_BAD_LINES: Final = 100
+"""Lines of a server that are no messages, after which it is ended."""
+
+MAX_LOG_LINE: Final = 2_000
+"""Characters of a line that a server writes to standard error, in the log of the agent."""
+
+EXIT_SECONDS: Final = 2.0
+"""Seconds that a server has to exit after its input was closed, and again after SIGTERM."""
+
+_INHERITED: Final = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR")
+
+
+def environment_of(given: Mapping[str, str], inherited: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Returns the environment of a server: what its author gives it, and what programs need to start."""
+    return {name: inherited[name] for name in _INHERITED if name in inherited} | dict(given)
+
+
+@asynccontextmanager
+async def stdio(
+    name: str, command: str, args: Sequence[str], env: Mapping[str, str], cwd: str | None
+) -> AsyncIterator[TransportStreams]:
+    """Starts a server as a child process. The streams end when the process does. At the end of the block its whole
+    process group is ended. Raises OSError if it cannot be started."""
+    import anyio
+    from mcp.shared.message import SessionMessage
+
+    process = await asyncio.create_subprocess_exec(
+        command,
+        *args,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env=environment_of(env),
+        cwd=cwd,
+        limit=MAX_MESSAGE_BYTES,
+        start_new_session=True,
+    )
+    to_session, read_stream = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    write_stream, from_session = anyio.create_memory_object_stream[SessionMessage](0)
+    tasks = [
+        asyncio.create_task(_read(name, process, to_session), name=f"read from MCP server {name}"),
+        asyncio.create_task(_write(process, from_session, to_session), name=f"write to MCP server {name}"),
+        asyncio.create_task(_log_errors(name, process), name=f"log of MCP server {name}"),
+    ]
+    try:
+        yield read_stream, write_stream
+    finally:
+        with anyio.CancelScope(shield=True):
+            await _end(process)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            for stream in (to_session, read_stream, write_stream, from_session):
+                stream.close()
+            transport: Any = getattr(process, "_transport", None)
+            if transport is not None:
+                transport.close()  # a child of the server may hold the pipes open
+
+
+async def _read(name: str, process: asyncio.subprocess.Process, to_session: Any) -> None:
+    import anyio
+    from mcp.shared.message import SessionMessage
+    from mcp_types import jsonrpc_message_adapter
+
+    assert process.stdout is not None
+    bad_lines = 0
+    try:
+        async with to_session:
+            while line := await process.stdout.readline():
+                try:
+                    message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+                except (ValueError, RecursionError):
+                    _log.warning("MCP server %s sends a line that is no message: %.200r", name, line)
+                    bad_lines += 1
+                    if bad_lines > MAX_BAD_LINES:
+                        _log.error("MCP server %s sends more than %d such lines; it is ended", name, MAX_BAD_LINES)
+                        return
+                    continue
+                await to_session.send(SessionMessage(message))
+    except ValueError:  # of readline
+        _log.error("MCP server %s sends a message of more than %d bytes; it is ended", name, MAX_MESSAGE_BYTES)
+    except (anyio.BrokenResourceError, anyio.ClosedResourceError, ConnectionError):
+        pass
+
+
+async def _write(process: asyncio.subprocess.Process, from_session: Any, to_session: Any) -> None:
+    import anyio
+
+    assert process.stdin is not None
+    try:
+        async for message in from_session:
+            process.stdin.write(message.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n")
+            await process.stdin.drain()
+    except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
+        await to_session.aclose()
+
+
+async def _log_errors(name: str, process: asyncio.subprocess.Process) -> None:
+    assert process.stderr is not None
+    while chunk := await process.stderr.read(8_192):
+        for line in chunk.decode(errors="replace").splitlines():
+            _log.debug("MCP server %s: %s", name, line[:MAX_LOG_LINE])
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """Closes the input of a server, as the specification asks for, then sends SIGTERM and SIGKILL to its group."""
+    if process.stdin is not None:
+        process.stdin.close()
+    for signum in (signal.SIGTERM, signal.SIGKILL):
+        with suppress(TimeoutError):
+            async with asyncio.timeout(EXIT_SECONDS):
+                while process.returncode is None:  # noqa: ASYNC110 - wait() also waits for the end of the pipes
+                    await asyncio.sleep(0.01)
+                break
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signum)
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)  # what the server started and left behind
+
+
+@asynccontextmanager
+async def http(url: str, headers: Mapping[str, str], seconds: float) -> AsyncIterator[TransportStreams]:
+    """Connects to a server by streamable HTTP. Redirects stay within its origin."""
+    from mcp.client.streamable_http import streamable_http_client
+
+    timeout = httpx2.Timeout(seconds, read=300.0)  # a stream of the server may be silent; calls have their own limits
+    transport = _BoundedTransport()
+    fixed = {**headers, "Accept-Encoding": "identity"}
+    async with (
+        httpx2.AsyncClient(transport=transport, headers=fixed, timeout=timeout) as client,
+        streamable_http_client(url, http_client=client) as streams,
+    ):
+        yield streams
+
+
+class _BoundedTransport(httpx2.AsyncHTTPTransport):
+    """Ends answers that are too large. Those that are streams of events are bounded by the package, event by event."""
+
+    @override
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        response = await super().handle_async_request(request)
+        if response.headers.get("content-encoding", "identity").lower() != "identity":
+            await response.aclose()
+            raise httpx2.RemoteProtocolError("the answer is compressed, which was not asked for")
+        if not response.headers.get("content-type", "").startswith("text/event-stream"):
+            assert isinstance(response.stream, httpx2.AsyncByteStream)
+            response.stream = _BoundedStream(response.stream)
+        return response
+
+
+class _BoundedStream(httpx2.AsyncByteStream):
+    def __init__(self, stream: httpx2.AsyncByteStream) -> None:
+        self._stream = stream
+
+    @override
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        size = 0
+        async for chunk in self._stream:
+            size += len(chunk)
+            if size > MAX_MESSAGE_BYTES:
+                raise httpx2.ReadError(f"the answer is larger than {MAX_MESSAGE_BYTES:,} bytes")
+            yield chunk
+
+    @override
+    async def aclose(self) -> None:
+        await self._stream.aclose()

@@ -1,0 +1,335 @@
+"""Tools of real MCP servers, over pipes and HTTP: what they become, what fails, and what a hostile server gets."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from archon.errors import ArchonError, DeadlineExceeded, FailedPrecondition, InvalidArgument, Unavailable
+from archon_mesh.tools import ToolExecutionEngine, ToolRegistry
+from archon_mesh.tools.image import Image
+from archon_mesh.tools.mcp import McpToolSource
+from archon_mesh.tools.mcp import package as mcp_package
+from archon_mesh.tools.mcp import transport as mcp_transport
+from archon_mesh.tools.mcp.listing import MAX_DESCRIPTION, MAX_TOOLS
+from archon_services.testing import free_ports
+from tests.fixtures.mcp_server import PNG
+from tests.fixtures.waiting import until
+from tests.fixtures.web_server import Page, WebServer
+
+ROOT = Path(__file__).parents[5]
+SERVER = [str(ROOT / "tests" / "fixtures" / "mcp_server.py")]
+
+
+async def no_pause(_: float) -> None:
+    await asyncio.sleep(0)
+
+
+def over_pipes(**fields: Any) -> McpToolSource:
+    return McpToolSource("testing", command=sys.executable, args=SERVER, random=lambda: 0.0, **fields)
+
+
+@asynccontextmanager
+async def over_http(**fields: Any) -> AsyncIterator[McpToolSource]:
+    (port,) = free_ports("127.0.0.1", 1)
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, *SERVER, str(port), stderr=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL
+    )
+    try:
+
+        async def listens() -> None:
+            while True:
+                try:
+                    _, writer = await asyncio.open_connection("127.0.0.1", port)
+                except OSError:
+                    await asyncio.sleep(0.05)
+                else:
+                    writer.close()
+                    return
+
+        await asyncio.wait_for(listens(), 60)
+        async with McpToolSource("testing", url=f"http://127.0.0.1:{port}/mcp", **fields) as source:
+            yield source
+    finally:
+        process.kill()
+        await process.wait()
+
+
+@pytest.fixture(params=["pipes", "http"])
+async def source(request: pytest.FixtureRequest) -> AsyncIterator[McpToolSource]:
+    """A source of each transport."""
+    if request.param == "http":
+        async with over_http() as connected:
+            yield connected
+    else:
+        async with over_pipes() as connected:
+            yield connected
+
+
+def engine_of(source: McpToolSource, **fields: Any) -> ToolExecutionEngine:
+    registry = ToolRegistry()
+    source.register(registry)
+    return ToolExecutionEngine(registry, **fields)
+
+
+async def test_tools_of_a_server_are_listed_and_called(source: McpToolSource, tmp_path: Path) -> None:
+    engine = engine_of(source)
+    assert "testing.add" in engine.registry.names
+    tools = {tool.name: tool for tool in source.tools}
+    assert (tools["add"].description, tools["add"].idempotent, tools["add"].dangerous) == (
+        "Adds two numbers.",
+        True,
+        False,
+    )
+    assert (tools["environment"].idempotent, tools["wipe"].dangerous, tools["fail"].dangerous) == (True, True, False)
+    assert (await engine.execute_tool_call("testing.add", {"a": 2, "b": 3})).content == {"result": 5}
+    wrong = await engine.execute_tool_call("testing.add", {"a": "two"})
+    assert wrong.metadata["kind"] == "tool.invalid_parameters"
+    failed = await engine.execute_tool_call("testing.fail", {"why": "no paper"})
+    assert not failed.ok
+    assert "no paper" in failed.error_message
+    text, image = (await engine.execute_tool_call("testing.picture")).content
+    assert (text, image) == ("a dot", Image(PNG, "image/png"))
+    resources = await engine.execute_tool_call("testing.resources")
+    assert resources.content == "a note\n[more: file:///more.txt]\nthe end"
+    call = asyncio.create_task(engine.execute_tool_call("testing.hang", {"folder": str(tmp_path)}))
+    await until(lambda: (tmp_path / "began").exists(), 30)
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    await until(lambda: (tmp_path / "cancelled").exists(), 30)
+
+
+async def test_destructive_tool_must_be_allowed_by_its_name() -> None:
+    async with over_pipes() as source:
+        refused = await engine_of(source).execute_tool_call("testing.wipe")
+        assert refused.metadata["code"] == "PERMISSION_DENIED"
+        allowed = engine_of(source, permissions={"allowed": ["testing.*", "testing.wipe"]})
+        assert (await allowed.execute_tool_call("testing.wipe")).content == {"result": "wiped"}
+    async with over_pipes(trusted=True) as source:
+        assert (await engine_of(source).execute_tool_call("testing.wipe")).ok
+
+
+async def test_list_that_changes_is_taken_over(source: McpToolSource) -> None:
+    engine = engine_of(source)
+    kept = engine.registry.find("testing.add")
+    assert "testing.picture" in engine.registry
+    await engine.execute_tool_call("testing.grow", {"name": "later"})
+    await until(lambda: "testing.later" in engine.registry, 30)
+    assert "testing.picture" not in engine.registry
+    assert engine.registry.find("testing.add") is kept, "a tool that did not change keeps its health"
+    assert (await engine.execute_tool_call("testing.later")).content == {"result": "grown later"}
+
+
+async def test_server_gets_no_more_of_the_environment_than_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+    async with over_pipes(env={"GREETING": "hello"}) as source:
+        environment = (await engine_of(source).execute_tool_call("testing.environment")).content
+    assert "OPENAI_API_KEY" not in environment
+    assert environment["GREETING"] == "hello"
+    assert set(environment) <= {"PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "GREETING"}
+
+
+async def test_server_that_dies_is_started_again() -> None:
+    async with over_pipes() as source:
+        engine = engine_of(source)
+        died = await engine.execute_tool_call("testing.die")
+        assert died.metadata["code"] == "UNAVAILABLE"
+        await until(lambda: source.is_connected, 60)
+        assert (await engine.execute_tool_call("testing.add", {"a": 1, "b": 1})).ok
+
+
+async def test_server_that_dies_while_idle_is_started_again(tmp_path: Path) -> None:
+    async with over_pipes() as source:
+        before = {
+            child.pid for child in psutil.Process().children(recursive=True) if "mcp_server" in str(child.cmdline())
+        }
+        assert len(before) == 1
+        psutil.Process(*before).kill()
+        await until(lambda: not source.is_connected, 30)
+        refused = await engine_of(source).execute_tool_call("testing.wipe", {}, 5)
+        assert not refused.ok
+        await until(lambda: source.is_connected, 60)
+    assert not any(psutil.pid_exists(pid) for pid in before)
+
+
+ONCE = """
+import pathlib, runpy, sys
+flag, server = pathlib.Path(sys.argv[1]), sys.argv[2]
+if flag.exists():
+    sys.exit(1)
+flag.touch()
+sys.argv = [server]
+runpy.run_path(server, run_name="__main__")
+"""
+
+
+async def test_pauses_between_connections_double(tmp_path: Path) -> None:
+    pauses: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+        await asyncio.sleep(0)
+
+    args = ["-c", ONCE, str(tmp_path / "flag"), *SERVER]
+    source = McpToolSource("testing", command=sys.executable, args=args, sleep=sleep, random=lambda: 1.0)
+    async with source:
+        await engine_of(source).execute_tool_call("testing.die")
+        await until(lambda: 2.0 in pauses, 60)
+    assert pauses[:3] == [0.5, 1.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    ("program", "error"),
+    [
+        ("import time; time.sleep(600)", DeadlineExceeded),
+        ("import sys; sys.exit(3)", Unavailable),
+        ("while True: print('garbage')", Unavailable),
+        ("while True: print('x' * 65536, end='')", Unavailable),
+        (
+            'import sys\nfor line in sys.stdin: print(\'{"jsonrpc": "2.0", "id": 1, "result": 5}\', flush=True)',
+            ArchonError,
+        ),
+        ("import sys\nfor line in sys.stdin: print('[' * 100000, flush=True)", DeadlineExceeded),
+    ],
+)
+async def test_server_that_speaks_no_mcp_is_a_typed_error(program: str, error: type[ArchonError]) -> None:
+    source = McpToolSource("bad", command=sys.executable, args=["-c", program], connect_seconds=3)
+    with pytest.raises(error, match="MCP server bad"):
+        await asyncio.wait_for(source.connect(), 60)
+    assert source.tools == []
+
+
+def slow_servers() -> list[psutil.Process]:
+    return [each for each in psutil.Process().children() if "import time; time.sleep(600)" in each.cmdline()]
+
+
+async def test_source_that_is_closed_while_it_connects_says_so() -> None:
+    source = McpToolSource("slow", command=sys.executable, args=["-c", "import time; time.sleep(600)"])
+    connecting = asyncio.create_task(source.connect())
+    await until(lambda: slow_servers() != [], 30)
+    await source.close()
+    assert slow_servers() == []
+    with pytest.raises(ArchonError, match="MCP server slow"):
+        await asyncio.wait_for(connecting, 60)
+
+
+async def test_command_that_is_missing_is_a_typed_error() -> None:
+    with pytest.raises(Unavailable, match="MCP server none is not reachable"):
+        await McpToolSource("none", command="/no/such/program").connect()
+
+
+HOSTILE = """
+import json, sys
+def tool(name, **more):
+    return {"name": name, "inputSchema": {"type": "object"}, **more}
+for line in sys.stdin:
+    request = json.loads(line)
+    method, cursor = request.get("method"), (request.get("params") or {}).get("cursor")
+    if "id" not in request:
+        continue
+    if method == "initialize":
+        result = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": {"name": "h", "version": "1"}}
+    elif method == "tools/list":
+        result = PAGE(int(cursor or 0))
+    else:
+        print(json.dumps({"jsonrpc": "2.0", "id": request["id"], "error": {"code": -32601, "message": "no"}}), flush=True)
+        continue
+    print(json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": result}), flush=True)
+"""
+
+
+def hostile(page: str) -> McpToolSource:
+    return McpToolSource("hostile", command=sys.executable, args=["-c", HOSTILE.replace("PAGE", f"(lambda n: {page})")])
+
+
+async def test_a_million_tools_and_endless_pages_are_bounded() -> None:
+    async with hostile('{"tools": [tool(f"t{n}_{i}") for i in range(1000)], "nextCursor": str(n + 1)}') as source:
+        assert len(source.tools) == MAX_TOOLS
+    async with hostile('{"tools": [tool(f"t{n}")], "nextCursor": str(n + 1)}') as source:
+        assert len(source.tools) == 20
+    with pytest.raises(Unavailable):
+        await hostile('{"tools": [tool(f"tool_number_{i}") for i in range(1000000)]}').connect()
+
+
+async def test_change_is_noticed_in_the_older_protocol() -> None:
+    page = '{"tools": [tool("first" if LISTED.append(n) or len(LISTED) == 1 else "second")]}'
+    changed = 'print(json.dumps({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}), flush=True)'
+    program = f"LISTED = []\n{HOSTILE.replace('PAGE', f'(lambda n: {page})')}    if method == 'tools/list': {changed}\n"
+    async with McpToolSource("old", command=sys.executable, args=["-c", program], sleep=no_pause) as source:
+        await until(lambda: [tool.name for tool in source.tools] == ["second"], 30)
+
+
+async def test_descriptions_schemas_and_names_are_bounded() -> None:
+    tools = [
+        'tool("long", description="x" * 1000000)',
+        'tool("big", inputSchema={"type": "object", "description": "x" * 100000})',
+        'tool("remote", inputSchema={"type": "object", "properties": {"a": {"$ref": "http://127.0.0.1/s"}}})',
+        'tool("wrong", inputSchema={"type": "object", "properties": {"a": {"type": "nothing"}}})',
+        'tool("../name\\n")',
+        'tool("x" * 500)',
+        'tool("long")',
+    ]
+    async with hostile(f'{{"tools": [{", ".join(tools)}]}}') as source:
+        (tool,) = source.tools
+        assert (tool.name, len(tool.description)) == ("long", MAX_DESCRIPTION)
+
+
+async def test_pattern_of_a_server_does_not_hold_the_agent() -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "string", "pattern": "^(a+)+$"}}, "required": ["a"]}
+    async with hostile(f'{{"tools": [tool("slow", inputSchema={json.dumps(schema)})]}}') as source:
+        (tool,) = source.tools
+        assert tool.validate_args({"a": "a" * 60 + "b"}) is None
+        assert "required" in str(tool.validate_args({}))
+
+
+async def test_answer_over_http_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mcp_transport, "MAX_MESSAGE_BYTES", 100_000)
+    page = Page(b"x" * 65_536, content_type="application/json", repeat=10_000)
+    async with WebServer({"/mcp": page}) as server:
+        with pytest.raises(ArchonError):
+            await McpToolSource("big", url=f"{server.url}/mcp", connect_seconds=5).connect()
+        assert server.sent < 100 * 65_536
+
+
+async def test_headers_are_sent_and_shown_nowhere(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("DEBUG", logger="archon_mesh")
+    async with WebServer({"/mcp": Page("token-123456 is wrong", status=401, content_type="text/plain")}) as server:
+        source = McpToolSource(
+            "web", url=f"{server.url}/mcp", headers={"Authorization": "token-123456"}, connect_seconds=5
+        )
+        with pytest.raises(ArchonError) as raised:
+            await source.connect()
+    assert server.requests
+    assert "token-123456" not in f"{raised.value} {source!r} {vars(source)} {caplog.text}"
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"command": "a", "url": "http://a"},
+        {"url": "ftp://a"},
+        {"command": "a", "headers": {"a": "b"}},
+        {"url": "http://a", "args": ["b"]},
+    ],
+)
+def test_declaration_that_contradicts_itself_is_refused(fields: dict[str, Any]) -> None:
+    with pytest.raises(InvalidArgument):
+        McpToolSource("a", **fields)
+    with pytest.raises(InvalidArgument):
+        McpToolSource("not a name", command="x")
+
+
+def test_missing_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mcp_package, "find_spec", lambda name: None)
+    with pytest.raises(FailedPrecondition, match=r"pip install 'archon-mesh\[mcp\]'"):
+        McpToolSource("a", command="x")

@@ -1,0 +1,32 @@
+"""The MCP server of an agent's tools, with a client of the same process."""
+
+from __future__ import annotations
+
+import asyncio
+
+from mcp import Client
+
+from archon_mesh.tools import ToolExecutionEngine, ToolRegistry, tool
+from archon_mesh.tools.mcp.server import MAX_CALLS, create_server
+
+
+async def test_calls_of_all_clients_at_the_same_time_are_bounded() -> None:
+    running, most = 0, 0
+    go_on = asyncio.Event()
+
+    @tool
+    async def work() -> str:
+        """Works until it may go on."""
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        if running == MAX_CALLS:
+            go_on.set()
+        await go_on.wait()
+        running -= 1
+        return "done"
+
+    async with Client(create_server("s", ToolExecutionEngine(ToolRegistry([work])))) as client:
+        results = await asyncio.gather(*(client.call_tool("work", {}) for _ in range(MAX_CALLS + 10)))
+    assert not any(result.is_error for result in results)
+    assert most == MAX_CALLS
