@@ -7,7 +7,7 @@ import hashlib
 import os
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import Any
+from typing import Any, Final
 
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
@@ -21,6 +21,12 @@ from archon_mesh.agent.events.emit import THINKING, MessageEmitter, emit_tool_ca
 from archon_mesh.agent.ids import new_id
 from archon_mesh.agent.state.agent_state import AgentState, get_call_position
 from archon_mesh.node.task_hooks import TaskAttempt, current_attempt
+
+MAX_WRITTEN: Final = 100
+"""Tool calls of a remote agent that are shown piece by piece at a time."""
+
+MAX_ARGUMENTS: Final = 1024 * 1024
+"""Characters of a call's arguments that are shown piece by piece."""
 
 
 class RemoteAgent:
@@ -91,6 +97,8 @@ class RemoteAgent:
                             await run_events.text(event.text_delta.text)
                         case "thinking_delta" if event.thinking_delta.role == self.name:
                             await run_events.think(event.thinking_delta.text)
+                        case "tool_arguments_delta" if event.tool_arguments_delta.role == self.name:
+                            await run_events.tool_arguments(event.tool_arguments_delta)
                         case "tool_event" if event.tool_event.role == self.name:
                             await run_events.tool(event.tool_event)
                         case "result" if event.result.role == self.name:
@@ -118,6 +126,8 @@ class _RunEvents:
         }
         self._message = MessageEmitter(self._emitter, self._run_fields)
         self._thinking = MessageEmitter(self._emitter, self._run_fields, THINKING)
+        self._written: dict[str, str] = {}
+        """The arguments so far of the calls that are emitted piece by piece."""
 
     async def start(self) -> None:
         if self._emitter.handlers:
@@ -131,10 +141,38 @@ class _RunEvents:
         await self._message.end()
         await self._thinking.write(delta)
 
+    async def tool_arguments(self, delta: run_pb2.ToolArgumentsDelta) -> None:
+        """Emits the start of a tool call that the remote agent's model writes, or a piece of its arguments."""
+        await self._thinking.end()
+        await self._message.end()
+        if not self._emitter.handlers:
+            return
+        written = self._written.get(delta.call_id)
+        if written is None:
+            if len(self._written) >= MAX_WRITTEN:
+                return
+            start = events.ToolCallStart(tool_call_id=delta.call_id, tool_call_name=delta.tool_name, **self._run_fields)
+            await self._emitter.emit(start)
+        if len(written or "") > MAX_ARGUMENTS:
+            return
+        self._written[delta.call_id] = (written or "") + delta.text
+        await self._emitter.emit(events.ToolCallArgs(tool_call_id=delta.call_id, delta=delta.text, **self._run_fields))
+
+    async def _end_written(self, call_id: str, arguments_json: str = "") -> None:
+        """Ends a call that was emitted piece by piece. Emits the rest of its arguments, if pieces were dropped at the
+        end."""
+        written = self._written.pop(call_id)
+        if (rest := arguments_json.removeprefix(written)) and rest != arguments_json:
+            await self._emitter.emit(events.ToolCallArgs(tool_call_id=call_id, delta=rest, **self._run_fields))
+        await self._emitter.emit(events.ToolCallEnd(tool_call_id=call_id, **self._run_fields))
+
     async def tool(self, activity: run_pb2.ToolActivity) -> None:
         """Emits a tool call of the remote agent, or its result."""
         await self._thinking.end()
         await self._message.end()
+        if activity.call_id in self._written:
+            await self._end_written(activity.call_id, activity.arguments_json)
+            return
         if activity.arguments_json or not activity.result_json:
             await emit_tool_call(
                 self._emitter, self._run_fields, activity.call_id, activity.tool_name, activity.arguments_json
@@ -145,6 +183,7 @@ class _RunEvents:
 
     async def finish(self, answer: str) -> None:
         """Ends the run. Emits the whole answer if no part of it was streamed."""
+        await self._end_all_written()
         await self._thinking.end()
         if not self._message.has_started:
             await self._message.write(answer)
@@ -152,7 +191,13 @@ class _RunEvents:
         if self._emitter.handlers:
             await self._emitter.emit(events.RunFinished(result=answer, thread_id=self._thread_id, **self._run_fields))
 
+    async def _end_all_written(self) -> None:
+        """Ends the calls that were written, and not made."""
+        for call_id in list(self._written):
+            await self._end_written(call_id)
+
     async def fail(self, error: BaseException) -> None:
+        await self._end_all_written()
         await self._thinking.end()
         await self._message.end()
         if self._emitter.handlers:

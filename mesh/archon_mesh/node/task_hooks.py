@@ -17,6 +17,7 @@ from archon.agent import ContextItem, Item, TaskContext
 from archon.api.common.v1 import common_pb2
 from archon.errors import FailedPrecondition
 from archon.wire import to_seconds
+from archon_mesh.agent.events.emit import call_id_of
 from archon_mesh.agent.hooks.context import HookContext, ModelParams, ModelTry
 from archon_mesh.agent.hooks.middleware import Middleware, ModelCall, StreamChunk
 from archon_mesh.agent.hooks.shared_memory import wider_items
@@ -24,7 +25,7 @@ from archon_mesh.agent.state.agent_state import get_context
 from archon_mesh.core.awareness import awareness_chat_message
 from archon_mesh.core.memory_item import MemoryItem
 from archon_mesh.core.messages import ChatMessage, with_shared_context
-from archon_mesh.llm import ModelReply
+from archon_mesh.llm import ModelReply, ToolCallDelta
 from archon_mesh.llm.prices import estimate_call
 from archon_mesh.node.call_records import request_json, response_json, usage_of
 from archon_mesh.node.checkpoint import encode_checkpoint
@@ -85,6 +86,8 @@ class TaskMiddleware(Middleware):
         self.items: list[Item] = []
         """What the role publishes beside its answer, once the run has ended: for edges with a wider policy."""
         self._tool_starts: dict[str, tuple[float, float]] = {}
+        self._written: dict[int, tuple[str, str]] = {}
+        """Ids and names of the tool calls that the model writes now, by their number in its reply."""
 
     @override
     def query_start(self, hook: HookContext) -> None:
@@ -93,6 +96,7 @@ class TaskMiddleware(Middleware):
     @override
     def before_model(self, hook: HookContext) -> None:
         assert hook.params is not None
+        self._written.clear()
         hook.params.messages[:] = with_context(
             hook.params.messages, [to_memory_item(item) for item in self._task.context], self._awareness
         )
@@ -143,10 +147,21 @@ class TaskMiddleware(Middleware):
     def stream_chunk(self, chunk: StreamChunk, params: ModelParams) -> None:
         if chunk.thinking_delta:
             self._task.think(chunk.thinking_delta)
+        if chunk.tool_call_delta is not None:
+            self._tell_arguments(chunk.tool_call_delta)
         if chunk and params.tries and params.tries[-1].text and self._failed is not params.tries[-1]:
             self._failed = params.tries[-1]  # its text is not the answer: separate it from what follows
             self._task.write("\n\n")
         self._task.write(chunk)
+
+    def _tell_arguments(self, delta: ToolCallDelta) -> None:
+        state = get_context()
+        call_id, name = self._written.get(delta.index, ("", ""))
+        name = name or delta.name
+        call_id = call_id or delta.id or call_id_of(state.current_iteration, delta.index + 1)
+        self._written[delta.index] = call_id, name
+        if name and delta.arguments_delta and name not in state.agent.sub_agents:
+            self._task.tell_tool_arguments(call_id, name, delta.arguments_delta)
 
     @override
     def after_model(self, hook: HookContext) -> None:

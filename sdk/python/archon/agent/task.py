@@ -421,6 +421,16 @@ class TaskContext:
         if _recording():
             self._records.append(call_record(agent_pb2.RECORD_KIND_TOOL, tool, arguments, result, started, seconds))
 
+    def tell_tool_arguments(self, call_id: str, tool: str, delta: str) -> None:
+        """Shows watchers the next piece of a tool call's arguments, while the model writes them; may be dropped under
+        load."""
+        delta = without_surrogates(delta)
+        for start in range(0, len(delta), MAX_DELTA_CHARS):
+            piece = agent_pb2.ToolArguments(
+                call_id=call_id, tool_name=tool, delta=delta[start : start + MAX_DELTA_CHARS]
+            )
+            self._show(agent_pb2.Progress(state=common_pb2.TASK_STATE_WORKING, tool_arguments=piece))
+
     def tell_tool_call(self, call_id: str, tool: str, arguments_json: str) -> None:
         """Shows watchers that a tool is called; may be dropped under load."""
         event = agent_pb2.ToolEvent(call_id=call_id, tool_name=tool, arguments_json=without_surrogates(arguments_json))

@@ -335,6 +335,10 @@ class Runs:
                 event.text_delta.offset = progress.offset
             case "thinking":
                 event.thinking_delta.role, event.thinking_delta.text = task.role, progress.thinking
+            case "tool_arguments":
+                piece, delta = progress.tool_arguments, event.tool_arguments_delta
+                delta.role, delta.call_id, delta.tool_name = task.role, piece.call_id, piece.tool_name
+                delta.text = piece.delta
             case "tool_event":
                 tool_event = progress.tool_event
                 event.tool_event.role, event.tool_event.call_id = task.role, tool_event.call_id

@@ -113,6 +113,8 @@ async def test_thinking_and_tool_calls_reach_a_front_end(
     assert texts("THINKING_TEXT_MESSAGE_CONTENT") == "I must add.Done."
     assert texts("TEXT_MESSAGE_CONTENT") == "It is 5."
     assert json.loads(texts("TOOL_CALL_ARGS")) == {"a": 2, "b": 3}
+    assert kinds.count("TOOL_CALL_ARGS") > 1, "they are shown while the model writes them"
+    assert kinds.count("TOOL_CALL_START") == kinds.count("TOOL_CALL_END") == 1
     [result] = [event for event in of_clerk if event.type == "TOOL_CALL_RESULT"]
     assert result.content == "5"
     order = ["THINKING_TEXT_MESSAGE_START", "TOOL_CALL_START", "TOOL_CALL_RESULT", "TEXT_MESSAGE_START"]
@@ -147,5 +149,9 @@ async def test_archon_run_shows_what_a_model_streams(own_mesh: Mesh, tmp_path: P
     assert "".join(event["thinking_delta"]["text"] for event in events if "thinking_delta" in event) == (
         "I must add.Done."
     )
+    pieces = [event["tool_arguments_delta"] for event in events if "tool_arguments_delta" in event]
+    assert len(pieces) > 1
+    assert json.loads("".join(piece["text"] for piece in pieces)) == {"a": 2, "b": 3}
+    assert {(piece["call_id"], piece["tool_name"]) for piece in pieces} == {("call_1", "add")}
     [call, _] = [event["tool_event"] for event in events if "tool_event" in event]
     assert json.loads(call["arguments_json"]) == {"a": 2, "b": 3}

@@ -509,6 +509,7 @@ class Progress(_message.Message):
     TOOL_EVENT_FIELD_NUMBER: _builtins.int
     EVENT_JSON_FIELD_NUMBER: _builtins.int
     THINKING_FIELD_NUMBER: _builtins.int
+    TOOL_ARGUMENTS_FIELD_NUMBER: _builtins.int
     USAGE_FIELD_NUMBER: _builtins.int
     state: _common_pb2.TaskState.ValueType
     """State of the task."""
@@ -525,6 +526,10 @@ class Progress(_message.Message):
         """A tool was called or has returned."""
 
     @_builtins.property
+    def tool_arguments(self) -> Global___ToolArguments:
+        """The next piece of a tool call's arguments, while the model writes the call."""
+
+    @_builtins.property
     def usage(self) -> _common_pb2.Usage:
         """Usage of the attempt so far."""
 
@@ -537,17 +542,48 @@ class Progress(_message.Message):
         tool_event: Global___ToolEvent | None = ...,
         event_json: _builtins.str = ...,
         thinking: _builtins.str = ...,
+        tool_arguments: Global___ToolArguments | None = ...,
         usage: _common_pb2.Usage | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["content", b"content", "event_json", b"event_json", "text", b"text", "thinking", b"thinking", "tool_event", b"tool_event", "usage", b"usage"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["content", b"content", "event_json", b"event_json", "text", b"text", "thinking", b"thinking", "tool_arguments", b"tool_arguments", "tool_event", b"tool_event", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["content", b"content", "event_json", b"event_json", "offset", b"offset", "state", b"state", "text", b"text", "thinking", b"thinking", "tool_event", b"tool_event", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["content", b"content", "event_json", b"event_json", "offset", b"offset", "state", b"state", "text", b"text", "thinking", b"thinking", "tool_arguments", b"tool_arguments", "tool_event", b"tool_event", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_content: _TypeAlias = _typing.Literal["text", "tool_event", "event_json", "thinking"]  # noqa: Y015
+    _WhichOneofReturnType_content: _TypeAlias = _typing.Literal["text", "tool_event", "event_json", "thinking", "tool_arguments"]  # noqa: Y015
     _WhichOneofArgType_content: _TypeAlias = _typing.Literal["content", b"content"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_content) -> _WhichOneofReturnType_content | None: ...
 
 Global___Progress: _TypeAlias = Progress  # noqa: Y015
+
+@_typing.final
+class ToolArguments(_message.Message):
+    """A piece of the arguments of a tool call that a model writes. The call may not be made after all."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CALL_ID_FIELD_NUMBER: _builtins.int
+    TOOL_NAME_FIELD_NUMBER: _builtins.int
+    DELTA_FIELD_NUMBER: _builtins.int
+    call_id: _builtins.str
+    """The call's id."""
+    tool_name: _builtins.str
+    """Name of the tool."""
+    delta: _builtins.str
+    """The piece: a part of one JSON object."""
+    def __init__(
+        self,
+        *,
+        call_id: _builtins.str = ...,
+        tool_name: _builtins.str = ...,
+        delta: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["call_id", b"call_id", "delta", b"delta", "tool_name", b"tool_name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ToolArguments: _TypeAlias = ToolArguments  # noqa: Y015
 
 @_typing.final
 class ToolEvent(_message.Message):

@@ -374,6 +374,7 @@ class RunEvent(_message.Message):
     TEXT_DELTA_FIELD_NUMBER: _builtins.int
     TOOL_EVENT_FIELD_NUMBER: _builtins.int
     THINKING_DELTA_FIELD_NUMBER: _builtins.int
+    TOOL_ARGUMENTS_DELTA_FIELD_NUMBER: _builtins.int
     run_id: _builtins.str
     """The run."""
     seq: _builtins.int
@@ -486,6 +487,10 @@ class RunEvent(_message.Message):
     def thinking_delta(self) -> Global___ThinkingDelta:
         """Transient: the next piece of a model's thinking."""
 
+    @_builtins.property
+    def tool_arguments_delta(self) -> Global___ToolArgumentsDelta:
+        """Transient: the next piece of a tool call's arguments."""
+
     def __init__(
         self,
         *,
@@ -518,12 +523,13 @@ class RunEvent(_message.Message):
         text_delta: Global___TextDelta | None = ...,
         tool_event: Global___ToolActivity | None = ...,
         thinking_delta: Global___ThinkingDelta | None = ...,
+        tool_arguments_delta: Global___ToolArgumentsDelta | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["budget_reserved", b"budget_reserved", "cancel_requested", b"cancel_requested", "checkpoint", b"checkpoint", "claimed", b"claimed", "delegated", b"delegated", "delegation_cancelled", b"delegation_cancelled", "discarded", b"discarded", "dispatched", b"dispatched", "event", b"event", "input_given", b"input_given", "input_requested", b"input_requested", "item_published", b"item_published", "lost", b"lost", "paused", b"paused", "published", b"published", "recorded", b"recorded", "rejected", b"rejected", "result", b"result", "resumed", b"resumed", "retry", b"retry", "run_state", b"run_state", "submitted", b"submitted", "task", b"task", "task_state", b"task_state", "text_delta", b"text_delta", "thinking_delta", b"thinking_delta", "time", b"time", "tool_event", b"tool_event"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["budget_reserved", b"budget_reserved", "cancel_requested", b"cancel_requested", "checkpoint", b"checkpoint", "claimed", b"claimed", "delegated", b"delegated", "delegation_cancelled", b"delegation_cancelled", "discarded", b"discarded", "dispatched", b"dispatched", "event", b"event", "input_given", b"input_given", "input_requested", b"input_requested", "item_published", b"item_published", "lost", b"lost", "paused", b"paused", "published", b"published", "recorded", b"recorded", "rejected", b"rejected", "result", b"result", "resumed", b"resumed", "retry", b"retry", "run_state", b"run_state", "submitted", b"submitted", "task", b"task", "task_state", b"task_state", "text_delta", b"text_delta", "thinking_delta", b"thinking_delta", "time", b"time", "tool_arguments_delta", b"tool_arguments_delta", "tool_event", b"tool_event"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["budget_reserved", b"budget_reserved", "cancel_requested", b"cancel_requested", "checkpoint", b"checkpoint", "claimed", b"claimed", "delegated", b"delegated", "delegation_cancelled", b"delegation_cancelled", "discarded", b"discarded", "dispatched", b"dispatched", "event", b"event", "input_given", b"input_given", "input_requested", b"input_requested", "item_published", b"item_published", "lost", b"lost", "paused", b"paused", "published", b"published", "recorded", b"recorded", "rejected", b"rejected", "result", b"result", "resumed", b"resumed", "retry", b"retry", "run_id", b"run_id", "run_state", b"run_state", "seq", b"seq", "submitted", b"submitted", "task", b"task", "task_state", b"task_state", "text_delta", b"text_delta", "thinking_delta", b"thinking_delta", "time", b"time", "tool_event", b"tool_event"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["budget_reserved", b"budget_reserved", "cancel_requested", b"cancel_requested", "checkpoint", b"checkpoint", "claimed", b"claimed", "delegated", b"delegated", "delegation_cancelled", b"delegation_cancelled", "discarded", b"discarded", "dispatched", b"dispatched", "event", b"event", "input_given", b"input_given", "input_requested", b"input_requested", "item_published", b"item_published", "lost", b"lost", "paused", b"paused", "published", b"published", "recorded", b"recorded", "rejected", b"rejected", "result", b"result", "resumed", b"resumed", "retry", b"retry", "run_id", b"run_id", "run_state", b"run_state", "seq", b"seq", "submitted", b"submitted", "task", b"task", "task_state", b"task_state", "text_delta", b"text_delta", "thinking_delta", b"thinking_delta", "time", b"time", "tool_arguments_delta", b"tool_arguments_delta", "tool_event", b"tool_event"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["submitted", "run_state", "task_state", "dispatched", "delegated", "published", "result", "input_requested", "recorded", "lost", "rejected", "discarded", "cancel_requested", "checkpoint", "claimed", "budget_reserved", "delegation_cancelled", "input_given", "paused", "resumed", "retry", "item_published", "text_delta", "tool_event", "thinking_delta"]  # noqa: Y015
+    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["submitted", "run_state", "task_state", "dispatched", "delegated", "published", "result", "input_requested", "recorded", "lost", "rejected", "discarded", "cancel_requested", "checkpoint", "claimed", "budget_reserved", "delegation_cancelled", "input_given", "paused", "resumed", "retry", "item_published", "text_delta", "tool_event", "thinking_delta", "tool_arguments_delta"]  # noqa: Y015
     _WhichOneofArgType_event: _TypeAlias = _typing.Literal["event", b"event"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_event) -> _WhichOneofReturnType_event | None: ...
 
@@ -1612,6 +1618,42 @@ class TextDelta(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___TextDelta: _TypeAlias = TextDelta  # noqa: Y015
+
+@_typing.final
+class ToolArgumentsDelta(_message.Message):
+    """Transient: the next piece of a tool call's arguments, while the model writes the call. It may be dropped under load,
+    and the call may not be made after all; `tool_event` has the whole arguments.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ROLE_FIELD_NUMBER: _builtins.int
+    CALL_ID_FIELD_NUMBER: _builtins.int
+    TOOL_NAME_FIELD_NUMBER: _builtins.int
+    TEXT_FIELD_NUMBER: _builtins.int
+    role: _builtins.str
+    """The task's role."""
+    call_id: _builtins.str
+    """The call's id."""
+    tool_name: _builtins.str
+    """Name of the tool."""
+    text: _builtins.str
+    """The piece: a part of one JSON object."""
+    def __init__(
+        self,
+        *,
+        role: _builtins.str = ...,
+        call_id: _builtins.str = ...,
+        tool_name: _builtins.str = ...,
+        text: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["call_id", b"call_id", "role", b"role", "text", b"text", "tool_name", b"tool_name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ToolArgumentsDelta: _TypeAlias = ToolArgumentsDelta  # noqa: Y015
 
 @_typing.final
 class ThinkingDelta(_message.Message):
