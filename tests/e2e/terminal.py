@@ -119,10 +119,10 @@ class Running:
             self._process.kill()
         self._process.communicate(timeout=PATIENCE)
 
-    def until(self, text: str, times: int = 1) -> None:
-        """Reads the output until it contains `text` `times` times."""
+    def until(self, text: str, times: int = 1, *, instead: str = "") -> None:
+        """Reads the output until it contains `text` `times` times, or `instead` if that is set."""
         assert self._process.stdout is not None
-        while self.text.count(text) < times:
+        while self.text.count(text) < times and not (instead and instead in self.text):
             line = self._process.stdout.readline()
             assert line, f"ended without {text!r}:\n{self.text}"
             self.text += line

@@ -39,7 +39,8 @@ def stuck_run(terminal: Terminal) -> Iterator[tuple[str, Running]]:
     os.kill(pid, signal.SIGSTOP)
     try:
         with terminal.start("run", GOAL) as running:
-            running.until("requirements   working  on")
+            # On a slow machine the instance is lost before the run begins, and gets no task.
+            running.until("requirements   working  on", instead="Waiting for an instance of requirements")
             yield last_run(terminal), running
     finally:
         os.kill(pid, signal.SIGCONT)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import base64
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any, Final
 
@@ -68,8 +69,8 @@ async def serve_stdio(server: Server[Any]) -> None:
         await server.run(read_stream, write_stream, server.create_initialization_options())
 
 
-async def serve_http(server: Server[Any], port: int, started: Callable[[str], None]) -> None:
-    """Serves clients by streamable HTTP on 127.0.0.1 until a signal comes; `started` gets the URL.
+async def serve_http(server: Server[Any], port: int, started: Callable[[str], None], stopping: asyncio.Event) -> None:
+    """Serves clients by streamable HTTP on 127.0.0.1 until `stopping` is set; `started` gets the URL.
 
     Requests with the Host or Origin of another machine are refused, as the specification asks for. Raises OSError if
     the port is taken.
@@ -84,7 +85,24 @@ async def serve_http(server: Server[Any], port: int, started: Callable[[str], No
             app, log_config=None, access_log=False, timeout_graceful_shutdown=STOP_SECONDS, lifespan="on", backlog=128
         )
         started(f"http://127.0.0.1:{listener.getsockname()[1]}{PATH}")
-        await uvicorn.Server(config).serve(sockets=[listener])
+
+        class Http(uvicorn.Server):
+            """Leaves signals to the caller."""
+
+            @contextmanager
+            def capture_signals(self) -> Iterator[None]:
+                yield
+
+        http = Http(config)
+        serving = asyncio.create_task(http.serve(sockets=[listener]), name="serve HTTP")
+        waiting = asyncio.create_task(stopping.wait(), name="wait for the end")
+        try:
+            await asyncio.wait({serving, waiting}, return_when=asyncio.FIRST_COMPLETED)
+            http.should_exit = True
+            await serving
+        finally:
+            waiting.cancel()
+            serving.cancel()
 
 
 def _version() -> str:

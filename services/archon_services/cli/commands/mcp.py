@@ -57,26 +57,41 @@ def mcp(
         check_installed()
         with _protocol_only(is_stdio=http is None):
             agent = _agent(source)
-        asyncio.run(_serve(agent, http))
+        signum = asyncio.run(_serve(agent, http))
     except ArchonError as error:
         raise CliError(str(error)) from None
     except OSError as error:
         raise CliError(f"cannot serve on port {http}: {error.strerror}") from None
+    if signum is not None:
+        raise typer.Exit(exit_code(signum))
 
 
-async def _serve(agent: Agent, port: int | None) -> None:
-    from archon_mesh.tools.mcp.server import create_server, serve_http
+async def _serve(agent: Agent, port: int | None) -> signal.Signals | None:
+    """Serves until the input ends, or a signal comes, which is returned."""
+    from archon_mesh.tools.mcp.server import create_server
 
-    signum: signal.Signals | None = None
     async with _connected(agent):
         server = create_server(agent.name, agent.engine, instructions=agent.description)
-        if port is None:
-            signum = await _serve_stdio(server)
-        else:
-            await serve_http(server, port, lambda url: print(f"serving MCP on {url}", file=sys.stderr, flush=True))
-    if signum is not None:
+        signum = await (_serve_stdio(server) if port is None else _serve_http(server, port))
+    if signum is not None and port is None:
         sys.stderr.flush()
         os._exit(exit_code(signum))  # nothing ends the thread that waits for input; all else is closed
+    return signum
+
+
+async def _serve_http(server: Server[Any], port: int) -> signal.Signals | None:
+    from archon_mesh.tools.mcp.server import serve_http
+
+    def started(url: str) -> None:
+        print(f"serving MCP on {url}", file=sys.stderr, flush=True)
+
+    stopping = asyncio.Event()
+    with Signals() as signals:
+        task = asyncio.create_task(serve_http(server, port, started, stopping), name="serve MCP")
+        signum = await signals.race(task)
+        stopping.set()
+        await task
+    return signum
 
 
 async def _serve_stdio(server: Server[Any]) -> signal.Signals | None:
