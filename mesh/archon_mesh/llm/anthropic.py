@@ -7,12 +7,12 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from archon.errors import InvalidArgument, Unavailable
-from archon.failure_kinds import PROVIDER
+from archon.errors import InvalidArgument
 from archon_mesh.llm.anthropic_reply import MessageAssembler
 from archon_mesh.llm.anthropic_wire import has_thinking, request_to_wire
 from archon_mesh.llm.base import ModelChunk, ModelReply, ModelRequest
 from archon_mesh.llm.calibration import Calibration
+from archon_mesh.llm.chunks import whole_reply
 from archon_mesh.llm.endpoint import Endpoint, EndpointCall
 from archon_mesh.llm.extras import import_extra
 from archon_mesh.llm.prices import find_price, with_cost
@@ -61,12 +61,7 @@ class AnthropicModel:
 
     async def generate(self, request: ModelRequest) -> ModelReply:
         # Streamed: the API refuses to answer requests with a high limit of tokens as a whole.
-        reply: ModelReply | None = None
-        async for chunk in self.stream(request):
-            reply = chunk.reply or reply
-        if reply is None:
-            raise Unavailable("the model's stream ended before the reply was complete", kind=PROVIDER)
-        return reply
+        return await whole_reply(self.stream(request))
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelChunk]:
         names, call = ToolNames.of(request), self._endpoint.call(request)

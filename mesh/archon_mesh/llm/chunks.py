@@ -1,4 +1,4 @@
-"""Streams a reply that is already whole, as an endpoint would."""
+"""Makes a stream of a whole reply, and a whole reply of a stream."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Final
 
+from archon.errors import Unavailable
+from archon.failure_kinds import PROVIDER
 from archon_mesh.llm.base import ModelChunk, ModelReply, ToolCallDelta
 
 _WORDS_PER_CHUNK: Final = 4
@@ -24,6 +26,21 @@ async def stream_reply(reply: ModelReply) -> AsyncIterator[ModelChunk]:
             yield ModelChunk(tool_call_delta=ToolCallDelta(index, arguments_delta=text))
             await asyncio.sleep(0)
     yield ModelChunk(reply=reply)
+
+
+async def whole_reply(chunks: AsyncIterator[ModelChunk]) -> ModelReply:
+    """Reads a stream to its end, or closes it. Raises Unavailable if it ends without the whole reply."""
+    reply: ModelReply | None = None
+    try:
+        async for chunk in chunks:
+            reply = chunk.reply or reply
+    finally:
+        close = getattr(chunks, "aclose", None)
+        if close is not None:
+            await close()
+    if reply is None:
+        raise Unavailable("the model's stream ended before the reply was complete", kind=PROVIDER)
+    return reply
 
 
 def _chunks(text: str) -> list[str]:

@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
 from typing import Final
 
 from archon.errors import DeadlineExceeded, ResourceExhausted, Unavailable
 from archon.failure_kinds import PROVIDER
 from archon_mesh.llm.base import ModelChunk, ModelClient, ModelReply, ModelRequest
+from archon_mesh.llm.chunks import whole_reply
 
 GRACE: Final = 1.0
 """Seconds that a cancelled client has to close its connection; then the caller continues without it."""
@@ -29,13 +29,7 @@ _ending: set[asyncio.Task[None]] = set()
 
 async def generate(model: ModelClient, request: ModelRequest) -> ModelReply:
     """Returns the whole reply. Raises as `stream` does, and Unavailable if the stream ends without a reply."""
-    reply: ModelReply | None = None
-    async with aclosing(stream(model, request)) as chunks:
-        async for chunk in chunks:
-            reply = chunk.reply or reply
-    if reply is None:
-        raise Unavailable("the model's stream ended before the reply was complete", kind=PROVIDER)
-    return reply
+    return await whole_reply(stream(model, request))
 
 
 async def stream(model: ModelClient, request: ModelRequest) -> AsyncGenerator[ModelChunk]:

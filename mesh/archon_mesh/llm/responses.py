@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from archon.errors import InvalidArgument, Unavailable
-from archon.failure_kinds import PROVIDER
+from archon.errors import InvalidArgument
 from archon_mesh.llm.base import ModelChunk, ModelReply, ModelRequest
 from archon_mesh.llm.calibration import Calibration
+from archon_mesh.llm.chunks import whole_reply
 from archon_mesh.llm.endpoint import Endpoint, EndpointCall
 from archon_mesh.llm.prices import find_price, with_cost
 from archon_mesh.llm.responses_reply import ResponseAssembler
@@ -56,12 +56,7 @@ class ResponsesModel:
         return self._model
 
     async def generate(self, request: ModelRequest) -> ModelReply:
-        reply: ModelReply | None = None
-        async for chunk in self.stream(request):
-            reply = chunk.reply or reply
-        if reply is None:
-            raise Unavailable("the model's stream ended before the reply was complete", kind=PROVIDER)
-        return reply
+        return await whole_reply(self.stream(request))
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelChunk]:
         names, call = ToolNames.of(request), self._endpoint.call(request)

@@ -3,75 +3,47 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import replace
 from typing import Any, Final
 
+from typing_extensions import override
+
 from archon_mesh.core.messages import ToolCall
-from archon_mesh.llm.base import ModelChunk, ModelClient, ModelReply, ModelRequest, ToolSpec, Usage
-from archon_mesh.llm.calibration import Calibration, calibration_of
+from archon_mesh.llm.base import DECLINED, ModelChunk, ModelReply, ModelRequest, ToolSpec, Usage
 from archon_mesh.llm.chunks import stream_reply
-from archon_mesh.llm.prices import Price, price_of
 from archon_mesh.llm.text_format.answer_stream import AnswerStream
 from archon_mesh.llm.text_format.calls import INPUT, ParsedCall
 from archon_mesh.llm.text_format.errors import ParsingError
 from archon_mesh.llm.text_format.parse import parse_llm_action_response
 from archon_mesh.llm.text_format.prompt import repair_of, to_text
+from archon_mesh.llm.wrappers.wrapper import ModelWrapper, stream_of
 
 REPAIRS: Final = 1
 """How often a reply that cannot be read is asked for again."""
 
 
-class TextToolModel:
+class TextToolModel(ModelWrapper):
     """Wraps a model client: tools go into the system prompt, and calls are read from the text of the reply.
 
     A reply that cannot be read is asked for again as JSON, REPAIRS times; then the call fails with ParsingError of the
     kind `model.format`. A tool that does not exist is passed on as a call. Closing it closes the wrapped client.
     """
 
-    def __init__(self, client: ModelClient) -> None:
-        self._client = client
-
-    @property
-    def model(self) -> str:
-        return self._client.model
-
-    @property
-    def price(self) -> Price | None:
-        return price_of(self._client)
-
-    @property
-    def calibration(self) -> Calibration | None:
-        return calibration_of(self._client)
-
-    async def generate(self, request: ModelRequest) -> ModelReply:
-        text_request, used = to_text(request), Usage(0, 0)
-        for repairs_left in range(REPAIRS, -1, -1):
-            reply = await self._client.generate(text_request)
-            used += reply.usage
-            if (parsed := _read(reply, request.tools, is_last=not repairs_left)) is not None:
-                return replace(parsed, usage=used)
-            text_request = repair_of(text_request, reply.text)
-        raise AssertionError("the last reply is read or refused")
-
-    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelChunk]:
+    @override
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelChunk]:
         """Yields the final answer as it comes, and the thought of a call once the call is known.
 
         Chunks of which nothing is shown are yielded empty: they tell that the model is at work."""
         text_request, used = to_text(request), Usage(0, 0)
         for repairs_left in range(REPAIRS, -1, -1):
             answer, reply = AnswerStream(), None
-            chunks = self._client.stream(text_request)
-            try:
+            async with aclosing(stream_of(self._client, text_request)) as chunks:
                 async for chunk in chunks:
                     reply = chunk.reply or reply
                     yield ModelChunk(answer.feed(chunk.text_delta), chunk.thinking_delta)
-            finally:
-                close = getattr(chunks, "aclose", None)
-                if close is not None:
-                    await close()
-            if reply is None:
-                return
+            assert reply is not None
             used += reply.usage
             if (parsed := _read(reply, request.tools, is_last=not repairs_left)) is not None:
                 rest = parsed.text.removeprefix(answer.emitted) if parsed.text.startswith(answer.emitted) else ""
@@ -82,15 +54,14 @@ class TextToolModel:
                 return
             text_request = repair_of(text_request, reply.text)
 
-    async def close(self) -> None:
-        await self._client.close()
-
 
 def _read(reply: ModelReply, tools: Sequence[ToolSpec], *, is_last: bool) -> ModelReply | None:
     """Returns the reply with its call or its answer; None if it cannot be read and the model may be asked again.
 
     Without tools, every text is an answer. Raises ParsingError if the last reply cannot be read.
     """
+    if reply.finish_reason == DECLINED:
+        return reply
     # A model that stopped by itself has written its last line to its end.
     text = reply.text + "\n" if reply.finish_reason == "stop" else reply.text
     try:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import aclosing
 
 from archon.errors import Unavailable
 from archon.failure_kinds import PROVIDER
 from archon_mesh.llm.base import ModelChunk, ModelClient, ModelReply, ModelRequest
 from archon_mesh.llm.calibration import Calibration, calibration_of
+from archon_mesh.llm.chunks import whole_reply
 from archon_mesh.llm.prices import Price, price_of
 
 Sleep = Callable[[float], Awaitable[None]]
@@ -34,13 +34,7 @@ class ModelWrapper:
         return calibration_of(self._client)
 
     async def generate(self, request: ModelRequest) -> ModelReply:
-        reply: ModelReply | None = None
-        async with aclosing(self.stream(request)) as chunks:
-            async for chunk in chunks:
-                reply = chunk.reply or reply
-        if reply is None:
-            raise Unavailable("the model's stream ended before the reply was complete", kind=PROVIDER)
-        return reply
+        return await whole_reply(self.stream(request))
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[ModelChunk]:
         return stream_of(self._client, request)

@@ -20,6 +20,7 @@ from archon_mesh.llm import (
     Usage,
     create_model,
 )
+from archon_mesh.llm.base import DECLINED
 from archon_mesh.llm.text_format.answer_stream import AnswerStream
 from archon_mesh.llm.text_format.prompt import MAX_QUOTED, REPAIR
 from tests.fixtures.openai_server import OpenAIServer
@@ -165,3 +166,9 @@ async def test_the_name_of_a_model_chooses_the_text_format() -> None:
 
 async def everything(model: TextToolModel) -> list[ModelChunk]:
     return [chunk async for chunk in model.stream(REQUEST)]
+
+
+async def test_a_declined_reply_is_passed_on_as_it_is() -> None:
+    declined = ModelReply("I cannot.", (), Usage(1, 1), "scripted", DECLINED)
+    reply = await TextToolModel(ScriptedModel([declined])).generate(ModelRequest((ChatMessage("user", "?"),)))
+    assert (reply.text, reply.finish_reason) == ("I cannot.", DECLINED)
