@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -123,11 +124,17 @@ def test_default_port_in_use_is_replaced_with_a_note(terminal: Terminal) -> None
     terminal.usual_ports = True
     with socket.socket() as taken:
         taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            taken.bind(("127.0.0.1", 7101))
-            taken.listen()
-        except OSError:
-            pass  # another process already listens there
+
+        def is_taken() -> bool:
+            try:
+                taken.bind(("127.0.0.1", 7101))
+                taken.listen()
+            except OSError:
+                return False
+            return True
+
+        with suppress(AssertionError):  # another process listens there, and stays
+            wait_until(is_taken, within=20.0)
         result = terminal.archon("up", "--only", "registry", "--detach")
     assert result.code == 0
     assert result.error_lines[0].startswith("note: port 7101 is in use: registry listens on ")

@@ -194,7 +194,7 @@ async def test_corrupt_value_in_etcd_is_ignored(
 async def test_unreachable_etcd_member_is_skipped(etcd: EtcdProcess, prefix: str, make: Make) -> None:
     shared = settings(etcd=f"127.0.0.1:1,{etcd.address}", prefix=prefix)
     async with registry_app(shared) as address, RegistryClient(address) as client:
-        handle = await client.register(make("r", ttl=1.0))
+        handle = await client.register(make("r", ttl=10.0))
         async with aclosing(client.watch()) as changes:
             assert [instance.instance_id for instance in (await anext(changes)).instances] == [handle.instance_id]
 
