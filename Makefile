@@ -101,7 +101,7 @@ MINUTES ?= 60
 soak: $(VENV)/.dev ## a mesh under load whose agents are killed in turn: it must neither lose nor grow (make soak MINUTES=60)
 	@$(RUN) -m tests.bench.soak --minutes $(MINUTES)
 
-failures: $(VENV)/.dev ## every row of the failure table over real processes, and its page in docs (10 minutes)
+failures: tools ## every row of the failure table over real processes, and its page in docs (10 minutes)
 	@rm -f .failures.jsonl
 	@ARCHON_FAILURES=all ARCHON_FAILURES_ROWS=.failures.jsonl $(RUN) -m pytest -q -s tests/failures
 	@$(RUN) -m tests.failures.table .failures.jsonl; rm -f .failures.jsonl
