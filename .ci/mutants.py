@@ -43,6 +43,7 @@ def main(parts: list[str]) -> int:
     total: Counter[str] = Counter()
     for part in parts or PARTS:
         folder = ROOT / ".mutants" / part
+        print(f"{part}: this takes from half an hour to several hours ...", flush=True)
         prepare(folder, *PARTS[part])
         subprocess.run([ROOT / ".venv/bin/mutmut", "run"], cwd=folder, stdout=subprocess.DEVNULL, check=False)
         total += report(part, folder)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from types import ModuleType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from archon.errors import ArchonError, DeadlineExceeded, Unauthenticated, Unavailable
 from archon.failure_kinds import PROVIDER
@@ -77,6 +77,17 @@ class EndpointCall:
         except Exception as error:  # noqa: BLE001 - raised again as an Archon error
             # `from None`, because the original error may contain the key, and would be printed with this one.
             raise to_archon_error(error, self._package, self._key) from None
+
+    async def read_all(self, stream: Any, read: Callable[[Any], Iterable[T]]) -> AsyncGenerator[T]:
+        """Yields what `read` makes of each event of a stream of the package, which it closes. Raises what `step` and
+        `read` raise."""
+        try:
+            events = aiter(stream)
+            while (event := await self.step(anext(events, None))) is not None:
+                for piece in self.read(read, event):
+                    yield piece
+        finally:
+            await stream.close()
 
     def read(self, read: Callable[[E], Iterable[T]], event: E) -> list[T]:
         """Returns what `read` makes of an event. Raises Unavailable if it is malformed: packages do not check."""

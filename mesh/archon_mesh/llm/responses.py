@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator, Mapping
+from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
 
@@ -62,13 +63,9 @@ class ResponsesModel:
         names, call = ToolNames.of(request), self._endpoint.call(request)
         stream = await self._open(call, names.to_provider(request))
         response = ResponseAssembler(names, self._endpoint.key)
-        try:
-            events = aiter(stream)
-            while (event := await call.step(anext(events, None))) is not None:
-                for piece in call.read(response.add, event):
-                    yield piece
-        finally:
-            await stream.close()
+        async with aclosing(call.read_all(stream, response.add)) as pieces:
+            async for piece in pieces:
+                yield piece
         reply = response.finish(request, self._model)
         self.calibration.observe(request, reply)
         yield ModelChunk(reply=replace(reply, usage=with_cost(reply.usage, self.price)))

@@ -229,7 +229,7 @@ class McpToolSource:
             await asyncio.gather(listening, return_exceptions=True)
 
     async def _listen(self, client: Client) -> None:
-        """Waits for changes of the tools on connections of the newer protocol, where they must be asked for."""
+        """Waits for changes of the tools on a connection of the newer protocol, which reports them only on request."""
         from mcp.client.subscriptions import ListenNotSupportedError
 
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -57,8 +58,9 @@ class _OnDatabase(Tool):
         self._running = 0
         self.timeout = seconds + CONNECTING
 
+    @abstractmethod
     async def _read(self, **kwargs: Any) -> Any:
-        raise NotImplementedError
+        """Returns the result of the tool."""
 
     @override
     async def execute(self, **kwargs: Any) -> Any:
