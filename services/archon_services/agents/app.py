@@ -34,6 +34,7 @@ def serve_role(role: Role, settings: AgentServiceSettings, agent: Agent | None =
         lambda: agent_app(role, agent or agent_from_role(role, settings.model), settings),
         log_level=settings.log_level,
         ready_file=settings.ready_file,
+        service_name=role.name,
     )
 
 

@@ -198,7 +198,7 @@ async def test_outermost_span_continues_the_served_trace(
         assert context.current() is call
     run = spans.named("invoke_agent clerk")
     assert run.parent is not None and f"{run.parent.trace_id:032x}-{run.parent.span_id:016x}" in PARENT
-    assert run.attributes is not None and run.attributes["archon.run_id"] == "r"
+    assert run.attributes is not None and run.attributes["archon.run.id"] == "r"
     (within,) = seen
     assert within.traceparent.split("-")[1] == PARENT.split("-")[1]
     assert within.traceparent != PARENT, "the run's own span is the parent"

@@ -581,6 +581,7 @@ class Submitted(_message.Message):
     SESSION_CONTEXT_FAILURE_FIELD_NUMBER: _builtins.int
     PAUSE_TIMEOUT_FIELD_NUMBER: _builtins.int
     PARENT_RUN_ID_FIELD_NUMBER: _builtins.int
+    TRACED_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     """Request id of the submit."""
     session_id: _builtins.str
@@ -595,6 +596,10 @@ class Submitted(_message.Message):
     """The tenant that the run belongs to."""
     parent_run_id: _builtins.str
     """The run that this run was forked from, or is a child of; empty for any other run."""
+    traced: _builtins.bool
+    """True if the orchestrator makes spans of the run and its attempts: the span of a task is a child of its attempt's
+    span. False if the run is not sampled, or the orchestrator that accepted it exports no spans.
+    """
     @_builtins.property
     def goal(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Part]:
         """The run's goal."""
@@ -676,10 +681,11 @@ class Submitted(_message.Message):
         session_context_failure: _failure_pb2.Failure | None = ...,
         pause_timeout: _duration_pb2.Duration | None = ...,
         parent_run_id: _builtins.str = ...,
+        traced: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "pause_timeout", b"pause_timeout", "session_context_failure", b"session_context_failure", "timeout", b"timeout", "trace", b"trace"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["all_ancestors", b"all_ancestors", "budget", b"budget", "edges", b"edges", "epoch", b"epoch", "goal", b"goal", "metadata", b"metadata", "owner", b"owner", "parent_run_id", b"parent_run_id", "pause_timeout", b"pause_timeout", "request_id", b"request_id", "roles", b"roles", "session_context", b"session_context", "session_context_failure", b"session_context_failure", "session_id", b"session_id", "strategy", b"strategy", "targets", b"targets", "tenant", b"tenant", "timeout", b"timeout", "trace", b"trace", "wants", b"wants"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["all_ancestors", b"all_ancestors", "budget", b"budget", "edges", b"edges", "epoch", b"epoch", "goal", b"goal", "metadata", b"metadata", "owner", b"owner", "parent_run_id", b"parent_run_id", "pause_timeout", b"pause_timeout", "request_id", b"request_id", "roles", b"roles", "session_context", b"session_context", "session_context_failure", b"session_context_failure", "session_id", b"session_id", "strategy", b"strategy", "targets", b"targets", "tenant", b"tenant", "timeout", b"timeout", "trace", b"trace", "traced", b"traced", "wants", b"wants"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -1,0 +1,155 @@
+"""Where the spans of a process go, configured by OpenTelemetry's standard variables alone.
+
+`OTEL_TRACES_EXPORTER` names the exporter (`otlp`, `console`, `none`, or one that an installed package offers); without
+it spans are exported over OTLP if `OTEL_EXPORTER_OTLP_ENDPOINT` or `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT` is set.
+Sampling, protocol, headers, limits, resource: https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/
+
+Spans are queued, and exported by a thread of their own. A collector that is down, slow or frozen delays no one: spans
+that find the queue full are dropped.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from dataclasses import dataclass
+from importlib import metadata
+from typing import TYPE_CHECKING, Any, Final
+
+from archon.telemetry import names
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
+
+_log = logging.getLogger(__name__)
+
+FLUSH_TIMEOUT: Final = 2.0
+"""Seconds that the end of a process waits for its last spans to be exported."""
+
+SCHEDULE_DELAY_MS: Final = 1000
+"""Milliseconds between exports, unless OTEL_BSP_SCHEDULE_DELAY is set: somebody who debugs waits for their run's
+trace."""
+
+MAX_CONTENT: Final = 8192
+"""Characters of a message, an argument or a result in a span, unless OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT is set."""
+
+CONTENT_BATCH: Final = 64
+"""Spans per export if they have contents, unless OTEL_BSP_MAX_EXPORT_BATCH_SIZE is set: a collector takes 4 MiB."""
+
+_ENTRY_POINTS: Final = "opentelemetry_traces_exporter"
+_OTLP: Final = {"grpc": "otlp_proto_grpc", "http/protobuf": "otlp_proto_http"}
+
+
+@dataclass(frozen=True, slots=True)
+class Export:
+    """The exporter of this process. `processor` takes ended spans."""
+
+    provider: TracerProvider
+    processor: BatchSpanProcessor
+
+    def close(self, timeout: float = FLUSH_TIMEOUT) -> None:
+        """Exports what is queued; gives up after `timeout` seconds. Blocks: call it when the event loop has ended, or
+        on a thread."""
+        flushing = threading.Thread(target=self.provider.shutdown, name="flush-spans", daemon=True)
+        flushing.start()
+        flushing.join(timeout)
+        if flushing.is_alive():
+            _log.warning("the last spans could not be exported within %.0f s", timeout)
+
+
+_export: Export | None = None
+
+
+def current() -> Export | None:
+    """Returns the exporter of this process, or None if it exports no spans."""
+    return _export
+
+
+def start(service: str, instance_id: str = "") -> Export | None:
+    """Starts exporting if the environment asks for it, and makes the exporter's tracer provider the process's own.
+
+    `service` is the resource's `service.name` unless OTEL_SERVICE_NAME or OTEL_RESOURCE_ATTRIBUTES has one, and
+    `instance_id` its `service.instance.id`. Returns None if nothing is to be exported, or the process has a provider
+    already. An exporter that cannot be created is logged: telemetry must not keep a process from serving.
+    """
+    global _export
+    if _export is not None:
+        return _export
+    name = _exporter_name()
+    if not name or _has_provider():
+        return None
+    try:
+        _export = _open(name, service, instance_id)
+    except Exception as error:  # noqa: BLE001 - whatever an exporter raises
+        _log.error("spans are not exported: the exporter %r cannot be created: %s", name, error)
+    return _export
+
+
+def stop(timeout: float = FLUSH_TIMEOUT) -> None:
+    """Exports what is queued, for at most `timeout` seconds, and ends exporting. Blocks. Idempotent."""
+    global _export
+    export, _export = _export, None
+    if export is not None:
+        export.close(timeout)
+
+
+def _exporter_name() -> str:
+    """Returns the entry point of the exporter that the environment asks for; empty if none."""
+    if os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
+        return ""
+    chosen = os.environ.get("OTEL_TRACES_EXPORTER", "").strip().lower()
+    if not chosen:
+        endpoints = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+        chosen = "otlp" if any(os.environ.get(variable) for variable in endpoints) else "none"
+    if chosen == "none":
+        return ""
+    if chosen != "otlp":
+        return chosen
+    protocol = os.environ.get("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL") or os.environ.get("OTEL_EXPORTER_OTLP_PROTOCOL")
+    return _OTLP.get((protocol or "grpc").strip().lower(), f"otlp over {protocol}")
+
+
+def _has_provider() -> bool:
+    from opentelemetry import trace
+
+    return not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider)
+
+
+def _open(name: str, service: str, instance_id: str) -> Export:
+    from opentelemetry import trace
+    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.trace import SpanLimits, TracerProvider
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+    content = names.captures_content()
+    options: dict[str, Any] = {}
+    if "OTEL_BSP_SCHEDULE_DELAY" not in os.environ:
+        options["schedule_delay_millis"] = SCHEDULE_DELAY_MS
+    if content and "OTEL_BSP_MAX_EXPORT_BATCH_SIZE" not in os.environ:
+        options["max_export_batch_size"] = CONTENT_BATCH
+    limits = None
+    if content and "OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT" not in os.environ:
+        limits = SpanLimits(max_span_attribute_length=MAX_CONTENT)
+    resource = Resource.create()
+    own = {"service.namespace": "archon", "service.version": metadata.version("archon-mesh")}
+    if resource.attributes.get("service.name", "unknown_service").startswith("unknown_service"):  # type: ignore[union-attr]
+        own["service.name"] = service
+    if instance_id:
+        own["service.instance.id"] = instance_id
+    given = {key: value for key, value in resource.attributes.items() if key != "service.name" or key not in own}
+    provider = TracerProvider(resource=Resource({**own, **given}), span_limits=limits)
+    processor = BatchSpanProcessor(_exporter(name), **options)
+    provider.add_span_processor(processor)
+    trace.set_tracer_provider(provider)
+    return Export(provider, processor)
+
+
+def _exporter(name: str) -> SpanExporter:
+    """Creates an exporter of an installed package. Raises LookupError if there is none of this name."""
+    for entry in metadata.entry_points(group=_ENTRY_POINTS, name=name):
+        exporter: SpanExporter = entry.load()()
+        return exporter
+    known = ", ".join(sorted({entry.name for entry in metadata.entry_points(group=_ENTRY_POINTS)}))
+    raise LookupError(f"no installed package offers it; there are {known}")
