@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
+from archon import context
 from archon.api.memory.v1 import memory_pb2
 from archon.background import BackgroundLoop
 from archon.errors import ArchonError, DataLoss, DeadlineExceeded, Internal, ResourceExhausted, Unavailable
@@ -16,6 +19,7 @@ from archon_services.orchestrator.convert import events_of
 from archon_services.orchestrator.journal import Journal, OutboxRow
 from archon_services.orchestrator.ports import Delivery
 from archon_services.orchestrator.runs.manager import Runs
+from archon_services.orchestrator.tracing.context import attempt_trace
 
 _log = logging.getLogger(__name__)
 
@@ -73,7 +77,8 @@ class OutboxPublisher:
         if publication.scope == row.run_id:
             item.ttl.seconds = self._keep
         try:
-            published = await self._client.publish_items([item], scope=publication.scope, timeout=PUBLISH_TIMEOUT)
+            with self._within_trace(row):
+                published = await self._client.publish_items([item], scope=publication.scope, timeout=PUBLISH_TIMEOUT)
         except _TRANSIENT:
             raise
         except ArchonError as error:
@@ -82,6 +87,18 @@ class OutboxPublisher:
             given = inp.PublishedIn(publication.task_id, publication.seq, published[0].version)
             self._runs.deliver(row.run_id, Delivery(given, quiet=True))
         await self._journal.published([row.row_id])
+
+    @contextmanager
+    def _within_trace(self, row: OutboxRow) -> Iterator[None]:
+        """Has calls join the trace of the run, below the attempt that published, while the run is known here."""
+        run = self._runs.held(row.run_id)
+        task = run.tasks.get(row.publication.task_id) if run is not None else None
+        trace = attempt_trace(run, task) if run is not None and task is not None else None
+        if trace is None:
+            yield
+            return
+        with context.serving(context.CallContext(traceparent=trace.traceparent, tracestate=trace.tracestate)):
+            yield
 
 
 def _item(row: OutboxRow) -> memory_pb2.PublishItem:
