@@ -9,7 +9,7 @@ import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from archon.errors import NotFound
 from archon_services.local_mesh.ports import HOST, free_port, is_free
@@ -17,7 +17,8 @@ from archon_services.local_mesh.ports import HOST, free_port, is_free
 NAME: Final = "jaeger"
 MAX_TRACES: Final = 10_000
 QUERY_PORT: Final = 16686
-OTLP_PORT: Final = 4317
+OTLP_PORT: Final = 4318
+OTLP_GRPC_PORT: Final = 4317
 """The ports that Jaeger's documentation names."""
 
 _CONFIG: Final = """\
@@ -34,9 +35,9 @@ extensions:
   jaeger_query:
     storage: {{traces: memory}}
     http: {{endpoint: "{query}"}}
-    grpc: {{endpoint: "{host}:{grpc}"}}
+    grpc: {{endpoint: "{grpc}"}}
 receivers:
-  otlp: {{protocols: {{grpc: {{endpoint: "{otlp}"}}}}}}
+  otlp: {{protocols: {{http: {{endpoint: "{otlp}"}}, grpc: {{endpoint: "{otlp_grpc}"}}}}}}
 processors:
   batch: {{timeout: 200ms}}
 exporters:
@@ -62,21 +63,35 @@ def find_jaeger(path: str = "") -> Path:
     )
 
 
-def choose_addresses(*, free_ports: bool, taken: set[int]) -> tuple[str, str]:
-    """Returns host:port of the query API and of the OTLP receiver: the usual ports, or free ones if they are in use."""
-    ports = []
-    for default in (QUERY_PORT, OTLP_PORT):
+class JaegerAddresses(NamedTuple):
+    """Where Jaeger listens, each host:port: `query` answers queries over HTTP, `otlp` receives spans over HTTP,
+    `otlp_grpc` over gRPC."""
+
+    query: str
+    otlp: str
+    otlp_grpc: str
+
+
+NO_JAEGER: Final = JaegerAddresses("", "", "")
+
+
+def choose_addresses(*, free_ports: bool, taken: set[int]) -> JaegerAddresses:
+    """Returns the usual ports, or free ones if they are in use; adds them to `taken`."""
+    addresses = []
+    for default in (QUERY_PORT, OTLP_PORT, OTLP_GRPC_PORT):
         usual = not free_ports and default not in taken and is_free(default)
-        ports.append(default if usual else free_port(taken))
-        taken.add(ports[-1])
-    return f"{HOST}:{ports[0]}", f"{HOST}:{ports[1]}"
+        port = default if usual else free_port(taken)
+        taken.add(port)
+        addresses.append(f"{HOST}:{port}")
+    return JaegerAddresses(*addresses)
 
 
-def jaeger_command(program: Path, folder: Path, query: str, otlp: str, taken: set[int]) -> tuple[str, ...]:
-    """Writes the configuration into `folder` and returns the command. Addresses are host:port."""
+def jaeger_command(program: Path, folder: Path, addresses: JaegerAddresses, taken: set[int]) -> tuple[str, ...]:
+    """Writes the configuration into `folder` and returns the command."""
     folder.mkdir(parents=True, exist_ok=True)
     config = folder / "config.yaml"
-    config.write_text(_CONFIG.format(max_traces=MAX_TRACES, host=HOST, query=query, otlp=otlp, grpc=free_port(taken)))
+    grpc = f"{HOST}:{free_port(taken)}"
+    config.write_text(_CONFIG.format(max_traces=MAX_TRACES, grpc=grpc, **addresses._asdict()))
     return (str(program), "--config", str(config))
 
 
@@ -84,6 +99,6 @@ def exporting_to(otlp: str) -> Mapping[str, str]:
     """Returns the variables with which a process exports its spans to the receiver at `otlp` (host:port)."""
     return {
         "OTEL_TRACES_EXPORTER": "otlp",
-        "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": f"http://{otlp}",
-        "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "grpc",
+        "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": f"http://{otlp}/v1/traces",
+        "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "http/protobuf",
     }

@@ -13,7 +13,7 @@ from archon_services.local_mesh import jaeger
 from archon_services.local_mesh.errors import StartFailed
 from archon_services.local_mesh.etcd_server import FIRST_ROOM, etcd_command
 from archon_services.local_mesh.home import Home
-from archon_services.local_mesh.jaeger import choose_addresses, exporting_to, jaeger_command
+from archon_services.local_mesh.jaeger import NO_JAEGER, choose_addresses, exporting_to, jaeger_command
 from archon_services.local_mesh.options import ROLES, SERVICES, MeshOptions
 from archon_services.local_mesh.ports import DEFAULT_PORTS, HOST, free_port, is_free
 
@@ -95,10 +95,10 @@ def make_plan(home: Home, options: MeshOptions) -> Plan:
     registry = addresses.get("registry") or os.environ.get("ARCHON_REGISTRY") or f"{HOST}:{DEFAULT_PORTS['registry']}"
     memory = addresses.get("memory") or (os.environ.get("ARCHON_MEMORY", "") if options.only else "")
     taken = {int(address.rpartition(":")[2]) for address in addresses.values()}
-    query, otlp = choose_addresses(free_ports=options.free_ports, taken=taken) if options.jaeger else ("", "")
+    traces = choose_addresses(free_ports=options.free_ports, taken=taken) if options.jaeger else NO_JAEGER
     base = {key: value for key, value in os.environ.items() if key not in _PER_PROCESS}
     base |= {"ARCHON_HOME": str(home.root), "ARCHON_REGISTRY": registry, "ARCHON_HOST": HOST, "PYTHONUNBUFFERED": "1"}
-    base |= exporting_to(otlp) if otlp else {}
+    base |= exporting_to(traces.otlp) if traces.otlp else {}
     per_service = {
         "etcd": {},
         "registry": {"ARCHON_ETCD": etcd},
@@ -110,8 +110,8 @@ def make_plan(home: Home, options: MeshOptions) -> Plan:
     }
     specs = []
     if options.jaeger:
-        command = jaeger_command(Path(options.jaeger), home.root / jaeger.NAME, query, otlp, taken)
-        specs.append(ProcessSpec(jaeger.NAME, jaeger.NAME, command, base, query, 11))  # stopped last
+        command = jaeger_command(Path(options.jaeger), home.root / jaeger.NAME, traces, taken)
+        specs.append(ProcessSpec(jaeger.NAME, jaeger.NAME, command, base, traces.query, 11))  # stopped last
     for name in SERVICES:
         if not options.wants(name):
             continue
@@ -124,7 +124,7 @@ def make_plan(home: Home, options: MeshOptions) -> Plan:
     agents = {"ARCHON_PORT": "0", "ARCHON_MEMORY": memory, "ARCHON_DRAIN": os.environ.get("ARCHON_DRAIN") or DRAIN}
     agents |= {"ARCHON_MODEL": options.model} if options.model else {}
     roles = {role: {**base, **agents, **options.environment.get(role, {})} for role in ROLES}
-    plan = Plan(tuple(specs), etcd, registry, tuple(notes), options.restarts, home, roles, query, otlp)
+    plan = Plan(tuple(specs), etcd, registry, tuple(notes), options.restarts, home, roles, traces.query, traces.otlp)
     instances = [
         plan.instance(role, number)
         for role in ROLES

@@ -13,13 +13,14 @@ from archon.api.memory.v1 import memory_pb2
 from archon.background import BackgroundLoop
 from archon.errors import ArchonError, DataLoss, DeadlineExceeded, Internal, ResourceExhausted, Unavailable
 from archon.memory import MemoryGraphClient
+from archon.telemetry.spans import without_client_spans
 from archon.wire import text_of
 from archon_mesh.core.run import inputs as inp
 from archon_services.orchestrator.convert import events_of
 from archon_services.orchestrator.journal import Journal, OutboxRow
 from archon_services.orchestrator.ports import Delivery
 from archon_services.orchestrator.runs.manager import Runs
-from archon_services.orchestrator.tracing.context import attempt_trace
+from archon_services.orchestrator.tracing.context import calls_for
 
 _log = logging.getLogger(__name__)
 
@@ -90,14 +91,12 @@ class OutboxPublisher:
 
     @contextmanager
     def _within_trace(self, row: OutboxRow) -> Iterator[None]:
-        """Has calls join the trace of the run, below the attempt that published, while the run is known here."""
+        """Has calls join the trace of the run, below the attempt that published, while the run is known here. They have
+        no span here: it would be lost if this process died, and what is below it with it."""
         run = self._runs.held(row.run_id)
         task = run.tasks.get(row.publication.task_id) if run is not None else None
-        trace = attempt_trace(run, task) if run is not None and task is not None else None
-        if trace is None:
-            yield
-            return
-        with context.serving(context.CallContext(traceparent=trace.traceparent, tracestate=trace.tracestate)):
+        call = calls_for(run, task) if run is not None and task is not None else context.CallContext()
+        with context.serving(call), without_client_spans():
             yield
 
 
