@@ -66,7 +66,7 @@ def parent_of(spans: list[Span], span: Span) -> str:
     """Returns service and name of the parent; the name alone if it is the caller's span, empty for the root."""
     parents = [other for other in spans if other["spanID"] == span["parent"]]
     if not parents:
-        return span["parent"]
+        return str(span["parent"])
     (parent,) = parents
     return f"{parent['service']}: {parent['operationName']}"
 

@@ -124,7 +124,7 @@ def _has_provider() -> bool:
 
 def _open(name: str, service: str, instance_id: str) -> Export:
     from opentelemetry import trace
-    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.resources import OTELResourceDetector, Resource
     from opentelemetry.sdk.trace import SpanLimits, TracerProvider
     from opentelemetry.sdk.trace.sampling import ParentBased
 
@@ -134,14 +134,15 @@ def _open(name: str, service: str, instance_id: str) -> Export:
     limits = None
     if content and "OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT" not in os.environ:
         limits = SpanLimits(max_span_attribute_length=MAX_CONTENT)
-    resource = Resource.create()
-    own = {"service.namespace": "archon", "service.version": metadata.version("archon-mesh")}
-    if resource.attributes.get("service.name", "unknown_service").startswith("unknown_service"):  # type: ignore[union-attr]
-        own["service.name"] = service
-    if instance_id:
-        own["service.instance.id"] = instance_id
-    given = {key: value for key, value in resource.attributes.items() if key != "service.name" or key not in own}
-    provider = TracerProvider(resource=Resource({**own, **given}), span_limits=limits)
+    given = OTELResourceDetector().detect().attributes
+    own = {
+        "service.namespace": "archon",
+        "service.version": metadata.version("archon-mesh"),
+        "service.name": service,
+        "service.instance.id": instance_id,
+    }
+    resource = Resource.create({key: value for key, value in own.items() if value and key not in given})
+    provider = TracerProvider(resource=resource, span_limits=limits)
     exporter, encoded = _exporter(name)
     queue = SpanQueue(exporter, provider.resource, encoded=encoded, batch=CONTENT_BATCH if content else BATCH)
     provider.add_span_processor(queue)

@@ -21,8 +21,8 @@ from archon.telemetry.span_data import SpanData
 from archon_mesh.core.run import events as ev
 from archon_services.orchestrator.convert import event_from_proto, event_time
 from archon_services.orchestrator.journal import Journal, Step
-from archon_services.orchestrator.tracing.otel_spans import spans_of
 from archon_services.orchestrator.tracing.run_log import RunLog
+from archon_services.orchestrator.tracing.run_spans import spans_of
 
 _log = logging.getLogger(__name__)
 

@@ -1,4 +1,4 @@
-"""The log of a run as OpenTelemetry's spans: `invoke_workflow` for the run, `invoke_agent` for each attempt."""
+"""The spans of a run, made of its log: `invoke_workflow` for the run, `invoke_agent` for each attempt."""
 
 from __future__ import annotations
 
