@@ -26,7 +26,7 @@ DELAY: Final = 1.0
 MAX_QUEUED: Final = 2048
 """Entries that wait, unless OTEL_BSP_MAX_QUEUE_SIZE is set; further ones are dropped and counted."""
 
-MAX_BYTES: Final = 32 * 1024 * 1024
+MAX_BYTES: Final = 8 * 1024 * 1024
 """Bytes that the entries hold together."""
 
 BATCH: Final = 512
