@@ -23,7 +23,6 @@ COMPLETED, FAILED, CANCELED = (
     common_pb2.TASK_STATE_FAILED,
     common_pb2.TASK_STATE_CANCELED,
 )
-State = common_pb2.TaskState.ValueType
 
 
 class Journal:
@@ -56,7 +55,13 @@ class Journal:
         self.add(at, role, attempt, dispatched=run_pb2.Dispatched(role=role, instance_id=f"{role}-i{attempt}"))
 
     def result(
-        self, at: float, role: str, attempt: int = 1, state: State = COMPLETED, message: str = "", **usage: Any
+        self,
+        at: float,
+        role: str,
+        attempt: int = 1,
+        state: common_pb2.TaskState.ValueType = COMPLETED,
+        message: str = "",
+        **usage: Any,
     ) -> None:
         payload = run_pb2.ResultReceived(role=role, state=state, usage=common_pb2.Usage(**usage))
         if message:
@@ -109,7 +114,7 @@ class Journal:
     def resumed(self, at: float) -> None:
         self.add(at, resumed=run_pb2.RunResumed())
 
-    def ended(self, at: float, state: State = COMPLETED, message: str = "") -> None:
+    def ended(self, at: float, state: common_pb2.TaskState.ValueType = COMPLETED, message: str = "") -> None:
         payload = run_pb2.RunStateChanged(state=state)
         if message:
             payload.failure.message = message
