@@ -159,6 +159,11 @@ def test_paused_run_continues_after_resume(terminal: Terminal) -> None:
         assert running.end() == 0
     assert f"run {run_id} paused" in running.text
     assert f"run {run_id} resumed" in running.text
+    traced = json.loads(terminal.archon("trace", "last", "--json").out)
+    assert [mark["text"] for mark in traced["marks"]] == ["paused", "resumed"]
+    waits = [span["detail"] for span in traced["spans"] if span["kind"] == "waiting"]
+    assert waits == ["for a person", "for the run to be resumed"]
+    assert traced["time"]["waiting"]["critical_path_seconds"] > 0
     assert_error(terminal.archon("pause", "last"), 1, "has ended")
     assert_error(terminal.archon("resume", "last"), 1, "has ended")
     assert_error(terminal.archon("respond", "last", "blue"), 1, "asks no question")

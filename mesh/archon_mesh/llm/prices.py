@@ -76,10 +76,13 @@ def find_window(model: str) -> int:
 
     Raises InvalidArgument or NotFound if the file of ARCHON_PRICES cannot be used.
     """
-    prices = _prices(os.environ.get("ARCHON_PRICES") or "")
     names = [model] if "/" in model else [f"{provider}/{model}" for provider in ("openai", "anthropic")]
-    found = [prices.get(name) or prices.get(_DATED.sub("", name)) for name in names]
-    return next((price.window for price in found if price is not None), 0)
+    for prices in (_prices(os.environ.get("ARCHON_PRICES") or ""), _prices("")):  # a user's entry may have prices only
+        for name in names:
+            price = prices.get(name) or prices.get(_DATED.sub("", name))
+            if price is not None and price.window:
+                return price.window
+    return 0
 
 
 def price_of(model: ModelClient) -> Price | None:

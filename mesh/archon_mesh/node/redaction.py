@@ -82,7 +82,7 @@ def redacted_response(response: dict[str, Any]) -> dict[str, Any]:
 
 
 def _message(message: dict[str, Any]) -> dict[str, Any]:
-    redacted = {key: message[key] for key in _MESSAGE if key in message}
+    redacted: dict[str, Any] = {key: message[key] for key in _MESSAGE if key in message}
     content = message.get("content")
     redacted["content"] = content if content is None else redacted_value(content)
     if calls := message.get("tool_calls"):

@@ -83,7 +83,7 @@ VARIABLES: Final = (
         "full",
         (ROLES, AGENTS),
         "what is recorded of model and tool calls (`archon prompts`, `archon trace`); redacted: everything but their "
-        "contents ([records](../observability.md#records)); off: only their usage is counted",
+        "contents; off: only their usage is counted",
     ),
     Variable(
         "ARCHON_REQUIRE",
