@@ -313,6 +313,16 @@ def on_terminal(terminal: Terminal, *arguments: str, columns: int) -> tuple[int 
     return process.wait(PATIENCE), screen.decode()
 
 
+def test_trace_has_colours_on_a_terminal_unless_refused(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert terminal.archon("run", GOAL, "--quiet").code == 0
+    coloured = on_terminal(terminal, "trace", "last", columns=80)[1]
+    monkeypatch.setitem(terminal.environment, "NO_COLOR", "1")
+    plain = on_terminal(terminal, "trace", "last", columns=80)[1]
+    assert re.search(r"\x1b\[[0-9;]*3\dm#+", coloured)
+    assert not re.search(r"\x1b\[[0-9;]*[34]\dm", plain)
+    assert "model offline" in plain
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -323,6 +333,7 @@ def on_terminal(terminal: Terminal, *arguments: str, columns: int) -> tuple[int 
         ["graph"],
         ["doctor"],
         ["show", "last"],
+        ["trace", "last"],
         ["run", GOAL],
         ["run", "x", "--role", "a-role-that-does-not-exist-anywhere-in-this-mesh"],
         ["graph", "-o", "/tmp/archon-graph.png"],

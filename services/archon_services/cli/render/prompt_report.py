@@ -61,11 +61,14 @@ def recorded_text(recorded: int, made: int, role: str = "") -> str:
         return ""
     if not made:
         return "No model calls were made in this run."
-    count = f"{recorded:,} of the" if recorded else f"No model calls {f'by {role} ' if role else ''}are recorded of the"
-    end = " are recorded" if recorded else ""
+    count, author = counted(made, "model call"), f" by {role}" if role else ""
+    first = (
+        f"{recorded:,} of the {count} of this run are recorded."
+        if recorded
+        else f"No model calls{author} are recorded of the {count} of this run."
+    )
     return (
-        f"{count} {counted(made, 'model call')} of this run{end}. Agents with ARCHON_RECORDS=off record none, and the "
-        "records of an ended run are deleted after a day."
+        f"{first} Agents with ARCHON_RECORDS=off record none, and the records of an ended run are deleted after a day."
     )
 
 

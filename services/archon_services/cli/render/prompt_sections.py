@@ -73,10 +73,12 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What the prompts of a task should have: the roles that it depends on, and those whose context it was given."""
+    """What the prompts of a task should have: context of the roles that it depends on, and of those whose context it
+    was given; and an awareness message, if it can delegate to both roles of an edge."""
 
     depends_on: tuple[str, ...] = ()
     given: frozenset[str] = frozenset()
+    edges: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +102,8 @@ def read_prompt(record: run_pb2.RunRecord, window: int, expected: Expected | Non
     estimate = sum(section.tokens for section in sections)
     counted = record.usage.input_tokens
     prompt = Prompt(messages, sections, counted or estimate, not counted or record.usage.estimated, window)
-    prompt.warnings.extend(_warnings(prompt, expected))
+    offered = {str((tool.get("function") or {}).get("name", "")) for tool in tools}
+    prompt.warnings.extend(_warnings(prompt, expected or Expected(), offered))
     return prompt
 
 
@@ -120,11 +123,12 @@ def expectations(run: run_pb2.Run, events: Sequence[run_pb2.RunEvent]) -> dict[t
     """Returns what the attempts of a run were to receive, by task id and attempt. `events` are those of the kind
     `dispatched`; without them, what was given is unknown, and nothing is expected."""
     expected: dict[tuple[str, int], Expected] = {}
+    edges = tuple((edge.upstream, edge.downstream) for edge in run.edges)
     for event in events:
         role = event.dispatched.role
-        depends_on = tuple(dict.fromkeys(edge.upstream for edge in run.edges if edge.downstream == role))
+        depends_on = tuple(dict.fromkeys(upstream for upstream, downstream in edges if downstream == role))
         given = frozenset(ref.role for ref in event.dispatched.given)
-        expected[event.task.task_id, event.task.attempt] = Expected(depends_on, given)
+        expected[event.task.task_id, event.task.attempt] = Expected(depends_on, given, edges)
     return expected
 
 
@@ -218,25 +222,32 @@ def _sections(messages: Sequence[PromptMessage], tools: Sequence[Mapping[str, An
     ]
 
 
-def _warnings(prompt: Prompt, expected: Expected | None) -> Iterator[str]:
+def _warnings(prompt: Prompt, expected: Expected, offered: set[str]) -> Iterator[str]:
     if prompt.window and prompt.tokens >= NEAR_LIMIT * prompt.window:
         mark = "~" if prompt.estimated else ""
         yield (
             f"near the limit: {mark}{prompt.tokens:,} of {prompt.window:,} tokens of the context window "
             f"({prompt.tokens / prompt.window:.0%})"
         )
+    yield from _missing(prompt, expected, offered)
+    yield from _duplicates(prompt.messages)
+
+
+def _missing(prompt: Prompt, expected: Expected, offered: set[str]) -> Iterator[str]:
+    if not prompt.messages:  # the request is in an unknown form, or was too large to record
+        return
     origins = {message.origin for message in prompt.messages}
     sources = {message.source for message in prompt.messages}
-    for role in expected.depends_on if expected is not None else ():
-        if role not in sources:
-            given = expected is not None and role in expected.given
-            why = "although it was delivered with the attempt" if given else "it was not delivered with the attempt"
-            yield f"missing: the shared context of {role}, which this role depends on; {why}"
-    for role in sorted(expected.given - set(expected.depends_on) - sources) if expected is not None else ():
-        yield f"missing: the shared context of {role}, although it was delivered with the attempt"
-    if prompt.messages and UNKNOWN not in origins and "input" not in origins:
+    for role in expected.depends_on:
+        if role not in sources and role not in expected.given:
+            yield f"missing: the shared context of {role}, which this role depends on and was not given"
+    for role in sorted(expected.given - sources):
+        yield f"missing: the shared context of {role}, which was delivered with the attempt"
+    for upstream, downstream in expected.edges:
+        if "awareness" not in origins and {upstream, downstream} <= offered:
+            yield f"missing: the awareness that {downstream} depends on {upstream}; the model can call both"
+    if UNKNOWN not in origins and "input" not in origins:
         yield "missing: the input of the task"
-    yield from _duplicates(prompt.messages)
 
 
 def _duplicates(messages: Sequence[PromptMessage]) -> Iterator[str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from archon_services.cli.render.output import one_line
-from archon_services.cli.render.waterfall.spans import TIME_OF, Mark, Span, SpanKind, TimeKind, Waterfall
+from archon_services.cli.render.waterfall.spans import TIME_OF, Mark, Span, SpanKind, Spent, TimeKind, Waterfall
 from archon_services.cli.render.waterfall.totals import Segment, segments
 
 _IDLE: Final = (SpanKind.WAITING, SpanKind.QUEUE)
@@ -101,3 +101,20 @@ def _label(span: Span) -> str:
 
 def _status(span: Span) -> str:
     return "" if span.status == "completed" else f" ({span.status})"
+
+
+def token_texts(spent: Spent) -> tuple[str, str]:
+    """Returns the tokens in and out in short form, with `~` if estimated; empty if there are none."""
+    if not spent.input_tokens and not spent.output_tokens:
+        return "", ""
+    mark = "~" if spent.estimated else ""
+    return mark + _short(spent.input_tokens), mark + _short(spent.output_tokens)
+
+
+def _short(count: int) -> str:
+    """Formats a count with at most five characters: 9,999, 12.3k, 123k, 1.2M."""
+    for limit, divisor, unit in ((10_000, 1, ""), (1_000_000, 1_000, "k"), (1_000_000_000, 1_000_000, "M")):
+        if count < limit:
+            number = count / divisor
+            return f"{count:,}" if not unit else f"{number:.1f}{unit}" if number < 100 else f"{number:.0f}{unit}"
+    return f"{count / 1e9:.1f}G"

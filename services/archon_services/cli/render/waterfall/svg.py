@@ -9,7 +9,7 @@ from typing import Final
 from xml.sax.saxutils import escape
 
 from archon_services.cli.render.output import cost_text, counted, duration, one_line
-from archon_services.cli.render.waterfall.rows import Row, mark_lines, path_segments, rows_of
+from archon_services.cli.render.waterfall.rows import Row, mark_lines, path_segments, rows_of, token_texts
 from archon_services.cli.render.waterfall.spans import PathStep, Spent, TimeKind, Waterfall
 from archon_services.cli.render.waterfall.totals import Segment, Total, totals
 
@@ -21,7 +21,14 @@ _NAME: Final = 310
 """Width of the names."""
 _BAR: Final = 600
 _RIGHT: Final = _NAME + _BAR
+_TIME: Final = _RIGHT + 66
+_IN: Final = _RIGHT + 138
+_OUT: Final = _RIGHT + 194
+_COST: Final = WIDTH - 20
+"""Right edges of the columns of numbers."""
+
 _ROW: Final = 24
+_LEGEND: Final = 470
 _MARGIN: Final = 20
 _LABEL_CHARS: Final = 42
 _DETAIL_CHARS: Final = 300
@@ -109,11 +116,11 @@ def waterfall_svg(waterfall: Waterfall) -> str:
 def _head(waterfall: Waterfall) -> Iterator[str]:
     root = waterfall.root
     pieces = [root.status, waterfall.strategy, duration(root.seconds), _spent(root.spent)]
-    yield _text(_MARGIN, 32, f"Run {one_line(waterfall.run_id, 80)}", "head")
+    yield _text(_MARGIN, 32, f"Run {one_line(waterfall.run_id, 40)}", "head")
     yield _text(_MARGIN, 54, " · ".join(filter(None, pieces)), "dim")
     if root.detail:
         yield _text(WIDTH - _MARGIN, 54, one_line(root.detail, 90), "number failed")
-    x = _NAME
+    x = _LEGEND
     for kind in TimeKind:
         yield _shape(kind, x, 24, 16, "")
         yield _text(x + 22, 33, kind.value, "dim")
@@ -132,7 +139,7 @@ def _axis(waterfall: Waterfall, top: int, bottom: int) -> Iterator[str]:
         x = _NAME + _BAR * number / 4
         yield f'<line class="grid" x1="{x:.1f}" x2="{x:.1f}" y1="{top - 6}" y2="{bottom}"/>'
         yield _text(x, top - 11, duration(waterfall.root.seconds * number / 4) if number else "0 s", "dim middle")
-    for x, title in ((_RIGHT + 84, "time"), (_RIGHT + 194, "tokens in, out"), (WIDTH - _MARGIN, "cost")):
+    for x, title in ((_TIME, "time"), (_IN, "tokens in"), (_OUT, "out"), (_COST, "cost")):
         yield _text(x, top - 11, title, "dim number")
 
 
@@ -147,7 +154,7 @@ def _path_row(waterfall: Waterfall, top: int) -> Iterator[str]:
     yield _text(_MARGIN, top + 16, "critical path", "bold")
     for segment in path_segments(waterfall):
         yield _segment(waterfall, segment, top, "critical path")
-    yield _text(_RIGHT + 84, top + 16, duration(waterfall.root.seconds), "number bold")
+    yield _text(_TIME, top + 16, duration(waterfall.root.seconds), "number bold")
 
 
 def _row(waterfall: Waterfall, row: Row, steps: list[PathStep], top: int) -> Iterator[str]:
@@ -161,14 +168,11 @@ def _row(waterfall: Waterfall, row: Row, steps: list[PathStep], top: int) -> Ite
     for step in steps:
         x, width = _extent(waterfall, step.start, step.end)
         yield f'<rect class="path" x="{x:.1f}" y="{top + 20}" width="{width:.1f}" height="2.5"/>'
-    yield _text(_RIGHT + 84, top + 16, duration(row.span.seconds), "number")
+    yield _text(_TIME, top + 16, duration(row.span.seconds), "number")
     spent = row.span.spent
-    if spent.input_tokens or spent.output_tokens:
-        mark = "~" if spent.estimated else ""
-        text = f"{mark}{spent.input_tokens:,}, {mark}{spent.output_tokens:,}"
-        yield _text(_RIGHT + 194, top + 16, text, "number dim")
-    if cost := cost_text(spent.cost_micro_usd):
-        yield _text(WIDTH - _MARGIN, top + 16, cost, "number dim")
+    for x, text in zip((_IN, _OUT, _COST), (*token_texts(spent), cost_text(spent.cost_micro_usd)), strict=True):
+        if text:
+            yield _text(x, top + 16, text, "number dim")
 
 
 def _title(row: Row) -> str:

@@ -8,7 +8,7 @@ from textwrap import wrap
 from typing import Final
 
 from archon_services.cli.render.output import cost_text, counted, duration, one_line
-from archon_services.cli.render.waterfall.rows import CHARACTERS, Row, mark_lines, path_segments, rows_of
+from archon_services.cli.render.waterfall.rows import CHARACTERS, Row, mark_lines, path_segments, rows_of, token_texts
 from archon_services.cli.render.waterfall.spans import Spent, TimeKind, Waterfall
 from archon_services.cli.render.waterfall.totals import Segment, totals
 
@@ -110,7 +110,7 @@ def _columns(waterfall: Waterfall, rows: Sequence[Row], width: int) -> _Columns:
     """Divides the width: numbers as wide as they are, then names up to a quarter of it, and bars have the rest."""
     spans = [row.span for row in rows]
     time = max([len(duration(span.seconds)) for span in (waterfall.root, *spans)])
-    tokens = [_tokens(span.spent) for span in spans]
+    tokens = [token_texts(span.spent) for span in spans]
     widths = tuple(max((len(each[number]) for each in tokens), default=0) for number in (0, 1))
     with_tokens = any(widths)
     in_width, out_width = (max(widths[0], 2), max(widths[1], 3)) if with_tokens else (0, 0)
@@ -141,7 +141,7 @@ def _line(columns: _Columns, mark: str, label: str, bar: Line, time: str = "", s
     numbers = f"  {time:>{columns.time}}"
     if spent is not None:
         if any(columns.tokens):
-            texts = _tokens(spent)
+            texts = token_texts(spent)
             numbers += f"  {texts[0]:>{columns.tokens[0]}}  {texts[1]:>{columns.tokens[1]}}"
         if columns.cost:
             numbers += f"  {cost_text(spent.cost_micro_usd):>{columns.cost}}"
@@ -152,22 +152,6 @@ def _row(row: Row, waterfall: Waterfall, columns: _Columns) -> Line:
     bar = _bar(row.segments, waterfall, columns.bar)
     label = f"{'  ' * row.depth}{row.label}"
     return _line(columns, "*" if row.critical else "", label, bar, duration(row.span.seconds), row.span.spent)
-
-
-def _tokens(spent: Spent) -> tuple[str, str]:
-    if not spent.input_tokens and not spent.output_tokens:
-        return "", ""
-    mark = "~" if spent.estimated else ""
-    return mark + _short(spent.input_tokens), mark + _short(spent.output_tokens)
-
-
-def _short(count: int) -> str:
-    """Formats a count with at most five characters: 9,999, 12.3k, 123k, 1.2M."""
-    for limit, divisor, unit in ((10_000, 1, ""), (1_000_000, 1_000, "k"), (1_000_000_000, 1_000_000, "M")):
-        if count < limit:
-            number = count / divisor
-            return f"{count:,}" if not unit else f"{number:.1f}{unit}" if number < 100 else f"{number:.0f}{unit}"
-    return f"{count / 1e9:.1f}G"
 
 
 def _bar(segments: Sequence[Segment], waterfall: Waterfall, cells: int) -> Line:

@@ -206,7 +206,7 @@ def _apply_to_task(task: TaskTimes, event: run_pb2.RunEvent, kind: str, now: flo
         case "task_state":
             _apply_state(task, event, now)
         case "retry":
-            _end_attempt(task, number, now, "retried", event.retry.failure.message, event.retry.usage)
+            _end_attempt(task, number, now, "retried", event.retry.failure.message, _usage(event.retry))
             task.state = "submitted"
             _set_retry_time(task, number, to_seconds(event.retry.not_before))
         case "lost":
@@ -228,7 +228,7 @@ def _apply_result(task: TaskTimes, event: run_pb2.RunEvent, now: float) -> None:
     task.state, task.ended, task.detail = state_name(result.state), now, result.failure.message
     task.reused = result.state == common_pb2.TASK_STATE_COMPLETED and not event.task.attempt
     if not task.reused:
-        _end_attempt(task, event.task.attempt, now, task.state, result.failure.message, result.usage)
+        _end_attempt(task, event.task.attempt, now, task.state, result.failure.message, _usage(result))
 
 
 def _apply_state(task: TaskTimes, event: run_pb2.RunEvent, now: float) -> None:
@@ -256,7 +256,7 @@ def _apply_question(task: TaskTimes, event: run_pb2.RunEvent, kind: str, now: fl
     if event.input_requested.sequence and attempt is not None:  # the attempt continues
         attempt.questions.append(question)
         return
-    _end_attempt(task, event.task.attempt, now, "asked", "", event.input_requested.usage)
+    _end_attempt(task, event.task.attempt, now, "asked", "", _usage(event.input_requested))
     task.state = INPUT_REQUIRED
     task.questions.append(question)
 
@@ -269,6 +269,12 @@ def _note(task: TaskTimes, event: run_pb2.RunEvent, kind: str) -> None:
         attempt.detail = attempt.detail or "its result came too late and was discarded"
     elif not event.budget_reserved.HasField("budget"):
         attempt.detail = INSUFFICIENT_BUDGET
+
+
+def _usage(
+    payload: run_pb2.ResultReceived | run_pb2.RetryScheduled | run_pb2.InputRequested,
+) -> common_pb2.Usage | None:
+    return payload.usage if payload.HasField("usage") else None
 
 
 def _set_retry_time(task: TaskTimes, number: int, time: float) -> None:

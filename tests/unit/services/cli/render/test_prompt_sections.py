@@ -10,6 +10,7 @@ import pytest
 
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
+from archon_services.cli.render import prompt_sections
 from archon_services.cli.render.prompt_sections import Expected, Prompt, expectations, read_prompt
 
 LONG = "The parcel must arrive before noon, and the customer must be called when it does. " * 3
@@ -91,15 +92,15 @@ def test_tokens_are_the_providers_count_if_there_is_one() -> None:
 def test_dependency_whose_context_is_missing_is_a_warning() -> None:
     expected = Expected(("cook", "baker"), frozenset({"baker"}))
     assert warnings(INPUT, expected=expected) == [
-        "missing: the shared context of cook, which this role depends on; it was not delivered with the attempt",
-        "missing: the shared context of baker, which this role depends on; although it was delivered with the attempt",
+        "missing: the shared context of cook, which this role depends on and was not given",
+        "missing: the shared context of baker, which was delivered with the attempt",
     ]
     assert warnings(INPUT, context("cook", "a"), context("baker", "b"), expected=expected) == []
 
 
 def test_delivered_context_that_is_not_in_the_prompt_is_a_warning() -> None:
     assert warnings(INPUT, expected=Expected((), frozenset({"cook"}))) == [
-        "missing: the shared context of cook, although it was delivered with the attempt"
+        "missing: the shared context of cook, which was delivered with the attempt"
     ]
 
 
@@ -113,6 +114,11 @@ def test_same_text_twice_is_a_warning_whatever_its_spaces() -> None:
         "duplicate: the text of message 2 (shared context v3 of cook) is there again as message 3 (retrieved memory)"
     ]
     assert warnings(INPUT, context("cook", "Soup."), ("system", {"kind": "memory"}, "Soup.")) == []
+
+
+def test_messages_beyond_the_limit_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prompt_sections, "MAX_COMPARED", 2)
+    assert warnings(INPUT, context("cook", LONG), ("system", {"kind": "memory"}, LONG)) == []
 
 
 def test_text_inside_another_one_is_a_warning() -> None:
@@ -141,4 +147,28 @@ def test_expectations_are_edges_and_delivered_context_by_attempt() -> None:
     run.edges.add(upstream="cook", downstream="baker")
     event = run_pb2.RunEvent(dispatched=run_pb2.Dispatched(role="waiter", given=[common_pb2.MemoryRef(role="host")]))
     event.task.task_id, event.task.attempt = "t1", 2
-    assert expectations(run, [event]) == {("t1", 2): Expected(("cook",), frozenset({"host"}))}
+    assert expectations(run, [event]) == {
+        ("t1", 2): Expected(("cook",), frozenset({"host"}), (("cook", "waiter"), ("cook", "baker")))
+    }
+
+
+def test_missing_awareness_of_callable_roles_is_a_warning() -> None:
+    tools = [{"type": "function", "function": {"name": name}} for name in ("cook", "waiter")]
+    request: dict[str, list[Any]] = {
+        "messages": [{"role": "user", "content": "Go."}],
+        "origins": [{"kind": "input"}],
+        "tools": tools,
+    }
+    record = run_pb2.RunRecord(request_json=json.dumps(request))
+    expected = Expected(edges=(("cook", "waiter"), ("cook", "baker")))
+    assert read_prompt(record, 0, expected).warnings == [
+        "missing: the awareness that waiter depends on cook; the model can call both"
+    ]
+    request["messages"].append({"role": "system", "content": "You coordinate."})
+    request["origins"].append({"kind": "awareness"})
+    assert read_prompt(run_pb2.RunRecord(request_json=json.dumps(request)), 0, expected).warnings == []
+
+
+def test_request_in_an_unknown_form_has_no_warnings() -> None:
+    record = run_pb2.RunRecord(request_json='{"archon.dev/left-out": "9 bytes, too large to record"}')
+    assert read_prompt(record, 0, Expected(("cook",))).warnings == []

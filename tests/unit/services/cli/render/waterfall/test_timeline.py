@@ -283,7 +283,7 @@ def test_usage_of_an_attempt_without_a_result_is_that_of_its_calls() -> None:
     journal.dispatched(0, "cook")
     journal.call("cook", 0, 1, input_tokens=7, cost_micro_usd=2)
     journal.call("cook", 1, 2, input_tokens=3, estimated=True)
-    journal.lost(3, "cook")
+    journal.asked(3, "cook")
     root = journal.waterfall(4).root
     assert root.spent == attempts(journal, 4)[0].spent == Spent(10, 0, 2, True)
 
