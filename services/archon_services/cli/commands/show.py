@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from archon_services.cli.errors import CliError
 from archon_services.cli.options import JsonOption, OrchestratorOption, RunArgument
 from archon_services.cli.target.mesh import Target, connecting, find_target, orchestrator_flag
 from archon_services.cli.target.run import find_run_id, read_events
@@ -71,7 +72,10 @@ async def _view(client: Client, run: Run) -> RunView:
     informative = not run.HasField("end_time") or run.strategy == run_pb2.STRATEGY_AGENT
     if not informative and not any(task.parent_task_id or task.attempt > 1 for task in run.tasks):
         return view
-    return view if await read_events(client, run, view.apply) else RunView()
+    try:
+        return view if await read_events(client, run, view.apply) else RunView()
+    except CliError:  # the run itself is known
+        return RunView()
 
 
 def _print(run: Run, view: RunView, flag: str) -> None:

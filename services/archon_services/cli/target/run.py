@@ -47,21 +47,23 @@ async def find_run_id(client: Client, name: str) -> str:
 
 
 async def read_events(client: Client, run: Run, apply: Callable[[RunEvent], None]) -> bool:
-    """Calls `apply` with the durable events up to the present state of `run`, in order. Returns whether it had all of
-    them: not if they have been deleted, or did not come within 10 seconds."""
+    """Calls `apply` with the durable events up to the present state of `run`, in order. Returns whether there are any:
+    they are deleted some time after the end of the run. Raises CliError if no event comes for 10 seconds."""
     from archon.errors import RunExpired
 
-    if not run.last_seq:
-        return False
+    clock = asyncio.get_running_loop().time
     try:
         async with (
-            asyncio.timeout(_PATIENCE),
+            asyncio.timeout(_PATIENCE) as limit,
             aclosing(client.watch(run.run_id, durable_only=True, patience=_PATIENCE)) as events,
         ):
             async for event in events:
                 apply(event)
                 if event.seq >= run.last_seq:
-                    return True
-    except (RunExpired, TimeoutError):
+                    break
+                limit.reschedule(clock() + _PATIENCE)
+    except RunExpired:
         return False
+    except TimeoutError:
+        raise CliError(f"the events of run {run.run_id} have not come within {_PATIENCE:g} s") from None
     return True

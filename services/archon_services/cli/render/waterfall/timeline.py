@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -97,6 +97,8 @@ class Timeline:
         """Start and end; the end is 0 while the run is paused."""
         self.marks: list[Mark] = []
         self._owner = ""
+        self._delegated: set[str] = set()
+        """Ids of the tasks that were delegated."""
 
     def apply(self, event: run_pb2.RunEvent) -> None:
         """Folds one event. Transient events, and events of an unknown kind, change nothing."""
@@ -180,19 +182,11 @@ class Timeline:
                 delegated.role,
                 now,
                 refusal=delegated.failure.message or "refused" if delegated.HasField("failure") else "",
-                repeated=any(
-                    earlier.child_task_id == delegated.child_task_id
-                    for earlier in _delegations(self.tasks.values())
-                    if earlier.child_task_id
-                ),
+                repeated=delegated.child_task_id in self._delegated,
             )
         )
-
-
-def _delegations(tasks: Iterable[TaskTimes]) -> Iterator[DelegationTimes]:
-    for task in tasks:
-        for attempt in task.attempts:
-            yield from attempt.delegations
+        if delegated.child_task_id:
+            self._delegated.add(delegated.child_task_id)
 
 
 def _apply_to_task(task: TaskTimes, event: run_pb2.RunEvent, kind: str, now: float) -> None:
