@@ -74,11 +74,12 @@ class Section:
 @dataclass(frozen=True, slots=True)
 class Expected:
     """What the prompts of a task should have: context of the roles that it depends on, and of those whose context it
-    was given; and an awareness message, if it can delegate to both roles of an edge."""
+    was given; and an awareness message, if it can delegate to both roles of an edge. `roles` have tasks in the run."""
 
     depends_on: tuple[str, ...] = ()
     given: frozenset[str] = frozenset()
     edges: tuple[tuple[str, str], ...] = ()
+    roles: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,12 +124,13 @@ def expectations(run: run_pb2.Run, events: Sequence[run_pb2.RunEvent]) -> dict[t
     """Returns what the attempts of a run were to receive, by task id and attempt. `events` are those of the kind
     `dispatched`; without them, what was given is unknown, and nothing is expected."""
     expected: dict[tuple[str, int], Expected] = {}
+    roles = frozenset(task.role for task in run.tasks)
     edges = tuple((edge.upstream, edge.downstream) for edge in run.edges)
     for event in events:
         role = event.dispatched.role
         depends_on = tuple(dict.fromkeys(upstream for upstream, downstream in edges if downstream == role))
         given = frozenset(ref.role for ref in event.dispatched.given)
-        expected[event.task.task_id, event.task.attempt] = Expected(depends_on, given, edges)
+        expected[event.task.task_id, event.task.attempt] = Expected(depends_on, given, edges, roles)
     return expected
 
 
@@ -240,7 +242,8 @@ def _missing(prompt: Prompt, expected: Expected, offered: set[str]) -> Iterator[
     sources = {message.source for message in prompt.messages}
     for role in expected.depends_on:
         if role not in sources and role not in expected.given:
-            yield f"missing: the shared context of {role}, which this role depends on and was not given"
+            why = "it had no answer yet" if role in expected.roles else "the run has no task for it"
+            yield f"missing: the shared context of {role}, which this role depends on and was not given ({why})"
     for role in sorted(expected.given - sources):
         yield f"missing: the shared context of {role}, which was delivered with the attempt"
     for upstream, downstream in expected.edges:

@@ -90,12 +90,14 @@ def test_tokens_are_the_providers_count_if_there_is_one() -> None:
 
 
 def test_dependency_whose_context_is_missing_is_a_warning() -> None:
-    expected = Expected(("cook", "baker"), frozenset({"baker"}))
+    expected = Expected(("cook", "baker", "host"), frozenset({"baker"}), roles=frozenset({"cook"}))
     assert warnings(INPUT, expected=expected) == [
-        "missing: the shared context of cook, which this role depends on and was not given",
+        "missing: the shared context of cook, which this role depends on and was not given (it had no answer yet)",
+        "missing: the shared context of host, which this role depends on and was not given (the run has no task for it)",
         "missing: the shared context of baker, which was delivered with the attempt",
     ]
-    assert warnings(INPUT, context("cook", "a"), context("baker", "b"), expected=expected) == []
+    complete = [context(role, role) for role in ("cook", "baker", "host")]
+    assert warnings(INPUT, *complete, expected=expected) == []
 
 
 def test_delivered_context_that_is_not_in_the_prompt_is_a_warning() -> None:
@@ -145,10 +147,13 @@ def test_expectations_are_edges_and_delivered_context_by_attempt() -> None:
     run = run_pb2.Run()
     run.edges.add(upstream="cook", downstream="waiter")
     run.edges.add(upstream="cook", downstream="baker")
+    run.tasks.add(role="waiter")
     event = run_pb2.RunEvent(dispatched=run_pb2.Dispatched(role="waiter", given=[common_pb2.MemoryRef(role="host")]))
     event.task.task_id, event.task.attempt = "t1", 2
     assert expectations(run, [event]) == {
-        ("t1", 2): Expected(("cook",), frozenset({"host"}), (("cook", "waiter"), ("cook", "baker")))
+        ("t1", 2): Expected(
+            ("cook",), frozenset({"host"}), (("cook", "waiter"), ("cook", "baker")), frozenset({"waiter"})
+        )
     }
 
 
