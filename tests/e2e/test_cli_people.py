@@ -109,6 +109,8 @@ def test_show_and_runs_print_the_pending_question(terminal: Terminal) -> None:
         shown = json.loads(terminal.archon("show", "last", "--json").out)
         [question] = shown["questions"]
         assert (question["input_id"], question["role"]) == (f"{run_id}.1/q1", "clerk")
+        traced = json.loads(terminal.archon("trace", "last", "--json").out)
+        assert (traced["state"], traced["spans"][-1]["detail"]) == ("input required", "for a person")
         assert last_run(terminal)["state"] == "TASK_STATE_INPUT_REQUIRED"
         [row] = terminal.archon("runs", "--limit", "1").out.splitlines()[1:]
         assert "input required" in row
