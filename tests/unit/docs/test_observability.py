@@ -15,7 +15,7 @@ from archon.api.common.v1 import common_pb2
 from archon_mesh.llm import create_model
 from archon_mesh.node import role_handler
 from archon_services.agents.roles.catalogue import reference_role
-from archon_services.cli.render.prompt_sections import _LABELS as LABELS
+from archon_services.cli.render.prompt_sections import LABELS
 from archon_services.cli.render.waterfall.document import waterfall_document
 from archon_services.cli.render.waterfall.spans import SpanKind, TimeKind
 from tests.fixtures.fake_link import FakeLink

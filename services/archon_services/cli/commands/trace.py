@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import time
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -13,7 +14,6 @@ import typer
 
 from archon_services.cli.errors import USAGE, CliError
 from archon_services.cli.options import JsonOption, OrchestratorOption, RunArgument, SaveOption
-from archon_services.cli.render.waterfall.form import Format
 from archon_services.cli.target.mesh import connecting, find_orchestrator
 from archon_services.cli.target.run import find_run_id, read_events
 
@@ -22,6 +22,15 @@ if TYPE_CHECKING:
 
 MAX_CALLS: Final = 100_000
 """Records that are read; a run has fewer unless its agents flood it."""
+
+
+class Format(StrEnum):
+    """Output formats of the waterfall."""
+
+    TEXT = "text"
+    JSON = "json"
+    SVG = "svg"
+
 
 _BY_SUFFIX: Final = {".txt": Format.TEXT, ".json": Format.JSON, ".svg": Format.SVG}
 _WIDTH: Final = 80

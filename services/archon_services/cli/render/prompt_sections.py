@@ -27,7 +27,7 @@ MAX_COMPARED: Final = 200
 REDACTED: Final = "redacted"
 TOOLS: Final = "definitions of tools"
 UNKNOWN: Final = "unknown"
-_LABELS: Final = {
+LABELS: Final = {
     "system_prompt": "own system prompt",
     "awareness": "awareness of other roles",
     "session_history": "session history",
@@ -40,7 +40,7 @@ _LABELS: Final = {
     "hook": "added by a hook",
     UNKNOWN: "origin not recorded",
 }
-_COMPARED: Final = frozenset(_LABELS) - {"step", "note", "awareness"} | {"shared_context"}
+_COMPARED: Final = frozenset(LABELS) - {"step", "note", "awareness"} | {"shared_context"}
 """Origins whose texts should be there once."""
 
 
@@ -183,7 +183,7 @@ def _label(message: Mapping[str, Any], origin: Mapping[str, Any], kind: str, nam
     if kind == "tool_result":
         call_id = str(message.get("tool_call_id") or "")
         return f"result of {origin.get('tool') or names.get(call_id) or 'an unknown call'} ({call_id})"
-    return _LABELS.get(kind, kind)
+    return LABELS.get(kind, kind)
 
 
 def _size(content: Any, name: str) -> int:
@@ -214,7 +214,7 @@ def _sections(messages: Sequence[PromptMessage], tools: Sequence[Mapping[str, An
     """Returns the sections in the order of their first messages; tools come last."""
     groups: dict[str, list[int]] = {}
     for message in messages:
-        label = _LABELS["tool_result"] if message.origin == "tool_result" else message.label
+        label = LABELS["tool_result"] if message.origin == "tool_result" else message.label
         groups.setdefault(label, []).append(message.tokens)
     if tools:
         groups[TOOLS] = [_tool_tokens(tool) for tool in tools]

@@ -16,80 +16,90 @@ from archon_services.cli.render.waterfall.totals import totals
 from tests.unit.services.cli.render.waterfall.journals import CANCELED, FAILED, Journal
 
 ROLES = ("a", "b", "c")
-STEPS = ("dispatch", "result", "fail", "lose", "retry", "reject", "ask", "answer", "delegate", "call", "pause", "claim")
+OF_RUN = ("pause", "claim")
+OF_ATTEMPT = ("result", "fail", "lose", "retry", "reject", "ask", "delegate", "delegate", "call", "call")
+ENDS = ("result", "fail", "lose", "retry", "reject", "ask")
 
 
-def write_journal(draw: st.DrawFn) -> tuple[Journal, float]:
-    """Returns a journal, and the time of its last event. Each step applies to a task in a state that permits it."""
-    pipeline = draw(st.booleans())
-    edges = [("a", "b"), ("a", "c"), ("b", "c")] if pipeline else []
-    journal = Journal(*ROLES, edges=edges)
-    attempts, live, asked, ended, paused = dict.fromkeys(ROLES, 0), set[str](), set[str](), set[str](), False
-    parents: dict[str, str] = {}
-    now = 0.0
-    for _ in range(draw(st.integers(0, 25))):
-        now += draw(st.sampled_from([0.0, 0.25, 1.0, 3.0]))
-        role = draw(st.sampled_from(sorted(attempts)))
-        step = draw(st.sampled_from(STEPS))
-        attempt = attempts[role]
+class RandomRun:
+    """Writes a journal step by step, each step to a task in a state that permits it."""
+
+    def __init__(self, draw: st.DrawFn) -> None:
+        self._draw = draw
+        edges = [("a", "b"), ("a", "c"), ("b", "c")] if draw(st.booleans()) else []
+        self.journal = Journal(*ROLES, edges=edges)
+        self.now = 0.0
+        self._attempts = dict.fromkeys(ROLES, 0)
+        self._states = dict.fromkeys(ROLES, "ready")
+        self._paused = False
+
+    def step(self) -> None:
+        self.now += self._draw(st.sampled_from([0.0, 0.25, 1.0, 3.0]))
+        possible = [("", step) for step in OF_RUN]
+        for role, state in self._states.items():
+            steps = {"ready": ("dispatch",) * 4, "asked": ("answer",) * 4, "live": OF_ATTEMPT, "ended": ()}[state]
+            possible += [(role, step) for step in steps]
+        role, step = self._draw(st.sampled_from(possible))
         if step == "pause":
-            (journal.resumed if paused else journal.paused)(now)
-            paused = not paused
+            (self.journal.resumed if self._paused else self.journal.paused)(self.now)
+            self._paused = not self._paused
         elif step == "claim":
-            journal.claimed(now, draw(st.sampled_from(["orchestrator-1", "orchestrator-2"])))
-        elif role in ended:
-            continue
-        elif step == "dispatch" and role not in live | asked:
-            attempts[role] += 1
-            live.add(role)
-            journal.dispatched(now, role, attempts[role])
-        elif step == "answer" and role in asked:
-            asked.discard(role)
-            journal.answered(now, role, attempt)
-        elif role in live:
-            _attempt_step(journal, step, role, attempt, now, draw)
-            if step == "delegate":
-                child = f"{role}{len(attempts)}"
-                create = child not in attempts
-                journal.delegated(now, role, child, attempt, create=create)
-                attempts.setdefault(child, 0)
-                parents[child] = role
-            if step in ("result", "fail", "lose", "retry", "reject", "ask"):
-                live.discard(role)
-            if step in ("result", "fail"):
-                ended.add(role)
-            if step == "ask":
-                asked.add(role)
-    if draw(st.booleans()):
-        now += draw(st.sampled_from([0.0, 1.0]))
-        journal.ended(now, draw(st.sampled_from([FAILED, CANCELED])))
-    return journal, now
+            self.journal.claimed(self.now, self._draw(st.sampled_from(["orchestrator-1", "orchestrator-2"])))
+        elif step == "dispatch":
+            self._attempts[role] += 1
+            self._states[role] = "live"
+            self.journal.dispatched(self.now, role, self._attempts[role])
+        elif step == "answer":
+            self._states[role] = "ready"
+            self.journal.answered(self.now, role, self._attempts[role])
+        else:
+            self._attempt_step(role, step, self._attempts[role])
 
+    def end(self) -> None:
+        self.now += self._draw(st.sampled_from([0.0, 1.0]))
+        self.journal.ended(self.now, self._draw(st.sampled_from([FAILED, CANCELED])))
 
-def _attempt_step(journal: Journal, step: str, role: str, attempt: int, now: float, draw: st.DrawFn) -> None:
-    match step:
-        case "result":
-            journal.result(now, role, attempt, model_calls=2)
-        case "fail":
-            journal.result(now, role, attempt, FAILED, "burnt")
-        case "lose":
-            journal.lost(now, role, attempt)
-        case "retry":
-            journal.retry(now, role, attempt, now + draw(st.sampled_from([0.0, 2.0])))
-        case "reject":
-            journal.rejected(now, role, attempt)
-        case "ask":
-            journal.asked(now, role, attempt)
-        case "call":
-            start = now + draw(st.sampled_from([-2.0, 0.0, 50.0]))
-            kind = draw(st.sampled_from(["model", "tool"]))
-            journal.call(role, start, start + draw(st.sampled_from([0.0, 0.5])), kind=kind, attempt=attempt)
+    def _attempt_step(self, role: str, step: str, attempt: int) -> None:
+        if step in ENDS:
+            self._states[role] = {"result": "ended", "fail": "ended", "ask": "asked"}.get(step, "ready")
+        match step:
+            case "result":
+                self.journal.result(self.now, role, attempt, model_calls=2)
+            case "fail":
+                self.journal.result(self.now, role, attempt, FAILED, "burnt")
+            case "lose":
+                self.journal.lost(self.now, role, attempt)
+            case "retry":
+                self.journal.retry(self.now, role, attempt, self.now + self._draw(st.sampled_from([0.0, 2.0])))
+            case "reject":
+                self.journal.rejected(self.now, role, attempt)
+            case "ask":
+                self.journal.asked(self.now, role, attempt)
+            case "delegate":
+                self._delegate(role, attempt)
+            case _:
+                start = self.now + self._draw(st.sampled_from([-2.0, -0.25, 0.0, 50.0]))
+                kind = self._draw(st.sampled_from(["model", "tool"]))
+                seconds = self._draw(st.sampled_from([0.0, 0.5]))
+                self.journal.call(role, start, start + seconds, kind=kind, attempt=attempt)
+
+    def _delegate(self, role: str, attempt: int) -> None:
+        """Delegates to a new task, or to one that an earlier attempt of the role had created."""
+        own = [child for child in self._attempts if child.startswith(f"{role}.")]
+        child = self._draw(st.sampled_from([*own, f"{role}.{len(own)}"]))
+        self.journal.delegated(self.now, role, child, attempt, create=child not in self._attempts)
+        self._attempts.setdefault(child, 0)
+        self._states.setdefault(child, "ready")
 
 
 @st.composite
 def drawn_runs(draw: st.DrawFn) -> Waterfall:
-    journal, now = write_journal(draw)
-    return journal.waterfall(now + draw(st.sampled_from([0.0, 1.0])))
+    run = RandomRun(draw)
+    for _ in range(draw(st.integers(5, 40))):
+        run.step()
+    if draw(st.booleans()):
+        run.end()
+    return run.journal.waterfall(run.now + draw(st.sampled_from([0.0, 1.0])))
 
 
 def assert_within(parent: Span) -> None:
