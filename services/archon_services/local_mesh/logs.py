@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
+from archon_services.local_mesh.log_lines import parse_line
+
 _POLL: Final = 0.1
 
 
@@ -26,11 +28,11 @@ async def follow_logs(files: Callable[[], Sequence[tuple[str, Path]]], show: Cal
 
 
 def last_lines(log: Path, *, offset: int = 0, lines: int = 15) -> str:
-    """Returns the last lines that follow `offset`."""
+    """Returns the last lines that follow `offset`, as people read them."""
     with log.open("rb") as file:
         file.seek(offset)
         text = file.read().decode(errors="replace")
-    return "\n".join(text.rstrip().splitlines()[-lines:])
+    return "\n".join(parse_line("", line).rendered() for line in text.rstrip().split("\n")[-lines:])
 
 
 def rotate(log: Path) -> None:
@@ -51,5 +53,5 @@ def _show_new_lines(
             continue
         complete = content[: content.rfind(b"\n") + 1]
         offsets[name] = offsets.get(name, 0) + len(complete)
-        for line in complete.decode(errors="replace").splitlines():
+        for line in complete.decode(errors="replace").split("\n")[:-1]:
             show(name, line)

@@ -16,6 +16,7 @@ from archon_mesh.agent.hooks.middleware import StreamChunk
 from archon_mesh.agent.hooks.points import HookDecision, HookEvent
 from archon_mesh.agent.hooks.runner import HookRunner
 from archon_mesh.agent.state.agent_state import AgentState
+from archon_mesh.call_log import log_model_call
 from archon_mesh.core.messages import ChatMessage, ToolCall
 from archon_mesh.llm import deadline
 from archon_mesh.llm.base import DECLINED, ModelClient, ModelReply, ModelRequest
@@ -99,6 +100,8 @@ class ModelCaller:
         def note(reply: ModelReply | None = None, error: BaseException | None = None) -> None:
             seconds = time.monotonic() - started_monotonic
             params.tries.append(ModelTry(model.model, request, started, seconds, reply, error, "".join(text)))
+            name, usage = (model.model, None) if reply is None else (reply.model or model.model, reply.usage)
+            log_model_call(name, seconds, agent=self._state.agent_name, usage=usage, error=error)
 
         try:
             reply = await self._try(model, params, request, text)

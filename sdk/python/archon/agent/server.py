@@ -33,7 +33,7 @@ from archon.background import BackgroundLoop
 from archon.errors import ArchonError, FailedPrecondition
 from archon.registry import Capability, DependsOn, Registration, RegistryClient, Tool
 from archon.server import GrpcServer, Service, announce, run_loop, signalled
-from archon.telemetry import export
+from archon.telemetry import export, logs
 
 _log = logging.getLogger(__name__)
 
@@ -198,9 +198,8 @@ class AgentServer:
 
     def run(self) -> int:
         """Serves until SIGTERM or SIGINT, then drains. Returns the exit code of the process."""
-        logging.basicConfig(
-            level=self.settings.log_level.upper(), format=f"%(asctime)s %(levelname)-7s {self.role} %(message)s"
-        )
+        settings = self.settings
+        logs.setup(self.role, settings.log_level, instance_id=self.instance_id, log_format=settings.log_format)
         return run_loop(self.serve())
 
     async def serve(self) -> int:
@@ -225,7 +224,7 @@ class AgentServer:
         await self.stop(self.settings.drain)
         if self._left_behind:
             await asyncio.to_thread(export.stop)
-            logging.shutdown()
+            logs.flush()
             os._exit(1)  # the loop would wait forever for a handler that cannot be cancelled
         return 0
 
