@@ -28,9 +28,9 @@ class AgentSettings:
     max_tasks: int = 0
     ttl: float = 10.0
     log_level: str = "info"
-    log_format: LogFormat = "auto"
     ready_file: Path | None = None
     drain: float = DRAIN_GRACE
+    log_format: LogFormat = "auto"
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> AgentSettings:

@@ -17,10 +17,10 @@ from archon.telemetry.logs.render import plain
 from archon_services.cli.errors import NOT_FOUND, USAGE, CliError
 from archon_services.cli.options import LAST
 from archon_services.cli.render.output import is_terminal, print_stderr
-from archon_services.local_mesh.log_lines import LogLine, parse_line
 
 if TYPE_CHECKING:
     from archon_services.local_mesh import Home
+    from archon_services.local_mesh.log_lines import LogLine
 
 INTERVAL: Final = 0.3
 """Seconds between two looks at the files that are followed."""
@@ -176,6 +176,8 @@ class _Log:
 
     def _read(self, start: int, wanted: Callable[[LogLine], bool]) -> list[LogLine]:
         """Returns whole lines from `start` on."""
+        from archon_services.local_mesh.log_lines import parse_line
+
         with self._file.open("rb") as file:
             file.seek(start)
             content = file.read()
