@@ -75,6 +75,8 @@ def serve(role: Role, agent: Agent | None = None) -> int:
     except ArchonError as error:
         sys.stderr.write(f"error: {error}\n")
         return 2
+    finally:
+        logs.close()
 
 
 async def connect_tools(agent: Agent) -> None:

@@ -77,6 +77,7 @@ def run(
         return run_loop(main())
     finally:
         export.stop()
+        logs.close()
 
 
 def _tune_gc() -> None:

@@ -200,7 +200,10 @@ class AgentServer:
         """Serves until SIGTERM or SIGINT, then drains. Returns the exit code of the process."""
         settings = self.settings
         logs.setup(self.role, settings.log_level, instance_id=self.instance_id, log_format=settings.log_format)
-        return run_loop(self.serve())
+        try:
+            return run_loop(self.serve())
+        finally:
+            logs.close()
 
     async def serve(self) -> int:
         """Like `run`, inside a running event loop. Returns the exit code of the process: 0 after a drain, 1 if the
@@ -224,7 +227,7 @@ class AgentServer:
         await self.stop(self.settings.drain)
         if self._left_behind:
             await asyncio.to_thread(export.stop)
-            logs.flush()
+            logs.close()
             os._exit(1)  # the loop would wait forever for a handler that cannot be cancelled
         return 0
 

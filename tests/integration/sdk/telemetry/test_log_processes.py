@@ -64,6 +64,16 @@ async def work(task):
 sys.exit(agent.run())
 """
 
+CRASH = """
+import sys
+from archon.agent import AgentServer
+agent = AgentServer("crash")
+@agent.task
+async def work(task):
+    raise ValueError("no order 17")
+sys.exit(agent.run())
+"""
+
 
 @asynccontextmanager
 async def agent(code: str, ready_file: Path, stderr: int | IO[Any], **environment: str) -> AsyncIterator[Any]:
@@ -73,7 +83,7 @@ async def agent(code: str, ready_file: Path, stderr: int | IO[Any], **environmen
     child = await asyncio.create_subprocess_exec(sys.executable, "-c", code, env=variables, stderr=stderr)
     try:
         await until(lambda: ready_file.exists() or child.returncode is not None, 20.0)
-        yield child, ready_file.read_text()
+        yield child, await asyncio.to_thread(ready_file.read_text)
     finally:
         if child.returncode is None:
             child.kill()
@@ -125,6 +135,19 @@ async def test_each_agent_of_a_run_has_a_line_with_its_ids(own_mesh: Mesh) -> No
     (serving,) = fields_of(own_mesh.orchestrator.log.read_text())
     assert (serving["service"], serving["level"]) == ("archon-orchestrator", "info")
     assert serving["instance_id"].startswith("orchestrator-")
+
+
+async def test_an_exception_of_a_handler_is_logged_with_its_run(tmp_path: Path) -> None:
+    with (tmp_path / "log").open("w") as log:
+        async with agent(CRASH, tmp_path / "ready", log) as (_, address), FakeOrchestrator(address) as peer:
+            await peer.open()
+            ref = peer.ref("one")
+            await peer.assign(ref)
+            incident = (await peer.result(ref)).failure.metadata["incident"]
+    (line,) = [line for line in fields_of((tmp_path / "log").read_text()) if line["level"] == "error"]
+    assert incident in line["message"]
+    assert (line["run_id"], line["task_id"], line["attempt"], line["role"]) == (ref.run_id, ref.task_id, 1, "crash")
+    assert (line["error"]["type"], line["error"]["message"]) == ("ValueError", "no order 17")
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import sys
 from typing import TYPE_CHECKING, Any, Final, Literal, TextIO, get_args
 
 from archon.telemetry.logs.fields import LineFields, ProcessIdentity
+from archon.telemetry.logs.otlp import OtlpHandler, open_exporter
 from archon.telemetry.logs.queued import QueuedHandler
 from archon.telemetry.logs.render import json_line, text_line
 
@@ -47,6 +48,8 @@ def setup(
     handler.setFormatter(formatter(log_format, target, _process))
     root.addHandler(handler)
     root.setLevel(level.upper())
+    if (exporter := open_exporter(_process)) is not None:
+        root.addHandler(exporter)
     for name in _QUIET:
         logging.getLogger(name).setLevel(max(logging.WARNING, root.level))
     logging.captureWarnings(True)
@@ -62,6 +65,13 @@ def flush() -> None:
     other one does it at its end."""
     for handler in logging.getLogger().handlers:
         handler.flush()
+
+
+def close() -> None:
+    """Exports and writes what is queued, for a limited time. Blocks: call it when the event loop has ended. Lines that
+    are logged later are written, but not exported."""
+    for handler in logging.getLogger().handlers:
+        handler.close() if isinstance(handler, OtlpHandler) else handler.flush()
 
 
 def formatter(log_format: LogFormat, stream: TextIO, process: ProcessIdentity) -> logging.Formatter:

@@ -100,6 +100,14 @@ def test_all_lines_of_a_run_are_printed(folder: Path, printed: Callable[..., lis
     assert len(printed(RUN, 2)) == 2 + 1 + 1
 
 
+def test_only_the_end_of_a_large_log_is_read(
+    folder: Path, printed: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "TAIL_BYTES", len(line(5, "d 5", run_id=RUN)))
+    (folder / "designer-1.log").write_text(line(4, "early") + line(5, "d 5", run_id=RUN))
+    assert printed("designer-1") == [f"info    d 5 run={RUN[:12]}"]
+
+
 def test_a_level_leaves_out_lower_ones(folder: Path, printed: Callable[..., list[str]]) -> None:
     assert printed(RUN, level=Level.WARNING) == [f"warning orchestrator run {RUN} is late"]
     texts = printed(level=Level.ERROR)
