@@ -7,8 +7,10 @@ import json
 import os
 import signal
 import sys
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -51,15 +53,51 @@ class Collector(logs_service_pb2_grpc.LogsServiceServicer):
 
 
 @asynccontextmanager
-async def collecting(collector: Collector) -> AsyncIterator[str]:
+async def collecting(collector: Collector, protocol: str = "grpc") -> AsyncIterator[dict[str, str]]:
+    """Serves the collector; yields the variables with which a process exports its logs to it."""
+    serve = over_grpc if protocol == "grpc" else over_http
+    async with serve(collector) as endpoint:
+        yield {
+            "OTEL_LOGS_EXPORTER": "otlp",
+            "OTEL_EXPORTER_OTLP_LOGS_ENDPOINT": endpoint,
+            "OTEL_EXPORTER_OTLP_PROTOCOL": protocol,
+        }
+
+
+@asynccontextmanager
+async def over_grpc(collector: Collector) -> AsyncIterator[str]:
     server = grpc.aio.server()
-    logs_service_pb2_grpc.add_LogsServiceServicer_to_server(collector, server)
+    add: Any = logs_service_pb2_grpc.add_LogsServiceServicer_to_server
+    add(collector, server)
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
     try:
         yield f"http://127.0.0.1:{port}"
     finally:
         await server.stop(0)
+
+
+@asynccontextmanager
+async def over_http(collector: Collector) -> AsyncIterator[str]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            collector.requests.append(logs_service_pb2.ExportLogsServiceRequest.FromString(body))
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            """Prints nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/v1/logs"
+    finally:
+        await asyncio.to_thread(server.shutdown)
+        thread.join(10)
+        server.server_close()
 
 
 async def run_agent(folder: Path, **environment: str) -> list[dict[str, Any]]:
@@ -85,10 +123,11 @@ async def run_agent(folder: Path, **environment: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (folder / "log").read_text().splitlines()]
 
 
-async def test_records_reach_a_collector_with_their_ids(tmp_path: Path) -> None:
+@pytest.mark.parametrize("protocol", ["grpc", "", "http/protobuf"])
+async def test_records_reach_a_collector_with_their_ids(tmp_path: Path, protocol: str) -> None:
     collector = Collector()
-    async with collecting(collector) as endpoint:
-        written = await run_agent(tmp_path, OTEL_LOGS_EXPORTER="otlp", OTEL_EXPORTER_OTLP_LOGS_ENDPOINT=endpoint)
+    async with collecting(collector, protocol) as environment:
+        written = await run_agent(tmp_path, **environment)
     resources = [resource for request in collector.requests for resource in request.resource_logs]
     assert {
         attribute.value.string_value
@@ -117,9 +156,9 @@ async def test_records_reach_a_collector_with_their_ids(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("frozen", [True, False], ids=["frozen", "down"])
 async def test_a_collector_that_does_not_answer_delays_no_one(tmp_path: Path, frozen: bool) -> None:
-    async with collecting(Collector(frozen=frozen)) as endpoint:
-        endpoint = endpoint if frozen else "http://127.0.0.1:1"
-        written = await run_agent(tmp_path, OTEL_LOGS_EXPORTER="otlp", OTEL_EXPORTER_OTLP_LOGS_ENDPOINT=endpoint)
+    async with collecting(Collector(frozen=frozen)) as environment:
+        down = {} if frozen else {"OTEL_EXPORTER_OTLP_LOGS_ENDPOINT": "http://127.0.0.1:1"}
+        written = await run_agent(tmp_path, **{**environment, **down})
     assert "no rhyme" in {line["message"] for line in written}
 
 

@@ -149,7 +149,7 @@ def _exporter_name() -> str:
     if chosen != "otlp":
         return chosen
     protocol = os.environ.get("OTEL_EXPORTER_OTLP_LOGS_PROTOCOL") or os.environ.get("OTEL_EXPORTER_OTLP_PROTOCOL")
-    return _OTLP.get((protocol or "grpc").strip().lower(), f"otlp over {protocol}")
+    return _OTLP.get((protocol or "http/protobuf").strip().lower(), f"otlp over {protocol}")
 
 
 def _provider(name: str, process: ProcessIdentity) -> LoggerProvider:
