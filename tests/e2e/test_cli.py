@@ -338,6 +338,8 @@ def test_trace_has_colours_on_a_terminal_unless_refused(terminal: Terminal, monk
         ["run", "x", "--role", "a-role-that-does-not-exist-anywhere-in-this-mesh"],
         ["graph", "-o", "/tmp/archon-graph.png"],
         ["logs", "absent"],
+        ["logs", "last"],
+        ["logs"],
         ["memory", "get"],
         ["up"],
         ["--help"],

@@ -36,10 +36,11 @@ class LogLine:
         own = self.fields.get("level", "")
         return own not in LEVELS or LEVELS.index(own) >= LEVELS.index(level)
 
-    def rendered(self, *, colours: bool = False, process: str = "", shows_run: bool = True) -> str:
-        """Returns the line as people read it; `process` is the name of the process, padded, or empty."""
+    def rendered(self, *, colours: bool = False, process: str = "", shows_run: bool = True, columns: int = 0) -> str:
+        """Returns the line as people read it; `process` is the name of the process, padded, or empty. With `columns`
+        it wraps to that width."""
         if self.fields:
-            return text_line(self.fields, colours=colours, process=process, shows_run=shows_run)
+            return text_line(self.fields, colours=colours, process=process, shows_run=shows_run, columns=columns)
         return f"{process} {plain(self.text)}" if process else plain(self.text)
 
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
 from archon_services.local_mesh.log_lines import parse_line
+
+MAX_LOG: Final = 64 * 1024 * 1024
+"""Bytes of a log above which it begins anew, and the log before it is replaced by what it had."""
 
 _POLL: Final = 0.1
 
@@ -41,12 +45,27 @@ def rotate(log: Path) -> None:
         shutil.move(log, log.with_suffix(".old.log"))
 
 
+def limit_size(log: Path) -> bool:
+    """Moves what a log has to `.old.log` if it is larger than MAX_LOG, and returns whether it did.
+
+    The process that appends to the log keeps its file; lines that it writes meanwhile may be lost. Raises OSError if
+    the disk is full.
+    """
+    if log.stat().st_size <= MAX_LOG:
+        return False
+    shutil.copyfile(log, log.with_suffix(".old.log"))
+    os.truncate(log, 0)
+    return True
+
+
 def _show_new_lines(
     files: Sequence[tuple[str, Path]], offsets: dict[str, int], show: Callable[[str, str], None]
 ) -> None:
     for name, path in files:
         try:
             with path.open("rb") as file:
+                if os.fstat(file.fileno()).st_size < offsets.get(name, 0):
+                    offsets[name] = 0  # the log has begun anew
                 file.seek(offsets.get(name, 0))
                 content = file.read()
         except FileNotFoundError:

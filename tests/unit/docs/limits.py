@@ -978,6 +978,12 @@ LIMITS: Final[dict[str, list[Limit]]] = {
             ["test_texts_stacks_and_fields_of_a_line_are_bounded"],
         ),
         Limit(
+            "Log of a process of `archon up`",
+            "{archon_services.local_mesh.logs:MAX_LOG|bytes}, and as much that was before",
+            "It begins anew, and what it had replaces the log before it (`.old.log`).",
+            ["test_a_log_above_its_limit_begins_anew"],
+        ),
+        Limit(
             "The part of each log that `archon logs` reads",
             "{archon_services.cli.commands.logs:TAIL_BYTES|bytes} at the end",
             "Earlier lines are not printed.",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -200,11 +201,13 @@ class _Printer:
         self._shows_run = shows_run
         self._raw = raw
         self._colours = is_terminal() and not os.environ.get("NO_COLOR")
+        self._columns = shutil.get_terminal_size().columns if is_terminal() else 0
 
     def print(self, lines: Iterable[LogLine]) -> None:
         for line in sorted(lines, key=lambda line: line.time):
             process = line.process.ljust(self._width) if self._width else ""
-            if self._raw:
-                print(plain(line.text), flush=True)
-            else:
-                print(line.rendered(colours=self._colours, process=process, shows_run=self._shows_run), flush=True)
+            text = plain(line.text) if self._raw else self._text(line, process)
+            print(text, flush=True)
+
+    def _text(self, line: LogLine, process: str) -> str:
+        return line.rendered(colours=self._colours, process=process, shows_run=self._shows_run, columns=self._columns)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -43,6 +44,20 @@ def test_text_has_columns_of_time_level_and_process() -> None:
     assert line[8:12] == ".123"
     assert line[12:] == " info    designer-1 m run=01a206428344"
     assert "run=" not in text_line(fields, shows_run=False)
+
+
+def test_text_wraps_at_words_to_the_width_of_a_terminal() -> None:
+    fields = {"time": "x" * 12, "level": "info", "message": "word " * 20 + "\n  second", "queue": 3}
+    lines = text_line(fields, process="designer-1", columns=60, colours=True).split("\n")
+    plain_lines = [re.sub(r"\x1b\[\d+m", "", line) for line in lines]
+    assert max(map(len, plain_lines)) <= 60
+    assert plain_lines[0].startswith("x" * 12 + " info    designer-1 word word")
+    assert {line[:4] for line in plain_lines[1:]} == {"    "}
+    assert " ".join(" ".join(plain_lines)[32:].split()) == "word " * 20 + "second queue=3"
+
+
+def test_a_time_or_level_with_newlines_stays_on_its_line() -> None:
+    assert "\n" not in text_line({"time": "a\nb", "level": "c\nd", "message": "m", "e\nf": "g\nh"})
 
 
 def test_a_stack_is_indented_below_its_line() -> None:
