@@ -71,7 +71,10 @@ def close() -> None:
     """Exports and writes what is queued, for a limited time. Blocks: call it when the event loop has ended. Lines that
     are logged later are written, but not exported."""
     for handler in logging.getLogger().handlers:
-        handler.close() if isinstance(handler, OtlpHandler) else handler.flush()
+        if isinstance(handler, OtlpHandler):
+            handler.close()
+        else:
+            handler.flush()
 
 
 def formatter(log_format: LogFormat, stream: TextIO, process: ProcessIdentity) -> logging.Formatter:

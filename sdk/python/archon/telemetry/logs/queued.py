@@ -40,7 +40,7 @@ class QueuedHandler(logging.Handler):
         self._changed = threading.Condition()
         self._lines: deque[str] = deque()
         self._size = 0
-        self._writing = self._closing = False
+        self._writing = self._closing = self._stalled = False
         self._thread = threading.Thread(target=self._write_all, name="write-logs", daemon=True)
         self._thread.start()
 
@@ -63,12 +63,12 @@ class QueuedHandler(logging.Handler):
 
     @override
     def flush(self) -> None:
-        """Waits until all lines are written, for FLUSH_TIMEOUT seconds at most."""
+        """Waits until all lines are written, for FLUSH_TIMEOUT seconds at most. After it gave up once, it does not wait
+        again until something was written."""
         end = time.monotonic() + FLUSH_TIMEOUT
         with self._changed:
-            while (self._lines or self._writing) and self._thread.is_alive():
-                if not self._changed.wait(end - time.monotonic()) and time.monotonic() >= end:
-                    return
+            while (self._lines or self._writing) and self._thread.is_alive() and not self._stalled:
+                self._stalled = not self._changed.wait(end - time.monotonic()) and time.monotonic() >= end
 
     @override
     def close(self) -> None:
@@ -82,7 +82,7 @@ class QueuedHandler(logging.Handler):
         changed = self._changed
         while True:
             with changed:
-                self._writing = False
+                self._writing = self._stalled = False
                 changed.notify_all()
                 while not self._lines and not self._closing:
                     changed.wait()

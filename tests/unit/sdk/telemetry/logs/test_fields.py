@@ -12,6 +12,7 @@ from opentelemetry.sdk.trace import TracerProvider
 
 from archon import context
 from archon.telemetry.logs.fields import MAX_EXTRA, MAX_STACK, MAX_TEXT
+from archon_mesh.tools.credentials import Secret
 from tests.unit.sdk.telemetry.logs.records import logged
 
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
@@ -104,6 +105,13 @@ def test_values_that_json_lacks_are_text(value: object, shown: object) -> None:
     with logged() as lines:
         lines.log.info("x", extra={"value": value})
     assert lines.fields["value"] == shown
+
+
+def test_a_credential_of_a_tool_stays_hidden() -> None:
+    with logged() as lines:
+        lines.log.info("with %s", Secret("s3cr3t-value"), extra={"token": Secret("s3cr3t-value")})
+    assert "s3cr3t" not in lines.text
+    assert lines.fields["token"] == "***"
 
 
 def test_a_value_that_has_no_text_does_not_lose_the_line() -> None:

@@ -94,11 +94,15 @@ def test_the_end_of_a_process_waits_for_its_lines(pipe: Pipe, log: Any) -> None:
     assert "line 99\n" in pipe.read_all("line 99\n")
 
 
-def test_the_end_of_a_process_does_not_wait_for_a_stopped_reader(pipe: Pipe, log: Any) -> None:
+def test_the_end_of_a_process_does_not_wait_for_a_stopped_reader(
+    pipe: Pipe, log: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     logger, handler = log
     logger.warning(LONG * 20)
     handler.flush()
     assert handler._writing, "the thread still waits, the caller does not"
+    monkeypatch.setattr(queued, "FLUSH_TIMEOUT", 1000.0)
+    handler.flush()  # as the end of a process does several times
 
 
 def test_a_reader_that_is_gone_is_no_error() -> None:
