@@ -106,7 +106,8 @@ async def test_the_fields_of_processes_are_those_of_the_page(tmp_path: Path) -> 
             child.send_signal(signal.SIGTERM)
             await asyncio.wait_for(child.wait(), 10)
     lines = fields_of((tmp_path / "log").read_text())
-    documented = re.findall(r"^\| `(\w+)` \|", PAGE.read_text().partition("## Logs")[2], re.M)
+    page = PAGE.read_text().partition("\n## Logs\n")[2].partition("\n## ")[0]
+    documented = re.findall(r"^\| `(\w+)` \|", page, re.M)
     assert set(documented) == {name for line in lines for name in line}
     failed = next(line for line in lines if line["logger"] == "some.library")
     assert failed["message"] == "no rhyme\nfor a word"
