@@ -58,7 +58,7 @@ from archon.agent import AgentServer
 agent = AgentServer("talker")
 @agent.task
 async def work(task):
-    for number in range(20_000):
+    for number in range(2_000):
         logging.getLogger("talker").info("line %d", number)
     return "done"
 sys.exit(agent.run())
