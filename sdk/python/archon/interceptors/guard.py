@@ -20,6 +20,7 @@ import grpc.aio
 from archon import errors, status
 from archon.context import CallContext, enter
 from archon.interceptors import identity
+from archon.telemetry import metrics
 from archon.telemetry.spans import end_rpc_span, start_rpc_span, within
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -106,6 +107,23 @@ class _Guarded:
 
     async def respond(self, incoming: Any, context: Any) -> bytes:
         enter(_call_context(context))
+        recorder = metrics.recorder()
+        if recorder is None:
+            return await self._traced(incoming, context)
+        code, began = "CANCELLED", time.monotonic()
+        try:
+            response = await self._traced(incoming, context)
+            code = "OK"
+            return response
+        except grpc.aio.AbortError as aborted:
+            cause = aborted.__cause__
+            code = cause.code if isinstance(cause, errors.ArchonError) else "UNKNOWN"
+            raise
+        finally:
+            labels = ("grpc", self._method.lstrip("/"), code)
+            recorder.record(metrics.RPC_DURATION, time.monotonic() - began, labels)
+
+    async def _traced(self, incoming: Any, context: Any) -> bytes:
         span = start_rpc_span(self._method, server=True)
         if span is None:
             return await self._respond(incoming, context)

@@ -1,9 +1,11 @@
-"""OpenTelemetry spans of a process, for all packages of Archon.
+"""OpenTelemetry spans and metrics of a process, for all packages of Archon.
 
     names    the names of all spans and attributes
     export   where spans go: configured by the standard OTEL_* variables
     trace_parent   W3C Trace Context as it travels in metadata and frames
     spans    spans of tasks and of unary calls
+    metrics  the names of all metrics, and how they are counted
+    metrics_export   where metrics go: configured by the standard OTEL_* variables
 
 A process that neither is told to export nor has a tracer provider of its own does not import OpenTelemetry's SDK, and
 makes no spans.

@@ -1,0 +1,194 @@
+"""Where the metrics of a process go, configured by OpenTelemetry's standard variables alone.
+
+`OTEL_METRICS_EXPORTER` names the exporters, separated by commas: `otlp`, `prometheus`, `console`, `none`, or those of
+installed packages. Without it metrics are exported over OTLP if `OTEL_EXPORTER_OTLP_METRICS_ENDPOINT` is set.
+`OTEL_EXPORTER_OTLP_ENDPOINT` alone exports none: many receivers of spans take no metrics.
+
+Exporting has threads of its own, and so has answering scrapes. A collector that is down, slow or frozen delays neither
+a run nor, for more than `FLUSH_TIMEOUT`, the end of the process.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from typing import TYPE_CHECKING, Any, Final
+
+from archon.background import monitor
+from archon.errors import FailedPrecondition
+from archon.telemetry import metrics, names
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.metrics import MeterProvider
+    from opentelemetry.sdk.metrics.export import MetricReader
+    from opentelemetry.sdk.resources import Resource
+
+_log = logging.getLogger(__name__)
+
+FLUSH_TIMEOUT: Final = 2.0
+"""Seconds that the end of a process waits for its last metrics to be exported."""
+
+EXTRA: Final = "telemetry"
+"""The extra of the package with the SDK and the exporters."""
+
+DEFAULT_HOST: Final = "127.0.0.1"
+DEFAULT_PORT: Final = 9464
+PROMETHEUS: Final = "prometheus"
+
+_ENTRY_POINTS: Final = "opentelemetry_metrics_exporter"
+_OTLP: Final = {"grpc": "otlp_proto_grpc", "http/protobuf": "otlp_proto_http"}
+
+
+@dataclass(frozen=True, slots=True)
+class MetricsExport:
+    """The exporters of this process. `close_servers` end the endpoints that are scraped."""
+
+    provider: MeterProvider
+    close_servers: Sequence[Callable[[], None]]
+
+    def close(self, timeout: float = FLUSH_TIMEOUT) -> None:
+        """Exports a last time; gives up after `timeout` seconds. Blocks: call it when the event loop has ended, or on a
+        thread."""
+        flushing = threading.Thread(target=self._shut_down, args=(timeout,), name="flush-metrics", daemon=True)
+        flushing.start()
+        flushing.join(timeout)
+        if flushing.is_alive():
+            _log.warning("the last metrics could not be exported within %.0f s", timeout)
+
+    def _shut_down(self, timeout: float) -> None:
+        for close_server in self.close_servers:
+            close_server()
+        try:
+            self.provider.shutdown(timeout * 1000)
+        except Exception as error:  # noqa: BLE001 - whatever an exporter raises
+            _log.warning("the last metrics could not be exported: %s", error)
+
+
+_export: MetricsExport | None = None
+
+
+def start(service: str, instance_id: str = "") -> metrics.Recorder | None:
+    """Starts exporting if the environment asks for it, and gives the process a recorder.
+
+    `service` is the resource's `service.name` unless OTEL_SERVICE_NAME or OTEL_RESOURCE_ATTRIBUTES has one, and
+    `instance_id` its `service.instance.id`. Returns None if nothing is to be exported. Exporters that cannot be created
+    are logged: telemetry must not keep a process from serving.
+    """
+    global _export
+    if _export is not None:
+        return metrics.recorder()
+    exporters = exporter_names()
+    if not exporters:
+        return None
+    try:
+        _export = _open(exporters, _resource(service, instance_id))
+    except Exception as error:  # noqa: BLE001 - whatever an exporter raises
+        _log.error("metrics are not exported (OTEL_METRICS_EXPORTER): %s", error)
+        return None
+    recorder = metrics.Recorder(_export.provider.get_meter(names.SCOPE))
+    recorder.observe(metrics.LOOPS_FAILING, lambda: [((), len(monitor.failing))])
+    metrics.use(recorder)
+    return recorder
+
+
+def stop(timeout: float = FLUSH_TIMEOUT) -> None:
+    """Exports a last time, within `timeout` seconds, and ends exporting. Blocks. Idempotent."""
+    global _export
+    export, _export = _export, None
+    if export is not None:
+        export.close(timeout)
+        metrics.use(None)
+
+
+def exporter_names() -> tuple[str, ...]:
+    """Returns the exporters that the environment asks for."""
+    if os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
+        return ()
+    chosen = os.environ.get("OTEL_METRICS_EXPORTER", "").strip().lower()
+    if not chosen and os.environ.get("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT"):
+        chosen = "otlp"
+    named = dict.fromkeys(name.strip() for name in chosen.split(","))
+    return tuple(name for name in named if name not in ("", "none"))
+
+
+def _open(exporters: Sequence[str], resource: Resource) -> MetricsExport:
+    """Raises FailedPrecondition if a package is missing, and what an exporter raises."""
+    try:
+        from opentelemetry.sdk.metrics import MeterProvider
+    except ImportError as error:
+        raise _missing("OpenTelemetry's SDK") from error
+    readers: list[MetricReader] = []
+    close_servers: list[Callable[[], None]] = []
+    try:
+        for name in exporters:
+            if name == PROMETHEUS:
+                reader, close_server = _scraped()
+                close_servers.append(close_server)
+            else:
+                reader = _reader(name)
+            readers.append(reader)
+    except Exception:
+        for close_server in close_servers:
+            close_server()
+        raise
+    # Not at the exit of the interpreter: `stop` has a deadline.
+    return MetricsExport(MeterProvider(readers, resource, shutdown_on_exit=False), close_servers)
+
+
+def _scraped() -> tuple[MetricReader, Callable[[], None]]:
+    """Serves a Prometheus endpoint. Raises OSError if the port is taken."""
+    try:
+        from opentelemetry.exporter.prometheus import PrometheusMetricReader
+        from prometheus_client import CollectorRegistry, start_http_server
+    except ImportError as error:
+        raise _missing("the Prometheus exporter") from error
+    host = os.environ.get("OTEL_EXPORTER_PROMETHEUS_HOST") or DEFAULT_HOST
+    port = int(os.environ.get("OTEL_EXPORTER_PROMETHEUS_PORT") or DEFAULT_PORT)
+    registry = CollectorRegistry()
+    try:
+        server, thread = start_http_server(port, host, registry)
+    except OSError as error:
+        raise FailedPrecondition(f"cannot serve metrics on {host}:{port}: {error.strerror or error}") from error
+
+    def close() -> None:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+    _log.info("metrics on http://%s:%d/metrics", host, server.server_port)
+    return PrometheusMetricReader(scope_info_enabled=False, registry=registry), close
+
+
+def _reader(name: str) -> MetricReader:
+    """Creates a reader that exports periodically. Raises FailedPrecondition if no installed package offers it."""
+    from opentelemetry.sdk.metrics.export import MetricReader, PeriodicExportingMetricReader
+
+    if name == "otlp":
+        given = os.environ.get("OTEL_EXPORTER_OTLP_METRICS_PROTOCOL") or os.environ.get("OTEL_EXPORTER_OTLP_PROTOCOL")
+        protocol = (given or "grpc").strip().lower()
+        name = _OTLP.get(protocol, f"otlp over {protocol}")
+    for entry in metadata.entry_points(group=_ENTRY_POINTS, name=name):
+        created: Any = entry.load()()
+        return created if isinstance(created, MetricReader) else PeriodicExportingMetricReader(created)
+    raise _missing(f"an exporter named {name!r}")
+
+
+def _missing(what: str) -> FailedPrecondition:
+    return FailedPrecondition(f"{what} is not installed: pip install 'archon-mesh[{EXTRA}]'")
+
+
+def _resource(service: str, instance_id: str) -> Resource:
+    try:
+        from opentelemetry.sdk.resources import Resource
+    except ImportError as error:
+        raise _missing("OpenTelemetry's SDK") from error
+    given = dict(Resource.create().attributes)
+    if str(given.get("service.name", "unknown_service")).startswith("unknown_service"):
+        given["service.name"] = service
+    if instance_id and "service.instance.id=" not in os.environ.get("OTEL_RESOURCE_ATTRIBUTES", ""):
+        given["service.instance.id"] = instance_id  # in place of a random one
+    return Resource({"service.namespace": "archon", "service.version": metadata.version("archon-mesh"), **given})
