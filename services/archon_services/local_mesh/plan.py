@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from archon.telemetry import metrics_export
 from archon_services.local_mesh.errors import StartFailed
 from archon_services.local_mesh.etcd_server import FIRST_ROOM, etcd_command
 from archon_services.local_mesh.home import Home
@@ -26,6 +27,8 @@ _PER_PROCESS: Final = (
     "ARCHON_ETCD",
 )
 
+
+_METRICS_PORT: Final = "OTEL_EXPORTER_PROMETHEUS_PORT"
 
 DRAIN: Final = "3"
 """Seconds that agents have for tasks in progress when they are stopped, unless ARCHON_DRAIN is set: less than the grace
@@ -53,6 +56,14 @@ class ProcessSpec:
         """The model of an agent; empty for other processes."""
         return (self.environment.get("ARCHON_MODEL") or "offline") if self.kind == "agent" else ""
 
+    @property
+    def metrics(self) -> str:
+        """Returns host:port of its Prometheus endpoint; empty if it has none."""
+        if self.kind == "etcd" or not _serves_metrics():
+            return ""
+        host = self.environment.get("OTEL_EXPORTER_PROMETHEUS_HOST") or metrics_export.DEFAULT_HOST
+        return f"{host}:{self.environment[_METRICS_PORT]}"
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -67,6 +78,9 @@ class Plan:
     roles: Mapping[str, Mapping[str, str]]
     """The environment of each role's instances, also of roles without any."""
 
+    taken: set[int]
+    """Ports that were given to processes."""
+
     @property
     def durable(self) -> bool:
         """Whether runs survive a restart of the orchestrator."""
@@ -77,6 +91,7 @@ class Plan:
         """Returns the process of the instance with this number. Raises KeyError for an unknown role."""
         name = f"{role}-{number}"
         environment = {**self.roles[role], "ARCHON_READY_FILE": str(self.home.ready_file(name))}
+        environment |= _metrics_port(self.taken)
         return ProcessSpec(name, "agent", _python("archon_services.agents", role), environment, "", 0, role)
 
 
@@ -99,6 +114,7 @@ def make_plan(home: Home, options: MeshOptions) -> Plan:
             "ARCHON_JOURNAL": os.environ.get("ARCHON_JOURNAL") or str(home.journal),
         },
     }
+    taken = {*DEFAULT_PORTS.values(), *(int(address.rpartition(":")[2]) for address in addresses.values())}
     specs = []
     for name in SERVICES:
         if not options.wants(name):
@@ -107,12 +123,13 @@ def make_plan(home: Home, options: MeshOptions) -> Plan:
         command = _etcd(home, address) if name == "etcd" else _python(f"archon_services.{name}")
         environment = {**base, **per_service[name], **options.environment.get(name, {})}
         environment |= {"ARCHON_PORT": address.rpartition(":")[2], "ARCHON_READY_FILE": str(home.ready_file(name))}
+        environment |= _metrics_port(taken) if name != "etcd" else {}
         kind = "etcd" if name == "etcd" else "service"
         specs.append(ProcessSpec(name, kind, command, environment, address, 10 - SERVICES.index(name)))
     agents = {"ARCHON_PORT": "0", "ARCHON_MEMORY": memory, "ARCHON_DRAIN": os.environ.get("ARCHON_DRAIN") or DRAIN}
     agents |= {"ARCHON_MODEL": options.model} if options.model else {}
     roles = {role: {**base, **agents, **options.environment.get(role, {})} for role in ROLES}
-    plan = Plan(tuple(specs), etcd, registry, tuple(notes), options.restarts, home, roles)
+    plan = Plan(tuple(specs), etcd, registry, tuple(notes), options.restarts, home, roles, taken)
     instances = [
         plan.instance(role, number)
         for role in ROLES
@@ -138,6 +155,15 @@ def _addresses(options: MeshOptions, notes: list[str]) -> dict[str, str]:
                 notes.append(f"port {default} is in use: {name} listens on {port}")
         addresses[name] = f"{HOST}:{port or free_port(taken)}"
     return addresses
+
+
+def _serves_metrics() -> bool:
+    return metrics_export.PROMETHEUS in metrics_export.exporter_names()
+
+
+def _metrics_port(taken: set[int]) -> dict[str, str]:
+    """Returns the variable with a free port for the Prometheus endpoint of one process, if there is to be one."""
+    return {_METRICS_PORT: str(free_port(taken))} if _serves_metrics() else {}
 
 
 def _python(module: str, *arguments: str) -> tuple[str, ...]:
