@@ -4,49 +4,16 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterator
-from typing import Any
 
 import pytest
-from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import TracerProvider
 
 from archon.telemetry import metrics
 from archon.telemetry.metrics import METRICS, Kind, Recorder
+from tests.fixtures.metrics import points, reader, recorder, values
 
-
-@pytest.fixture
-def reader() -> InMemoryMetricReader:
-    return InMemoryMetricReader()
-
-
-@pytest.fixture
-def recorder(reader: InMemoryMetricReader) -> Iterator[Recorder]:
-    provider = MeterProvider([reader], shutdown_on_exit=False)
-    yield Recorder(provider.get_meter("test"))
-    provider.shutdown()
-
-
-def points(reader: InMemoryMetricReader, metric: metrics.Metric) -> list[Any]:
-    """Returns the data points of a metric."""
-    data = reader.get_metrics_data()
-    return [
-        point
-        for resource in (data.resource_metrics if data is not None else ())
-        for scope in resource.scope_metrics
-        for each in scope.metrics
-        if each.name == metric.name
-        for point in each.data.data_points
-    ]
-
-
-def values(reader: InMemoryMetricReader, metric: metrics.Metric) -> dict[tuple[str, ...], float]:
-    """Returns the values of a counter or gauge by the values of its labels."""
-    return {
-        tuple((point.attributes or {}).get(label, "") for label in metric.labels): point.value
-        for point in points(reader, metric)
-    }
+__all__ = ["reader", "recorder"]
 
 
 def test_a_counter_counts_by_its_labels(recorder: Recorder, reader: InMemoryMetricReader) -> None:
