@@ -7,6 +7,6 @@
     metrics  the names of all metrics, and how they are counted
     metrics_export   where metrics go: configured by the standard OTEL_* variables
 
-A process that neither is told to export nor has a tracer provider of its own does not import OpenTelemetry's SDK, and
+A process that neither exports nor has a tracer provider of its own does not import OpenTelemetry's SDK, and
 makes no spans.
 """
