@@ -10,10 +10,12 @@ from prometheus_client.metrics_core import Metric as Family
 from archon.telemetry import metrics
 from archon.telemetry.metrics import METRICS
 from archon_services.testing.etcd import free_ports
+from tests.fixtures.bare_agent import BareAgent
 from tests.fixtures.mesh import Mesh
 from tests.fixtures.prometheus import family_name, known_series, scrape, value
 from tests.fixtures.services import ServiceProcess
 from tests.fixtures.waiting import eventually
+from tests.integration.services.orchestrator.test_strangers import AgentFrame, on_assign, run_role
 
 OCCASIONAL = {
     metrics.CONTEXT_USAGE,  # agents with a compaction
@@ -107,7 +109,7 @@ async def test_processes_export_the_metrics_of_the_table(measured_mesh: Mesh, sc
 
 async def test_a_lost_attempt_and_its_run_are_counted(measured_mesh: Mesh, scraped: Scraped) -> None:
     mesh = measured_mesh
-    slow = await mesh.agent("writer", delay=60.0)
+    slow = await mesh.agent("writer", delay=60.0, **scraped.environment("writer"))
     handle = await mesh.client.submit("x", roles=["writer"])
     dispatched = {"archon_role": "writer"}
 
@@ -120,6 +122,9 @@ async def test_a_lost_attempt_and_its_run_are_counted(measured_mesh: Mesh, scrap
     await eventually(lambda: has(1, "archon_attempts_dispatched_total", **dispatched))
     assert await has(1, "archon_runs", archon_state="running")
     assert await has(1, "archon_role_slots", archon_role="writer", archon_state="used")
+    busy = await scraped.of("writer")
+    assert value(busy, "archon_agent_tasks", archon_role="writer", archon_state="running") == 1
+    assert value(busy, "archon_agent_tasks", archon_role="writer", archon_state="parked") == 0
     await slow.kill()
     await eventually(
         lambda: has(1, "archon_attempts_repeated_total", archon_role="writer", archon_reason="lost"), within=30.0
@@ -130,6 +135,25 @@ async def test_a_lost_attempt_and_its_run_are_counted(measured_mesh: Mesh, scrap
     await mesh.client.cancel(handle.run_id)
     await eventually(lambda: has(1, "archon_runs_ended_total", archon_state="canceled"))
     assert await has(0, "archon_runs", archon_state="running")
+
+
+async def test_refused_frames_are_counted_by_reason(measured_mesh: Mesh, scraped: Scraped) -> None:
+    unknown = AgentFrame.FromString(b"\xa2\x06\x00")  # field 100, which no version has
+    broken = b"\x0a\x06\x0a\x04\x0a\x02\xff\xfe"  # a message of one frame whose task_id is not UTF-8
+    async with BareAgent("odd", measured_mesh.registry.address, on_assign(unknown, broken)):
+        assert await run_role(measured_mesh, "odd") == "done"
+        for reason in ("UNKNOWN_FRAME", "MALFORMED_MESSAGE"):
+
+            async def is_counted(reason: str = reason) -> bool:
+                try:
+                    counted = value(
+                        await scraped.of("orchestrator"), "archon_frames_refused_total", archon_reason=reason
+                    )
+                except KeyError:
+                    return False
+                return counted == 1
+
+            await eventually(is_counted)
 
 
 async def test_the_outbox_and_the_watch_age_while_services_are_down(measured_mesh: Mesh, scraped: Scraped) -> None:

@@ -127,7 +127,8 @@ def test_the_last_values_are_exported_at_the_end_over_otlp(environment: pytest.M
     metrics_service_pb2_grpc.add_MetricsServiceServicer_to_server(collector, server)
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
-    environment.setenv("OTEL_METRICS_EXPORTER", "otlp")
+    environment.setenv("OTEL_METRICS_EXPORTER", "otlp,prometheus")
+    environment.setenv("OTEL_EXPORTER_PROMETHEUS_PORT", str(free_ports("127.0.0.1", 1)[0]))
     environment.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{port}")
     recorder = metrics_export.start("archon-test")
     assert recorder is not None
@@ -136,6 +137,19 @@ def test_the_last_values_are_exported_at_the_end_over_otlp(environment: pytest.M
     assert collector.received.wait(20)
     server.stop(None)
     assert {"archon.journal.commit.duration", "archon.loops.failing"} <= collector.names
+
+
+@pytest.mark.liveness
+def test_a_scraper_that_is_frozen_delays_no_stop(environment: pytest.MonkeyPatch) -> None:
+    [port] = free_ports("127.0.0.1", 1)
+    environment.setenv("OTEL_METRICS_EXPORTER", "prometheus")
+    environment.setenv("OTEL_EXPORTER_PROMETHEUS_PORT", str(port))
+    metrics_export.start("archon-test")
+    with socket.create_connection(("127.0.0.1", port)) as silent:
+        silent.sendall(b"GET /metrics HTTP/1.1\r\n")  # and no end of the request
+        began = time.monotonic()
+        metrics_export.stop()
+        assert time.monotonic() - began < metrics_export.FLUSH_TIMEOUT + 1
 
 
 @pytest.mark.liveness
