@@ -101,8 +101,8 @@ def check(text: str, known: Mapping[str, frozenset[str]]) -> None:
             raise InvalidExpression(f"no metric {name}")
         if unknown := labels - known[name] - _TARGET:
             raise InvalidExpression(f"{name} has no label {', '.join(sorted(unknown))}")
-        if unknown := expression.groups - known[name] - _TARGET:
-            raise InvalidExpression(f"{name} is grouped by {', '.join(sorted(unknown))}, which it does not have")
+        if foreign := expression.groups - known[name] - _TARGET:
+            raise InvalidExpression(f"{name} is grouped by {', '.join(sorted(foreign))}, which it does not have")
 
 
 def _labels(sequence: list[tuple[str, str]], index: int) -> tuple[int, set[str]]:

@@ -64,7 +64,8 @@ def _print(state: MeshState, *, as_json: bool) -> None:
         print_json({**asdict(state), "version": installed})
         return
     print(f"Archon {installed}, mesh in {state.home}: {state.phase}")
-    headers, rows = _HEADERS, [_row(process) for process in state.processes]
+    headers: tuple[str, ...] = _HEADERS
+    rows = [_row(process) for process in state.processes]
     if any(process.metrics for process in state.processes):
         headers = (*headers, _METRICS)
         rows = [(*row, process.metrics or "-") for row, process in zip(rows, state.processes, strict=True)]

@@ -124,7 +124,8 @@ class Collector(metrics_service_pb2_grpc.MetricsServiceServicer):
 def test_the_last_values_are_exported_at_the_end_over_otlp(environment: pytest.MonkeyPatch) -> None:
     collector = Collector()
     server = grpc.server(futures.ThreadPoolExecutor(1))
-    metrics_service_pb2_grpc.add_MetricsServiceServicer_to_server(collector, server)
+    add: Any = metrics_service_pb2_grpc.add_MetricsServiceServicer_to_server
+    add(collector, server)
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
     environment.setenv("OTEL_METRICS_EXPORTER", "otlp,prometheus")
