@@ -107,12 +107,29 @@ class _Guarded:
 
     async def respond(self, incoming: Any, context: Any) -> bytes:
         enter(_call_context(context))
+        span = start_rpc_span(self._method, server=True)
+        if span is None:
+            return await self._measured(incoming, context)
+        error: errors.ArchonError | None = errors.OperationCancelled("the caller cancelled the call")
+        try:
+            with within(span):
+                response = await self._measured(incoming, context)
+            error = None
+            return response
+        except grpc.aio.AbortError as aborted:
+            cause = aborted.__cause__
+            error = cause if isinstance(cause, errors.ArchonError) else errors.UnknownFailure("the handler aborted")
+            raise
+        finally:
+            end_rpc_span(span, error)
+
+    async def _measured(self, incoming: Any, context: Any) -> bytes:
         recorder = metrics.recorder()
         if recorder is None:
-            return await self._traced(incoming, context)
+            return await self._respond(incoming, context)
         code, began = "CANCELLED", time.monotonic()
         try:
-            response = await self._traced(incoming, context)
+            response = await self._respond(incoming, context)
             code = "OK"
             return response
         except grpc.aio.AbortError as aborted:
@@ -122,23 +139,6 @@ class _Guarded:
         finally:
             labels = ("grpc", self._method.lstrip("/"), code)
             recorder.record(metrics.RPC_DURATION, time.monotonic() - began, labels)
-
-    async def _traced(self, incoming: Any, context: Any) -> bytes:
-        span = start_rpc_span(self._method, server=True)
-        if span is None:
-            return await self._respond(incoming, context)
-        error: errors.ArchonError | None = errors.OperationCancelled("the caller cancelled the call")
-        try:
-            with within(span):
-                response = await self._respond(incoming, context)
-            error = None
-            return response
-        except grpc.aio.AbortError as aborted:
-            cause = aborted.__cause__
-            error = cause if isinstance(cause, errors.ArchonError) else errors.UnknownFailure("the handler aborted")
-            raise
-        finally:
-            end_rpc_span(span, error)
 
     async def _respond(self, incoming: Any, context: Any) -> bytes:
         try:
