@@ -85,8 +85,9 @@ def run(
     try:
         return run_loop(main())
     finally:
+        wait = metrics_export.begin_stop()
         export.stop()
-        metrics_export.stop()
+        wait()
 
 
 def _tune_gc() -> None:

@@ -51,6 +51,13 @@ MAX_UNOPENED: Final = 64
 H = TypeVar("H", bound=Handler)
 
 
+def _stop_exports() -> None:
+    """Exports the last spans and metrics at the same time: both have a deadline."""
+    wait = metrics_export.begin_stop()
+    export.stop()
+    wait()
+
+
 class AgentServer:
     """Serves `role` on host:port and keeps it registered. Settings that are not arguments come from the environment
     (`AgentSettings`), so that the same file runs on a laptop and in a cluster.
@@ -220,8 +227,7 @@ class AgentServer:
         try:
             return await self._serve()
         finally:
-            await asyncio.to_thread(export.stop)
-            await asyncio.to_thread(metrics_export.stop)
+            await asyncio.to_thread(_stop_exports)
 
     async def _serve(self) -> int:
         stop = signalled()
@@ -235,8 +241,7 @@ class AgentServer:
         await stop.wait()
         await self.stop(self.settings.drain)
         if self._left_behind:
-            await asyncio.to_thread(export.stop)
-            await asyncio.to_thread(metrics_export.stop)
+            await asyncio.to_thread(_stop_exports)
             logging.shutdown()
             os._exit(1)  # the loop would wait forever for a handler that cannot be cancelled
         return 0

@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import metadata
@@ -50,14 +51,19 @@ class MetricsExport:
     provider: MeterProvider
     close_servers: Sequence[Callable[[], None]]
 
-    def close(self, timeout: float = FLUSH_TIMEOUT) -> None:
-        """Exports a last time; gives up after `timeout` seconds. Blocks: call it when the event loop has ended, or on a
-        thread."""
+    def begin_close(self, timeout: float) -> Callable[[], None]:
+        """Begins to export a last time, in a thread. Returns a function that waits for its end, until `timeout` seconds
+        from now have passed."""
         flushing = threading.Thread(target=self._shut_down, args=(timeout,), name="flush-metrics", daemon=True)
         flushing.start()
-        flushing.join(timeout)
-        if flushing.is_alive():
-            _log.warning("the last metrics could not be exported within %.0f s", timeout)
+        deadline = time.monotonic() + timeout
+
+        def wait() -> None:
+            flushing.join(max(0.0, deadline - time.monotonic()))
+            if flushing.is_alive():
+                _log.warning("the last metrics could not be exported within %.0f s", timeout)
+
+        return wait
 
     def _shut_down(self, timeout: float) -> None:
         for close_server in self.close_servers:
@@ -95,13 +101,20 @@ def start(service: str, instance_id: str = "") -> metrics.Recorder | None:
     return recorder
 
 
-def stop(timeout: float = FLUSH_TIMEOUT) -> None:
-    """Exports a last time, within `timeout` seconds, and ends exporting. Blocks. Idempotent."""
+def begin_stop(timeout: float = FLUSH_TIMEOUT) -> Callable[[], None]:
+    """Ends measuring and begins to export a last time. Returns a function that waits for that, until `timeout` seconds
+    from now have passed; it blocks. Idempotent."""
     global _export
     export, _export = _export, None
-    if export is not None:
-        export.close(timeout)
-        metrics.use(None)
+    if export is None:
+        return lambda: None
+    metrics.use(None)
+    return export.begin_close(timeout)
+
+
+def stop(timeout: float = FLUSH_TIMEOUT) -> None:
+    """Exports a last time, within `timeout` seconds, and ends exporting. Blocks. Idempotent."""
+    begin_stop(timeout)()
 
 
 def exporter_names() -> tuple[str, ...]:

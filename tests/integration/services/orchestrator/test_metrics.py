@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import socket
 from contextlib import AsyncExitStack
 
 import pytest
@@ -181,6 +183,25 @@ async def test_the_outbox_and_the_watch_age_while_services_are_down(measured_mes
     await mesh.memory.start()
     await eventually(is_up_to_date, within=30.0)
     assert earlier > 0 == await current("archon_outbox_age_seconds")
+
+
+async def test_a_service_stops_cleanly_beside_a_frozen_collector(own_mesh: Mesh) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # accepts connections and never answers
+        memory = ServiceProcess(
+            "archon_services.memory",
+            own_mesh.home,
+            ARCHON_REGISTRY=own_mesh.registry.address,
+            ARCHON_DB=str(own_mesh.home / "other.db"),
+            OTEL_METRICS_EXPORTER="otlp",
+            OTEL_TRACES_EXPORTER="otlp",
+            OTEL_METRIC_EXPORT_INTERVAL="100",
+            OTEL_EXPORTER_OTLP_ENDPOINT=f"http://127.0.0.1:{silent.getsockname()[1]}",
+        )
+        await memory.start()
+        silent.settimeout(10)
+        connection, _ = await asyncio.to_thread(silent.accept)
+        with connection:
+            assert await memory.stop() == 0
 
 
 async def test_a_replica_that_shares_its_journal_exports_its_lease(
