@@ -60,7 +60,7 @@ def test_a_run_is_counted_when_it_ends_and_timed(recorder: Recorder, reader: InM
 def test_an_event_without_a_metric_counts_nothing(recorder: Recorder, reader: InMemoryMetricReader) -> None:
     counter = RunEventCounter(recorder)
     before = {metric: values(reader, metric) for metric in metrics.METRICS if metric.kind is metrics.Kind.COUNTER}
-    counter.stored([ev.Published("designer", "designer", 3, 1), ev.Paused("somebody")], run_of("designer"))
+    counter.stored([ev.Published("designer", "designer", 3, 1), ev.Paused("operator")], run_of("designer"))
     assert {metric: values(reader, metric) for metric in before} == before
 
 
