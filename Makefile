@@ -112,14 +112,14 @@ chaos: tools ## the real processes under load, struck at random, then what they 
 
 # Other languages -----------------------------------------------------------------------------------------------
 
-tools: $(VENV)/.dev ## grpcurl, kustomize, etcd 3.6 and the Go plugins of protoc, into .tools/bin (needs Go)
+tools: $(VENV)/.dev ## grpcurl, kustomize, etcd 3.6, Jaeger and the Go plugins of protoc, into .tools/bin (needs Go)
 	@$(RUN) -m tests.interop.tools
 
 interop: tools ## build the members and clients in Go, TypeScript and Java into .tools/interop
 	@$(RUN) -m tests.interop.builds
 
 test-interop: tools ## members and clients in Go, TypeScript and Java, and the README's grpcurl commands
-	@ARCHON_REQUIRE=go,node,java,grpcurl $(RUN) -m pytest -q tests/interop
+	@ARCHON_REQUIRE=go,node,java,grpcurl,jaeger $(RUN) -m pytest -q tests/interop
 
 # What must hold ------------------------------------------------------------------------------------------------
 

@@ -79,10 +79,11 @@ VARIABLES: Final = (
     ),
     Variable(
         "ARCHON_RECORDS",
-        "`full` or `off`",
+        "`full`, `redacted` or `off`",
         "full",
         (ROLES, AGENTS),
-        "whether model and tool calls are recorded (`archon prompts`); off: only their usage is counted",
+        "what is recorded of model and tool calls (`archon prompts`, `archon trace`); redacted: everything but their "
+        "contents; off: only their usage is counted",
     ),
     Variable(
         "ARCHON_REQUIRE",

@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
 from archon.telemetry import metrics_export
+from archon_services.local_mesh import jaeger
 from archon_services.local_mesh.errors import StartFailed
 from archon_services.local_mesh.etcd_server import FIRST_ROOM, etcd_command
 from archon_services.local_mesh.home import Home
+from archon_services.local_mesh.jaeger import NO_JAEGER, choose_addresses, exporting_to, jaeger_command
 from archon_services.local_mesh.options import ROLES, SERVICES, MeshOptions
 from archon_services.local_mesh.ports import DEFAULT_PORTS, HOST, free_port, is_free
 
@@ -39,8 +41,8 @@ of the supervisor. Tasks that take longer are given back."""
 class ProcessSpec:
     """One process.
 
-    `kind` is etcd, service or agent; `address` is empty if the process picks its own port, which is then in its ready
-    file; processes with the lowest `rank` are stopped first; `role` is that of an agent.
+    `kind` is etcd, jaeger, service or agent; `address` is empty if the process picks its own port, which is then in its
+    ready file; processes with the lowest `rank` are stopped first; `role` is that of an agent.
     """
 
     name: str
@@ -59,7 +61,7 @@ class ProcessSpec:
     @property
     def metrics(self) -> str:
         """Returns host:port of its Prometheus endpoint; empty if it has none."""
-        if self.kind == "etcd" or not _serves_metrics():
+        if self.kind not in ("service", "agent") or not _serves_metrics():
             return ""
         host = self.environment.get("OTEL_EXPORTER_PROMETHEUS_HOST") or metrics_export.DEFAULT_HOST
         return f"{host}:{self.environment[_METRICS_PORT]}"
@@ -77,8 +79,12 @@ class Plan:
     home: Home
     roles: Mapping[str, Mapping[str, str]]
     """The environment of each role's instances, also of roles without any."""
+    traces: str = ""
+    """Where Jaeger answers queries (host:port); empty if the mesh runs none."""
+    otlp: str = ""
+    """Where Jaeger receives spans (host:port); empty if the mesh runs none."""
 
-    taken: set[int]
+    taken: set[int] = field(default_factory=set)
     """Ports that were given to processes."""
 
     @property
@@ -103,8 +109,11 @@ def make_plan(home: Home, options: MeshOptions) -> Plan:
     # Services that this mesh does not run are at the address in the environment, else at their default port.
     registry = addresses.get("registry") or os.environ.get("ARCHON_REGISTRY") or f"{HOST}:{DEFAULT_PORTS['registry']}"
     memory = addresses.get("memory") or (os.environ.get("ARCHON_MEMORY", "") if options.only else "")
+    taken = {*DEFAULT_PORTS.values(), *(int(address.rpartition(":")[2]) for address in addresses.values())}
+    traces = choose_addresses(free_ports=options.free_ports, taken=taken) if options.jaeger else NO_JAEGER
     base = {key: value for key, value in os.environ.items() if key not in _PER_PROCESS}
     base |= {"ARCHON_HOME": str(home.root), "ARCHON_REGISTRY": registry, "ARCHON_HOST": HOST, "PYTHONUNBUFFERED": "1"}
+    base |= exporting_to(traces.otlp) if traces.otlp else {}
     per_service = {
         "etcd": {},
         "registry": {"ARCHON_ETCD": etcd},
@@ -114,8 +123,10 @@ def make_plan(home: Home, options: MeshOptions) -> Plan:
             "ARCHON_JOURNAL": os.environ.get("ARCHON_JOURNAL") or str(home.journal),
         },
     }
-    taken = {*DEFAULT_PORTS.values(), *(int(address.rpartition(":")[2]) for address in addresses.values())}
     specs = []
+    if options.jaeger:
+        command = jaeger_command(Path(options.jaeger), home.root / jaeger.NAME, traces, taken)
+        specs.append(ProcessSpec(jaeger.NAME, jaeger.NAME, command, base, traces.query, 11))  # stopped last
     for name in SERVICES:
         if not options.wants(name):
             continue
@@ -129,7 +140,9 @@ def make_plan(home: Home, options: MeshOptions) -> Plan:
     agents = {"ARCHON_PORT": "0", "ARCHON_MEMORY": memory, "ARCHON_DRAIN": os.environ.get("ARCHON_DRAIN") or DRAIN}
     agents |= {"ARCHON_MODEL": options.model} if options.model else {}
     roles = {role: {**base, **agents, **options.environment.get(role, {})} for role in ROLES}
-    plan = Plan(tuple(specs), etcd, registry, tuple(notes), options.restarts, home, roles, taken)
+    plan = Plan(
+        tuple(specs), etcd, registry, tuple(notes), options.restarts, home, roles, traces.query, traces.otlp, taken
+    )
     instances = [
         plan.instance(role, number)
         for role in ROLES

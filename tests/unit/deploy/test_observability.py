@@ -137,7 +137,7 @@ def test_the_component_has_each_process_export_to_the_collector(tmp_path: Path) 
     for name in [workload["metadata"]["name"] for workload in base.ours()]:
         variables = {each["name"]: each.get("value") for each in rendered_containers[name]["env"]}
         assert variables["OTEL_METRICS_EXPORTER"] == variables["OTEL_TRACES_EXPORTER"] == "otlp"
-        assert variables["OTEL_EXPORTER_OTLP_ENDPOINT"] == f"http://archon-collector:{ports['otlp-grpc']}"
+        assert variables["OTEL_EXPORTER_OTLP_ENDPOINT"] == f"http://archon-collector:{ports['otlp-http']}"
         assert float(str(variables["OTEL_METRIC_EXPORT_INTERVAL"])) < 30_000
     assert "env" not in rendered_containers["archon-etcd"] or "OTEL" not in str(
         rendered_containers["archon-etcd"]["env"]

@@ -6,6 +6,9 @@ Sampling, protocol, headers, limits, resource: https://opentelemetry.io/docs/spe
 
 Spans are queued, and exported by a thread of their own. A collector that is down, slow or frozen delays no one: spans
 that find the queue full are dropped.
+
+OTLP goes over HTTP unless OTEL_EXPORTER_OTLP_PROTOCOL is `grpc`. That costs more: a synchronous channel in a process
+with an asynchronous one has two threads of gRPC wait for each other's sockets.
 """
 
 from __future__ import annotations
@@ -15,28 +18,26 @@ import os
 import threading
 from dataclasses import dataclass
 from importlib import metadata
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from archon.telemetry import names
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
-    from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
+    from opentelemetry.sdk.trace.export import SpanExporter
+
+    from archon.telemetry.span_queue import SpanQueue
 
 _log = logging.getLogger(__name__)
 
 FLUSH_TIMEOUT: Final = 2.0
 """Seconds that the end of a process waits for its last spans to be exported."""
 
-SCHEDULE_DELAY_MS: Final = 1000
-"""Milliseconds between exports, unless OTEL_BSP_SCHEDULE_DELAY is set: somebody who debugs waits for their run's
-trace."""
-
 MAX_CONTENT: Final = 8192
 """Characters of a message, an argument or a result in a span, unless OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT is set."""
 
 CONTENT_BATCH: Final = 64
-"""Spans per export if they have contents, unless OTEL_BSP_MAX_EXPORT_BATCH_SIZE is set: a collector takes 4 MiB."""
+"""Spans per export if they have contents: a collector takes 4 MiB."""
 
 _ENTRY_POINTS: Final = "opentelemetry_traces_exporter"
 _OTLP: Final = {"grpc": "otlp_proto_grpc", "http/protobuf": "otlp_proto_http"}
@@ -44,10 +45,14 @@ _OTLP: Final = {"grpc": "otlp_proto_grpc", "http/protobuf": "otlp_proto_http"}
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """The exporter of this process. `processor` takes ended spans."""
+    """The exporter of this process. `queue` takes ended spans."""
 
     provider: TracerProvider
-    processor: BatchSpanProcessor
+    queue: SpanQueue
+    follows_parents: bool
+    """Whether the sampler records every span whose parent is recorded."""
+    max_length: int | None
+    """Characters of an attribute above which it is cut, or None."""
 
     def close(self, timeout: float = FLUSH_TIMEOUT) -> None:
         """Exports what is queued; gives up after `timeout` seconds. Blocks: call it when the event loop has ended, or
@@ -108,7 +113,7 @@ def _exporter_name() -> str:
     if chosen != "otlp":
         return chosen
     protocol = os.environ.get("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL") or os.environ.get("OTEL_EXPORTER_OTLP_PROTOCOL")
-    return _OTLP.get((protocol or "grpc").strip().lower(), f"otlp over {protocol}")
+    return _OTLP.get((protocol or "http/protobuf").strip().lower(), f"otlp over {protocol}")
 
 
 def _has_provider() -> bool:
@@ -119,37 +124,43 @@ def _has_provider() -> bool:
 
 def _open(name: str, service: str, instance_id: str) -> Export:
     from opentelemetry import trace
-    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.resources import OTELResourceDetector, Resource
     from opentelemetry.sdk.trace import SpanLimits, TracerProvider
-    from opentelemetry.sdk.trace.export import BatchSpanProcessor
+    from opentelemetry.sdk.trace.sampling import ParentBased
+
+    from archon.telemetry.span_queue import BATCH, SpanQueue
 
     content = names.captures_content()
-    options: dict[str, Any] = {}
-    if "OTEL_BSP_SCHEDULE_DELAY" not in os.environ:
-        options["schedule_delay_millis"] = SCHEDULE_DELAY_MS
-    if content and "OTEL_BSP_MAX_EXPORT_BATCH_SIZE" not in os.environ:
-        options["max_export_batch_size"] = CONTENT_BATCH
     limits = None
     if content and "OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT" not in os.environ:
         limits = SpanLimits(max_span_attribute_length=MAX_CONTENT)
-    resource = Resource.create()
-    own = {"service.namespace": "archon", "service.version": metadata.version("archon-mesh")}
-    if resource.attributes.get("service.name", "unknown_service").startswith("unknown_service"):  # type: ignore[union-attr]
-        own["service.name"] = service
-    if instance_id:
-        own["service.instance.id"] = instance_id
-    given = {key: value for key, value in resource.attributes.items() if key != "service.name" or key not in own}
-    provider = TracerProvider(resource=Resource({**own, **given}), span_limits=limits)
-    processor = BatchSpanProcessor(_exporter(name), **options)
-    provider.add_span_processor(processor)
+    given = OTELResourceDetector().detect().attributes
+    own = {
+        "service.namespace": "archon",
+        "service.version": metadata.version("archon-mesh"),
+        "service.name": service,
+        "service.instance.id": instance_id,
+    }
+    resource = Resource.create({key: value for key, value in own.items() if value and key not in given})
+    provider = TracerProvider(resource=resource, span_limits=limits)
+    exporter, encoded = _exporter(name)
+    queue = SpanQueue(exporter, provider.resource, encoded=encoded, batch=CONTENT_BATCH if content else BATCH)
+    provider.add_span_processor(queue)
     trace.set_tracer_provider(provider)
-    return Export(provider, processor)
+    return Export(provider, queue, isinstance(provider.sampler, ParentBased), MAX_CONTENT if limits else None)
 
 
-def _exporter(name: str) -> SpanExporter:
-    """Creates an exporter of an installed package. Raises LookupError if there is none of this name."""
+def _exporter(name: str) -> tuple[SpanExporter, bool]:
+    """Creates an exporter; the second value is True if it takes EncodedSpans. Raises LookupError if no installed
+    package offers one of this name."""
+    from archon.telemetry.otlp import OtlpGrpcExporter, OtlpHttpExporter
+
+    if name == _OTLP["http/protobuf"]:
+        return OtlpHttpExporter(), True
+    if name == _OTLP["grpc"]:
+        return OtlpGrpcExporter(), True
     for entry in metadata.entry_points(group=_ENTRY_POINTS, name=name):
         exporter: SpanExporter = entry.load()()
-        return exporter
+        return exporter, False
     known = ", ".join(sorted({entry.name for entry in metadata.entry_points(group=_ENTRY_POINTS)}))
     raise LookupError(f"no installed package offers it; there are {known}")

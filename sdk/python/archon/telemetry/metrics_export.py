@@ -4,6 +4,8 @@
 installed packages. Without it metrics are exported over OTLP if `OTEL_EXPORTER_OTLP_METRICS_ENDPOINT` is set.
 `OTEL_EXPORTER_OTLP_ENDPOINT` alone exports none: many receivers of spans take no metrics.
 
+OTLP goes over HTTP unless `OTEL_EXPORTER_OTLP_PROTOCOL` is `grpc`, as for spans (`export`).
+
 Exporting has threads of its own, and so has answering scrapes. A collector that is down, slow or frozen delays neither
 a run nor, for more than `FLUSH_TIMEOUT`, the end of the process.
 """
@@ -33,8 +35,8 @@ _log = logging.getLogger(__name__)
 FLUSH_TIMEOUT: Final = 2.0
 """Seconds that the end of a process waits for its last metrics to be exported."""
 
-EXTRA: Final = "telemetry"
-"""The extra of the package with the SDK and the exporters."""
+EXTRA: Final = "prometheus"
+"""The extra with the exporter of that name; those over OTLP come with the package."""
 
 DEFAULT_HOST: Final = "127.0.0.1"
 DEFAULT_PORT: Final = 9464
@@ -130,10 +132,8 @@ def exporter_names() -> tuple[str, ...]:
 
 def _open(exporters: Sequence[str], resource: Resource) -> MetricsExport:
     """Raises FailedPrecondition if a package is missing, and what an exporter raises."""
-    try:
-        from opentelemetry.sdk.metrics import MeterProvider
-    except ImportError as error:
-        raise _missing("OpenTelemetry's SDK") from error
+    from opentelemetry.sdk.metrics import MeterProvider
+
     readers: list[MetricReader] = []
     close_servers: list[Callable[[], None]] = []
     try:
@@ -158,7 +158,8 @@ def _scraped() -> tuple[MetricReader, Callable[[], None]]:
         from opentelemetry.exporter.prometheus import PrometheusMetricReader
         from prometheus_client import CollectorRegistry, start_http_server
     except ImportError as error:
-        raise _missing("the Prometheus exporter") from error
+        message = f"the exporter for Prometheus is not installed: pip install 'archon-mesh[{EXTRA}]'"
+        raise FailedPrecondition(message) from error
     host = os.environ.get("OTEL_EXPORTER_PROMETHEUS_HOST") or DEFAULT_HOST
     port = int(os.environ.get("OTEL_EXPORTER_PROMETHEUS_PORT") or DEFAULT_PORT)
     registry = CollectorRegistry()
@@ -182,26 +183,23 @@ def _reader(name: str) -> MetricReader:
 
     if name == "otlp":
         given = os.environ.get("OTEL_EXPORTER_OTLP_METRICS_PROTOCOL") or os.environ.get("OTEL_EXPORTER_OTLP_PROTOCOL")
-        protocol = (given or "grpc").strip().lower()
+        protocol = (given or "http/protobuf").strip().lower()
         name = _OTLP.get(protocol, f"otlp over {protocol}")
     for entry in metadata.entry_points(group=_ENTRY_POINTS, name=name):
         created: Any = entry.load()()
         return created if isinstance(created, MetricReader) else PeriodicExportingMetricReader(created)
-    raise _missing(f"an exporter named {name!r}")
-
-
-def _missing(what: str) -> FailedPrecondition:
-    return FailedPrecondition(f"{what} is not installed: pip install 'archon-mesh[{EXTRA}]'")
+    known = ", ".join(sorted({entry.name for entry in metadata.entry_points(group=_ENTRY_POINTS)}))
+    raise FailedPrecondition(f"no installed package offers the exporter {name!r}; there are {known}")
 
 
 def _resource(service: str, instance_id: str) -> Resource:
-    try:
-        from opentelemetry.sdk.resources import Resource
-    except ImportError as error:
-        raise _missing("OpenTelemetry's SDK") from error
-    given = dict(Resource.create().attributes)
-    if str(given.get("service.name", "unknown_service")).startswith("unknown_service"):
-        given["service.name"] = service
-    if instance_id and "service.instance.id=" not in os.environ.get("OTEL_RESOURCE_ATTRIBUTES", ""):
-        given["service.instance.id"] = instance_id  # in place of a random one
-    return Resource({"service.namespace": "archon", "service.version": metadata.version("archon-mesh"), **given})
+    from opentelemetry.sdk.resources import OTELResourceDetector, Resource
+
+    given = OTELResourceDetector().detect().attributes
+    own = {
+        "service.namespace": "archon",
+        "service.version": metadata.version("archon-mesh"),
+        "service.name": service,
+        "service.instance.id": instance_id,
+    }
+    return Resource.create({key: value for key, value in own.items() if value and key not in given})

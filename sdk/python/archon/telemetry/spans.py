@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final
 
 from archon import context
 from archon.errors import ArchonError
-from archon.telemetry import names
-from archon.telemetry.trace_parent import TraceParent
+from archon.telemetry import export, names
+from archon.telemetry.trace_parent import TraceParent, is_plain_sampled
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
     from opentelemetry.trace import Span, Tracer
 
+_EMPTY: Any = {}
 _task_span: ContextVar[Span | None] = ContextVar("archon_task_span", default=None)
+_client_spans: ContextVar[bool] = ContextVar("archon_client_spans", default=True)
 _tracer: Tracer | None = None
 _MAX_STATUS: Final = 1024
 """Characters of an error's message in a span."""
@@ -54,17 +56,25 @@ def task_span() -> Span | None:
     return _task_span.get()
 
 
-def start_task_span(name: str, attributes: Mapping[str, Any]) -> Span | None:
+def start_task_span(name: str, attributes: dict[str, Any]) -> Span | None:
     """Starts a span that serves a task, and makes it current for the rest of the asyncio task. Its parent is the
-    current call context's. Returns None if this process makes no spans; the caller ends the span."""
+    current call context's; `attributes` are the span's from now on. Returns None if this process makes no spans. The
+    caller ends the span."""
     active = tracer()
     if active is None:
         return None
     from opentelemetry import context as otel_context
     from opentelemetry import trace
 
-    span = active.start_span(name, _served(), trace.SpanKind.SERVER, attributes)
-    otel_context.attach(trace.set_span_in_context(span))
+    call, exporting = context.current(), export.current()
+    span: Span
+    if exporting is not None and exporting.follows_parents and is_plain_sampled(call.traceparent):
+        from archon.telemetry.light_span import LightSpan
+
+        span = LightSpan(name, call.traceparent, call.tracestate, attributes, exporting.queue.put, exporting.max_length)
+    else:
+        span = active.start_span(name, _served(), trace.SpanKind.SERVER, attributes)
+    otel_context.attach(trace.set_span_in_context(span, _EMPTY))
     _task_span.set(span)
     return span
 
@@ -75,7 +85,7 @@ def start_rpc_span(method: str, *, server: bool) -> Span | None:
 
     The parent is the call context's; for a client the current span, if there is one."""
     active = tracer()
-    if active is None:
+    if active is None or not (server or _client_spans.get()):
         return None
     from opentelemetry import trace
 
@@ -99,6 +109,16 @@ def within(span: Span) -> Iterator[None]:
 
     with trace.use_span(span, record_exception=False, set_status_on_exception=False):
         yield
+
+
+@contextmanager
+def without_client_spans() -> Iterator[None]:
+    """Calls made within the block join the trace, but have no span in this process."""
+    token = _client_spans.set(False)
+    try:
+        yield
+    finally:
+        _client_spans.reset(token)
 
 
 def end_rpc_span(span: Span, error: ArchonError | None = None) -> None:

@@ -32,3 +32,9 @@ class TraceParent(NamedTuple):
 
     def __str__(self) -> str:
         return f"00-{self.trace_id}-{self.span_id}-{'01' if self.sampled else '00'}"
+
+
+def is_plain_sampled(text: str) -> bool:
+    """Returns whether a header looks like one of version 00 of a trace that is recorded. Cheap; `parse` tells whether
+    it is valid."""
+    return len(text) == 55 and text.startswith("00-") and text[54] in "13579bdf"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from archon import context
+from archon.api.agent.v1 import agent_pb2
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.telemetry import export, names
@@ -12,12 +13,13 @@ from archon_services.orchestrator.tracing.span_ids import attempt_span_id, run_s
 
 
 def begin_trace(goal: run_pb2.Submitted, run_id: str, given: common_pb2.TraceContext | None = None) -> None:
-    """Sets the trace of a new run: `given`, if the request has one, else that of the current call, else a new one.
-    Decides whether the run is traced."""
+    """Sets the trace of a new run: `given`, if the request has one, else that of the caller, else a new one. Decides
+    whether the run is traced. The parent is not the span of the call: if this process dies, nobody exports that."""
+    call = context.current()
     if given is not None:
         goal.trace.CopyFrom(given)
-    elif (current := context.trace())[0]:
-        goal.trace.traceparent, goal.trace.tracestate = current
+    elif call.traceparent:
+        goal.trace.traceparent, goal.trace.tracestate = call.traceparent, call.tracestate
     active = export.current()
     if active is None:
         return
@@ -29,22 +31,37 @@ def begin_trace(goal: run_pb2.Submitted, run_id: str, given: common_pb2.TraceCon
         goal.trace.traceparent = str(parent._replace(sampled=goal.traced))
 
 
-def attempt_trace(run: RunState, task: Task) -> common_pb2.TraceContext | None:
-    """Returns the parent of the span of a task's current attempt, for its agent: the attempt's span in the
-    orchestrator, or, if the run is not traced, what its caller or the delegating agent sent."""
-    submission = run.submission
-    submitted = submission.goal if submission is not None else None
-    if submission is None or not isinstance(submitted, run_pb2.Submitted):
-        return None
-    trace = submitted.trace if submitted.HasField("trace") else None
-    if submitted.traced and trace is not None and (parent := TraceParent.parse(trace.traceparent)) is not None:
-        span_id = attempt_span_id(submission.run_id, task.task_id, task.attempt)
-        header = str(TraceParent(parent.trace_id, span_id, sampled=True))
-        return common_pb2.TraceContext(traceparent=header, tracestate=trace.tracestate)
+def write_attempt_trace(run: RunState, task: Task, assigned: agent_pb2.AssignTask) -> None:
+    """Writes the parent of the span of a task's current attempt, for its agent: the attempt's span in the orchestrator,
+    or, if the run is not traced, what its caller or the delegating agent sent."""
+    submitted = run.submission.goal if run.submission is not None else None
+    if not isinstance(submitted, run_pb2.Submitted):
+        return
+    if submitted.traced:
+        assigned.trace.traceparent = _attempt_header(run, task, submitted)
+        if submitted.trace.tracestate:
+            assigned.trace.tracestate = submitted.trace.tracestate
+        return
     delegated = task.payload_in if isinstance(task.payload_in, run_pb2.Delegated) else None
     if delegated is not None and delegated.HasField("trace"):
-        return delegated.trace
-    return trace
+        assigned.trace.CopyFrom(delegated.trace)
+    elif submitted.HasField("trace"):
+        assigned.trace.CopyFrom(submitted.trace)
+
+
+def calls_for(run: RunState, task: Task) -> context.CallContext:
+    """Returns the context of calls that the orchestrator makes for a task: below the span of its current attempt, if
+    the run is traced."""
+    submitted = run.submission.goal if run.submission is not None else None
+    if not isinstance(submitted, run_pb2.Submitted) or not submitted.traced:
+        return context.CallContext()
+    return context.CallContext(traceparent=_attempt_header(run, task, submitted), tracestate=submitted.trace.tracestate)
+
+
+def _attempt_header(run: RunState, task: Task, submitted: run_pb2.Submitted) -> str:
+    assert run.submission is not None
+    trace = submitted.trace.traceparent[3:35]  # valid, or the run would not be traced
+    return f"00-{trace}-{attempt_span_id(run.submission.run_id, task.task_id, task.attempt)}-01"
 
 
 def _is_sampled(active: export.Export, parent: TraceParent | None, run_id: str, tracestate: str) -> bool:

@@ -10,20 +10,19 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Final
 
 from archon.api.orchestrator.v1 import run_pb2
 from archon.background import BackgroundLoop
 from archon.errors import ArchonError, DataLoss
 from archon.telemetry.export import Export
+from archon.telemetry.span_data import SpanData
 from archon_mesh.core.run import events as ev
 from archon_services.orchestrator.convert import event_from_proto, event_time
 from archon_services.orchestrator.journal import Journal, Step
 from archon_services.orchestrator.tracing.run_log import RunLog
-
-if TYPE_CHECKING:
-    from opentelemetry.sdk.resources import Resource
+from archon_services.orchestrator.tracing.run_spans import spans_of
 
 _log = logging.getLogger(__name__)
 
@@ -42,15 +41,48 @@ MAX_RECOVERED: Final = 1_000
 LoadEvents = Callable[[str], Awaitable[list[run_pb2.RunEvent]]]
 
 
+class FollowedRun:
+    """The events of a run, as an entry of the queue: its spans are made of them by the thread that exports."""
+
+    def __init__(self) -> None:
+        self.last_seq = 0
+        self.size = 1
+        self.batches: list[tuple[float, Sequence[ev.Event]]] = []
+        """Events, and the time of their decision in wall seconds."""
+
+    def add(self, step: Step, events: Sequence[ev.Event]) -> None:
+        """Adds the events of the next step."""
+        self.batches.append((step.time, events))
+        self.last_seq = step.last_seq
+        self.size += len(step.data)
+
+    def log(self) -> RunLog:
+        """Returns the log of the events."""
+        log = RunLog()
+        for time, events in self.batches:
+            for event in events:
+                log.add(event, time)
+        return log
+
+    def spans(self) -> Iterable[SpanData]:
+        """Yields the spans of the run, once it has ended."""
+        log = self.log()
+        return spans_of(log) if log.traced and log.end else ()
+
+
+_UNKNOWN: Final = FollowedRun()
+_UNKNOWN.last_seq = -1
+
+
 class RunSpanExporter:
-    """Keeps the logs of the runs under way. `load_events` reads a run's events from the journal."""
+    """Keeps the events of the runs under way. `load_events` reads a run's events from the journal."""
 
     def __init__(self, journal: Journal, load_events: LoadEvents, export: Export) -> None:
         self._journal = journal
         self._load_events = load_events
-        self._processor = export.processor
-        self._resource: Resource = export.provider.resource
-        self._logs: dict[str, RunLog] = {}
+        self._queue = export.queue
+        self._followed: dict[str, FollowedRun | None] = {}
+        """The runs under way, None for one that is not traced."""
         self._waiting: deque[str] = deque()
         self._dead: deque[str] = deque()
         self._news = asyncio.Event()
@@ -66,22 +98,23 @@ class RunSpanExporter:
 
     def stored(self, step: Step, events: Sequence[ev.Event]) -> None:
         """A step with these events is durable."""
-        log = self._logs.get(step.run_id)
-        if log is None and step.base == 0:
-            log = self._logs[step.run_id] = RunLog()
-        elif log is not None and log.submission is not None and not log.traced:
+        if step.base == 0:
+            first = events[0]
+            if isinstance(first, ev.Submitted) and isinstance(goal := first.submission.goal, run_pb2.Submitted):
+                self._followed[step.run_id] = FollowedRun() if goal.traced else None
+        run = self._followed.get(step.run_id, _UNKNOWN)
+        if run is None:
             return
-        if log is not None and log.last_seq == step.base:
-            for event in events:
-                log.add(event, step.time)
-            if log.end and log.traced:
-                self._export(log)
+        if run.last_seq == step.base:
+            run.add(step, events)
+            if step.ended:
+                self._queue.put(run)
         elif step.ended:  # it was taken over, or the outcome of one of its steps was unknown
             self.ended(step.run_id)
 
     def left(self, run_id: str) -> None:
         """The run is not driven here any more."""
-        self._logs.pop(run_id, None)
+        self._followed.pop(run_id, None)
 
     def ended(self, run_id: str) -> None:
         """Has the spans of a run that has ended derived from the journal."""
@@ -117,18 +150,12 @@ class RunSpanExporter:
                 self.ended(row.run_id)
 
     async def _derive(self, run_id: str) -> None:
-        log = RunLog()
+        run = FollowedRun()
         try:
             for event in await self._load_events(run_id):
-                log.add(event_from_proto(event), event_time(event))
+                run.batches.append((event_time(event), (event_from_proto(event),)))
         except DataLoss as error:
             _log.warning("the spans of run %s are not exported: %s", run_id, error)
             return
-        if log.traced and log.end:
-            self._export(log)
-
-    def _export(self, log: RunLog) -> None:
-        from archon_services.orchestrator.tracing.otel_spans import spans_of
-
-        for span in spans_of(log, self._resource):
-            self._processor.on_end(span)
+        if run.batches and run.log().traced:
+            self._queue.put(run)

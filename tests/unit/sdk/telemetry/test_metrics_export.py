@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import socket
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent import futures
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import grpc
@@ -23,6 +25,7 @@ VARIABLES = (
     "OTEL_METRICS_EXPORTER",
     "OTEL_EXPORTER_OTLP_ENDPOINT",
     "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",
+    "OTEL_EXPORTER_OTLP_PROTOCOL",
     "OTEL_EXPORTER_PROMETHEUS_HOST",
     "OTEL_EXPORTER_PROMETHEUS_PORT",
     "OTEL_METRIC_EXPORT_INTERVAL",
@@ -60,11 +63,11 @@ def test_the_variables_choose_the_exporters(
     assert metrics_export.exporter_names() == exporters
 
 
-def test_without_an_exporter_the_sdk_is_not_imported() -> None:
+def test_without_an_exporter_the_metrics_sdk_is_not_imported() -> None:
     code = (
         "import sys; from archon.telemetry import metrics_export; assert metrics_export.start('x') is None; "
         "import archon_services.orchestrator.app, archon_mesh.agent; "
-        "assert not [name for name in sys.modules if name.startswith(('opentelemetry.sdk', 'prometheus_client'))]"
+        "assert not [name for name in sys.modules if name.startswith(('opentelemetry.sdk.metrics', 'prometheus_client'))]"
     )
     assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0
 
@@ -78,7 +81,7 @@ def test_an_exporter_that_cannot_start_is_logged(
         environment.setenv("OTEL_EXPORTER_PROMETHEUS_PORT", str(taken.getsockname()[1]))
         assert metrics_export.start("x") is None
     assert metrics.recorder() is None
-    reason = "cannot serve metrics on 127.0.0.1:" if named == "prometheus" else "pip install 'archon-mesh[telemetry]'"
+    reason = "cannot serve metrics on 127.0.0.1:" if named == "prometheus" else "offers the exporter 'no_such_exporter'"
     assert reason in caplog.text
 
 
@@ -106,6 +109,15 @@ def test_the_resource_names_service_and_instance(environment: pytest.MonkeyPatch
     assert (resource["service.name"], resource["service.instance.id"]) == ("other", "mine")
 
 
+def test_a_missing_package_is_named_with_its_extra(
+    environment: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    environment.setenv("OTEL_METRICS_EXPORTER", "prometheus")
+    environment.setitem(sys.modules, "opentelemetry.exporter.prometheus", None)  # as if it were not installed
+    assert metrics_export.start("x") is None
+    assert "pip install 'archon-mesh[prometheus]'" in caplog.text
+
+
 class Collector(metrics_service_pb2_grpc.MetricsServiceServicer):
     """Receives metrics over OTLP."""
 
@@ -121,8 +133,38 @@ class Collector(metrics_service_pb2_grpc.MetricsServiceServicer):
         return metrics_service_pb2.ExportMetricsServiceResponse()
 
 
-def test_the_last_values_are_exported_at_the_end_over_otlp(environment: pytest.MonkeyPatch) -> None:
+class HttpCollector(ThreadingHTTPServer):
+    """Passes what it receives over HTTP on to a Collector."""
+
+    def __init__(self, collector: Collector) -> None:
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                content = self.rfile.read(int(self.headers["Content-Length"]))
+                content = gzip.decompress(content) if self.headers.get("Content-Encoding") == "gzip" else content
+                request = metrics_service_pb2.ExportMetricsServiceRequest.FromString(content)
+                self.send_response(200 if self.path == "/v1/metrics" else 404)
+                self.end_headers()
+                self.wfile.write(collector.Export(request, None).SerializeToString())
+
+        super().__init__(("127.0.0.1", 0), Handler)
+
+
+def test_the_last_values_are_exported_at_the_end_over_http(environment: pytest.MonkeyPatch) -> None:
     collector = Collector()
+    with HttpCollector(collector) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        environment.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{server.server_port}")
+        environment.setenv("OTEL_METRICS_EXPORTER", "otlp")
+        assert metrics_export.start("archon-test") is not None
+        metrics_export.stop(timeout=20.0)
+        assert collector.received.wait(20)
+        server.shutdown()
+    assert "archon.loops.failing" in collector.names
+
+
+def test_the_last_values_are_exported_at_the_end_over_grpc(environment: pytest.MonkeyPatch) -> None:
+    collector = Collector()
+    environment.setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")
     server = grpc.server(futures.ThreadPoolExecutor(1))
     add: Any = metrics_service_pb2_grpc.add_MetricsServiceServicer_to_server
     add(collector, server)
