@@ -22,6 +22,7 @@ from archon.errors import ArchonError
 from archon.telemetry import names, spans
 from archon_mesh.agent.hooks.context import ModelParams
 from archon_mesh.agent.hooks.middleware import Middleware, ModelCall, QueryCall, ToolRun
+from archon_mesh.agent.hooks.span_content import input_messages, one_message, output_messages
 from archon_mesh.agent.state.agent_state import AgentState, get_context
 from archon_mesh.core.messages import ToolCall
 from archon_mesh.llm.base import ModelReply
@@ -73,9 +74,11 @@ class TracingMiddleware(Middleware):
             return await self._query(span, state, message, call)
 
     async def _query(self, span: Span, state: AgentState, message: str, call: QueryCall) -> str:
-        self._record_content(span, names.INPUT_MESSAGES, message)
+        if self._content:
+            span.set_attribute(names.INPUT_MESSAGES, one_message("user", message))
         answer = await call()
-        self._record_content(span, names.OUTPUT_MESSAGES, answer)
+        if self._content:
+            span.set_attribute(names.OUTPUT_MESSAGES, one_message("assistant", answer))
         span.set_attribute(names.ITERATIONS, state.current_iteration)
         return answer
 
@@ -91,6 +94,8 @@ class TracingMiddleware(Middleware):
             names.REQUEST_MAX_TOKENS: params.max_tokens,
         }
         with self._span(f"{names.CHAT} {model}", SpanKind.CLIENT, attributes) as span:
+            if self._content:
+                span.set_attribute(names.INPUT_MESSAGES, input_messages(params.messages))
             reply = await call(params)
             span.set_attributes(
                 {
@@ -100,7 +105,8 @@ class TracingMiddleware(Middleware):
                     names.OUTPUT_TOKENS: reply.usage.output_tokens,
                 }
             )
-            self._record_content(span, names.OUTPUT_MESSAGES, reply.text)
+            if self._content:
+                span.set_attribute(names.OUTPUT_MESSAGES, output_messages(reply))
             return reply
 
     @override
@@ -112,16 +118,14 @@ class TracingMiddleware(Middleware):
             names.TOOL_TYPE: "agent" if tool_call.name in get_context().agent.sub_agents else "function",
         }
         with self._span(f"{names.EXECUTE_TOOL} {tool_call.name}", SpanKind.INTERNAL, attributes) as span:
-            self._record_content(span, names.TOOL_ARGUMENTS, tool_call.arguments_json)
+            if self._content:
+                span.set_attribute(names.TOOL_ARGUMENTS, tool_call.arguments_json)
             result = await call()
-            self._record_content(span, names.TOOL_RESULT, result.text)
+            if self._content:
+                span.set_attribute(names.TOOL_RESULT, result.text)
             if not result.ok:
                 spans.fail(span, _error_type_of(result), result.error_message)
             return result
-
-    def _record_content(self, span: Span, key: str, text: str) -> None:
-        if self._content:
-            span.set_attribute(key, text)
 
     @contextmanager
     def _span(self, name: str, kind: SpanKind, attributes: dict[str, Any]) -> Iterator[Span]:

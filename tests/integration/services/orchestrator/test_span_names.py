@@ -6,6 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
@@ -22,7 +23,7 @@ def table(header: str) -> list[list[str]]:
     """Returns the cells of the page's table with this header."""
     lines = PAGE.read_text().splitlines()
     start = lines.index(header)
-    rows = []
+    rows: list[list[str]] = []
     for line in lines[start + 2 :]:
         if not line.startswith("|"):
             return rows
@@ -53,8 +54,9 @@ async def trace(
     await mesh.start()
     try:
         module = "tests.fixtures.traced_agent"
-        await mesh.agent("scholar", module=module, SCHOLAR_ROLE="scholar")
-        chosen = {names.OPT_IN: "gen_ai_latest_experimental", names.CAPTURE_CONTENT: "true"}
+        memory = mesh.memory.address
+        await mesh.agent("scholar", module=module, SCHOLAR_ROLE="scholar", ARCHON_MEMORY=memory)
+        chosen: dict[str, Any] = {names.OPT_IN: "gen_ai_latest_experimental", names.CAPTURE_CONTENT: "true"}
         await mesh.agent("critic", "scholar", module=module, SCHOLAR_ROLE="critic", **chosen)
         handle = await mesh.client.submit("x", roles=["scholar", "critic"], session_id="s", wait=30)
         assert handle.run is not None and not handle.run.failure.message

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
@@ -107,8 +108,16 @@ async def test_content_is_recorded_only_if_enabled(spans: Spans) -> None:
     await Agent("clerk", model=model, tools=[clock]).use(spans.traced(content=True)).run_async("What time?")
     run, tool = spans.named("invoke_agent clerk").attributes, spans.named("execute_tool clock").attributes
     assert run is not None and tool is not None
-    assert (run["gen_ai.input.messages"], run["gen_ai.output.messages"]) == ("What time?", "Noon.")
+    said = [{"role": "user", "parts": [{"type": "text", "content": "What time?"}]}]
+    assert json.loads(str(run["gen_ai.input.messages"])) == said
+    assert json.loads(str(run["gen_ai.output.messages"]))[0]["parts"] == [{"type": "text", "content": "Noon."}]
     assert tool["gen_ai.tool.call.result"] == "noon"
+    first, second = [dict(span.attributes or {}) for span in spans.all() if span.name.startswith("chat")]
+    (reply,) = json.loads(str(first["gen_ai.output.messages"]))
+    call = {"type": "tool_call", "id": "c1", "name": "clock", "arguments": "{}"}
+    assert (reply["parts"], reply["finish_reason"]) == ([call], "tool_calls")
+    *_, answer = json.loads(str(second["gen_ai.input.messages"]))
+    assert answer["parts"] == [{"type": "tool_call_response", "id": "c1", "response": "noon"}]
 
 
 async def test_sub_agents_are_traced_below_the_call_even_in_parallel(
