@@ -16,6 +16,7 @@ from weakref import WeakKeyDictionary
 
 from archon.errors import ArchonError
 from archon.failure_kinds import TOOL_CRASH, TOOL_TIMEOUT
+from archon.telemetry import metrics
 from archon_mesh.tools.arguments import read_arguments
 from archon_mesh.tools.breaker import CircuitBreaker
 from archon_mesh.tools.cache import CacheKey, ResultCache
@@ -24,6 +25,7 @@ from archon_mesh.tools.errors import UnknownTool
 from archon_mesh.tools.execution import execute
 from archon_mesh.tools.failures import failed, failure_metadata, failure_of, failure_of_kind, has_failure_metadata
 from archon_mesh.tools.health import HealthRecord, ToolHealth
+from archon_mesh.tools.measuring import record_call, watch_breaker
 from archon_mesh.tools.media_types import check_input
 from archon_mesh.tools.permissions import ToolPermissions
 from archon_mesh.tools.quota import CallWindow, EngineQuota
@@ -177,6 +179,11 @@ class ToolExecutionEngine:
         except Exception as error:  # noqa: BLE001 - a tool's validation may raise anything
             _log.warning("tool %s cannot be called", call.state.name, exc_info=error)
             outcome = failed(error)
+        if (recorder := metrics.recorder()) is not None:
+            answered = call.alternative or call
+            record_call(
+                recorder, answered.state.name, outcome.result, answered.seconds, answered.attempts, answered.is_cached
+            )
         return _described(outcome, call)
 
     def check_permission(self, name: str, tool: Tool, session_id: str = "") -> None:
@@ -193,6 +200,8 @@ class ToolExecutionEngine:
         state = self._states.get(registration)
         if state is None:
             state = self._states[registration] = _ToolState(registration, self._timeout, self._clock)
+            if (recorder := metrics.recorder()) is not None and state.is_supervised:
+                watch_breaker(recorder, state.name, state.breaker)
         return state
 
     def _prepare(self, call: _Call) -> None:

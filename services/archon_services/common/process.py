@@ -15,7 +15,7 @@ from typing import Final
 
 from archon.errors import ArchonError
 from archon.server import announce, run_loop, signalled
-from archon.telemetry import export
+from archon.telemetry import export, metrics_export
 
 _log = logging.getLogger(__name__)
 
@@ -43,12 +43,14 @@ def run(
 ) -> int:
     """Runs an app (a context manager that yields its address while it serves) until SIGTERM or SIGINT.
 
-    Exports spans if the environment asks for it, as the service `service_name`: by default `archon-` and the name.
-    Returns the exit code: 0 after a clean stop, also during the start; 1 if the app failed to start or failed while it
-    served.
+    Exports spans and metrics if the environment asks for it, as the service `service_name`: by default `archon-` and
+    the name. Returns the exit code: 0 after a clean stop, also during the start; 1 if the app failed to start or failed
+    while it served.
     """
     setup_logging(log_level, name)
-    export.start(service_name or f"archon-{name}", f"{name}-{secrets.token_hex(6)}")
+    service, instance_id = service_name or f"archon-{name}", f"{name}-{secrets.token_hex(6)}"
+    export.start(service, instance_id)
+    metrics_export.start(service, instance_id)
     os.umask(0o077)  # what a service writes is for its owner alone
 
     async def main() -> int:
@@ -83,7 +85,9 @@ def run(
     try:
         return run_loop(main())
     finally:
+        wait = metrics_export.begin_stop()
         export.stop()
+        wait()
 
 
 def _tune_gc() -> None:
