@@ -16,6 +16,7 @@ from weakref import WeakKeyDictionary
 
 from archon.errors import ArchonError
 from archon.failure_kinds import TOOL_CRASH, TOOL_TIMEOUT
+from archon.telemetry import metrics
 from archon_mesh.call_log import CANCELLED, FAILED, OK, log_tool_call
 from archon_mesh.tools.arguments import read_arguments
 from archon_mesh.tools.breaker import CircuitBreaker
@@ -32,6 +33,7 @@ from archon_mesh.tools.failures import (
     reason_of,
 )
 from archon_mesh.tools.health import HealthRecord, ToolHealth
+from archon_mesh.tools.measuring import record_call, watch_breaker
 from archon_mesh.tools.media_types import check_input
 from archon_mesh.tools.permissions import ToolPermissions
 from archon_mesh.tools.quota import CallWindow, EngineQuota
@@ -189,6 +191,11 @@ class ToolExecutionEngine:
         except Exception as error:  # noqa: BLE001 - a tool's validation may raise anything
             _log.warning("tool %s cannot be called", call.state.name, exc_info=error)
             outcome = failed(error)
+        if (recorder := metrics.recorder()) is not None:
+            answered = call.alternative or call
+            record_call(
+                recorder, answered.state.name, outcome.result, answered.seconds, answered.attempts, answered.is_cached
+            )
         described = _described(outcome, call)
         _log_call(call, self._clock() - started, OK if described.result.ok else FAILED, described.result.metadata)
         return described
@@ -207,6 +214,8 @@ class ToolExecutionEngine:
         state = self._states.get(registration)
         if state is None:
             state = self._states[registration] = _ToolState(registration, self._timeout, self._clock)
+            if (recorder := metrics.recorder()) is not None and state.is_supervised:
+                watch_breaker(recorder, state.name, state.breaker)
         return state
 
     def _prepare(self, call: _Call) -> None:

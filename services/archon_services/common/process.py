@@ -14,7 +14,7 @@ from typing import Final
 
 from archon.errors import ArchonError
 from archon.server import announce, run_loop, signalled
-from archon.telemetry import export, logs
+from archon.telemetry import export, logs, metrics_export
 
 _log = logging.getLogger(__name__)
 
@@ -34,14 +34,14 @@ def run(
 ) -> int:
     """Runs an app (a context manager that yields its address while it serves) until SIGTERM or SIGINT.
 
-    Logs, and exports spans if the environment asks for it, as the service `service_name`: by default `archon-` and the
-    name.
-    Returns the exit code: 0 after a clean stop, also during the start; 1 if the app failed to start or failed while it
-    served.
+    Logs, and exports spans and metrics if the environment asks for it, as the service `service_name`: by default
+    `archon-` and the name. Returns the exit code: 0 after a clean stop, also during the start; 1 if the app failed to
+    start or failed while it served.
     """
     service, instance_id = service_name or f"archon-{name}", f"{name}-{secrets.token_hex(6)}"
     logs.setup(service, log_level, instance_id=instance_id, log_format=log_format)
     export.start(service, instance_id)
+    metrics_export.start(service, instance_id)
     os.umask(0o077)  # what a service writes is for its owner alone
 
     async def main() -> int:
@@ -76,7 +76,9 @@ def run(
     try:
         return run_loop(main())
     finally:
+        wait = metrics_export.begin_stop()
         export.stop()
+        wait()
         logs.close()
 
 

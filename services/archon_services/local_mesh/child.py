@@ -46,7 +46,9 @@ class Child:
 
     def __init__(self, spec: ProcessSpec, home: Home, changed: Callable[[], None], *, restarts: bool = True) -> None:
         self.spec = spec
-        self.state = ProcessState(spec.name, spec.kind, "starting", address=spec.address, model=spec.model)
+        self.state = ProcessState(
+            spec.name, spec.kind, "starting", address=spec.address, model=spec.model, metrics=spec.metrics
+        )
         self._home = home
         self._changed = changed
         self._restarts = restarts

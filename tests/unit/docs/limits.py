@@ -929,6 +929,20 @@ LIMITS: Final[dict[str, list[Limit]]] = {
             ["test_json_is_looked_for_at_a_few_brackets_only"],
         ),
     ],
+    "Metrics": [
+        Limit(
+            "Combinations of labels of a counter; of a histogram",
+            "{archon.telemetry.metrics:MAX_SERIES}; 2,000",
+            "Further ones are counted together: `_OTHER`; `otel.metric.overflow`.",
+            ["test_further_labels_of_a_counter_are_counted_together"],
+        ),
+        Limit(
+            "Time that the end of a process waits for its last metrics to be exported",
+            "{archon.telemetry.metrics_export:FLUSH_TIMEOUT|seconds}",
+            "They are lost, and the log says so.",
+            ["test_a_collector_that_is_frozen_or_down_delays_no_stop"],
+        ),
+    ],
     "Command line": [
         Limit(
             "`archon trace`: records that are read; rows of the text; rows of the SVG; characters of a line",

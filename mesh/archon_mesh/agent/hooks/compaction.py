@@ -86,6 +86,7 @@ class ContextCompactionMiddleware(Middleware):
             raise InvalidArgument(
                 "max_context_tokens and window_size must be at least 1, and threshold above 0 and at most 1"
             )
+        self.max_context_tokens = max_context_tokens
         self.limit = int(max_context_tokens * threshold)
         self.auto_compact = auto_compact
         self._strategy = compaction_strategy

@@ -215,6 +215,11 @@ class RunDriver:
         """Whether no input is queued."""
         return not self._inbox
 
+    @property
+    def inputs(self) -> int:
+        """How many inputs wait to be decided."""
+        return len(self._inbox)
+
     def created(self, *, until_end: bool = False) -> asyncio.Future[None]:
         """Returns a future that ends when the run's first step is durable, or with the error that refused it. With
         `until_end` it ends when the run has, or when `stop_waiting` is called after the first step."""
