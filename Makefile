@@ -9,7 +9,7 @@ RUN := $(BIN)/python
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo up down test test-unit test-integration test-e2e simulate failures chaos fuzz bench bench-postgres bench-agents bench-scale bench-peers soak tools interop test-interop check format lint types floors words drift buf \
+.PHONY: help demo up down test test-unit test-integration test-e2e simulate failures chaos fuzz bench bench-postgres bench-agents bench-tracing bench-scale bench-peers soak tools interop test-interop check format lint types floors words drift buf \
         buf-baseline gates mutants protos hooks clean
 
 help: ## this list
@@ -89,6 +89,9 @@ bench-postgres: $(VENV)/.dev ## the pipeline with two orchestrators on PostgreSQ
 
 bench-agents: $(VENV)/.dev ## what the agent runtime adds to an iteration, over a loop written by hand
 	@$(RUN) -m tests.bench.agent_loop
+
+bench-tracing: $(VENV)/.dev ## what tracing every run costs the pipeline, to Jaeger (`make tools`) and to a dead endpoint
+	@$(RUN) -m tests.bench.tracing --rounds $(ROUNDS)
 
 bench-scale: $(VENV)/.dev ## whether runs cost more beside 100,000 ended runs, 5,000 under way 1,000 idle instances or 10,000 dead ones
 	@$(RUN) -m tests.bench.scale --rounds $(ROUNDS)

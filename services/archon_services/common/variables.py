@@ -42,6 +42,13 @@ VARIABLES: Final = (
         "directory up to the root of its repository, else, and for a service, `.archon` in the current directory",
     ),
     Variable(
+        "ARCHON_JAEGER",
+        "path",
+        "",
+        (COMMAND_LINE,),
+        "Jaeger's program for `archon up --jaeger`; empty: `jaeger` on PATH, or in .tools/bin",
+    ),
+    Variable(
         "ARCHON_MEMORY",
         "text",
         "",

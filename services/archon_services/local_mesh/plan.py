@@ -24,6 +24,7 @@ _PER_PROCESS: Final = (
     "ARCHON_PORT",
     "ARCHON_ADVERTISE",
     "ARCHON_READY_FILE",
+    "ARCHON_LOG_FORMAT",
     "ARCHON_DEPENDS_ON",
     "ARCHON_DB",
     "ARCHON_ETCD",
@@ -114,6 +115,7 @@ def make_plan(home: Home, options: MeshOptions) -> Plan:
     base = {key: value for key, value in os.environ.items() if key not in _PER_PROCESS}
     base |= {"ARCHON_HOME": str(home.root), "ARCHON_REGISTRY": registry, "ARCHON_HOST": HOST, "PYTHONUNBUFFERED": "1"}
     base |= exporting_to(traces.otlp) if traces.otlp else {}
+    base["ARCHON_LOG_FORMAT"] = "json"  # `archon logs` reads the fields
     per_service = {
         "etcd": {},
         "registry": {"ARCHON_ETCD": etcd},

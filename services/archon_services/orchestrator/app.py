@@ -10,7 +10,7 @@ from functools import partial
 
 from archon.api.orchestrator.v1 import orchestrator_service_pb2_grpc
 from archon.server import GrpcServer, Service
-from archon.telemetry import export, metrics
+from archon.telemetry import export, logs, metrics
 from archon_services.common.startup import when_available
 from archon_services.orchestrator import gauges
 from archon_services.orchestrator.api.commands import Commands
@@ -143,4 +143,6 @@ def _start_outbox(
 
 
 def _new_owner() -> str:
-    return f"orchestrator-{uuid.uuid4().hex[:12]}"
+    owner = f"orchestrator-{uuid.uuid4().hex[:12]}"
+    logs.identify(owner)
+    return owner

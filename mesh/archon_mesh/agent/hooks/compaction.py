@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -12,6 +13,7 @@ from archon.errors import InvalidArgument
 from archon_mesh.agent.hooks.context import HookContext
 from archon_mesh.agent.hooks.middleware import Middleware, maybe_await
 from archon_mesh.agent.state.running_agent import RunningAgent
+from archon_mesh.call_log import log_model_call
 from archon_mesh.core.compaction import (
     broken_pairing,
     rounds,
@@ -137,7 +139,7 @@ class ContextCompactionMiddleware(Middleware):
         recent = [message for each in all_rounds[-self._window :] for message in each]
         last_query = next((message for message in reversed(old) if message.role == "user"), None)
         prompt = ChatMessage("user", f"{SUMMARY_PROMPT}\n\n{transcript(old)}")
-        text = (await deadline.generate(model, ModelRequest((prompt,), timeout=self._timeout))).text
+        text = await _text_of(model, ModelRequest((prompt,), timeout=self._timeout))
         has_query = any(message.role == "user" for message in recent)
         kept = [last_query] if last_query is not None and not has_query else []
         return [summary(with_facts(text.strip(), old)), *kept, *recent]
@@ -148,6 +150,18 @@ _STRATEGIES: dict[str, Callable[[Sequence[ChatMessage], int], list[ChatMessage]]
     "tool_result_compaction": without_tool_results,
     "summarisation": sliding_window,  # unused: _apply_strategy handles it, because it needs a model
 }
+
+
+async def _text_of(model: ModelClient, request: ModelRequest) -> str:
+    """Returns the reply of a call that no run's loop makes, and logs it as the loop does."""
+    started = time.monotonic()
+    try:
+        reply = await deadline.generate(model, request)
+    except BaseException as error:
+        log_model_call(model.model, time.monotonic() - started, error=error)
+        raise
+    log_model_call(reply.model or model.model, time.monotonic() - started, usage=reply.usage)
+    return reply.text
 
 
 def _tokens(model: ModelClient, messages: Sequence[ChatMessage]) -> int:

@@ -18,6 +18,7 @@ from archon_mesh.agent.hooks.points import HookDecision, HookEvent
 from archon_mesh.agent.hooks.runner import HookRunner
 from archon_mesh.agent.loop import model_metrics
 from archon_mesh.agent.state.agent_state import AgentState
+from archon_mesh.call_log import log_model_call
 from archon_mesh.core.messages import ChatMessage, ToolCall
 from archon_mesh.llm import deadline
 from archon_mesh.llm.base import DECLINED, ModelClient, ModelReply, ModelRequest
@@ -103,6 +104,8 @@ class ModelCaller:
             if (recorder := metrics.recorder()) is not None:
                 model_metrics.record_call(recorder, self._state.agent, model, seconds, reply, error)
             params.tries.append(ModelTry(model.model, request, started, seconds, reply, error, "".join(text)))
+            name, usage = (model.model, None) if reply is None else (reply.model or model.model, reply.usage)
+            log_model_call(name, seconds, agent=self._state.agent_name, usage=usage, error=error)
 
         try:
             reply = await self._try(model, params, request, text)

@@ -34,7 +34,7 @@ from archon.background import BackgroundLoop
 from archon.errors import ArchonError, FailedPrecondition
 from archon.registry import Capability, DependsOn, Registration, RegistryClient, Tool
 from archon.server import GrpcServer, Service, announce, run_loop, signalled
-from archon.telemetry import export, metrics, metrics_export
+from archon.telemetry import export, logs, metrics, metrics_export
 from archon.telemetry.metrics import Labels
 
 _log = logging.getLogger(__name__)
@@ -214,10 +214,12 @@ class AgentServer:
 
     def run(self) -> int:
         """Serves until SIGTERM or SIGINT, then drains. Returns the exit code of the process."""
-        logging.basicConfig(
-            level=self.settings.log_level.upper(), format=f"%(asctime)s %(levelname)-7s {self.role} %(message)s"
-        )
-        return run_loop(self.serve())
+        settings = self.settings
+        logs.setup(self.role, settings.log_level, instance_id=self.instance_id, log_format=settings.log_format)
+        try:
+            return run_loop(self.serve())
+        finally:
+            logs.close()
 
     async def serve(self) -> int:
         """Like `run`, inside a running event loop. Returns the exit code of the process: 0 after a drain, 1 if the
@@ -242,7 +244,7 @@ class AgentServer:
         await self.stop(self.settings.drain)
         if self._left_behind:
             await asyncio.to_thread(_stop_exports)
-            logging.shutdown()
+            logs.close()
             os._exit(1)  # the loop would wait forever for a handler that cannot be cancelled
         return 0
 

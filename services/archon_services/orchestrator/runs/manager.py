@@ -150,7 +150,7 @@ class Runs:
         try:
             state, size = await load_run(self._journal, run_id), await self._journal.size(run_id)
         except DataLoss as error:
-            _log.error("run %s cannot be loaded: %s", run_id, error)
+            _log.error("run %s cannot be loaded: %s", run_id, error, extra={"run_id": run_id})
             return
         # Another replica has claimed it since, or the owner in whose name it was claimed has expired: any replica may.
         if state.epoch > row.epoch or row.owner != self.owner or self._closing:
@@ -333,7 +333,7 @@ class Runs:
             if len(self.foreign_frames) >= MAX_COUNTED:
                 return
             text = "%s sent a frame about task %s of run %s, which was not dispatched to it; further ones are counted"
-            _log.warning(text, instance_id, task_id, run_id)
+            _log.warning(text, instance_id, task_id, run_id, extra={"run_id": run_id, "task_id": task_id})
         self.foreign_frames[instance_id] += 1
         if self._recorder is not None:
             self._recorder.add(metrics.FRAMES_REFUSED, ("NOT_DISPATCHED",))
@@ -353,7 +353,7 @@ class Runs:
                     receipt.discard("UNKNOWN_RUN", row.epoch if row is not None else 0)
                     return
             except ArchonError as error:
-                _log.info("the owner of run %s is unknown: %s", run_id, error)
+                _log.info("the owner of run %s is unknown: %s", run_id, error, extra={"run_id": run_id})
             if run_id not in self._drivers:  # if it was taken over in the meantime, its attempts belong here
                 self._transport.release_run(run_id)
 

@@ -94,7 +94,9 @@ class OutboxPublisher:
         try:
             item = _item(row)
         except DataLoss as error:  # it will never be readable: the other answers are not to wait for it
-            _log.error("event %d of run %s is not published: %s", publication.seq, row.run_id, error)
+            _log.error(
+                "event %d of run %s is not published: %s", publication.seq, row.run_id, error, extra=_fields(row)
+            )
             await self._journal.published([row.row_id])
             return
         if publication.scope == row.run_id:
@@ -105,7 +107,13 @@ class OutboxPublisher:
         except _TRANSIENT:
             raise
         except ArchonError as error:
-            _log.error("the shared memory refuses event %d of run %s: %s", publication.seq, row.run_id, error)
+            _log.error(
+                "the shared memory refuses event %d of run %s: %s",
+                publication.seq,
+                row.run_id,
+                error,
+                extra=_fields(row),
+            )
         else:
             given = inp.PublishedIn(publication.task_id, publication.seq, published[0].version)
             self._runs.deliver(row.run_id, Delivery(given, quiet=True))
@@ -131,6 +139,11 @@ def _time_of(row: OutboxRow) -> float:
     except DataLoss:
         return 0.0
     return to_seconds(times[0]) if times else 0.0
+
+
+def _fields(row: OutboxRow) -> dict[str, str]:
+    """Returns the fields of a log line about an answer."""
+    return {"run_id": row.run_id, "task_id": row.publication.task_id}
 
 
 def _item(row: OutboxRow) -> memory_pb2.PublishItem:

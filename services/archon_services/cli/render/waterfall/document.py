@@ -13,6 +13,7 @@ def waterfall_document(waterfall: Waterfall) -> dict[str, Any]:
     """Returns the JSON value. Times of spans are in seconds after the start of the run, rounded to microseconds."""
     root = waterfall.root
     origin = root.start
+    critical = waterfall.critical()
     return {
         "run_id": waterfall.run_id,
         "state": root.status,
@@ -40,7 +41,7 @@ def waterfall_document(waterfall: Waterfall) -> dict[str, Any]:
         ],
         "marks": [{"start": _rounded(mark.time - origin), "text": mark.text} for mark in waterfall.marks],
         "notes": waterfall.notes,
-        "spans": [_span(child, origin, waterfall.critical) for child in root.children],
+        "spans": [_span(child, origin, critical) for child in root.children],
     }
 
 

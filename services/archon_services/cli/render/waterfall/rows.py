@@ -43,7 +43,7 @@ class Row:
 
 def rows_of(waterfall: Waterfall) -> Iterator[Row]:
     """Yields the rows in the order of the tasks and of time, parents first."""
-    yield from _rows(waterfall.root.children, 0, waterfall.critical)
+    yield from _rows(waterfall.root.children, 0, waterfall.critical())
 
 
 def path_segments(waterfall: Waterfall) -> list[Segment]:
@@ -72,7 +72,7 @@ def _rows(spans: Sequence[Span], depth: int, critical: set[int]) -> Iterator[Row
         before = [(each.start, each.end, TIME_OF[each.kind]) for each in idle]
         label, detail = _label(span), one_line(span.detail, NAME_CHARS)
         numbers = frozenset(each.number for each in [*idle, span])
-        on_path = bool(numbers & critical) or any(child.number in critical for _, child in span.walk())
+        on_path = bool(numbers & critical)
         yield Row(depth, label, span, [*before, *segments(span)], numbers, on_path, detail)
         idle = []
         yield from _rows(span.children, depth + 1, critical)

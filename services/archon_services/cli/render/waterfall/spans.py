@@ -136,7 +136,13 @@ class Waterfall:
     notes: list[str]
     """What is missing, and what was corrected."""
 
-    @property
     def critical(self) -> set[int]:
-        """The numbers of the spans that the critical path passes through."""
-        return {step.span.number for step in self.path if step.end > step.start}
+        """Returns the numbers of the spans that the critical path passes through, and of the spans above them."""
+        numbers = {step.span.number for step in self.path}
+        above: list[Span] = []
+        for depth, span in self.root.walk():
+            del above[depth:]
+            above.append(span)
+            if span.number in numbers:
+                numbers.update(each.number for each in above)
+        return numbers

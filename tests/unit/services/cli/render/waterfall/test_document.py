@@ -43,3 +43,11 @@ def test_critical_path_names_spans_and_covers_the_run() -> None:
         "critical_path_share": 0.75,
         "sum_seconds": 10.0,
     }
+
+
+def test_spans_above_the_path_are_on_it() -> None:
+    (lead,) = document(delegation())["spans"]
+    cook = lead["spans"][1]
+    assert [span["on_critical_path"] for span in (lead, cook, *cook["spans"])] == [True] * 4
+    queue, baker = (document(pipeline())["spans"][number] for number in (0, 2))
+    assert (queue["name"], queue["on_critical_path"], baker["on_critical_path"]) == ("cook", False, True)

@@ -315,11 +315,22 @@ def test_reused_task_of_a_fork_takes_no_time() -> None:
     assert (queue.kind, queue.detail, queue.seconds) == (SpanKind.QUEUE, "for an instance", 1.0)
 
 
-def test_transient_and_unknown_events_change_nothing() -> None:
+def test_events_without_a_time_of_their_own_change_nothing() -> None:
     journal = pipeline()
     before = shape(journal.waterfall().root.children)
     journal.events[5:5] = [
         run_pb2.RunEvent(run_id="run-1", text_delta=run_pb2.TextDelta(role="cook", text="x")),
+        run_pb2.RunEvent(run_id="run-1", tool_event=run_pb2.ToolActivity(role="cook", tool_name="oven")),
         run_pb2.RunEvent(run_id="run-1", seq=6),
     ]
+    for payload in (
+        {"published": run_pb2.PublishedToMemory(role="cook")},
+        {"item_published": run_pb2.ItemPublished(role="cook")},
+        {"checkpoint": run_pb2.CheckpointTaken(size=3)},
+        {"recorded": run_pb2.Recorded(count=1)},
+        {"budget_reserved": run_pb2.BudgetReserved(budget=common_pb2.Budget(max_tokens=3))},
+        {"task_state": run_pb2.TaskStateChanged(role="cook", state=common_pb2.TASK_STATE_WORKING)},
+    ):
+        journal.add(3, "cook", 1, **payload)
+        journal.events.insert(6, journal.events.pop())
     assert shape(journal.waterfall().root.children) == before
