@@ -9,6 +9,7 @@ from typing import Final
 from archon.api.memory.v1 import memory_graph_service_pb2_grpc, working_memory_service_pb2_grpc
 from archon.errors import InvalidArgument
 from archon.server import GrpcServer, Service
+from archon.telemetry import metrics
 from archon_services.common.startup import when_available
 from archon_services.memory.api.graph_servicer import MemoryGraphServicer
 from archon_services.memory.api.working_servicer import WorkingMemoryServicer
@@ -34,6 +35,8 @@ async def memory_app(settings: MemorySettings) -> AsyncIterator[str]:
     async with AsyncExitStack() as stack:
         store = await _opened_store(settings, stack)
         registry_watch = await stack.enter_async_context(RegistryWatch(settings.registry, store))
+        if (recorder := metrics.recorder()) is not None:
+            stack.callback(recorder.observe(metrics.WATCH_LAG, lambda: [((), registry_watch.lag)]))
         server = GrpcServer(
             [
                 Service(

@@ -97,6 +97,7 @@ async def test_processes_export_the_metrics_of_the_table(measured_mesh: Mesh, sc
                 for sample in family.samples:
                     assert sample.labels.keys() <= known[sample.name], (name, sample)
         assert seen == {family_name(metric) for metric in METRICS if metric not in OCCASIONAL}
+        assert value(await scraped.of("memory"), "archon_registry_watch_lag_seconds") == 0
         orchestrator, designer = await scraped.of("orchestrator"), await scraped.of("designer")
         assert value(orchestrator, "archon_runs_ended_total", archon_state="completed") == 1
         assert value(orchestrator, "archon_runs_ended_total", archon_state="failed") == 0

@@ -6,10 +6,12 @@ import re
 import threading
 
 import pytest
+from opentelemetry import trace
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import TracerProvider
 
 from archon.telemetry import metrics
+from archon.telemetry.light_span import LightSpan
 from archon.telemetry.metrics import METRICS, Kind, Recorder
 from tests.fixtures.metrics import points, reader, recorder, values
 
@@ -115,3 +117,13 @@ def test_names_and_labels_are_those_of_the_conventions() -> None:
 
 def test_a_process_without_an_exporter_has_no_recorder() -> None:
     assert metrics.recorder() is None
+
+
+def test_a_value_within_the_span_of_a_task_has_its_trace_as_exemplar(
+    recorder: Recorder, reader: InMemoryMetricReader
+) -> None:
+    span = LightSpan("invoke_agent designer", f"00-{'ab' * 16}-{'cd' * 8}-01", "", {}, lambda ended: None)
+    with trace.use_span(span):
+        recorder.record(metrics.CYCLE_DURATION, 0.2, ("designer",))
+    [point] = points(reader, metrics.CYCLE_DURATION)
+    assert [exemplar.trace_id for exemplar in point.exemplars] == [int("ab" * 16, 16)]

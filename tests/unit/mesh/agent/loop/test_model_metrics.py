@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import pytest
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from opentelemetry.sdk.trace import TracerProvider
 
 from archon.errors import ArchonError, Unavailable
 from archon.telemetry import metrics
 from archon.telemetry.metrics import Recorder
 from archon_mesh.agent import Agent, ContextCompactionMiddleware
+from archon_mesh.agent.hooks.tracing import TracingMiddleware
 from archon_mesh.core.messages import ToolCall
 from archon_mesh.llm import ScriptedModel
-from tests.fixtures.metrics import measuring, points, reader, recorder
+from tests.fixtures.metrics import collected, measuring, points, reader, recorder
 from tests.fixtures.scripted_model import says
 
 __all__ = ["measuring", "reader", "recorder"]
@@ -68,3 +70,17 @@ async def test_a_streamed_reply_has_a_time_to_the_first_chunk(
     await agent.run_async("Hello", event_handlers=[lambda event: None])
     [first] = points(reader, metrics.FIRST_CHUNK)
     assert first.count == 1
+
+
+async def test_values_of_a_traced_run_have_its_trace_as_exemplar(
+    measuring: Recorder, reader: InMemoryMetricReader
+) -> None:
+    tracer = TracerProvider().get_tracer("test")
+    replies = [says("", ToolCall("c", "double", '{"number": 4}')), says("Eight.")]
+    agent = Agent("counter", model=ScriptedModel(replies), tools=[double]).use(TracingMiddleware(tracer))
+    with tracer.start_as_current_span("the caller") as span:
+        await agent.run_async("Double 4")
+    data = collected(reader)
+    for metric in (metrics.MODEL_DURATION, metrics.TOKEN_USAGE, metrics.TOOL_DURATION, metrics.CYCLE_DURATION):
+        traces = {exemplar.trace_id for point in data[metric.name] for exemplar in point.exemplars}
+        assert traces == {span.get_span_context().trace_id}, metric.name
