@@ -1,5 +1,6 @@
-"""`python -m tests.interop.tools` builds the Go tools of the tests into .tools/bin. A tool that is there in the right
-version is kept; another comes from the cache, or is built and stored in the cache."""
+"""`python -m tests.interop.tools` builds the Go tools of the tests into .tools/bin; with names, as in
+`python -m tests.interop.tools weaviate-server`, only those. A tool that is there in the right version is kept; another
+comes from the cache, or is built and stored in the cache."""
 
 from __future__ import annotations
 
@@ -28,6 +29,11 @@ PACKAGES: Final = {
 """The Go package of each program. The name of etcd has its version, because the program of the Python wheel is called
 etcd too."""
 
+ON_REQUEST: Final = {
+    "weaviate-server": "github.com/weaviate/weaviate/cmd/weaviate-server@v1.35.2",
+}
+"""Programs that are built only if they are named: they take many minutes."""
+
 
 def go() -> Path:
     """Returns the path of Go. Raises FileNotFoundError if there is none."""
@@ -44,7 +50,7 @@ def is_built(name: str) -> bool:
         return False
     done = subprocess.run([go(), "version", "-m", program], capture_output=True, text=True)
     module = next((line.split() for line in done.stdout.splitlines() if line.startswith("\tmod\t")), ["", "", ""])
-    package, _, version = PACKAGES[name].partition("@")
+    package, _, version = _package(name).partition("@")
     return package.startswith(module[1]) and module[2] == version
 
 
@@ -56,7 +62,7 @@ def build(names: Iterable[str] = PACKAGES, report: Callable[[str], None] = lambd
     with cache.lock(TOOLS / "tools.lock"):
         for name in names:
             if not is_built(name) and not (cache.fetch(_key(name), BIN) and is_built(name)):
-                report(f"building {PACKAGES[name]} (downloads its sources; a minute or more) ...")
+                report(f"building {_package(name)} (downloads its sources; a minute or more) ...")
                 began = time.monotonic()
                 _install(name)
                 report(f"built {name} after {time.monotonic() - began:.0f} s")
@@ -66,8 +72,12 @@ def build(names: Iterable[str] = PACKAGES, report: Callable[[str], None] = lambd
     return built
 
 
+def _package(name: str) -> str:
+    return PACKAGES.get(name) or ON_REQUEST[name]
+
+
 def _key(name: str) -> str:
-    return f"{name}-{PACKAGES[name].partition('@')[2]}-{platform.system()}-{platform.machine()}".lower()
+    return f"{name}-{_package(name).partition('@')[2]}-{platform.system()}-{platform.machine()}".lower()
 
 
 def _install(name: str) -> None:
@@ -75,8 +85,8 @@ def _install(name: str) -> None:
     with tempfile.TemporaryDirectory(prefix="archon-tools-") as folder:
         for command in (
             ["mod", "init", "tools"],
-            ["get", PACKAGES[name]],
-            ["build", "-o", str(BIN / name), PACKAGES[name].partition("@")[0]],
+            ["get", _package(name)],
+            ["build", "-o", str(BIN / name), _package(name).partition("@")[0]],
         ):
             done = subprocess.run([go(), *command], cwd=folder, stderr=subprocess.PIPE, text=True, env=dict(CALLER))
             if done.returncode:
@@ -85,9 +95,13 @@ def _install(name: str) -> None:
 
 
 def main() -> int:
-    """Returns 0 if all tools are there."""
+    """Builds the named tools, or all but those on request. Returns 0 if they are there."""
+    names = sys.argv[1:] or list(PACKAGES)
+    if unknown := set(names) - {*PACKAGES, *ON_REQUEST}:
+        print(f"error: unknown tool {min(unknown)}; known: {', '.join([*PACKAGES, *ON_REQUEST])}", file=sys.stderr)
+        return 2
     try:
-        built = build(report=lambda text: print(text, file=sys.stderr, flush=True))
+        built = build(names, report=lambda text: print(text, file=sys.stderr, flush=True))
     except (FileNotFoundError, subprocess.CalledProcessError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
