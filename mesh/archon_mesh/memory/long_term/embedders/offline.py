@@ -37,9 +37,9 @@ _CHUNK: Final = 256
 class OfflineEmbedder:
     """Embeds without a network, the same on every machine."""
 
-    name: Final = "offline/1"
-    dimensions: Final = DIMENSIONS
-    range: Final = (0.05, 0.55)
+    name: str = "offline/1"
+    dimensions: int = DIMENSIONS
+    range: tuple[float, float] = (0.05, 0.55)
 
     async def embed(self, texts: Sequence[str]) -> list[Vector]:
         if sum(map(len, texts)) < 2_000:

@@ -34,7 +34,7 @@ class OpenAIEmbedder:
     """Embeds texts in batches. Requests that fail for a reason that may pass are made again, not before the time that
     the server asked for (Retry-After); requests above the limits per minute are delayed."""
 
-    range: Final = (0.1, 0.7)
+    range: tuple[float, float] = (0.1, 0.7)
 
     def __init__(
         self,

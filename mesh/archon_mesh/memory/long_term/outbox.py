@@ -1,0 +1,130 @@
+"""Keeps entries that the store could not take, durably, until it has taken them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from archon.errors import DataLoss, ResourceExhausted
+from archon.failure_kinds import STORAGE
+from archon.memory.long_term.entry import LongTermEntry
+from archon.memory.long_term.transfer import entry_from_json, entry_to_json
+from archon_mesh.memory.long_term.sqlite.database import Database, fetch
+
+if TYPE_CHECKING:
+    import apsw
+
+MAX_ENTRIES: Final = 10_000
+MAX_BYTES: Final = 64 * 1024 * 1024
+"""Entries that wait, and the bytes of their texts as JSON."""
+
+BATCH: Final = 100
+
+_TABLE: Final = """
+CREATE TABLE IF NOT EXISTS waiting (
+  number INTEGER PRIMARY KEY, tenant TEXT NOT NULL, id TEXT NOT NULL, entry TEXT NOT NULL, size INTEGER NOT NULL,
+  UNIQUE (tenant, id)
+)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Entries of one tenant that wait, oldest first."""
+
+    tenant: str
+    entries: list[LongTermEntry]
+
+
+class Outbox:
+    """Entries in a SQLite file of this process. `lock` is held while entries move to the store and while they are
+    deleted, so that no deleted entry arrives later."""
+
+    def __init__(self, file: Path | str, *, max_entries: int = MAX_ENTRIES, max_bytes: int = MAX_BYTES) -> None:
+        self._database = Database(Path(file), _prepare, name="outbox")
+        self._max_entries = max_entries
+        self._max_bytes = max_bytes
+        self.lock = asyncio.Lock()
+
+    async def open(self) -> None:
+        """Opens the file. Raises Unavailable, DataLoss if it is not a valid database."""
+        await self._database.open()
+
+    async def close(self) -> None:
+        """Closes the file. Idempotent."""
+        await self._database.close()
+
+    async def put(self, tenant: str, entries: Sequence[LongTermEntry]) -> None:
+        """Adds entries; ids that wait already stay as they are. Raises ResourceExhausted if the outbox is full."""
+        rows = [(tenant, entry.id, json.dumps(entry_to_json(entry), ensure_ascii=False)) for entry in entries]
+
+        def add(db: apsw.Connection) -> None:
+            count, size = fetch(db, "SELECT count(*), coalesce(sum(size), 0) FROM waiting")[0]
+            added = sum(len(row[2].encode()) for row in rows)
+            if count + len(rows) > self._max_entries or size + added > self._max_bytes:
+                raise ResourceExhausted(
+                    f"the store of long-term memory is down, and its outbox is full: {count:,} of "
+                    f"{self._max_entries:,} entries, {size:,} of {self._max_bytes:,} bytes",
+                    retry_delay=60.0,
+                    kind=STORAGE,
+                )
+            db.executemany(
+                "INSERT OR IGNORE INTO waiting (tenant, id, entry, size) VALUES (?, ?, ?, ?)",
+                [(*row, len(row[2].encode())) for row in rows],
+            )
+
+        await self._database.write(add)
+
+    async def first(self) -> Waiting | None:
+        """Returns the oldest entries of the tenant whose entry is the oldest, or None if nothing waits."""
+        query = (
+            "SELECT tenant, entry FROM waiting"
+            " WHERE tenant = (SELECT tenant FROM waiting ORDER BY number LIMIT 1) ORDER BY number LIMIT ?"
+        )
+        rows = await self._database.read(lambda db: fetch(db, query, (BATCH,)))
+        if not rows:
+            return None
+        return Waiting(str(rows[0][0]), [entry_from_json(json.loads(row[1])) for row in rows])
+
+    async def count(self, tenant: str | None = None) -> int:
+        """Returns how many entries wait, of one tenant or of all."""
+        query = "SELECT count(*) FROM waiting WHERE ?1 IS NULL OR tenant = ?1"
+        return int((await self._database.read(lambda db: fetch(db, query, (tenant,))))[0][0])
+
+    async def remove(self, tenant: str, entry_ids: Sequence[str]) -> int:
+        """Removes entries; returns the number of those that waited."""
+
+        def delete(db: apsw.Connection) -> int:
+            before = db.total_changes()
+            db.executemany(
+                "DELETE FROM waiting WHERE tenant = ? AND id = ?", [(tenant, entry_id) for entry_id in entry_ids]
+            )
+            return db.total_changes() - before
+
+        return await self._database.write(delete)
+
+    async def forget(self, tenant: str, metadata: Mapping[str, str]) -> int:
+        """Removes the entries with these pairs of metadata, also from the files; returns their number."""
+
+        def matching(db: apsw.Connection) -> list[str]:
+            rows = fetch(db, "SELECT id, entry FROM waiting WHERE tenant = ?", (tenant,))
+            return [str(row[0]) for row in rows if metadata.items() <= json.loads(row[1])["metadata"].items()]
+
+        removed = await self.remove(tenant, await self._database.read(matching))
+        await self._database.alone(_erase_deleted)
+        return removed
+
+
+def _prepare(connection: apsw.Connection) -> None:
+    connection.execute(_TABLE)
+    check = fetch(connection, "PRAGMA quick_check(1)")
+    if check[0][0] != "ok":
+        raise DataLoss(f"the outbox of long-term memory is damaged: {check[0][0]}")
+
+
+def _erase_deleted(connection: apsw.Connection) -> None:
+    fetch(connection, "PRAGMA wal_checkpoint(TRUNCATE)")
