@@ -307,10 +307,8 @@ class LongTermMemory:
 
         History gets 50 % of the budget, memories 30 %, the template 20 %. Raises InvalidArgument, Unavailable.
         """
-        text = build_query(limits_of_entries.check_query(current_query), history)
-        found = await self.query(
-            text.encode()[: limits_of_entries.MAX_QUERY_BYTES].decode(errors="ignore"), limit, filters=filters
-        )
+        query = build_query(limits_of_entries.check_query(current_query), history)
+        found = await self.query(query, limit, filters=filters)
         return assemble(found, token_budget, history=history, template=template, count_tokens=count_tokens)
 
     async def export_to(self, file: Path) -> int:

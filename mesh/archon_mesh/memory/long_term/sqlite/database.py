@@ -56,8 +56,13 @@ class Database:
                 return
             import_extra("apsw", "long-term")
             import_extra("sqlite_vec", "long-term")
-            private_folder(self._file.parent)
-            private_file(self._file)
+            try:
+                private_folder(self._file.parent)
+                private_file(self._file)
+            except OSError as error:
+                raise Unavailable(
+                    f"cannot create {self._file}: {error.strerror}", retry_delay=5.0, kind=STORAGE
+                ) from error
             self._pools = {
                 True: ThreadPoolExecutor(1, thread_name_prefix=f"{self._name} write"),
                 False: ThreadPoolExecutor(READERS, thread_name_prefix=f"{self._name} read"),

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from archon.errors import InvalidArgument
-from archon.memory.long_term.entry import FoundEntry, LongTermEntry
+from archon.memory.long_term.entry import MAX_QUERY_BYTES, FoundEntry, LongTermEntry
 
 HISTORY_PART: Final = 0.5
 RETRIEVED_PART: Final = 0.3
@@ -60,9 +60,10 @@ def memory_line(entry: LongTermEntry) -> str:
 
 
 def build_query(current_query: str, history: Sequence[str]) -> str:
-    """Returns the text to search for: the current query and the last turns before it."""
+    """Returns the text to search for: the current query and the last turns before it, as far as a query may be long."""
     turns = [turn[:MAX_TURN_CHARACTERS].strip() for turn in history[-RECENT_TURNS:]]
-    return "\n".join([current_query, *filter(None, turns)])
+    query = "\n".join([current_query, *filter(None, turns)])
+    return query.encode(errors="replace")[:MAX_QUERY_BYTES].decode(errors="ignore")
 
 
 def assemble(
