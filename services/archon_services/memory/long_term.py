@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import tempfile
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -52,7 +53,7 @@ async def _create(kind: str, folder: Path, embedder: str) -> LongTermMemory:
     elif kind.startswith(("weaviate://", "weaviates://")):
         from archon_mesh.memory.long_term.weaviate import WeaviateLongTermStore
 
-        store = WeaviateLongTermStore(kind)
+        store = WeaviateLongTermStore(kind, api_key=os.environ.get("WEAVIATE_API_KEY"))
         outbox = await _usable(outbox)
     else:
         raise InvalidArgument("long_term must be sqlite, off, or weaviate://HOST:PORT")

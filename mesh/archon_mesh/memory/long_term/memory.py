@@ -35,7 +35,7 @@ from archon.memory.long_term.transfer import read_entries, write_entries
 from archon_mesh.memory.long_term.embedders.base import Embedder
 from archon_mesh.memory.long_term.embedders.offline import OfflineEmbedder
 from archon_mesh.memory.long_term.growth import DEFAULT_GROWTH, GrowthLimits, Tidied
-from archon_mesh.memory.long_term.guard import Guard
+from archon_mesh.memory.long_term.guard import LIMIT, Guard
 from archon_mesh.memory.long_term.outbox import Outbox
 from archon_mesh.memory.long_term.port import MAX_BATCH, Change, Filters, LongTermStore, StoredVector, Vector
 from archon_mesh.memory.long_term.query_cache import QueryCache
@@ -76,10 +76,12 @@ class LongTermMemory:
         outbox: Outbox | None = None,
         limits: GrowthLimits = DEFAULT_GROWTH,
         weights: Weights = DEFAULT_WEIGHTS,
+        timeout: float = LIMIT,
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`metadata` is added to every entry that is stored, and is no filter of queries."""
+        """`metadata` is added to every entry that is stored, and is no filter of queries. `timeout` is in seconds: how
+        long a caller waits for the store, and for the embedder, before they count as down."""
         embedder = embedder or OfflineEmbedder()
         self.tenant = tenant
         self._metadata = limits_of_entries.check_metadata(metadata)
@@ -87,8 +89,8 @@ class LongTermMemory:
         self._embedder = embedder
         self._outbox = outbox
         self._clock = clock
-        self._guard = Guard("store of long-term memory", clock=monotonic)
-        self._embedding = Guard("embedder", clock=monotonic)
+        self._guard = Guard("store of long-term memory", limit=timeout, clock=monotonic)
+        self._embedding = Guard("embedder", limit=timeout, clock=monotonic)
         self._cache = QueryCache(monotonic)
         self._retriever = Retriever(store, self._embed, embedder.name, embedder.range, clock, weights)
         self.upkeep = Upkeep(store, embedder, self._cache, self._guard, outbox, limits, clock)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from archon.background import BackgroundLoop
-from archon.errors import ArchonError, DataLoss
+from archon.errors import ArchonError, DataLoss, InvalidArgument
 from archon.memory.long_term.entry import LongTermEntry
 from archon_mesh.memory.long_term.embedders.base import Embedder
 from archon_mesh.memory.long_term.growth import GrowthLimits, Tidied, tidy
@@ -31,7 +31,13 @@ MAX_USES: Final = 10_000
 MAX_NEW: Final = 1_000
 """New entries of a tenant that are compared with similar ones; with more, the newest."""
 
+EMBED_INTERVAL: Final = 60.0
+"""Seconds between two searches for entries without an embedding, unless something wakes the loop."""
+
 EMBED_BATCH: Final = 64
+MAX_REFUSED: Final = 1_000
+"""Entries that the embedder refuses, after which a round gives up."""
+
 LONG: Final = 30.0
 """Seconds that a step of the background may take."""
 
@@ -60,7 +66,7 @@ class Upkeep:
         self._wake = asyncio.Event()
         self._loop = BackgroundLoop("long-term memory", self._run)
         self._tidied_at = float("-inf")
-        self._failed: set[tuple[str, str]] = set()
+        self._looked_at = float("-inf")
 
     def start(self) -> None:
         """Starts the loop."""
@@ -75,7 +81,8 @@ class Upkeep:
             _log.warning("uses of memories are not counted: %s", error)
 
     def wake(self) -> None:
-        """Begins the next round now."""
+        """Begins the next round now, because entries wait for their embedding."""
+        self._looked_at = float("-inf")
         self._wake.set()
 
     def used(self, tenant: str, entry_ids: Sequence[str]) -> None:
@@ -93,8 +100,8 @@ class Upkeep:
     async def round(self) -> None:
         """Does everything that is due. Raises what the store and the outbox raise."""
         await self.write_uses()
-        await self.drain()
-        await self.embed_missing()
+        if await self.drain() or self._clock() - self._looked_at >= EMBED_INTERVAL:
+            await self.embed_missing()
         if self._clock() - self._tidied_at >= TIDY_INTERVAL:
             for tenant in await self._guard.call(self._store.tenants, limit=LONG):
                 await self.tidy(tenant)
@@ -147,31 +154,38 @@ class Upkeep:
         return moved
 
     async def embed_missing(self) -> int:
-        """Embeds entries without a vector of the current embedder; returns their number."""
+        """Embeds entries without a vector of the current embedder; returns their number. Stops if the embedder is
+        down."""
+        self._looked_at = self._clock()
         embedded = 0
-        self._failed.clear()
-        while True:
-            limit = EMBED_BATCH + len(self._failed)
+        refused: set[tuple[str, str]] = set()
+        while len(refused) < MAX_REFUSED:
+            limit = EMBED_BATCH + len(refused)
             found = await self._guard.call(lambda n=limit: self._store.unembedded(self._embedder.name, n), limit=LONG)  # type: ignore[misc]
-            todo = [(tenant, entry) for tenant, entry in found if (tenant, entry.id) not in self._failed]
+            todo = [(tenant, entry) for tenant, entry in found if (tenant, entry.id) not in refused]
             if not todo:
-                return embedded
-            for tenant in sorted({tenant for tenant, _ in todo}):
-                entries = [entry for owner, entry in todo if owner == tenant]
-                embedded += await self._embed(tenant, entries)
-            if len(self._failed) > 1_000:
-                return embedded
+                break
+            try:
+                for tenant in sorted({tenant for tenant, _ in todo}):
+                    entries = [entry for owner, entry in todo if owner == tenant]
+                    embedded += await self._embed(tenant, entries, refused)
+            except _EmbedderDown as error:
+                _log.warning("memories wait for their embedding: %s", error)
+                break
+        return embedded
 
-    async def _embed(self, tenant: str, entries: Sequence[LongTermEntry]) -> int:
+    async def _embed(self, tenant: str, entries: Sequence[LongTermEntry], refused: set[tuple[str, str]]) -> int:
         try:
             vectors = await self._embedder.embed([entry.content for entry in entries])
-        except ArchonError as error:
-            if len(entries) > 1 and error.retry_delay is None and error.code == "INVALID_ARGUMENT":
+        except InvalidArgument as error:
+            if len(entries) > 1:
                 # One text that the endpoint refuses must not keep the others from being embedded.
-                return sum([await self._embed(tenant, [entry]) for entry in entries])
-            _log.warning("%d memories wait for their embedding: %s", len(entries), error)
-            self._failed.update((tenant, entry.id) for entry in entries)
+                return sum([await self._embed(tenant, [entry], refused) for entry in entries])
+            _log.warning("the embedder refuses the memory %s: %s", entries[0].id, error)
+            refused.add((tenant, entries[0].id))
             return 0
+        except ArchonError as error:
+            raise _EmbedderDown(str(error)) from error
         named = {
             entry.id: StoredVector(self._embedder.name, vector) for entry, vector in zip(entries, vectors, strict=True)
         }
@@ -192,3 +206,7 @@ class Upkeep:
                     await self._wake.wait()
             except TimeoutError:
                 pass
+
+
+class _EmbedderDown(Exception):
+    """The embedder failed for a reason that is not the text's."""

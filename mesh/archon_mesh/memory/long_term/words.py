@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import Final
 
 _WORD: Final = re.compile(r"[^\W_]+(?:['\u2019][^\W_]+)?")
@@ -40,6 +41,7 @@ def content_words(text: str) -> list[str]:
     return ([word for word in every if word not in FUNCTION_WORDS] or every)[:MAX_WORDS]
 
 
+@lru_cache(maxsize=20_000)
 def stem(word: str) -> str:
     """Removes the common English endings, so that forms of a word are mostly equal. Not a word of any language."""
     for ending, instead in _ENDINGS:

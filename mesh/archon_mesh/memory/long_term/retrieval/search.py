@@ -75,7 +75,8 @@ class Retriever:
         depth = max(DEPTH, 2 * limit)
         rankings, cosines, entries = await self._rankings(tenant, parts, depth, filters)
         source = Source.HYBRID if cosines else Source.KEYWORD
-        scores = {entry_id: self._score(query, entry, cosines) for entry_id, entry in entries.items()}
+        wanted = query_stems(query)
+        scores = {entry_id: self._score(wanted, entry, cosines) for entry_id, entry in entries.items()}
         ranked = self._ranked(rankings, entries)
         if threshold is not None:
             return self._result(ranked, scores, threshold, limit, source)
@@ -87,7 +88,7 @@ class Retriever:
             lowered -= STEP
         by_words = await self._store.with_words(tenant, content_words(query), limit, filters)
         if by_words:
-            scores.update((entry.id, self._score(query, entry, cosines)) for entry in by_words)
+            scores.update((entry.id, self._score(wanted, entry, cosines)) for entry in by_words)
             return self._result(by_words, scores, 0.0, limit, Source.KEYWORD)
         recent = await self._store.recent(tenant, limit, filters)
         return self._result(recent, {}, 0.0, limit, Source.RECENT)
@@ -121,9 +122,9 @@ class Retriever:
             _log.warning("the query is searched by words only: %s", error)
             return []
 
-    def _score(self, query: str, entry: LongTermEntry, cosines: dict[str, float]) -> float:
+    def _score(self, wanted: frozenset[str], entry: LongTermEntry, cosines: dict[str, float]) -> float:
         scaled = (cosines.get(entry.id, -1.0) - self._low) / (self._high - self._low)
-        return round(min(1.0, max(0.0, scaled, coverage(query_stems(query), entry.content))), 4)
+        return round(min(1.0, max(0.0, scaled, coverage(wanted, entry.content))), 4)
 
     def _ranked(
         self, rankings: Iterable[tuple[Sequence[str], float]], entries: dict[str, LongTermEntry]

@@ -38,11 +38,14 @@ class FragileEmbedder(OfflineEmbedder):
     def __init__(self, name: str = "fragile/1") -> None:
         self.name = name
         self.down = False
+        self.refused = ""
         self.embedded: list[str] = []
 
     async def embed(self, texts: Sequence[str]) -> list[Vector]:
         if self.down:
             raise Unavailable("the embedder is down")
+        if self.refused in texts:
+            raise InvalidArgument("a text is refused")
         self.embedded += texts
         return await super().embed(texts)
 
@@ -61,7 +64,8 @@ def embedder() -> FragileEmbedder:
 async def memory(tmp_path: Path, clock: Clock, embedder: FragileEmbedder) -> AsyncIterator[LongTermMemory]:
     store = SqliteLongTermStore(tmp_path / "long_term.db")
     outbox = Outbox(tmp_path / "outbox.db")
-    async with LongTermMemory(store, embedder, outbox=outbox, clock=clock, monotonic=clock) as opened:
+    # A slow machine is not an outage.
+    async with LongTermMemory(store, embedder, outbox=outbox, clock=clock, monotonic=clock, timeout=30) as opened:
         yield opened
 
 
@@ -155,15 +159,26 @@ async def test_a_failed_embedding_is_made_up_for(
     assert (found.source, found.entry.embedding) == (Source.HYBRID, "embedded")
 
 
+async def test_a_text_that_the_embedder_refuses_holds_up_no_other(
+    memory: LongTermMemory, embedder: FragileEmbedder
+) -> None:
+    embedder.down = True
+    for text in ("first", "refused", "third"):
+        await memory.store(text)
+    embedder.down, embedder.refused = False, "refused"
+    assert await memory.upkeep.embed_missing() == 2
+    assert (await memory.stats()).pending == 1
+
+
 async def test_a_new_embedder_embeds_all_entries_again(tmp_path: Path) -> None:
     file = tmp_path / "long_term.db"
-    async with LongTermMemory(SqliteLongTermStore(file), FragileEmbedder("first/1")) as memory:
+    async with LongTermMemory(SqliteLongTermStore(file), FragileEmbedder("first/1"), timeout=30) as memory:
         for number in range(70):
             await memory.store(f"Parcel {number} went to depot {number % 7}")
     second = FragileEmbedder("second/1")
     second.down = True
     clock = Clock()
-    async with LongTermMemory(SqliteLongTermStore(file), second, monotonic=clock) as memory:
+    async with LongTermMemory(SqliteLongTermStore(file), second, monotonic=clock, timeout=30) as memory:
         result = await memory.search("parcel 12 depot", limit=3)
         assert {found.entry.embedder for found in result.found} == {"first/1"}
         assert result.source is Source.KEYWORD, "vectors of the first embedder are not compared"
@@ -252,7 +267,7 @@ async def test_forget_leaves_nothing_in_the_files(tmp_path: Path, clock: Clock) 
     secret = "Xylophon4711"
     folder = tmp_path / "store"
     memory = LongTermMemory(
-        SqliteLongTermStore(folder / "long_term.db"), outbox=Outbox(folder / "outbox.db"), clock=clock
+        SqliteLongTermStore(folder / "long_term.db"), outbox=Outbox(folder / "outbox.db"), clock=clock, timeout=30
     )
     async with memory:
         for number in range(50):
@@ -283,7 +298,7 @@ async def test_an_export_restores_every_entry(memory: LongTermMemory, tmp_path: 
     file = tmp_path / "export.jsonl"
     assert await memory.export_to(file) == 5
     assert file.stat().st_mode & 0o077 == 0
-    async with LongTermMemory(SqliteLongTermStore(tmp_path / "second.db")) as second:
+    async with LongTermMemory(SqliteLongTermStore(tmp_path / "second.db"), timeout=30) as second:
         assert await second.import_from(file) == 5
         assert await second.import_from(file) == 0
         before = {entry.id: entry for entry in await memory.page()}
@@ -305,7 +320,7 @@ async def test_an_export_is_restored_to_the_other_store(
     await memory.store("Rui teaches physics", {"user": "ana"})
     await memory.export_to(tmp_path / "export.jsonl")
     store = WeaviateLongTermStore(weaviate_server.url, collection=f"Test{uuid.uuid4().hex}")
-    async with LongTermMemory(store) as other:
+    async with LongTermMemory(store, timeout=30) as other:
         assert await other.import_from(tmp_path / "export.jsonl") == 1
         await other.upkeep.round()
         assert await contents(other, "Who teaches physics?", filters={"user": "ana"}) == ["Rui teaches physics"]
@@ -318,7 +333,7 @@ async def test_a_changed_export_stores_nothing(memory: LongTermMemory, tmp_path:
     file = tmp_path / "export.jsonl"
     await memory.export_to(file)
     whole = file.read_text()
-    async with LongTermMemory(SqliteLongTermStore(tmp_path / "second.db")) as second:
+    async with LongTermMemory(SqliteLongTermStore(tmp_path / "second.db"), timeout=30) as second:
         for changed in (whole.replace("100", "900"), whole[: len(whole) // 2], whole.rsplit("\n", 2)[0], "{}\n", ""):
             file.write_text(changed)
             with pytest.raises((DataLoss, InvalidArgument)):
