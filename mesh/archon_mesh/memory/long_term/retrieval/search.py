@@ -25,9 +25,6 @@ STEP: Final = 0.1
 LOWEST: Final = 0.3
 """The default threshold is lowered by STEP while it finds nothing, down to LOWEST."""
 
-PART: Final = 1.0
-"""Weight of a ranking for a part of the query, where 1 is the weight of one for the whole query."""
-
 Embed = Callable[[Sequence[str]], Awaitable[list[Vector]]]
 
 
@@ -95,24 +92,25 @@ class Retriever:
 
     async def _rankings(
         self, tenant: str, parts: Sequence[str], depth: int, filters: Filters
-    ) -> tuple[list[tuple[list[str], float]], dict[str, float], dict[str, LongTermEntry]]:
-        """Returns the rankings with their weights, the best cosine of each entry, and the entries, all by id."""
-        rankings: list[tuple[list[str], float]] = []
+    ) -> tuple[list[list[list[str]]], dict[str, float], dict[str, LongTermEntry]]:
+        """Returns the rankings of each part, the best cosine of each entry, and the entries by id."""
+        rankings: list[list[list[str]]] = []
         cosines: dict[str, float] = {}
         entries: dict[str, LongTermEntry] = {}
         vectors = await self._vectors(parts)
         for number, part in enumerate(parts):
-            weight = PART if number else 1.0
+            of_part: list[list[str]] = []
             if vectors:
                 query = StoredVector(self._embedder, vectors[number])
                 nearest = await self._store.nearest(tenant, query, depth, filters)
                 for entry, cosine in nearest:
                     cosines[entry.id] = max(cosine, cosines.get(entry.id, -1.0))
                     entries[entry.id] = entry
-                rankings.append(([entry.id for entry, _ in nearest], weight))
+                of_part.append([entry.id for entry, _ in nearest])
             by_words = await self._store.with_words(tenant, content_words(part), depth, filters)
             entries.update((entry.id, entry) for entry in by_words)
-            rankings.append(([entry.id for entry in by_words], weight))
+            of_part.append([entry.id for entry in by_words])
+            rankings.append(of_part)
         return rankings, cosines, entries
 
     async def _vectors(self, parts: Sequence[str]) -> list[Vector]:
@@ -127,12 +125,17 @@ class Retriever:
         return round(min(1.0, max(0.0, scaled, coverage(wanted, entry.content))), 4)
 
     def _ranked(
-        self, rankings: Iterable[tuple[Sequence[str], float]], entries: dict[str, LongTermEntry]
+        self, rankings: Sequence[Sequence[Sequence[str]]], entries: dict[str, LongTermEntry]
     ) -> list[LongTermEntry]:
-        now = self._clock()
-        fused = fuse(rankings)
-        weighted = {entry_id: value * self._weights.factor(entries[entry_id], now) for entry_id, value in fused.items()}
-        return [entries[entry_id] for entry_id in sorted(weighted, key=lambda key: (-weighted[key], key))]
+        """Returns the entries in the order of all rankings; the best of each part of the query comes to the front."""
+        factors = {entry_id: self._weights.factor(entry, self._clock()) for entry_id, entry in entries.items()}
+
+        def order(fused: dict[str, float]) -> list[str]:
+            return sorted(fused, key=lambda entry_id: (-fused[entry_id] * factors[entry_id], entry_id))
+
+        every = order(fuse(ranking for of_part in rankings for ranking in of_part))
+        first = [ids[0] for of_part in rankings[1:] if (ids := order(fuse(of_part)))]
+        return [entries[entry_id] for entry_id in dict.fromkeys([*every[:1], *first, *every])]
 
     def _result(
         self,
