@@ -10,6 +10,7 @@ import apsw
 import pytest
 
 from archon.errors import DataLoss, FailedPrecondition, ResourceExhausted, Unavailable
+from archon.failure_kinds import FailureClass
 from archon_mesh.memory.long_term import LongTermMemory, Outbox, SqliteLongTermStore
 from archon_mesh.memory.long_term.sqlite import database
 from archon_mesh.memory.long_term.weaviate import WeaviateLongTermStore
@@ -28,8 +29,9 @@ async def test_a_frozen_store_costs_a_caller_once_and_loses_nothing(tmp_path: Pa
         began = loop.time()
         ids = [await memory.store(f"meanwhile {number}") for number in range(20)]
         assert loop.time() - began < 10, "one call waits for 1.5 s, the others for nothing"
-        with pytest.raises(Unavailable):
+        with pytest.raises(Unavailable) as refused:
             await memory.query("before")
+        assert (refused.value.kind, refused.value.failure_class) == ("memory.retrieval", FailureClass.MEMORY)
         lock.execute("ROLLBACK")
         lock.close()
 
