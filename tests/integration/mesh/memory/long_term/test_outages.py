@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import sys
 from pathlib import Path
 
@@ -16,6 +18,7 @@ from archon_mesh.memory.long_term.sqlite import database
 from archon_mesh.memory.long_term.weaviate import WeaviateLongTermStore
 from tests.fixtures.long_term_entries import entry
 from tests.fixtures.waiting import Eventually
+from tests.fixtures.weaviate import running_weaviate
 
 
 @pytest.mark.liveness
@@ -44,6 +47,34 @@ async def test_a_frozen_store_costs_a_caller_once_and_loses_nothing(tmp_path: Pa
 
         await eventually(stored, within=60)
         assert {each.id for each in await memory.recent(100)} >= set(ids)
+
+
+@pytest.mark.liveness
+async def test_a_frozen_weaviate_costs_a_caller_once_and_loses_nothing(tmp_path: Path, eventually: Eventually) -> None:
+    loop = asyncio.get_running_loop()
+    with running_weaviate() as server:
+        store = WeaviateLongTermStore(server.url)
+        async with LongTermMemory(store, outbox=Outbox(tmp_path / "outbox.db")) as memory:
+            first = await memory.store("before")
+            os.kill(server.pid, signal.SIGSTOP)
+            try:
+                began = loop.time()
+                ids = [await memory.store(f"meanwhile {number}") for number in range(20)]
+                with pytest.raises(Unavailable):
+                    await memory.query("before")
+                assert loop.time() - began < 10, "one call waits for 1.5 s, the others for nothing"
+            finally:
+                os.kill(server.pid, signal.SIGCONT)
+
+            async def stored() -> bool:
+                try:
+                    stats = await memory.stats()
+                except Unavailable:
+                    return False
+                return (stats.active, stats.waiting) == (21, 0)
+
+            await eventually(stored, within=90)
+            assert {each.id for each in await memory.recent(100)} == {first, *ids}
 
 
 async def test_a_deleted_entry_does_not_come_back_from_the_outbox(tmp_path: Path) -> None:
