@@ -11,7 +11,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from archon.errors import DataLoss, FailedPrecondition, ResourceExhausted, Unavailable
+from archon.errors import DataLoss, FailedPrecondition, InvalidArgument, ResourceExhausted, Unavailable
 from archon.failure_kinds import FailureClass
 from archon_mesh.memory.long_term import LongTermMemory, Outbox, SqliteLongTermStore
 from archon_mesh.memory.long_term.sqlite import database
@@ -80,6 +80,7 @@ async def test_a_frozen_weaviate_costs_a_caller_once_and_loses_nothing(tmp_path:
 async def test_a_deleted_entry_does_not_come_back_from_the_outbox(tmp_path: Path) -> None:
     outbox = Outbox(tmp_path / "outbox.db")
     async with LongTermMemory(SqliteLongTermStore(tmp_path / "long_term.db"), outbox=outbox) as memory:
+        await memory.upkeep.close()
         kept, gone = entry("to be kept", user="ana"), entry("to be deleted", user="ana")
         forgotten = entry("to be forgotten", user="ben")
         await outbox.put(memory.tenant, [kept, gone, forgotten])
@@ -89,6 +90,49 @@ async def test_a_deleted_entry_does_not_come_back_from_the_outbox(tmp_path: Path
         assert await memory.upkeep.drain() == 1
         assert [each.content for each in await memory.recent()] == ["to be kept"]
         assert await outbox.count() == 0
+
+
+async def test_a_damaged_entry_in_the_outbox_holds_up_no_other(tmp_path: Path) -> None:
+    outbox = Outbox(tmp_path / "outbox.db")
+    async with LongTermMemory(SqliteLongTermStore(tmp_path / "long_term.db"), outbox=outbox) as memory:
+        await memory.upkeep.close()
+        broken = entry("broken", user="ana")
+        await outbox.put(memory.tenant, [broken])
+        other = apsw.Connection(str(tmp_path / "outbox.db"))
+        other.execute("UPDATE waiting SET entry = replace(entry, 'broken', 'changed') WHERE id = ?", (broken.id,))
+        other.close()
+        await outbox.put(memory.tenant, [entry("sound", user="ana")])
+        assert await memory.upkeep.drain() == 1
+        assert [each.content for each in await memory.recent()] == ["sound"]
+        assert await outbox.count() == 0
+        assert await memory.forget(user="ana") == 2, "what was set aside is forgotten, too"
+
+
+async def test_a_store_that_cannot_be_opened_is_opened_later(tmp_path: Path, eventually: Eventually) -> None:
+    (tmp_path / "store").write_text("a file where the folder of the store should be")
+    store = SqliteLongTermStore(tmp_path / "store" / "long_term.db")
+    async with LongTermMemory(store, outbox=Outbox(tmp_path / "outbox.db")) as memory:
+        await memory.store("waits")
+        (tmp_path / "store").unlink()
+
+        async def stored() -> bool:
+            try:
+                return (await memory.stats()).active == 1
+            except Unavailable:
+                return False
+
+        await eventually(stored, within=60)
+
+
+async def test_a_malformed_id_is_unknown(tmp_path: Path) -> None:
+    # Nothing listens on these ports: such ids do not reach the store.
+    memory = LongTermMemory(WeaviateLongTermStore("weaviate://127.0.0.1:9?grpc_port=10"))
+    for wrong in ("", "x", "1", "00000000000000000000000000000000"):
+        assert await memory.get(wrong) is None
+        assert await memory.delete(wrong) is False
+        assert await memory.feedback(wrong, True) is False
+    with pytest.raises(InvalidArgument):
+        await memory.page("x")
 
 
 async def test_what_waits_survives_a_restart(tmp_path: Path) -> None:
