@@ -31,7 +31,7 @@ async def test_a_frozen_store_costs_a_caller_once_and_loses_nothing(tmp_path: Pa
         lock.execute("BEGIN IMMEDIATE")
         began = loop.time()
         ids = [await memory.store(f"meanwhile {number}") for number in range(20)]
-        assert loop.time() - began < 10, "one call waits for 1.5 s, the others for nothing"
+        assert loop.time() - began < 25, "one call waits for 1.5 s, the others for nothing; 20 waits are 30 s"
         with pytest.raises(Unavailable) as refused:
             await memory.query("before")
         assert (refused.value.kind, refused.value.failure_class) == ("memory.retrieval", FailureClass.MEMORY)
@@ -62,7 +62,7 @@ async def test_a_frozen_weaviate_costs_a_caller_once_and_loses_nothing(tmp_path:
                 ids = [await memory.store(f"meanwhile {number}") for number in range(20)]
                 with pytest.raises(Unavailable):
                     await memory.query("before")
-                assert loop.time() - began < 10, "one call waits for 1.5 s, the others for nothing"
+                assert loop.time() - began < 25, "one call waits for 1.5 s, the others for nothing; 20 waits are 30 s"
             finally:
                 os.kill(server.pid, signal.SIGCONT)
 
