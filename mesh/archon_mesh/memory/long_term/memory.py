@@ -239,7 +239,7 @@ class LongTermMemory:
             return False
         deleted = 0
         if self._outbox is not None:
-            async with self._outbox.lock:
+            async with self._outbox.locked():
                 deleted = await self._outbox.remove(self.tenant, [entry_id])
         try:
             return bool(deleted + await self._guard.call(lambda: self._store.delete(self.tenant, [entry_id])))
@@ -259,7 +259,7 @@ class LongTermMemory:
         self.upkeep.discard_uses(self.tenant)
         waiting = 0
         if self._outbox is not None:
-            async with self._outbox.lock:
+            async with self._outbox.locked():
                 waiting = await self._outbox.forget(self.tenant, pairs)
         try:
             return waiting + await self._guard.call(lambda: self._store.forget(self.tenant, pairs), limit=LONG)

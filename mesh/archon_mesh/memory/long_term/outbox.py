@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from archon.errors import DataLoss, ResourceExhausted
-from archon.failure_kinds import STORAGE
+from archon.errors import DataLoss, ResourceExhausted, Unavailable
+from archon.failure_kinds import RETRIEVAL, STORAGE
 from archon.memory.long_term.entry import LongTermEntry
 from archon.memory.long_term.transfer import entry_from_json, entry_to_json
 from archon_mesh.memory.long_term.sqlite.database import Database, fetch
@@ -24,6 +25,9 @@ _log = logging.getLogger(__name__)
 MAX_ENTRIES: Final = 10_000
 MAX_BYTES: Final = 64 * 1024 * 1024
 """Entries that wait, and the bytes of their texts as JSON."""
+
+LOCK_TIMEOUT: Final = 2.0
+"""Seconds that a deletion waits for entries that are moving to the store."""
 
 BATCH: Final = 100
 
@@ -53,6 +57,21 @@ class Outbox:
         self._max_entries = max_entries
         self._max_bytes = max_bytes
         self.lock = asyncio.Lock()
+
+    @asynccontextmanager
+    async def locked(self) -> AsyncIterator[None]:
+        """Holds the lock. Raises Unavailable if entries are moving to a store that does not answer."""
+        try:
+            async with asyncio.timeout(LOCK_TIMEOUT):
+                await self.lock.acquire()
+        except TimeoutError:
+            raise Unavailable(
+                "entries are moving from the outbox to the store", retry_delay=5.0, kind=RETRIEVAL
+            ) from None
+        try:
+            yield
+        finally:
+            self.lock.release()
 
     async def open(self) -> None:
         """Opens the file. Raises Unavailable, DataLoss if it is not a valid database."""

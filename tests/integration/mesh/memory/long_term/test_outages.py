@@ -14,6 +14,7 @@ import pytest
 from archon.errors import DataLoss, FailedPrecondition, InvalidArgument, ResourceExhausted, Unavailable
 from archon.failure_kinds import FailureClass
 from archon_mesh.memory.long_term import LongTermMemory, Outbox, SqliteLongTermStore
+from archon_mesh.memory.long_term import outbox as outbox_module
 from archon_mesh.memory.long_term.sqlite import database
 from archon_mesh.memory.long_term.weaviate import WeaviateLongTermStore
 from tests.fixtures.long_term_entries import entry
@@ -133,6 +134,19 @@ async def test_a_malformed_id_is_unknown(tmp_path: Path) -> None:
         assert await memory.feedback(wrong, True) is False
     with pytest.raises(InvalidArgument):
         await memory.page("x")
+
+
+async def test_a_deletion_waits_shortly_for_moving_entries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outbox_module, "LOCK_TIMEOUT", 0.01)
+    outbox = Outbox(tmp_path / "outbox.db")
+    async with LongTermMemory(SqliteLongTermStore(tmp_path / "long_term.db"), outbox=outbox, timeout=30) as memory:
+        entry_id = await memory.store("text", {"user": "ana"})
+        async with outbox.lock:
+            with pytest.raises(Unavailable):
+                await memory.delete(entry_id)
+            with pytest.raises(Unavailable):
+                await memory.forget(user="ana")
+        assert await memory.delete(entry_id) is True
 
 
 async def test_what_waits_survives_a_restart(tmp_path: Path) -> None:
