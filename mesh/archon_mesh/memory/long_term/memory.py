@@ -256,7 +256,6 @@ class LongTermMemory:
         pairs = {key: value for key, value in (("user", user), ("session", session)) if value is not None}
         if not pairs or not all(pairs.values()):
             raise InvalidArgument("forget needs a user or a session")
-        self.upkeep.discard_uses(self.tenant)
         waiting = 0
         if self._outbox is not None:
             async with self._outbox.locked():
