@@ -1,5 +1,6 @@
-"""`python -m tests.interop.tools` builds the Go tools of the tests into .tools/bin. A tool that is there in the right
-version is kept; another comes from the cache, or is built and stored in the cache."""
+"""`python -m tests.interop.tools` builds the Go tools of the tests into .tools/bin; with names, as in
+`python -m tests.interop.tools weaviate-server`, only those. A tool that is there in the right version is kept; another
+comes from the cache, or is built and stored in the cache."""
 
 from __future__ import annotations
 
@@ -26,10 +27,10 @@ PACKAGES: Final = {
     "etcd-3.6": "go.etcd.io/etcd/server/v3@v3.6.16",
     "etcdctl-3.6": "go.etcd.io/etcd/etcdctl/v3@v3.6.16",
     "jaeger": "github.com/jaegertracing/jaeger/cmd/jaeger@v1.76.0",
+    "weaviate-server": "github.com/weaviate/weaviate/cmd/weaviate-server@v1.35.2",
 }
 """The Go package of each program. The name of etcd has its version, because the program of the Python wheel is called
 etcd too."""
-
 
 MODULES: Final = {"jaeger": "github.com/jaegertracing/jaeger@v1.76.0"}
 """Programs that are built with the checksums of their own module: checks of everything else that its dependencies name
@@ -98,9 +99,13 @@ def _go(folder: str, *arguments: str) -> str:
 
 
 def main() -> int:
-    """Returns 0 if all tools are there."""
+    """Builds the named tools, by default all. Returns 0 if they are there."""
+    names = sys.argv[1:] or list(PACKAGES)
+    if unknown := set(names) - {*PACKAGES}:
+        print(f"error: unknown tool {min(unknown)}; known: {', '.join(PACKAGES)}", file=sys.stderr)
+        return 2
     try:
-        built = build(report=lambda text: print(text, file=sys.stderr, flush=True))
+        built = build(names, report=lambda text: print(text, file=sys.stderr, flush=True))
     except (FileNotFoundError, subprocess.CalledProcessError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

@@ -23,8 +23,8 @@ from archon_services.cli.commands import (
     down,
     graph,
     logs,
+    long_term,
     mcp,
-    memory,
     new,
     pause,
     prompts,
@@ -83,7 +83,7 @@ app.command()(rerun.rerun)
 app.command()(trace.trace)
 app.command()(prompts.prompts)
 app.add_typer(context.context, name="context")
-app.add_typer(memory.memory, name="memory")
+app.add_typer(long_term.memory, name="memory")  # the commands of both modules
 app.command()(doctor.doctor)
 
 

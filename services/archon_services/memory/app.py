@@ -6,13 +6,19 @@ from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import Final
 
-from archon.api.memory.v1 import memory_graph_service_pb2_grpc, working_memory_service_pb2_grpc
+from archon.api.memory.v1 import (
+    long_term_memory_service_pb2_grpc,
+    memory_graph_service_pb2_grpc,
+    working_memory_service_pb2_grpc,
+)
 from archon.errors import InvalidArgument
 from archon.server import GrpcServer, Service
 from archon.telemetry import metrics
 from archon_services.common.startup import when_available
 from archon_services.memory.api.graph_servicer import MemoryGraphServicer
+from archon_services.memory.api.long_term_servicer import LongTermMemoryServicer
 from archon_services.memory.api.working_servicer import WorkingMemoryServicer
+from archon_services.memory.long_term import open_long_term_memory
 from archon_services.memory.registry_watch import RegistryWatch
 from archon_services.memory.settings import MemorySettings
 from archon_services.memory.store.sql_store import SqlStore
@@ -20,6 +26,7 @@ from archon_services.postgres.dsn import is_dsn
 
 SERVICE: Final = "archon.api.memory.v1.MemoryGraphService"
 WORKING: Final = "archon.api.memory.v1.WorkingMemoryService"
+LONG_TERM: Final = "archon.api.memory.v1.LongTermMemoryService"
 STOP_GRACE: Final = 2.0
 """Seconds that calls in flight get at shutdown."""
 
@@ -37,22 +44,23 @@ async def memory_app(settings: MemorySettings) -> AsyncIterator[str]:
         registry_watch = await stack.enter_async_context(RegistryWatch(settings.registry, store))
         if (recorder := metrics.recorder()) is not None:
             stack.callback(recorder.observe(metrics.WATCH_LAG, lambda: [((), registry_watch.lag)]))
-        server = GrpcServer(
-            [
-                Service(
-                    SERVICE,
-                    memory_graph_service_pb2_grpc.add_MemoryGraphServiceServicer_to_server,
-                    MemoryGraphServicer(store, lambda: registry_watch.graph),
-                ),
-                Service(
-                    WORKING,
-                    working_memory_service_pb2_grpc.add_WorkingMemoryServiceServicer_to_server,
-                    WorkingMemoryServicer(store.working),
-                ),
-            ],
-            host=settings.host,
-            port=settings.port,
-        )
+        services = [
+            Service(
+                SERVICE,
+                memory_graph_service_pb2_grpc.add_MemoryGraphServiceServicer_to_server,
+                MemoryGraphServicer(store, lambda: registry_watch.graph),
+            ),
+            Service(
+                WORKING,
+                working_memory_service_pb2_grpc.add_WorkingMemoryServiceServicer_to_server,
+                WorkingMemoryServicer(store.working),
+            ),
+        ]
+        long_term = await stack.enter_async_context(open_long_term_memory(settings))
+        if long_term is not None:
+            add = long_term_memory_service_pb2_grpc.add_LongTermMemoryServiceServicer_to_server
+            services.append(Service(LONG_TERM, add, LongTermMemoryServicer(long_term)))
+        server = GrpcServer(services, host=settings.host, port=settings.port)
         try:
             yield await server.start()
         finally:

@@ -32,3 +32,14 @@ class MemorySettings(ServiceSettings):
         description="durability of a SQLite file: 'full' survives a power failure, 'normal' a crash of the process; "
         "PostgreSQL always commits as with 'full'",
     )
+    long_term: str = Field(
+        default="",
+        description="store of long-term memory: 'sqlite' (a file beside `db`), 'weaviate://HOST:PORT' (with "
+        "?grpc_port= unless it is 50051), or 'off'; empty: 'sqlite', or 'off' if `db` is PostgreSQL",
+    )
+    embedder: str = Field(
+        default="offline",
+        min_length=1,
+        description="embedder of long-term memory: 'offline', or 'openai/NAME' for a server with OpenAI's embeddings "
+        "API",
+    )

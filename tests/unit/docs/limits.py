@@ -511,6 +511,12 @@ LIMITS: Final[dict[str, list[Limit]]] = {
             ["test_response_above_the_clients_limit_names_the_reason"],
         ),
         Limit(
+            "Searches of items in progress; passages of one search",
+            "{archon_services.memory.api.graph_servicer:MAX_SEARCHES}; {archon_services.memory.domain.item_search:MAX_PASSAGES}",
+            "`RESOURCE_EXHAUSTED` with a delay; the rest is not searched",
+            ["test_searches_in_progress_are_bounded", "test_passages_of_a_search_are_bounded"],
+        ),
+        Limit(
             "Publishes in progress",
             "{archon_services.memory.store.sql_store:MAX_PUBLISHES}",
             "`RESOURCE_EXHAUSTED` with a delay",
@@ -581,6 +587,53 @@ LIMITS: Final[dict[str, list[Limit]]] = {
             "{archon_services.memory.domain.publishing:REQUEST_RETENTION|seconds}; {archon_services.memory.domain.publishing:FENCE_RETENTION|seconds}",
             "Deleted.",
             ["test_expired_rows_are_deleted_from_every_table"],
+        ),
+    ],
+    "Long-term memory": [
+        Limit(
+            "Text of an entry; its metadata; a query",
+            "{archon.memory.long_term.entry:MAX_CONTENT_BYTES|bytes}; {archon.memory.long_term.entry:MAX_METADATA} keys of {archon.memory.long_term.entry:MAX_METADATA_KEY} characters, values of {archon.memory.long_term.entry:MAX_METADATA_VALUE|characters}; {archon.memory.long_term.entry:MAX_QUERY_BYTES|bytes}",
+            "`MESSAGE_TOO_LARGE`; `INVALID_ARGUMENT`",
+            ["test_an_invalid_text_is_refused", "test_invalid_requests_are_refused"],
+        ),
+        Limit(
+            "Entries that a query returns; of a page",
+            "{archon.memory.long_term.entry:MAX_LIMIT}; {archon_services.common.paging:MAX_PAGE}, fewer if they are large",
+            "`INVALID_ARGUMENT`",
+            ["test_invalid_requests_are_refused", "test_large_entries_are_exported_in_several_pages"],
+        ),
+        Limit(
+            "Entries of a tenant: active, archived; time without use",
+            "{archon_mesh.memory.long_term.growth:DEFAULT_GROWTH.max_active}, {archon_mesh.memory.long_term.growth:DEFAULT_GROWTH.max_archived}; {archon_mesh.memory.long_term.growth:DEFAULT_GROWTH.archive_after|seconds}",
+            "Archived, if they are active; deleted, if they are archived.",
+            ["test_above_the_limit_those_used_longest_ago_go", "test_old_entries_without_use_are_archived"],
+        ),
+        Limit(
+            "Waiting of a caller for the store, and for the embedder",
+            "{archon_mesh.memory.long_term.guard:LIMIT|seconds} each; then {archon_mesh.memory.long_term.guard:FIRST_PAUSE|seconds} to {archon_mesh.memory.long_term.guard:LONGEST_PAUSE|seconds} without calls",
+            "`UNAVAILABLE`; entries wait in the outbox",
+            ["test_a_frozen_store_costs_a_caller_once_and_loses_nothing", "test_pauses_double_up_to_a_limit"],
+        ),
+        Limit(
+            "Outbox of entries",
+            "{archon_mesh.memory.long_term.outbox:MAX_ENTRIES}; {archon_mesh.memory.long_term.outbox:MAX_BYTES|bytes}",
+            "`RESOURCE_EXHAUSTED` with a delay",
+            ["test_a_full_outbox_is_refused_with_its_limits", "test_the_outbox_is_bounded_in_bytes"],
+        ),
+        Limit(
+            "Operations of a SQLite store in progress",
+            "{archon_mesh.memory.long_term.sqlite.database:MAX_WAITING}",
+            "`RESOURCE_EXHAUSTED` with a delay",
+            ["test_operations_in_flight_are_bounded"],
+        ),
+        Limit(
+            "Cached queries; cached vectors of an embeddings API",
+            "{archon_mesh.memory.long_term.query_cache:MAX_ENTRIES}, {archon_mesh.memory.long_term.query_cache:MAX_BYTES|bytes}, {archon_mesh.memory.long_term.query_cache:TTL|seconds}; {archon_mesh.memory.long_term.embedders.cache:MAX_ENTRIES}, {archon_mesh.memory.long_term.embedders.cache:MAX_BYTES|bytes}",
+            "Those used longest ago are dropped.",
+            [
+                "test_the_query_cache_is_bounded_in_count_and_bytes",
+                "test_the_vector_cache_drops_what_was_used_longest_ago",
+            ],
         ),
     ],
     "Tools": [

@@ -20,7 +20,7 @@ MAX_WAIT: Final = 60.0
 """Seconds that a call waits for its turn, by default."""
 
 
-class _Bucket:
+class TokenBucket:
     """A token bucket that holds a minute's worth. What is taken beyond its level is a debt, which the caller waits off;
     later callers wait for it, too, so that calls keep their order."""
 
@@ -69,8 +69,8 @@ class RateLimitedModel(ModelWrapper):
             )
         super().__init__(client)
         now = clock()
-        self._tokens = _Bucket(tokens_per_minute, now) if tokens_per_minute is not None else None
-        self._requests = _Bucket(requests_per_minute, now) if requests_per_minute is not None else None
+        self._tokens = TokenBucket(tokens_per_minute, now) if tokens_per_minute is not None else None
+        self._requests = TokenBucket(requests_per_minute, now) if requests_per_minute is not None else None
         self._max_wait = max_wait
         self._clock = clock
         self._sleep = sleep

@@ -44,7 +44,7 @@ MemoryOption = Annotated[
 
 @memory.callback()
 def _group() -> None:
-    """Read, publish and clear the shared memory of a session or a run."""
+    """Read, publish and clear the shared memory of a session or a run; search and keep long-term memory."""
 
 
 @memory.command("get")

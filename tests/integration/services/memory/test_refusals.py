@@ -9,10 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from archon.api.memory.v1 import (
-    long_term_memory_service_pb2,
-    long_term_memory_service_pb2_grpc,
-)
+from archon.api.tool.v1 import tool_service_pb2, tool_service_pb2_grpc
 from archon.channel import connect
 from archon.errors import (
     Aborted,
@@ -157,10 +154,10 @@ async def test_string_that_is_not_utf8_is_a_typed_error(mesh: Mesh, client: Memo
 
 async def test_unimplemented_method_is_a_typed_error(mesh: Mesh) -> None:
     channel = connect(mesh.memory.address)
-    long_term: Any = long_term_memory_service_pb2_grpc.LongTermMemoryServiceStub(channel)
+    tools: Any = tool_service_pb2_grpc.ToolServiceStub(channel)
     try:
         with pytest.raises(Unimplemented) as refused:
-            await long_term.SearchEntries(long_term_memory_service_pb2.SearchEntriesRequest(query="q"), timeout=5)
+            await tools.ListTools(tool_service_pb2.ListToolsRequest(), timeout=5)
         assert refused.value.reason == "NOT_SERVED"
     finally:
         await channel.close()

@@ -48,10 +48,13 @@ class StoreEntryRequest(_message.Message):
     CONTENT_FIELD_NUMBER: _builtins.int
     METADATA_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
+    IMPORTANCE_FIELD_NUMBER: _builtins.int
     content: _builtins.str
     """The text to store."""
     request_id: _builtins.str
     """Request id, unique per tenant: a repeated request receives the same response. Empty: the request is not remembered."""
+    importance: _builtins.float
+    """Importance, 0 to 1; 0.5 if absent."""
     @_builtins.property
     def metadata(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
         """Metadata by which later searches can filter."""
@@ -62,12 +65,15 @@ class StoreEntryRequest(_message.Message):
         content: _builtins.str = ...,
         metadata: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         request_id: _builtins.str = ...,
+        importance: _builtins.float | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_importance", b"_importance", "importance", b"importance"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["content", b"content", "metadata", b"metadata", "request_id", b"request_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_importance", b"_importance", "content", b"content", "importance", b"importance", "metadata", b"metadata", "request_id", b"request_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__importance: _TypeAlias = _typing.Literal["importance"]  # noqa: Y015
+    _WhichOneofArgType__importance: _TypeAlias = _typing.Literal["_importance", b"_importance"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__importance) -> _WhichOneofReturnType__importance | None: ...
 
 Global___StoreEntryRequest: _TypeAlias = StoreEntryRequest  # noqa: Y015
 
@@ -80,7 +86,7 @@ class StoreEntryResponse(_message.Message):
     ENTRY_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def entry(self) -> _memory_pb2.LongTermEntry:
-        """The stored entry."""
+        """The stored entry: its id, without the values that the server computes."""
 
     def __init__(
         self,
@@ -125,12 +131,17 @@ class SearchEntriesRequest(_message.Message):
     LIMIT_FIELD_NUMBER: _builtins.int
     THRESHOLD_FIELD_NUMBER: _builtins.int
     FILTER_FIELD_NUMBER: _builtins.int
+    WITH_ARCHIVED_FIELD_NUMBER: _builtins.int
     query: _builtins.str
-    """The text to search for."""
+    """The text to search for, at most 16 KiB."""
     limit: _builtins.int
-    """Maximum number of entries to return, up to 1,000; 0 means 5."""
+    """Maximum number of entries to return, up to 100; 0 means 5."""
     threshold: _builtins.float
-    """Minimum score, 0 to 1; 0.7 if absent."""
+    """Minimum score, 0 to 1: a hard limit. If absent, 0.7 is lowered step by step to 0.3 while no entry reaches it; then
+    follow the best entries by words, and then the most recent ones, whatever their scores.
+    """
+    with_archived: _builtins.bool
+    """True to search archived entries as well, by words."""
     @_builtins.property
     def filter(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
         """Metadata that an entry must all have."""
@@ -142,10 +153,11 @@ class SearchEntriesRequest(_message.Message):
         limit: _builtins.int = ...,
         threshold: _builtins.float | None = ...,
         filter: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        with_archived: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_threshold", b"_threshold", "threshold", b"threshold"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_threshold", b"_threshold", "filter", b"filter", "limit", b"limit", "query", b"query", "threshold", b"threshold"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_threshold", b"_threshold", "filter", b"filter", "limit", b"limit", "query", b"query", "threshold", b"threshold", "with_archived", b"with_archived"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__threshold: _TypeAlias = _typing.Literal["threshold"]  # noqa: Y015
     _WhichOneofArgType__threshold: _TypeAlias = _typing.Literal["_threshold", b"_threshold"]  # noqa: Y015
@@ -160,9 +172,193 @@ class SearchEntriesResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     ENTRIES_FIELD_NUMBER: _builtins.int
+    THRESHOLD_FIELD_NUMBER: _builtins.int
+    SOURCE_FIELD_NUMBER: _builtins.int
+    threshold: _builtins.float
+    """The threshold that the entries reach; 0 if there was none."""
+    source: _memory_pb2.RetrievalSource.ValueType
+    """How the entries were found."""
     @_builtins.property
     def entries(self) -> _containers.RepeatedCompositeFieldContainer[_memory_pb2.LongTermEntry]:
-        """The entries found, most similar first."""
+        """The entries found, best first."""
+
+    def __init__(
+        self,
+        *,
+        entries: _abc.Iterable[_memory_pb2.LongTermEntry] | None = ...,
+        threshold: _builtins.float = ...,
+        source: _memory_pb2.RetrievalSource.ValueType = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["entries", b"entries", "source", b"source", "threshold", b"threshold"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SearchEntriesResponse: _TypeAlias = SearchEntriesResponse  # noqa: Y015
+
+@_typing.final
+class GetEntryRequest(_message.Message):
+    """Request message for GetEntry."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ENTRY_ID_FIELD_NUMBER: _builtins.int
+    entry_id: _builtins.str
+    """The entry to return."""
+    def __init__(
+        self,
+        *,
+        entry_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["entry_id", b"entry_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetEntryRequest: _TypeAlias = GetEntryRequest  # noqa: Y015
+
+@_typing.final
+class GetEntryResponse(_message.Message):
+    """Response message for GetEntry."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ENTRY_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def entry(self) -> _memory_pb2.LongTermEntry:
+        """The entry."""
+
+    def __init__(
+        self,
+        *,
+        entry: _memory_pb2.LongTermEntry | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["entry", b"entry"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["entry", b"entry"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetEntryResponse: _TypeAlias = GetEntryResponse  # noqa: Y015
+
+@_typing.final
+class ListEntriesRequest(_message.Message):
+    """Request message for ListEntries."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    page_size: _builtins.int
+    """Maximum number of entries to return, up to 1,000; 0 means 100."""
+    page_token: _builtins.str
+    """Token from the previous page; empty for the first page."""
+    def __init__(
+        self,
+        *,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["page_size", b"page_size", "page_token", b"page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListEntriesRequest: _TypeAlias = ListEntriesRequest  # noqa: Y015
+
+@_typing.final
+class ListEntriesResponse(_message.Message):
+    """Response message for ListEntries."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ENTRIES_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    """Token for the next page; empty on the last page."""
+    @_builtins.property
+    def entries(self) -> _containers.RepeatedCompositeFieldContainer[_memory_pb2.LongTermEntry]:
+        """The entries of this page."""
+
+    def __init__(
+        self,
+        *,
+        entries: _abc.Iterable[_memory_pb2.LongTermEntry] | None = ...,
+        next_page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["entries", b"entries", "next_page_token", b"next_page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListEntriesResponse: _TypeAlias = ListEntriesResponse  # noqa: Y015
+
+@_typing.final
+class ListRecentEntriesRequest(_message.Message):
+    """Request message for ListRecentEntries."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class FilterEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    LIMIT_FIELD_NUMBER: _builtins.int
+    FILTER_FIELD_NUMBER: _builtins.int
+    WITH_ARCHIVED_FIELD_NUMBER: _builtins.int
+    limit: _builtins.int
+    """Maximum number of entries to return, up to 1,000; 0 means 100."""
+    with_archived: _builtins.bool
+    """True to list archived entries as well."""
+    @_builtins.property
+    def filter(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """Metadata that an entry must all have."""
+
+    def __init__(
+        self,
+        *,
+        limit: _builtins.int = ...,
+        filter: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        with_archived: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["filter", b"filter", "limit", b"limit", "with_archived", b"with_archived"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListRecentEntriesRequest: _TypeAlias = ListRecentEntriesRequest  # noqa: Y015
+
+@_typing.final
+class ListRecentEntriesResponse(_message.Message):
+    """Response message for ListRecentEntries."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ENTRIES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def entries(self) -> _containers.RepeatedCompositeFieldContainer[_memory_pb2.LongTermEntry]:
+        """The entries, newest first."""
 
     def __init__(
         self,
@@ -175,7 +371,104 @@ class SearchEntriesResponse(_message.Message):
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___SearchEntriesResponse: _TypeAlias = SearchEntriesResponse  # noqa: Y015
+Global___ListRecentEntriesResponse: _TypeAlias = ListRecentEntriesResponse  # noqa: Y015
+
+@_typing.final
+class RateEntryRequest(_message.Message):
+    """Request message for RateEntry."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ENTRY_ID_FIELD_NUMBER: _builtins.int
+    USEFUL_FIELD_NUMBER: _builtins.int
+    entry_id: _builtins.str
+    """The entry to rate."""
+    useful: _builtins.bool
+    """True if the entry was useful."""
+    def __init__(
+        self,
+        *,
+        entry_id: _builtins.str = ...,
+        useful: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["entry_id", b"entry_id", "useful", b"useful"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RateEntryRequest: _TypeAlias = RateEntryRequest  # noqa: Y015
+
+@_typing.final
+class RateEntryResponse(_message.Message):
+    """Response message for RateEntry."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RateEntryResponse: _TypeAlias = RateEntryResponse  # noqa: Y015
+
+@_typing.final
+class UpdateEntryRequest(_message.Message):
+    """Request message for UpdateEntry."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ENTRY_ID_FIELD_NUMBER: _builtins.int
+    IMPORTANCE_FIELD_NUMBER: _builtins.int
+    ARCHIVED_FIELD_NUMBER: _builtins.int
+    entry_id: _builtins.str
+    """The entry to change."""
+    importance: _builtins.float
+    """The new importance, 0 to 1; absent: unchanged."""
+    archived: _builtins.bool
+    """True to archive the entry, false to restore it; absent: unchanged."""
+    def __init__(
+        self,
+        *,
+        entry_id: _builtins.str = ...,
+        importance: _builtins.float | None = ...,
+        archived: _builtins.bool | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_archived", b"_archived", "_importance", b"_importance", "archived", b"archived", "importance", b"importance"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_archived", b"_archived", "_importance", b"_importance", "archived", b"archived", "entry_id", b"entry_id", "importance", b"importance"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__archived: _TypeAlias = _typing.Literal["archived"]  # noqa: Y015
+    _WhichOneofArgType__archived: _TypeAlias = _typing.Literal["_archived", b"_archived"]  # noqa: Y015
+    _WhichOneofReturnType__importance: _TypeAlias = _typing.Literal["importance"]  # noqa: Y015
+    _WhichOneofArgType__importance: _TypeAlias = _typing.Literal["_importance", b"_importance"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__archived) -> _WhichOneofReturnType__archived | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__importance) -> _WhichOneofReturnType__importance | None: ...
+
+Global___UpdateEntryRequest: _TypeAlias = UpdateEntryRequest  # noqa: Y015
+
+@_typing.final
+class UpdateEntryResponse(_message.Message):
+    """Response message for UpdateEntry."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___UpdateEntryResponse: _TypeAlias = UpdateEntryResponse  # noqa: Y015
 
 @_typing.final
 class DeleteEntryRequest(_message.Message):
@@ -220,3 +513,144 @@ class DeleteEntryResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___DeleteEntryResponse: _TypeAlias = DeleteEntryResponse  # noqa: Y015
+
+@_typing.final
+class ForgetEntriesRequest(_message.Message):
+    """Request message for ForgetEntries."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    USER_FIELD_NUMBER: _builtins.int
+    SESSION_FIELD_NUMBER: _builtins.int
+    user: _builtins.str
+    """The value of `user` in the metadata of entries to delete; empty: any."""
+    session: _builtins.str
+    """The value of `session` in the metadata of entries to delete; empty: any."""
+    def __init__(
+        self,
+        *,
+        user: _builtins.str = ...,
+        session: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["session", b"session", "user", b"user"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ForgetEntriesRequest: _TypeAlias = ForgetEntriesRequest  # noqa: Y015
+
+@_typing.final
+class ForgetEntriesResponse(_message.Message):
+    """Response message for ForgetEntries."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DELETED_FIELD_NUMBER: _builtins.int
+    deleted: _builtins.int
+    """The number of deleted entries."""
+    def __init__(
+        self,
+        *,
+        deleted: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["deleted", b"deleted"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ForgetEntriesResponse: _TypeAlias = ForgetEntriesResponse  # noqa: Y015
+
+@_typing.final
+class RestoreEntriesRequest(_message.Message):
+    """Request message for RestoreEntries."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ENTRIES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def entries(self) -> _containers.RepeatedCompositeFieldContainer[_memory_pb2.LongTermEntry]:
+        """The entries to store, at most 1,000."""
+
+    def __init__(
+        self,
+        *,
+        entries: _abc.Iterable[_memory_pb2.LongTermEntry] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["entries", b"entries"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RestoreEntriesRequest: _TypeAlias = RestoreEntriesRequest  # noqa: Y015
+
+@_typing.final
+class RestoreEntriesResponse(_message.Message):
+    """Response message for RestoreEntries."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STORED_FIELD_NUMBER: _builtins.int
+    stored: _builtins.int
+    """The number of entries whose ids were new."""
+    def __init__(
+        self,
+        *,
+        stored: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["stored", b"stored"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RestoreEntriesResponse: _TypeAlias = RestoreEntriesResponse  # noqa: Y015
+
+@_typing.final
+class GetStatsRequest(_message.Message):
+    """Request message for GetStats."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetStatsRequest: _TypeAlias = GetStatsRequest  # noqa: Y015
+
+@_typing.final
+class GetStatsResponse(_message.Message):
+    """Response message for GetStats."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STATS_FIELD_NUMBER: _builtins.int
+    DAMAGED_ENTRY_IDS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def stats(self) -> _memory_pb2.LongTermStats:
+        """Counts of entries."""
+
+    @_builtins.property
+    def damaged_entry_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Ids of damaged entries, at most 1,000."""
+
+    def __init__(
+        self,
+        *,
+        stats: _memory_pb2.LongTermStats | None = ...,
+        damaged_entry_ids: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["stats", b"stats"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["damaged_entry_ids", b"damaged_entry_ids", "stats", b"stats"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetStatsResponse: _TypeAlias = GetStatsResponse  # noqa: Y015

@@ -26,7 +26,8 @@ if _version_not_supported:
 
 
 class LongTermMemoryServiceStub(object):
-    """Long-term memory: texts that outlive runs, searched by meaning and by keywords.
+    """Long-term memory: texts that outlive runs, searched by meaning and by keywords. Called by agents and clients. Entries
+    of different tenants are separate. A memory service without a store for them answers UNIMPLEMENTED / NOT_SERVED.
     """
 
     def __init__(self, channel):
@@ -45,28 +46,112 @@ class LongTermMemoryServiceStub(object):
                 request_serializer=archon_dot_api_dot_memory_dot_v1_dot_long__term__memory__service__pb2.SearchEntriesRequest.SerializeToString,
                 response_deserializer=archon_dot_api_dot_memory_dot_v1_dot_long__term__memory__service__pb2.SearchEntriesResponse.FromString,
                 _registered_method=True)
+        self.GetEntry = channel.unary_unary(
+                '/archon.api.memory.v1.LongTermMemoryService/GetEntry',
+                request_serializer=archon_dot_api_dot_memory_dot_v1_dot_long__term__memory__service__pb2.GetEntryRequest.SerializeToString,
+                response_deserializer=archon_dot_api_dot_memory_dot_v1_dot_long__term__memory__service__pb2.GetEntryResponse.FromString,
+                _registered_method=True)
+        self.ListEntries = channel.unary_unary(
+                '/archon.api.memory.v1.LongTermMemoryService/ListEntries',
+                request_serializer=archon_dot_api_dot_memory_dot_v1_dot_long__term__memory__service__pb2.ListEntriesRequest.SerializeToString,
+                response_deserializer=archon_dot_api_dot_memory_dot_v1_dot_long__term__memory__service__pb2.ListEntriesResponse.FromString,
+                _registered_method=True)
+        self.ListRecentEntries = channel.unary_unary(
+                '/archon.api.memory.v1.LongTermMemoryService/ListRecentEntries',
+                request_serializer=archon_dot_api_dot_memory_dot_v1_dot_long__term__memory__service__pb2.ListRecentEntriesRequest.SerializeToString,
+                response_deserializer=archon_dot_api_dot_memory_dot_v1_dot_long__term__memory__service__pb2.ListRecentEntriesResponse.FromString,
+                _registered_method=True)
+        self.RateEntry = channel.unary_unary(
+                '/archon.api.memory.v1.LongTermMemoryService/RateEntry',
+                request_serializer=archon_dot_api_dot_memory_dot_v1_dot_long__term__memory__service__pb2.RateEntryRequest.SerializeToString,
+                response_deserializer=archon_dot_api_dot_memory_dot_v1_dot_long__term__memory__service__pb2.RateEntryResponse.FromString,
+                _registered_method=True)
+        self.UpdateEntry = channel.unary_unary(
+                '/archon.api.memory.v1.LongTermMemoryService/UpdateEntry',
+                request_serializer=archon_dot_api_dot_memory_dot_v1_dot_long__term__memory__service__pb2.UpdateEntryRequest.SerializeToString,
+                response_deserializer=archon_dot_api_dot_memory_dot_v1_dot_long__term__memory__service__pb2.UpdateEntryResponse.FromString,
+                _registered_method=True)
         self.DeleteEntry = channel.unary_unary(
                 '/archon.api.memory.v1.LongTermMemoryService/DeleteEntry',
                 request_serializer=archon_dot_api_dot_memory_dot_v1_dot_long__term__memory__service__pb2.DeleteEntryRequest.SerializeToString,
                 response_deserializer=archon_dot_api_dot_memory_dot_v1_dot_long__term__memory__service__pb2.DeleteEntryResponse.FromString,
                 _registered_method=True)
+        self.ForgetEntries = channel.unary_unary(
+                '/archon.api.memory.v1.LongTermMemoryService/ForgetEntries',
+                request_serializer=archon_dot_api_dot_memory_dot_v1_dot_long__term__memory__service__pb2.ForgetEntriesRequest.SerializeToString,
+                response_deserializer=archon_dot_api_dot_memory_dot_v1_dot_long__term__memory__service__pb2.ForgetEntriesResponse.FromString,
+                _registered_method=True)
+        self.RestoreEntries = channel.unary_unary(
+                '/archon.api.memory.v1.LongTermMemoryService/RestoreEntries',
+                request_serializer=archon_dot_api_dot_memory_dot_v1_dot_long__term__memory__service__pb2.RestoreEntriesRequest.SerializeToString,
+                response_deserializer=archon_dot_api_dot_memory_dot_v1_dot_long__term__memory__service__pb2.RestoreEntriesResponse.FromString,
+                _registered_method=True)
+        self.GetStats = channel.unary_unary(
+                '/archon.api.memory.v1.LongTermMemoryService/GetStats',
+                request_serializer=archon_dot_api_dot_memory_dot_v1_dot_long__term__memory__service__pb2.GetStatsRequest.SerializeToString,
+                response_deserializer=archon_dot_api_dot_memory_dot_v1_dot_long__term__memory__service__pb2.GetStatsResponse.FromString,
+                _registered_method=True)
 
 
 class LongTermMemoryServiceServicer(object):
-    """Long-term memory: texts that outlive runs, searched by meaning and by keywords.
+    """Long-term memory: texts that outlive runs, searched by meaning and by keywords. Called by agents and clients. Entries
+    of different tenants are separate. A memory service without a store for them answers UNIMPLEMENTED / NOT_SERVED.
     """
 
     def StoreEntry(self, request, context):
-        """Stores a text. Idempotent by request_id.
-        Fails with INVALID_ARGUMENT, RESOURCE_EXHAUSTED (the text is too large), UNAVAILABLE.
+        """Stores a text, durably when the response arrives: in the store, or in the outbox if the store is down. Idempotent by
+        request_id.
+        Fails with INVALID_ARGUMENT, ALREADY_EXISTS / REQUEST_ID_REUSED (the id was used for another text or metadata),
+        RESOURCE_EXHAUSTED (the outbox is full; MESSAGE_TOO_LARGE: the text exceeds 64 KiB), UNAVAILABLE.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def SearchEntries(self, request, context):
-        """Returns the entries that are most similar to a query.
+        """Returns the entries that answer a query. A response ends early if its entries are large.
         Fails with INVALID_ARGUMENT, UNAVAILABLE.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetEntry(self, request, context):
+        """Returns an entry.
+        Fails with NOT_FOUND, INVALID_ARGUMENT, UNAVAILABLE.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListEntries(self, request, context):
+        """Lists all entries, archived ones included, ordered by id. A page ends early if its entries are large.
+        Fails with INVALID_ARGUMENT / INVALID_PAGE_TOKEN, UNAVAILABLE.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListRecentEntries(self, request, context):
+        """Lists the newest entries, newest first. A response ends early if its entries are large.
+        Fails with INVALID_ARGUMENT, UNAVAILABLE.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RateEntry(self, request, context):
+        """Counts whether an entry was useful, which weighs in later searches. A request that fails with UNAVAILABLE may have
+        been counted.
+        Fails with NOT_FOUND, INVALID_ARGUMENT, UNAVAILABLE.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def UpdateEntry(self, request, context):
+        """Changes the importance of an entry, or moves it to the archive or back. Idempotent.
+        Fails with NOT_FOUND, INVALID_ARGUMENT, UNAVAILABLE.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -75,6 +160,32 @@ class LongTermMemoryServiceServicer(object):
     def DeleteEntry(self, request, context):
         """Deletes an entry. An unknown entry is not an error.
         Fails with INVALID_ARGUMENT, UNAVAILABLE.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ForgetEntries(self, request, context):
+        """Deletes everything of a user, of a session, or of a user in a session: active, archived and damaged entries, cached
+        searches, and what waits in the outbox. Idempotent: after UNAVAILABLE a part may be left.
+        Fails with INVALID_ARGUMENT (neither user nor session is set), UNAVAILABLE.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RestoreEntries(self, request, context):
+        """Stores entries of an export with their ids and counts. Ids that exist stay as they are.
+        Fails with INVALID_ARGUMENT (an entry is not intact), RESOURCE_EXHAUSTED (MESSAGE_TOO_LARGE: a text exceeds 64 KiB),
+        UNAVAILABLE.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetStats(self, request, context):
+        """Returns counts of entries, and the ids of damaged ones.
+        Fails with UNAVAILABLE.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -93,10 +204,50 @@ def add_LongTermMemoryServiceServicer_to_server(servicer, server):
                     request_deserializer=archon_dot_api_dot_memory_dot_v1_dot_long__term__memory__service__pb2.SearchEntriesRequest.FromString,
                     response_serializer=archon_dot_api_dot_memory_dot_v1_dot_long__term__memory__service__pb2.SearchEntriesResponse.SerializeToString,
             ),
+            'GetEntry': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetEntry,
+                    request_deserializer=archon_dot_api_dot_memory_dot_v1_dot_long__term__memory__service__pb2.GetEntryRequest.FromString,
+                    response_serializer=archon_dot_api_dot_memory_dot_v1_dot_long__term__memory__service__pb2.GetEntryResponse.SerializeToString,
+            ),
+            'ListEntries': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListEntries,
+                    request_deserializer=archon_dot_api_dot_memory_dot_v1_dot_long__term__memory__service__pb2.ListEntriesRequest.FromString,
+                    response_serializer=archon_dot_api_dot_memory_dot_v1_dot_long__term__memory__service__pb2.ListEntriesResponse.SerializeToString,
+            ),
+            'ListRecentEntries': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListRecentEntries,
+                    request_deserializer=archon_dot_api_dot_memory_dot_v1_dot_long__term__memory__service__pb2.ListRecentEntriesRequest.FromString,
+                    response_serializer=archon_dot_api_dot_memory_dot_v1_dot_long__term__memory__service__pb2.ListRecentEntriesResponse.SerializeToString,
+            ),
+            'RateEntry': grpc.unary_unary_rpc_method_handler(
+                    servicer.RateEntry,
+                    request_deserializer=archon_dot_api_dot_memory_dot_v1_dot_long__term__memory__service__pb2.RateEntryRequest.FromString,
+                    response_serializer=archon_dot_api_dot_memory_dot_v1_dot_long__term__memory__service__pb2.RateEntryResponse.SerializeToString,
+            ),
+            'UpdateEntry': grpc.unary_unary_rpc_method_handler(
+                    servicer.UpdateEntry,
+                    request_deserializer=archon_dot_api_dot_memory_dot_v1_dot_long__term__memory__service__pb2.UpdateEntryRequest.FromString,
+                    response_serializer=archon_dot_api_dot_memory_dot_v1_dot_long__term__memory__service__pb2.UpdateEntryResponse.SerializeToString,
+            ),
             'DeleteEntry': grpc.unary_unary_rpc_method_handler(
                     servicer.DeleteEntry,
                     request_deserializer=archon_dot_api_dot_memory_dot_v1_dot_long__term__memory__service__pb2.DeleteEntryRequest.FromString,
                     response_serializer=archon_dot_api_dot_memory_dot_v1_dot_long__term__memory__service__pb2.DeleteEntryResponse.SerializeToString,
+            ),
+            'ForgetEntries': grpc.unary_unary_rpc_method_handler(
+                    servicer.ForgetEntries,
+                    request_deserializer=archon_dot_api_dot_memory_dot_v1_dot_long__term__memory__service__pb2.ForgetEntriesRequest.FromString,
+                    response_serializer=archon_dot_api_dot_memory_dot_v1_dot_long__term__memory__service__pb2.ForgetEntriesResponse.SerializeToString,
+            ),
+            'RestoreEntries': grpc.unary_unary_rpc_method_handler(
+                    servicer.RestoreEntries,
+                    request_deserializer=archon_dot_api_dot_memory_dot_v1_dot_long__term__memory__service__pb2.RestoreEntriesRequest.FromString,
+                    response_serializer=archon_dot_api_dot_memory_dot_v1_dot_long__term__memory__service__pb2.RestoreEntriesResponse.SerializeToString,
+            ),
+            'GetStats': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetStats,
+                    request_deserializer=archon_dot_api_dot_memory_dot_v1_dot_long__term__memory__service__pb2.GetStatsRequest.FromString,
+                    response_serializer=archon_dot_api_dot_memory_dot_v1_dot_long__term__memory__service__pb2.GetStatsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -107,7 +258,8 @@ def add_LongTermMemoryServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class LongTermMemoryService(object):
-    """Long-term memory: texts that outlive runs, searched by meaning and by keywords.
+    """Long-term memory: texts that outlive runs, searched by meaning and by keywords. Called by agents and clients. Entries
+    of different tenants are separate. A memory service without a store for them answers UNIMPLEMENTED / NOT_SERVED.
     """
 
     @staticmethod
@@ -165,6 +317,141 @@ class LongTermMemoryService(object):
             _registered_method=True)
 
     @staticmethod
+    def GetEntry(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/archon.api.memory.v1.LongTermMemoryService/GetEntry',
+            archon_dot_api_dot_memory_dot_v1_dot_long__term__memory__service__pb2.GetEntryRequest.SerializeToString,
+            archon_dot_api_dot_memory_dot_v1_dot_long__term__memory__service__pb2.GetEntryResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListEntries(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/archon.api.memory.v1.LongTermMemoryService/ListEntries',
+            archon_dot_api_dot_memory_dot_v1_dot_long__term__memory__service__pb2.ListEntriesRequest.SerializeToString,
+            archon_dot_api_dot_memory_dot_v1_dot_long__term__memory__service__pb2.ListEntriesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListRecentEntries(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/archon.api.memory.v1.LongTermMemoryService/ListRecentEntries',
+            archon_dot_api_dot_memory_dot_v1_dot_long__term__memory__service__pb2.ListRecentEntriesRequest.SerializeToString,
+            archon_dot_api_dot_memory_dot_v1_dot_long__term__memory__service__pb2.ListRecentEntriesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RateEntry(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/archon.api.memory.v1.LongTermMemoryService/RateEntry',
+            archon_dot_api_dot_memory_dot_v1_dot_long__term__memory__service__pb2.RateEntryRequest.SerializeToString,
+            archon_dot_api_dot_memory_dot_v1_dot_long__term__memory__service__pb2.RateEntryResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def UpdateEntry(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/archon.api.memory.v1.LongTermMemoryService/UpdateEntry',
+            archon_dot_api_dot_memory_dot_v1_dot_long__term__memory__service__pb2.UpdateEntryRequest.SerializeToString,
+            archon_dot_api_dot_memory_dot_v1_dot_long__term__memory__service__pb2.UpdateEntryResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
     def DeleteEntry(request,
             target,
             options=(),
@@ -181,6 +468,87 @@ class LongTermMemoryService(object):
             '/archon.api.memory.v1.LongTermMemoryService/DeleteEntry',
             archon_dot_api_dot_memory_dot_v1_dot_long__term__memory__service__pb2.DeleteEntryRequest.SerializeToString,
             archon_dot_api_dot_memory_dot_v1_dot_long__term__memory__service__pb2.DeleteEntryResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ForgetEntries(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/archon.api.memory.v1.LongTermMemoryService/ForgetEntries',
+            archon_dot_api_dot_memory_dot_v1_dot_long__term__memory__service__pb2.ForgetEntriesRequest.SerializeToString,
+            archon_dot_api_dot_memory_dot_v1_dot_long__term__memory__service__pb2.ForgetEntriesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RestoreEntries(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/archon.api.memory.v1.LongTermMemoryService/RestoreEntries',
+            archon_dot_api_dot_memory_dot_v1_dot_long__term__memory__service__pb2.RestoreEntriesRequest.SerializeToString,
+            archon_dot_api_dot_memory_dot_v1_dot_long__term__memory__service__pb2.RestoreEntriesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetStats(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/archon.api.memory.v1.LongTermMemoryService/GetStats',
+            archon_dot_api_dot_memory_dot_v1_dot_long__term__memory__service__pb2.GetStatsRequest.SerializeToString,
+            archon_dot_api_dot_memory_dot_v1_dot_long__term__memory__service__pb2.GetStatsResponse.FromString,
             options,
             channel_credentials,
             insecure,

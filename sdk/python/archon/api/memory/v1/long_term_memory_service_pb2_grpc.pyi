@@ -27,45 +27,125 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class LongTermMemoryServiceStub:
-    """Long-term memory: texts that outlive runs, searched by meaning and by keywords."""
+    """Long-term memory: texts that outlive runs, searched by meaning and by keywords. Called by agents and clients. Entries
+    of different tenants are separate. A memory service without a store for them answers UNIMPLEMENTED / NOT_SERVED.
+    """
 
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> LongTermMemoryServiceAsyncStub: ...
     StoreEntry: _grpc.UnaryUnaryMultiCallable[_long_term_memory_service_pb2.StoreEntryRequest, _long_term_memory_service_pb2.StoreEntryResponse]
-    """Stores a text. Idempotent by request_id.
-    Fails with INVALID_ARGUMENT, RESOURCE_EXHAUSTED (the text is too large), UNAVAILABLE.
+    """Stores a text, durably when the response arrives: in the store, or in the outbox if the store is down. Idempotent by
+    request_id.
+    Fails with INVALID_ARGUMENT, ALREADY_EXISTS / REQUEST_ID_REUSED (the id was used for another text or metadata),
+    RESOURCE_EXHAUSTED (the outbox is full; MESSAGE_TOO_LARGE: the text exceeds 64 KiB), UNAVAILABLE.
     """
     SearchEntries: _grpc.UnaryUnaryMultiCallable[_long_term_memory_service_pb2.SearchEntriesRequest, _long_term_memory_service_pb2.SearchEntriesResponse]
-    """Returns the entries that are most similar to a query.
+    """Returns the entries that answer a query. A response ends early if its entries are large.
     Fails with INVALID_ARGUMENT, UNAVAILABLE.
+    """
+    GetEntry: _grpc.UnaryUnaryMultiCallable[_long_term_memory_service_pb2.GetEntryRequest, _long_term_memory_service_pb2.GetEntryResponse]
+    """Returns an entry.
+    Fails with NOT_FOUND, INVALID_ARGUMENT, UNAVAILABLE.
+    """
+    ListEntries: _grpc.UnaryUnaryMultiCallable[_long_term_memory_service_pb2.ListEntriesRequest, _long_term_memory_service_pb2.ListEntriesResponse]
+    """Lists all entries, archived ones included, ordered by id. A page ends early if its entries are large.
+    Fails with INVALID_ARGUMENT / INVALID_PAGE_TOKEN, UNAVAILABLE.
+    """
+    ListRecentEntries: _grpc.UnaryUnaryMultiCallable[_long_term_memory_service_pb2.ListRecentEntriesRequest, _long_term_memory_service_pb2.ListRecentEntriesResponse]
+    """Lists the newest entries, newest first. A response ends early if its entries are large.
+    Fails with INVALID_ARGUMENT, UNAVAILABLE.
+    """
+    RateEntry: _grpc.UnaryUnaryMultiCallable[_long_term_memory_service_pb2.RateEntryRequest, _long_term_memory_service_pb2.RateEntryResponse]
+    """Counts whether an entry was useful, which weighs in later searches. A request that fails with UNAVAILABLE may have
+    been counted.
+    Fails with NOT_FOUND, INVALID_ARGUMENT, UNAVAILABLE.
+    """
+    UpdateEntry: _grpc.UnaryUnaryMultiCallable[_long_term_memory_service_pb2.UpdateEntryRequest, _long_term_memory_service_pb2.UpdateEntryResponse]
+    """Changes the importance of an entry, or moves it to the archive or back. Idempotent.
+    Fails with NOT_FOUND, INVALID_ARGUMENT, UNAVAILABLE.
     """
     DeleteEntry: _grpc.UnaryUnaryMultiCallable[_long_term_memory_service_pb2.DeleteEntryRequest, _long_term_memory_service_pb2.DeleteEntryResponse]
     """Deletes an entry. An unknown entry is not an error.
     Fails with INVALID_ARGUMENT, UNAVAILABLE.
     """
+    ForgetEntries: _grpc.UnaryUnaryMultiCallable[_long_term_memory_service_pb2.ForgetEntriesRequest, _long_term_memory_service_pb2.ForgetEntriesResponse]
+    """Deletes everything of a user, of a session, or of a user in a session: active, archived and damaged entries, cached
+    searches, and what waits in the outbox. Idempotent: after UNAVAILABLE a part may be left.
+    Fails with INVALID_ARGUMENT (neither user nor session is set), UNAVAILABLE.
+    """
+    RestoreEntries: _grpc.UnaryUnaryMultiCallable[_long_term_memory_service_pb2.RestoreEntriesRequest, _long_term_memory_service_pb2.RestoreEntriesResponse]
+    """Stores entries of an export with their ids and counts. Ids that exist stay as they are.
+    Fails with INVALID_ARGUMENT (an entry is not intact), RESOURCE_EXHAUSTED (MESSAGE_TOO_LARGE: a text exceeds 64 KiB),
+    UNAVAILABLE.
+    """
+    GetStats: _grpc.UnaryUnaryMultiCallable[_long_term_memory_service_pb2.GetStatsRequest, _long_term_memory_service_pb2.GetStatsResponse]
+    """Returns counts of entries, and the ids of damaged ones.
+    Fails with UNAVAILABLE.
+    """
 
 @_typing.type_check_only
 class LongTermMemoryServiceAsyncStub(LongTermMemoryServiceStub):
-    """Long-term memory: texts that outlive runs, searched by meaning and by keywords."""
+    """Long-term memory: texts that outlive runs, searched by meaning and by keywords. Called by agents and clients. Entries
+    of different tenants are separate. A memory service without a store for them answers UNIMPLEMENTED / NOT_SERVED.
+    """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     StoreEntry: _aio.UnaryUnaryMultiCallable[_long_term_memory_service_pb2.StoreEntryRequest, _long_term_memory_service_pb2.StoreEntryResponse]  # type: ignore[assignment]
-    """Stores a text. Idempotent by request_id.
-    Fails with INVALID_ARGUMENT, RESOURCE_EXHAUSTED (the text is too large), UNAVAILABLE.
+    """Stores a text, durably when the response arrives: in the store, or in the outbox if the store is down. Idempotent by
+    request_id.
+    Fails with INVALID_ARGUMENT, ALREADY_EXISTS / REQUEST_ID_REUSED (the id was used for another text or metadata),
+    RESOURCE_EXHAUSTED (the outbox is full; MESSAGE_TOO_LARGE: the text exceeds 64 KiB), UNAVAILABLE.
     """
     SearchEntries: _aio.UnaryUnaryMultiCallable[_long_term_memory_service_pb2.SearchEntriesRequest, _long_term_memory_service_pb2.SearchEntriesResponse]  # type: ignore[assignment]
-    """Returns the entries that are most similar to a query.
+    """Returns the entries that answer a query. A response ends early if its entries are large.
     Fails with INVALID_ARGUMENT, UNAVAILABLE.
+    """
+    GetEntry: _aio.UnaryUnaryMultiCallable[_long_term_memory_service_pb2.GetEntryRequest, _long_term_memory_service_pb2.GetEntryResponse]  # type: ignore[assignment]
+    """Returns an entry.
+    Fails with NOT_FOUND, INVALID_ARGUMENT, UNAVAILABLE.
+    """
+    ListEntries: _aio.UnaryUnaryMultiCallable[_long_term_memory_service_pb2.ListEntriesRequest, _long_term_memory_service_pb2.ListEntriesResponse]  # type: ignore[assignment]
+    """Lists all entries, archived ones included, ordered by id. A page ends early if its entries are large.
+    Fails with INVALID_ARGUMENT / INVALID_PAGE_TOKEN, UNAVAILABLE.
+    """
+    ListRecentEntries: _aio.UnaryUnaryMultiCallable[_long_term_memory_service_pb2.ListRecentEntriesRequest, _long_term_memory_service_pb2.ListRecentEntriesResponse]  # type: ignore[assignment]
+    """Lists the newest entries, newest first. A response ends early if its entries are large.
+    Fails with INVALID_ARGUMENT, UNAVAILABLE.
+    """
+    RateEntry: _aio.UnaryUnaryMultiCallable[_long_term_memory_service_pb2.RateEntryRequest, _long_term_memory_service_pb2.RateEntryResponse]  # type: ignore[assignment]
+    """Counts whether an entry was useful, which weighs in later searches. A request that fails with UNAVAILABLE may have
+    been counted.
+    Fails with NOT_FOUND, INVALID_ARGUMENT, UNAVAILABLE.
+    """
+    UpdateEntry: _aio.UnaryUnaryMultiCallable[_long_term_memory_service_pb2.UpdateEntryRequest, _long_term_memory_service_pb2.UpdateEntryResponse]  # type: ignore[assignment]
+    """Changes the importance of an entry, or moves it to the archive or back. Idempotent.
+    Fails with NOT_FOUND, INVALID_ARGUMENT, UNAVAILABLE.
     """
     DeleteEntry: _aio.UnaryUnaryMultiCallable[_long_term_memory_service_pb2.DeleteEntryRequest, _long_term_memory_service_pb2.DeleteEntryResponse]  # type: ignore[assignment]
     """Deletes an entry. An unknown entry is not an error.
     Fails with INVALID_ARGUMENT, UNAVAILABLE.
     """
+    ForgetEntries: _aio.UnaryUnaryMultiCallable[_long_term_memory_service_pb2.ForgetEntriesRequest, _long_term_memory_service_pb2.ForgetEntriesResponse]  # type: ignore[assignment]
+    """Deletes everything of a user, of a session, or of a user in a session: active, archived and damaged entries, cached
+    searches, and what waits in the outbox. Idempotent: after UNAVAILABLE a part may be left.
+    Fails with INVALID_ARGUMENT (neither user nor session is set), UNAVAILABLE.
+    """
+    RestoreEntries: _aio.UnaryUnaryMultiCallable[_long_term_memory_service_pb2.RestoreEntriesRequest, _long_term_memory_service_pb2.RestoreEntriesResponse]  # type: ignore[assignment]
+    """Stores entries of an export with their ids and counts. Ids that exist stay as they are.
+    Fails with INVALID_ARGUMENT (an entry is not intact), RESOURCE_EXHAUSTED (MESSAGE_TOO_LARGE: a text exceeds 64 KiB),
+    UNAVAILABLE.
+    """
+    GetStats: _aio.UnaryUnaryMultiCallable[_long_term_memory_service_pb2.GetStatsRequest, _long_term_memory_service_pb2.GetStatsResponse]  # type: ignore[assignment]
+    """Returns counts of entries, and the ids of damaged ones.
+    Fails with UNAVAILABLE.
+    """
 
 class LongTermMemoryServiceServicer(metaclass=_abc_1.ABCMeta):
-    """Long-term memory: texts that outlive runs, searched by meaning and by keywords."""
+    """Long-term memory: texts that outlive runs, searched by meaning and by keywords. Called by agents and clients. Entries
+    of different tenants are separate. A memory service without a store for them answers UNIMPLEMENTED / NOT_SERVED.
+    """
 
     @_abc_1.abstractmethod
     def StoreEntry(
@@ -73,8 +153,10 @@ class LongTermMemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _long_term_memory_service_pb2.StoreEntryRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_long_term_memory_service_pb2.StoreEntryResponse, _abc.Awaitable[_long_term_memory_service_pb2.StoreEntryResponse]]:
-        """Stores a text. Idempotent by request_id.
-        Fails with INVALID_ARGUMENT, RESOURCE_EXHAUSTED (the text is too large), UNAVAILABLE.
+        """Stores a text, durably when the response arrives: in the store, or in the outbox if the store is down. Idempotent by
+        request_id.
+        Fails with INVALID_ARGUMENT, ALREADY_EXISTS / REQUEST_ID_REUSED (the id was used for another text or metadata),
+        RESOURCE_EXHAUSTED (the outbox is full; MESSAGE_TOO_LARGE: the text exceeds 64 KiB), UNAVAILABLE.
         """
 
     @_abc_1.abstractmethod
@@ -83,8 +165,59 @@ class LongTermMemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _long_term_memory_service_pb2.SearchEntriesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_long_term_memory_service_pb2.SearchEntriesResponse, _abc.Awaitable[_long_term_memory_service_pb2.SearchEntriesResponse]]:
-        """Returns the entries that are most similar to a query.
+        """Returns the entries that answer a query. A response ends early if its entries are large.
         Fails with INVALID_ARGUMENT, UNAVAILABLE.
+        """
+
+    @_abc_1.abstractmethod
+    def GetEntry(
+        self,
+        request: _long_term_memory_service_pb2.GetEntryRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_long_term_memory_service_pb2.GetEntryResponse, _abc.Awaitable[_long_term_memory_service_pb2.GetEntryResponse]]:
+        """Returns an entry.
+        Fails with NOT_FOUND, INVALID_ARGUMENT, UNAVAILABLE.
+        """
+
+    @_abc_1.abstractmethod
+    def ListEntries(
+        self,
+        request: _long_term_memory_service_pb2.ListEntriesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_long_term_memory_service_pb2.ListEntriesResponse, _abc.Awaitable[_long_term_memory_service_pb2.ListEntriesResponse]]:
+        """Lists all entries, archived ones included, ordered by id. A page ends early if its entries are large.
+        Fails with INVALID_ARGUMENT / INVALID_PAGE_TOKEN, UNAVAILABLE.
+        """
+
+    @_abc_1.abstractmethod
+    def ListRecentEntries(
+        self,
+        request: _long_term_memory_service_pb2.ListRecentEntriesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_long_term_memory_service_pb2.ListRecentEntriesResponse, _abc.Awaitable[_long_term_memory_service_pb2.ListRecentEntriesResponse]]:
+        """Lists the newest entries, newest first. A response ends early if its entries are large.
+        Fails with INVALID_ARGUMENT, UNAVAILABLE.
+        """
+
+    @_abc_1.abstractmethod
+    def RateEntry(
+        self,
+        request: _long_term_memory_service_pb2.RateEntryRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_long_term_memory_service_pb2.RateEntryResponse, _abc.Awaitable[_long_term_memory_service_pb2.RateEntryResponse]]:
+        """Counts whether an entry was useful, which weighs in later searches. A request that fails with UNAVAILABLE may have
+        been counted.
+        Fails with NOT_FOUND, INVALID_ARGUMENT, UNAVAILABLE.
+        """
+
+    @_abc_1.abstractmethod
+    def UpdateEntry(
+        self,
+        request: _long_term_memory_service_pb2.UpdateEntryRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_long_term_memory_service_pb2.UpdateEntryResponse, _abc.Awaitable[_long_term_memory_service_pb2.UpdateEntryResponse]]:
+        """Changes the importance of an entry, or moves it to the archive or back. Idempotent.
+        Fails with NOT_FOUND, INVALID_ARGUMENT, UNAVAILABLE.
         """
 
     @_abc_1.abstractmethod
@@ -95,6 +228,38 @@ class LongTermMemoryServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_long_term_memory_service_pb2.DeleteEntryResponse, _abc.Awaitable[_long_term_memory_service_pb2.DeleteEntryResponse]]:
         """Deletes an entry. An unknown entry is not an error.
         Fails with INVALID_ARGUMENT, UNAVAILABLE.
+        """
+
+    @_abc_1.abstractmethod
+    def ForgetEntries(
+        self,
+        request: _long_term_memory_service_pb2.ForgetEntriesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_long_term_memory_service_pb2.ForgetEntriesResponse, _abc.Awaitable[_long_term_memory_service_pb2.ForgetEntriesResponse]]:
+        """Deletes everything of a user, of a session, or of a user in a session: active, archived and damaged entries, cached
+        searches, and what waits in the outbox. Idempotent: after UNAVAILABLE a part may be left.
+        Fails with INVALID_ARGUMENT (neither user nor session is set), UNAVAILABLE.
+        """
+
+    @_abc_1.abstractmethod
+    def RestoreEntries(
+        self,
+        request: _long_term_memory_service_pb2.RestoreEntriesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_long_term_memory_service_pb2.RestoreEntriesResponse, _abc.Awaitable[_long_term_memory_service_pb2.RestoreEntriesResponse]]:
+        """Stores entries of an export with their ids and counts. Ids that exist stay as they are.
+        Fails with INVALID_ARGUMENT (an entry is not intact), RESOURCE_EXHAUSTED (MESSAGE_TOO_LARGE: a text exceeds 64 KiB),
+        UNAVAILABLE.
+        """
+
+    @_abc_1.abstractmethod
+    def GetStats(
+        self,
+        request: _long_term_memory_service_pb2.GetStatsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_long_term_memory_service_pb2.GetStatsResponse, _abc.Awaitable[_long_term_memory_service_pb2.GetStatsResponse]]:
+        """Returns counts of entries, and the ids of damaged ones.
+        Fails with UNAVAILABLE.
         """
 
 def add_LongTermMemoryServiceServicer_to_server(servicer: LongTermMemoryServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -10,6 +10,7 @@ from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -20,6 +21,34 @@ else:
     from typing_extensions import TypeAlias as _TypeAlias, Never as _Never
 
 DESCRIPTOR: _descriptor.FileDescriptor
+
+class _RetrievalSource:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _RetrievalSourceEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_RetrievalSource.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    RETRIEVAL_SOURCE_UNSPECIFIED: _RetrievalSource.ValueType  # 0
+    """Not set."""
+    RETRIEVAL_SOURCE_HYBRID: _RetrievalSource.ValueType  # 1
+    """By vectors and words together."""
+    RETRIEVAL_SOURCE_KEYWORD: _RetrievalSource.ValueType  # 2
+    """By words alone."""
+    RETRIEVAL_SOURCE_RECENT: _RetrievalSource.ValueType  # 3
+    """As one of the most recent entries, because no other was found."""
+
+class RetrievalSource(_RetrievalSource, metaclass=_RetrievalSourceEnumTypeWrapper):
+    """How an entry of long-term memory was found."""
+
+RETRIEVAL_SOURCE_UNSPECIFIED: RetrievalSource.ValueType  # 0
+"""Not set."""
+RETRIEVAL_SOURCE_HYBRID: RetrievalSource.ValueType  # 1
+"""By vectors and words together."""
+RETRIEVAL_SOURCE_KEYWORD: RetrievalSource.ValueType  # 2
+"""By words alone."""
+RETRIEVAL_SOURCE_RECENT: RetrievalSource.ValueType  # 3
+"""As one of the most recent entries, because no other was found."""
+Global___RetrievalSource: _TypeAlias = RetrievalSource  # noqa: Y015
 
 @_typing.final
 class MemoryItem(_message.Message):
@@ -98,6 +127,38 @@ class MemoryItem(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___MemoryItem: _TypeAlias = MemoryItem  # noqa: Y015
+
+@_typing.final
+class FoundItem(_message.Message):
+    """An item that a search found."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ITEM_FIELD_NUMBER: _builtins.int
+    PASSAGE_FIELD_NUMBER: _builtins.int
+    SCORE_FIELD_NUMBER: _builtins.int
+    passage: _builtins.str
+    """The passage of its text that answers the query best."""
+    score: _builtins.float
+    """Similarity of the passage to the query, 0 to 1."""
+    @_builtins.property
+    def item(self) -> Global___MemoryItem:
+        """The item, without its text."""
+
+    def __init__(
+        self,
+        *,
+        item: Global___MemoryItem | None = ...,
+        passage: _builtins.str = ...,
+        score: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["item", b"item"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["item", b"item", "passage", b"passage", "score", b"score"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FoundItem: _TypeAlias = FoundItem  # noqa: Y015
 
 @_typing.final
 class PublishItem(_message.Message):
@@ -287,7 +348,7 @@ Global___WorkingValue: _TypeAlias = WorkingValue  # noqa: Y015
 
 @_typing.final
 class LongTermEntry(_message.Message):
-    """An entry of long-term memory."""
+    """An entry of long-term memory. Id, content, metadata, create_time and checksum never change."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -316,19 +377,47 @@ class LongTermEntry(_message.Message):
     METADATA_FIELD_NUMBER: _builtins.int
     CREATE_TIME_FIELD_NUMBER: _builtins.int
     SCORE_FIELD_NUMBER: _builtins.int
+    IMPORTANCE_FIELD_NUMBER: _builtins.int
+    USE_COUNT_FIELD_NUMBER: _builtins.int
+    LAST_USE_TIME_FIELD_NUMBER: _builtins.int
+    USEFUL_COUNT_FIELD_NUMBER: _builtins.int
+    NOT_USEFUL_COUNT_FIELD_NUMBER: _builtins.int
+    ARCHIVED_FIELD_NUMBER: _builtins.int
+    EMBEDDER_FIELD_NUMBER: _builtins.int
+    CHECKSUM_FIELD_NUMBER: _builtins.int
     entry_id: _builtins.str
-    """The entry's id, created by the server."""
+    """The entry's id, created by the server: a UUID."""
     content: _builtins.str
-    """Text of the entry."""
+    """Text of the entry, at most 64 KiB."""
     score: _builtins.float
     """Similarity to the query, 0 to 1. Set in search results only."""
+    importance: _builtins.float
+    """Importance, 0 to 1."""
+    use_count: _builtins.int
+    """The number of searches that returned the entry, written with a delay of some seconds."""
+    useful_count: _builtins.int
+    """The number of ratings as useful."""
+    not_useful_count: _builtins.int
+    """The number of ratings as not useful."""
+    archived: _builtins.bool
+    """True if searches do not see the entry unless they ask for archived entries."""
+    embedder: _builtins.str
+    """Name of the embedder of the entry's vector. Empty: the entry is found by words, and embedded later."""
+    checksum: _builtins.str
+    """SHA-256 of id, content, create_time and metadata, in hex, by which a damaged entry is recognised."""
     @_builtins.property
     def metadata(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """Metadata to filter by: user, session, task, role; other keys in reverse DNS."""
+        """Metadata to filter by: user, session, task, role, type; other keys in reverse DNS. At most 32 keys of 1 to 64
+        characters without "=", with values of at most 1,024 characters.
+        """
 
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp:
         """The time at which the entry was stored."""
+
+    @_builtins.property
+    def last_use_time(self) -> _timestamp_pb2.Timestamp:
+        """The time of the last of these searches; absent if there was none."""
 
     def __init__(
         self,
@@ -338,11 +427,61 @@ class LongTermEntry(_message.Message):
         metadata: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         create_time: _timestamp_pb2.Timestamp | None = ...,
         score: _builtins.float = ...,
+        importance: _builtins.float = ...,
+        use_count: _builtins.int = ...,
+        last_use_time: _timestamp_pb2.Timestamp | None = ...,
+        useful_count: _builtins.int = ...,
+        not_useful_count: _builtins.int = ...,
+        archived: _builtins.bool = ...,
+        embedder: _builtins.str = ...,
+        checksum: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "last_use_time", b"last_use_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["content", b"content", "create_time", b"create_time", "entry_id", b"entry_id", "metadata", b"metadata", "score", b"score"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["archived", b"archived", "checksum", b"checksum", "content", b"content", "create_time", b"create_time", "embedder", b"embedder", "entry_id", b"entry_id", "importance", b"importance", "last_use_time", b"last_use_time", "metadata", b"metadata", "not_useful_count", b"not_useful_count", "score", b"score", "use_count", b"use_count", "useful_count", b"useful_count"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___LongTermEntry: _TypeAlias = LongTermEntry  # noqa: Y015
+
+@_typing.final
+class LongTermStats(_message.Message):
+    """Counts of a tenant's entries of long-term memory."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ACTIVE_FIELD_NUMBER: _builtins.int
+    ARCHIVED_FIELD_NUMBER: _builtins.int
+    PENDING_FIELD_NUMBER: _builtins.int
+    DAMAGED_FIELD_NUMBER: _builtins.int
+    WAITING_FIELD_NUMBER: _builtins.int
+    CONTENT_BYTES_FIELD_NUMBER: _builtins.int
+    active: _builtins.int
+    """Entries that searches see."""
+    archived: _builtins.int
+    """Archived entries."""
+    pending: _builtins.int
+    """Active entries that wait for their embedding."""
+    damaged: _builtins.int
+    """Entries that were set aside because their checksum is wrong."""
+    waiting: _builtins.int
+    """Entries in the outbox: the store could not take them yet."""
+    content_bytes: _builtins.int
+    """Bytes of all texts."""
+    def __init__(
+        self,
+        *,
+        active: _builtins.int = ...,
+        archived: _builtins.int = ...,
+        pending: _builtins.int = ...,
+        damaged: _builtins.int = ...,
+        waiting: _builtins.int = ...,
+        content_bytes: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["active", b"active", "archived", b"archived", "content_bytes", b"content_bytes", "damaged", b"damaged", "pending", b"pending", "waiting", b"waiting"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LongTermStats: _TypeAlias = LongTermStats  # noqa: Y015

@@ -1,0 +1,164 @@
+"""An embedder behind the embeddings API of OpenAI and compatible servers (vLLM, Ollama, ...)."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from array import array
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from math import isfinite, sqrt
+from typing import Any, Final
+
+from archon.errors import ArchonError, DeadlineExceeded, InvalidArgument, ResourceExhausted, Unavailable
+from archon.failure_kinds import PROVIDER
+from archon_mesh.llm.base import estimate_tokens
+from archon_mesh.llm.endpoint import Endpoint
+from archon_mesh.llm.provider_errors import to_archon_error
+from archon_mesh.llm.retry import RETRIES, WITHIN, is_transient, pause_before
+from archon_mesh.llm.wrappers.rate_limit import MAX_WAIT, TokenBucket
+from archon_mesh.memory.long_term.port import Vector
+
+BATCH_TEXTS: Final = 128
+BATCH_TOKENS: Final = 100_000
+"""Texts and estimated tokens of one request."""
+
+CALL_TIMEOUT: Final = 30.0
+"""Seconds of one request."""
+
+REQUESTS_PER_MINUTE: Final = 3_000
+TOKENS_PER_MINUTE: Final = 1_000_000
+
+
+class OpenAIEmbedder:
+    """Embeds texts in batches. Requests that fail for a reason that may pass are made again, not before the time that
+    the server asked for (Retry-After); requests above the limits per minute are delayed."""
+
+    range: tuple[float, float] = (0.1, 0.7)
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        retries: int = RETRIES,
+        requests_per_minute: int = REQUESTS_PER_MINUTE,
+        tokens_per_minute: int = TOKENS_PER_MINUTE,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+        uniform: Callable[[float, float], float] = random.uniform,
+    ) -> None:
+        """Raises Unauthenticated if the endpoint is OpenAI and there is no key, InvalidArgument for a limit below 1."""
+        import openai  # takes half a second and 16 MB
+
+        if min(requests_per_minute, tokens_per_minute) < 1 or retries < 0:
+            raise InvalidArgument("requests_per_minute and tokens_per_minute must be at least 1, retries at least 0")
+        self._model = model
+        self._package = openai
+        endpoint = Endpoint(openai, "OPENAI", "OpenAI", base_url=base_url, api_key=api_key)
+        self._key = endpoint.key
+        self._client = openai.AsyncOpenAI(
+            api_key=endpoint.key or "none", base_url=endpoint.base_url, max_retries=0, timeout=CALL_TIMEOUT
+        )
+        self._embeddings = self._client.embeddings
+        self._retries = retries
+        self._clock = clock
+        self._sleep = sleep
+        self._uniform = uniform
+        self._requests = TokenBucket(requests_per_minute, clock())
+        self._tokens = TokenBucket(tokens_per_minute, clock())
+        self._dimensions = 0
+
+    @property
+    def name(self) -> str:
+        return f"openai/{self._model}"
+
+    @property
+    def dimensions(self) -> int:
+        return self._dimensions
+
+    async def embed(self, texts: Sequence[str]) -> list[Vector]:
+        vectors: list[Vector] = []
+        for batch in _batches(texts):
+            vectors += await self._with_retries(batch)
+        return vectors
+
+    async def close(self) -> None:
+        await self._client.close()
+
+    async def _with_retries(self, texts: Sequence[str]) -> list[Vector]:
+        began = self._clock()
+        for retry in range(1, self._retries + 2):
+            try:
+                await self._sleep(self._reserve(texts))
+                return await self._call(texts)
+            except ArchonError as error:
+                pause = pause_before(retry, error, self._uniform)
+                if retry > self._retries or not is_transient(error) or self._clock() - began + pause >= WITHIN:
+                    raise
+            await self._sleep(pause)
+        raise AssertionError("unreachable")
+
+    def _reserve(self, texts: Sequence[str]) -> float:
+        """Takes the share of a request, and returns the seconds to wait before it may be made."""
+        now = self._clock()
+        shares = ((self._requests, 1), (self._tokens, sum(map(estimate_tokens, texts))))
+        seconds = max(bucket.wait_for(amount, now) for bucket, amount in shares)
+        if seconds > MAX_WAIT:
+            raise ResourceExhausted(f"the rate limit of {self.name} is reached", retry_delay=seconds)
+        for bucket, amount in shares:
+            bucket.take(amount)
+        return seconds
+
+    async def _call(self, texts: Sequence[str]) -> list[Vector]:
+        try:
+            async with asyncio.timeout(CALL_TIMEOUT):
+                response = await self._embeddings.create(
+                    model=self._model, input=list(texts), encoding_format="float", timeout=CALL_TIMEOUT
+                )
+        except TimeoutError:
+            raise DeadlineExceeded(f"no embeddings within {CALL_TIMEOUT:g} s", kind=PROVIDER) from None
+        except Exception as error:  # noqa: BLE001 - raised again as an Archon error
+            # `from None`, because the original error may contain the key, and would be printed with this one.
+            raise to_archon_error(error, self._package, self._key) from None
+        return self._read(response, len(texts))
+
+    def _read(self, response: Any, count: int) -> list[Vector]:
+        """Converts a response. Raises Unavailable if it is malformed, InvalidArgument if a text has no embedding."""
+        try:
+            data = sorted(response.data, key=lambda item: item.index)
+            vectors = [_normalised(item.embedding) for item in data]
+        except InvalidArgument:
+            raise
+        except (AttributeError, TypeError, ValueError) as error:
+            raise Unavailable(f"the endpoint sent malformed embeddings ({error})", kind=PROVIDER) from None
+        sizes = {len(vector) for vector in vectors} | ({self._dimensions} if self._dimensions else set())
+        if len(vectors) != count or len(sizes) != 1:
+            raise Unavailable("the endpoint sent another number of embeddings or dimensions", kind=PROVIDER)
+        self._dimensions = sizes.pop()
+        return vectors
+
+
+def _normalised(values: Sequence[float]) -> Vector:
+    """Raises ValueError if it is empty, InvalidArgument if the text has no direction: a retry would not help."""
+    length = sqrt(sum(value * value for value in values))
+    if not values:
+        raise ValueError("an embedding is empty")
+    if not isfinite(length) or length == 0:
+        raise InvalidArgument("the endpoint has no embedding for a text")
+    return array("f", [value / length for value in values])
+
+
+def _batches(texts: Sequence[str]) -> Iterator[list[str]]:
+    batch: list[str] = []
+    tokens = 0
+    for text in texts:
+        cost = estimate_tokens(text)
+        if batch and (len(batch) >= BATCH_TEXTS or tokens + cost > BATCH_TOKENS):
+            yield batch
+            batch, tokens = [], 0
+        batch.append(text)
+        tokens += cost
+    if batch:
+        yield batch

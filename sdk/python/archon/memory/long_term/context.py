@@ -1,0 +1,128 @@
+"""Assembles what a model sees: template, memories and history, each within its part of a token budget."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+from archon.errors import InvalidArgument
+from archon.memory.long_term.entry import MAX_QUERY_BYTES, FoundEntry, LongTermEntry
+
+HISTORY_PART: Final = 0.5
+RETRIEVED_PART: Final = 0.3
+TEMPLATE_PART: Final = 0.2
+"""Parts of the budget: recent turns, memories, and everything that does not change with the query."""
+
+RECENT_TURNS: Final = 2
+"""Turns of the history by which is searched, besides the current query."""
+
+MAX_TURN_CHARACTERS: Final = 500
+"""Characters of each of these turns."""
+
+CountTokens = Callable[[str], int]
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """What surrounds memories and turns: the system prompt, the working memory, and the instruction at the end."""
+
+    system: str = ""
+    working: str = ""
+    instruction: str = ""
+
+
+NO_TEMPLATE: Final = Template()
+
+
+@dataclass(frozen=True, slots=True)
+class RetrievedContext:
+    """The assembled context. `memories` are those that had room; `tokens` is the estimate for the text."""
+
+    text: str
+    memories: tuple[FoundEntry, ...]
+    tokens: int
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def estimate_tokens(text: str) -> int:
+    """Estimates the tokens of a text: one per four characters, rounded up."""
+    return -(-len(text) // 4)
+
+
+def memory_line(entry: LongTermEntry) -> str:
+    """Returns `[Memory from DATE, ROLE] text`."""
+    date = datetime.fromtimestamp(entry.create_time, UTC).strftime("%Y-%m-%d")
+    return f"[Memory from {date}, {entry.metadata.get('role') or 'unknown'}] {entry.content}"
+
+
+def build_query(current_query: str, history: Sequence[str]) -> str:
+    """Returns the text to search for: the current query and the last turns before it, as far as a query may be long."""
+    turns = [turn[:MAX_TURN_CHARACTERS].strip() for turn in history[-RECENT_TURNS:]]
+    query = "\n".join([current_query, *filter(None, turns)])
+    return query.encode(errors="replace")[:MAX_QUERY_BYTES].decode(errors="ignore")
+
+
+def assemble(
+    found: Iterable[FoundEntry],
+    token_budget: int,
+    *,
+    history: Sequence[str] = (),
+    template: Template = NO_TEMPLATE,
+    count_tokens: CountTokens = estimate_tokens,
+) -> RetrievedContext:
+    """Returns system, working memory, memories, turns and instruction, in this order, within the budget.
+
+    The newest turns and the best memories come first into their parts; what the template and the history leave over is
+    added to the part of the memories. A template above its part is cut at its end, the instruction last. Raises
+    InvalidArgument if the budget is not above 0.
+    """
+    if token_budget <= 0:
+        raise InvalidArgument("token_budget must be above 0")
+    counted = _Counter(count_tokens)
+    template_budget = int(token_budget * TEMPLATE_PART)
+    # Space is reserved in the order of importance, which is not the order in the text.
+    instruction = counted.cut(template.instruction, template_budget)
+    system = counted.cut(template.system, template_budget - counted.cost(instruction))
+    left = template_budget - counted.cost(instruction) - counted.cost(system)
+    working = counted.cut(template.working, left)
+    left -= counted.cost(working)
+    history_budget = int(token_budget * HISTORY_PART)
+    turns: list[str] = []
+    for turn in reversed(history):
+        if counted.cost(turn) > history_budget:
+            break
+        turns.insert(0, turn)
+        history_budget -= counted.cost(turn)
+    room = int(token_budget * RETRIEVED_PART) + left + history_budget
+    memories: list[FoundEntry] = []
+    for entry in found:
+        cost = counted.cost(memory_line(entry.entry))
+        if cost <= room:
+            memories.append(entry)
+            room -= cost
+    lines = [system, working, *(memory_line(memory.entry) for memory in memories), *turns, instruction]
+    text = "\n".join(filter(None, lines))
+    return RetrievedContext(text, tuple(memories), count_tokens(text))
+
+
+class _Counter:
+    def __init__(self, count_tokens: CountTokens) -> None:
+        self._count = count_tokens
+
+    def cost(self, text: str) -> int:
+        """Returns the tokens of a text with the end of its line; 0 if it is empty."""
+        return self._count(text) + 1 if text else 0
+
+    def cut(self, text: str, budget: int) -> str:
+        """Returns the longest beginning of a text whose cost is within the budget."""
+        if self.cost(text) <= budget:
+            return text
+        low, high = 0, len(text)
+        while low < high:
+            middle = (low + high + 1) // 2
+            low, high = (middle, high) if self.cost(text[:middle]) <= budget else (low, middle - 1)
+        return text[:low]

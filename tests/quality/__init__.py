@@ -1,0 +1,1 @@
+"""Labelled sets and the figures that the documentation states about them."""
