@@ -9,7 +9,7 @@ RUN := $(BIN)/python
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo up down test test-unit test-integration test-e2e simulate failures chaos fuzz bench bench-postgres bench-agents bench-scale bench-peers soak tools interop test-interop check format lint types floors words drift buf \
+.PHONY: help demo up down test test-unit test-integration test-e2e simulate failures chaos fuzz bench bench-postgres bench-agents bench-tracing bench-scale bench-peers soak tools interop test-interop check format lint types floors words drift buf \
         buf-baseline gates mutants protos hooks clean
 
 help: ## this list
@@ -90,6 +90,9 @@ bench-postgres: $(VENV)/.dev ## the pipeline with two orchestrators on PostgreSQ
 bench-agents: $(VENV)/.dev ## what the agent runtime adds to an iteration, over a loop written by hand
 	@$(RUN) -m tests.bench.agent_loop
 
+bench-tracing: $(VENV)/.dev ## what tracing every run costs the pipeline, to Jaeger (`make tools`) and to a dead endpoint
+	@$(RUN) -m tests.bench.tracing --rounds $(ROUNDS)
+
 bench-scale: $(VENV)/.dev ## whether runs cost more beside 100,000 ended runs, 5,000 under way 1,000 idle instances or 10,000 dead ones
 	@$(RUN) -m tests.bench.scale --rounds $(ROUNDS)
 
@@ -112,14 +115,14 @@ chaos: tools ## the real processes under load, struck at random, then what they 
 
 # Other languages -----------------------------------------------------------------------------------------------
 
-tools: $(VENV)/.dev ## grpcurl, kustomize, etcd 3.6 and the Go plugins of protoc, into .tools/bin (needs Go)
+tools: $(VENV)/.dev ## grpcurl, kustomize, etcd 3.6, Jaeger and the Go plugins of protoc, into .tools/bin (needs Go)
 	@$(RUN) -m tests.interop.tools
 
 interop: tools ## build the members and clients in Go, TypeScript and Java into .tools/interop
 	@$(RUN) -m tests.interop.builds
 
 test-interop: tools ## members and clients in Go, TypeScript and Java, and the README's grpcurl commands
-	@ARCHON_REQUIRE=go,node,java,grpcurl $(RUN) -m pytest -q tests/interop
+	@ARCHON_REQUIRE=go,node,java,grpcurl,jaeger $(RUN) -m pytest -q tests/interop
 
 # What must hold ------------------------------------------------------------------------------------------------
 

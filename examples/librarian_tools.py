@@ -14,6 +14,11 @@ def find_book(title: str) -> str:
     return f"{title}: {COPIES.get(title.lower(), 0)} copies are in."
 
 
+def has_answer(state: Any, answer: str | None) -> bool | str:
+    """Accepts every answer that is not empty."""
+    return bool(answer and answer.strip()) or "Answer the reader's question."
+
+
 class Catalogue(Tool):
     """A tool that is created with an argument from the file."""
 

@@ -19,6 +19,7 @@ from archon import AgentServer
 from archon.agent import AgentSettings
 from archon.channel import server_options
 from archon.server import signalled
+from archon.telemetry import export
 from tests.bench.drive import ANSWER, announce
 
 METHOD = "/bench.Floor/Call"
@@ -61,6 +62,7 @@ async def floor_orchestrator(targets: list[str]) -> None:
 
 async def agent(role: str, depends_on: list[str]) -> None:
     """One of Archon's."""
+    export.start(role)
     settings = AgentSettings(registry=os.environ["ARCHON_REGISTRY"])
     server = AgentServer(role, depends_on=depends_on, max_tasks=256, handler=_answer, settings=settings)
     address = await server.start()

@@ -87,11 +87,11 @@ class Processes:
         """Starts a registry and three agents in a row. Returns the registry's address."""
         return self.members()[0]
 
-    def members(self) -> tuple[str, list[str]]:
+    def members(self, **environment: str) -> tuple[str, list[str]]:
         """Starts a registry and three agents in a row. Returns the addresses of the registry and of the agents."""
         registry = self.start("archon_services.registry", ARCHON_ETCD="memory")
         return registry, [
-            self.start("tests.bench.peers", "agent", role, *depends_on, ARCHON_REGISTRY=registry)
+            self.start("tests.bench.peers", "agent", role, *depends_on, ARCHON_REGISTRY=registry, **environment)
             for role, depends_on in ROLES
         ]
 

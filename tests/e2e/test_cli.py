@@ -136,6 +136,37 @@ def test_prompts_prints_context_after_the_system_prompt(terminal: Terminal) -> N
     assert text.count("Shared context from designer:") == 1
 
 
+def test_trace_shows_a_run_in_every_form(terminal: Terminal, tmp_path: Path) -> None:
+    assert terminal.archon("run", GOAL, "--quiet").code == 0
+    for width in (80, 140):
+        lines = terminal.archon("trace", "last", "--width", str(width)).out.splitlines()
+        assert all(len(line) <= width for line in lines)
+        for role in ("requirements", "designer", "implementer"):
+            assert any(line.startswith(f"* {role}") for line in lines)
+        assert sum(line.startswith("*   model offline") for line in lines) == 3
+    data = json.loads(terminal.archon("trace", "last", "--json").out)
+    assert (data["run_id"], data["state"], data["strategy"]) == (last_run(terminal)["run_id"], "completed", "pipeline")
+    assert sum(kind["critical_path_share"] for kind in data["time"].values()) == pytest.approx(1.0, abs=0.01)
+    assert data["time"]["waiting"]["critical_path_seconds"] == 0
+    for form, start in {".svg": "<svg", ".json": "{", ".txt": "run "}.items():
+        file = tmp_path / f"run{form}"
+        assert terminal.archon("trace", "last", "--save", str(file)).out == f"Wrote {file}.\n"
+        assert file.read_text().startswith(start)
+    refused = terminal.archon("trace", "last", "--save", str(tmp_path / "run.png"))
+    assert (refused.code, "the suffix must be one of .txt, .json, .svg" in refused.err) == (2, True)
+
+
+def test_prompts_are_saved_to_a_file(terminal: Terminal, tmp_path: Path) -> None:
+    assert terminal.archon("run", GOAL, "--quiet").code == 0
+    text, data = tmp_path / "prompts.txt", tmp_path / "prompts.json"
+    assert terminal.archon("prompts", "last", "--save", str(text)).out == f"Wrote {text}.\n"
+    assert text.read_text() == terminal.archon("prompts", "last").out
+    assert terminal.archon("prompts", "last", "--json", "--save", str(data)).code == 0
+    assert [record["role"] for record in json.loads(data.read_text())] == ["requirements", "designer", "implementer"]
+    refused = terminal.archon("prompts", "last", "--save", str(tmp_path / "absent" / "x"))
+    assert (refused.code, "cannot write" in refused.err) == (1, True)
+
+
 def test_quiet_prints_only_the_answer_to_a_goal_from_stdin(terminal: Terminal) -> None:
     result = terminal.archon("run", "-", "--quiet", "--role", "requirements", stdin="It must be blue.")
     assert result.code == 0
@@ -211,6 +242,8 @@ def test_runs_are_listed_by_state_and_age(terminal: Terminal) -> None:
         (["run", "x", "--budget-depth", "-1"], 2, "--budget-depth"),
         (["run", "x", "--timeout", "0.001"], 1, ""),
         (["prompts", "zzz"], 4, "'zzz'"),
+        (["trace", "zzz"], 4, "'zzz'"),
+        (["trace", "last", "--format", "png"], 2, "png"),
         (["up"], 1, "already running"),
         (["up", "--detach"], 1, "already running"),
         (["up", "--replicas", "painter=2"], 2, "'painter'"),
@@ -280,6 +313,16 @@ def on_terminal(terminal: Terminal, *arguments: str, columns: int) -> tuple[int 
     return process.wait(PATIENCE), screen.decode()
 
 
+def test_trace_has_colours_on_a_terminal_unless_refused(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert terminal.archon("run", GOAL, "--quiet").code == 0
+    coloured = on_terminal(terminal, "trace", "last", columns=80)[1]
+    monkeypatch.setitem(terminal.environment, "NO_COLOR", "1")
+    plain = on_terminal(terminal, "trace", "last", columns=80)[1]
+    assert re.search(r"\x1b\[[0-9;]*3\dm#+", coloured)
+    assert not re.search(r"\x1b\[[0-9;]*[34]\dm", plain)
+    assert "model offline" in plain
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -290,6 +333,7 @@ def on_terminal(terminal: Terminal, *arguments: str, columns: int) -> tuple[int 
         ["graph"],
         ["doctor"],
         ["show", "last"],
+        ["trace", "last"],
         ["run", GOAL],
         ["run", "x", "--role", "a-role-that-does-not-exist-anywhere-in-this-mesh"],
         ["graph", "-o", "/tmp/archon-graph.png"],

@@ -66,11 +66,40 @@ def test_prompts_prints_awareness_message_tools_and_calls(terminal: Terminal) ->
     assert messages[1]["content"] == awareness_message(EDGES, ROLES)
     assert [tool["function"]["name"] for tool in records[0]["request"]["tools"]] == ROLES
     text = terminal.archon("prompts", "last", "--role", "coordinator").out
-    assert text.count(f"--- 2 system ---\n{awareness_message(EDGES, ROLES)}\n--- 3 user ---") == 4
+    assert text.count("--- 2 system: awareness of other roles, ~") == 4
+    assert text.count(f" tokens ---\n{awareness_message(EDGES, ROLES)}\n--- 3 user: input of the task, ~") == 4
     assert text.count("--- available tools: requirements, designer, implementer ---") == 4
-    assert f"calls designer (call_2)\n    task: {GOAL}\n--- 7 tool, result of designer (call_2) ---\n" in text
+    assert f"calls designer (call_2)\n    task: {GOAL}\n--- 7 tool: result of designer (call_2), ~" in text
+    assert [message["origin"] for message in records[1]["messages"]] == [
+        *("system_prompt", "awareness", "input", "step", "tool_result")
+    ]
     designers = json.loads(terminal.archon("prompts", "last", "--role", "designer", "--json").out)
     assert "Shared context from requirements:" in designers[0]["request"]["messages"][1]["content"]
+    assert designers[0]["messages"][1]["label"] == "shared context v1 of requirements"
+    assert [record["warnings"] for record in (*records, *designers)] == [[]] * 5
+
+
+def test_prompts_warns_near_the_context_window(terminal: Terminal) -> None:
+    assert terminal.archon("run", "--role", "requirements", GOAL, "--quiet").code == 0
+    near, far = (
+        json.loads(terminal.archon("prompts", "last", "--window", window, "--json").out)[0]
+        for window in ("100", "100000")
+    )
+    assert (near["context_window"], far["warnings"]) == (100, [])
+    assert near["warnings"][0].startswith("near the limit: ~")
+
+
+def test_trace_shows_delegations_below_their_caller(terminal: Terminal) -> None:
+    assert terminal.archon("run", "--strategy", "agent", GOAL, "--quiet").code == 0
+    data = json.loads(terminal.archon("trace", "last", "--json").out)
+    (coordinator,) = [span for span in data["spans"] if span["kind"] == "attempt"]
+    delegations = [span for span in coordinator["spans"] if span["kind"] == "delegation"]
+    assert [span["name"] for span in delegations] == ROLES
+    below = [[span["name"] for span in delegation["spans"] if span["kind"] == "attempt"] for delegation in delegations]
+    assert below == [[role] for role in ROLES]
+    assert sum(span["kind"] == "model" for span in coordinator["spans"]) == 4
+    assert sum(step["seconds"] for step in data["critical_path"]) == pytest.approx(data["seconds"], abs=1e-4)
+    assert data["notes"] == []
 
 
 def test_single_role_runs_as_an_agent_by_default(terminal: Terminal) -> None:
@@ -107,3 +136,6 @@ def test_killed_coordinator_reuses_its_delegations(terminal: Terminal) -> None:
     for role, calls in {"requirements": 1, "designer": 1, "coordinator": 4}.items():
         records = json.loads(terminal.archon("prompts", "last", "--role", role, "--json").out)
         assert len(records) == calls, f"a model call of {role} was repeated"
+    text = terminal.archon("trace", "last", "--width", "140").out
+    assert "coordinator (lost)" in text and "* coordinator #2" in text
+    assert "reuses the task of an earlier delegation" in text

@@ -109,6 +109,8 @@ def test_show_and_runs_print_the_pending_question(terminal: Terminal) -> None:
         shown = json.loads(terminal.archon("show", "last", "--json").out)
         [question] = shown["questions"]
         assert (question["input_id"], question["role"]) == (f"{run_id}.1/q1", "clerk")
+        traced = json.loads(terminal.archon("trace", "last", "--json").out)
+        assert (traced["state"], traced["spans"][-1]["detail"]) == ("input required", "for a person")
         assert last_run(terminal)["state"] == "TASK_STATE_INPUT_REQUIRED"
         [row] = terminal.archon("runs", "--limit", "1").out.splitlines()[1:]
         assert "input required" in row
@@ -159,6 +161,11 @@ def test_paused_run_continues_after_resume(terminal: Terminal) -> None:
         assert running.end() == 0
     assert f"run {run_id} paused" in running.text
     assert f"run {run_id} resumed" in running.text
+    traced = json.loads(terminal.archon("trace", "last", "--json").out)
+    assert [mark["text"] for mark in traced["marks"]] == ["paused", "resumed"]
+    waits = [span["detail"] for span in traced["spans"] if span["kind"] == "waiting"]
+    assert waits == ["for a person", "for the run to be resumed"]
+    assert traced["time"]["waiting"]["critical_path_seconds"] > 0
     assert_error(terminal.archon("pause", "last"), 1, "has ended")
     assert_error(terminal.archon("resume", "last"), 1, "has ended")
     assert_error(terminal.archon("respond", "last", "blue"), 1, "asks no question")

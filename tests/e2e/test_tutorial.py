@@ -7,25 +7,20 @@ The environment of step 1 is that of the tests. Ports differ from those of a use
 from __future__ import annotations
 
 import re
-import shlex
-import signal
-import subprocess
-import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from archon_services.local_mesh.ports import free_port
-from tests.e2e.terminal import ARCHON, PATIENCE, Terminal
+from tests.e2e.shell import Shell
+from tests.e2e.shown_output import Step, matches, steps
+from tests.e2e.terminal import PATIENCE, Terminal
 from tests.fixtures.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "tutorial.md"
 README = ROOT / "README.md"
-STEP = re.compile(r"^```sh\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.M | re.S)
 FOREGROUND = "archon serve estimator.yaml\n"
 """The command of the second terminal."""
 
@@ -33,100 +28,6 @@ GRAPH = "archon graph\n"
 """Repeated until it shows the agent, which takes a moment to join."""
 
 DOWN = "archon down\n"
-
-VARYING = (
-    (re.compile(r"\b[0-9a-f]{12,32}\b"), "ID"),
-    (re.compile(r"\b\d+(\.\d+)? (s|ms|m)\b"), "TIME"),
-    (re.compile(r"\S*/library/"), ""),
-    (re.compile(r"~[\d,]+"), "TOKENS"),
-    (re.compile(r" +"), " "),
-)
-"""What differs between two runs: ids, times, the folder, and the width of columns, which follows from these; and the
-estimates of tokens, which each change of a prompt changes."""
-
-SKIP = "..."
-
-
-@dataclass(frozen=True)
-class Step:
-    """A block of commands, and the output that the page shows; empty if it shows none."""
-
-    commands: str
-    shown: str
-
-
-def steps(text: str) -> list[Step]:
-    return [Step(match[1], match[2] or "") for match in STEP.finditer(text)]
-
-
-def constant(text: str) -> str:
-    """Replaces what differs between two runs."""
-    for pattern, replacement in VARYING:
-        text = pattern.sub(replacement, text)
-    return "\n".join(line.rstrip() for line in text.splitlines())
-
-
-def matches(shown: str, printed: str) -> bool:
-    """Returns whether the output is what is shown, with any lines in the place of a line `...`."""
-    parts = re.split(rf"^{re.escape(SKIP)}$", constant(shown), flags=re.M)
-    pattern = r"(?s:.*)".join(re.escape(part.strip("\n")) for part in parts)
-    return re.fullmatch(pattern, constant(printed).strip("\n")) is not None
-
-
-class Shell:
-    """A shell of a user: its commands run one block after the other, each in the folder that the last one left."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder / "clone"
-        self._folder.mkdir()
-        self.second: subprocess.Popen[bytes] | None = None
-        programs = folder / "programs"
-        programs.mkdir()
-        self._where = programs / "where"
-        taken: set[int] = set()
-        ports = " ".join(f"--port {name}={free_port(taken)}" for name in ("orchestrator", "registry", "memory"))
-        archon = programs / "archon"
-        archon.write_text(f'#!/bin/sh\n[ "$1" = up ] && set -- "$@" {ports}\nexec {shlex.join(ARCHON)} "$@"\n')
-        archon.chmod(0o755)
-        self._environment = dict(Terminal(folder).environment)
-        del self._environment["ARCHON_HOME"]
-        self._environment["PATH"] = f"{programs}:{Path(sys.executable).parent}:{self._environment['PATH']}"
-
-    def run(self, commands: str) -> str:
-        """Runs commands to their end and returns their output. Raises AssertionError if one fails."""
-        done = subprocess.run(
-            ["bash", "-ec", f"{commands}\npwd > {shlex.quote(str(self._where))}"],
-            cwd=self._folder,
-            env=self._environment,
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE,
-        )
-        assert done.returncode == 0, f"{commands}\n{done.stdout}\n{done.stderr}"
-        self._folder = Path(self._where.read_text().strip())
-        return done.stdout
-
-    def start(self, command: str) -> None:
-        """Starts a command that stays in the foreground of a second terminal."""
-        self.second = subprocess.Popen(
-            ["bash", "-c", f"exec {command}"],
-            cwd=self._folder,
-            env=self._environment,
-            stdin=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-
-    def stop(self) -> None:
-        """Ends the command of the second terminal, and holds that it drains."""
-        assert self.second is not None
-        self.second.send_signal(signal.SIGTERM)
-        assert self.second.wait(PATIENCE) == 0
-
-    def close(self) -> None:
-        """Kills what a failed test has left."""
-        if self.second is not None and self.second.poll() is None:
-            self.second.kill()
-            self.second.wait(PATIENCE)
 
 
 @pytest.fixture

@@ -24,12 +24,12 @@ STARTED_WITHIN = 10.0
 class GoAgent:
     """A process of the Go agent. It logs `begin`, `end` and `adopted` with task and attempt."""
 
-    def __init__(self, program: Path, home: Path, registry: str = "") -> None:
+    def __init__(self, program: Path, home: Path, registry: str = "", **environment: str) -> None:
         self._ready, self._log = home / "ready", home / "log"
         inherited = {key: value for key, value in os.environ.items() if not key.startswith("ARCHON_")}
         own = {"ARCHON_REGISTRY": registry, "ARCHON_PORT": "0", "ARCHON_READY_FILE": str(self._ready)}
         with self._log.open("wb") as log:
-            self._process = subprocess.Popen([program], env={**inherited, **own}, stderr=log)
+            self._process = subprocess.Popen([program], env={**inherited, **own, **environment}, stderr=log)
 
     @property
     def address(self) -> str:
@@ -84,7 +84,7 @@ class GoAgent:
 class StartGo(Protocol):
     """Starts a Go agent that ends with the test."""
 
-    async def __call__(self, registry: str = "") -> GoAgent: ...
+    async def __call__(self, registry: str = "", **environment: str) -> GoAgent: ...
 
 
 @pytest.fixture(scope="session")
@@ -99,12 +99,12 @@ async def start_go(go_program: Path, tmp_path: Path) -> AsyncIterator[StartGo]:
     async with AsyncExitStack() as stack:
         count = 0
 
-        async def start(registry: str = "") -> GoAgent:
+        async def start(registry: str = "", **environment: str) -> GoAgent:
             nonlocal count
             count += 1
             home = tmp_path / f"go-{count}"
             home.mkdir()
-            agent = GoAgent(go_program, home, registry)
+            agent = GoAgent(go_program, home, registry, **environment)
             stack.push_async_callback(agent.end)
             return await agent.serving()
 

@@ -4,6 +4,7 @@ comes from the cache, or is built and stored in the cache."""
 
 from __future__ import annotations
 
+import json
 import platform
 import subprocess
 import sys
@@ -25,6 +26,7 @@ PACKAGES: Final = {
     "kustomize": "sigs.k8s.io/kustomize/kustomize/v5@v5.8.1",
     "etcd-3.6": "go.etcd.io/etcd/server/v3@v3.6.16",
     "etcdctl-3.6": "go.etcd.io/etcd/etcdctl/v3@v3.6.16",
+    "jaeger": "github.com/jaegertracing/jaeger/cmd/jaeger@v1.76.0",
 }
 """The Go package of each program. The name of etcd has its version, because the program of the Python wheel is called
 etcd too."""
@@ -33,6 +35,11 @@ ON_REQUEST: Final = {
     "weaviate-server": "github.com/weaviate/weaviate/cmd/weaviate-server@v1.35.2",
 }
 """Programs that are built only if they are named: they take many minutes."""
+
+
+MODULES: Final = {"jaeger": "github.com/jaegertracing/jaeger@v1.76.0"}
+"""Programs that are built with the checksums of their own module: checks of everything else that its dependencies name
+would download a gigabyte."""
 
 
 def go() -> Path:
@@ -83,15 +90,21 @@ def _key(name: str) -> str:
 def _install(name: str) -> None:
     """Builds in a separate module: `go install` refuses a package whose go.mod has replace directives, such as etcd."""
     with tempfile.TemporaryDirectory(prefix="archon-tools-") as folder:
-        for command in (
-            ["mod", "init", "tools"],
-            ["get", _package(name)],
-            ["build", "-o", str(BIN / name), _package(name).partition("@")[0]],
-        ):
-            done = subprocess.run([go(), *command], cwd=folder, stderr=subprocess.PIPE, text=True, env=dict(CALLER))
-            if done.returncode:
-                sys.stderr.write(done.stderr)
-                done.check_returncode()
+        _go(folder, "mod", "init", "tools")
+        if module := MODULES.get(name):
+            sums = Path(json.loads(_go(folder, "mod", "download", "-json", module))["Dir"]) / "go.sum"
+            (Path(folder) / "go.sum").write_text(sums.read_text())
+        _go(folder, "get", _package(name))
+        _go(folder, "build", "-o", str(BIN / name), _package(name).partition("@")[0])
+
+
+def _go(folder: str, *arguments: str) -> str:
+    """Runs Go in a folder; returns its output."""
+    done = subprocess.run([go(), *arguments], cwd=folder, env=dict(CALLER), capture_output=True, text=True)
+    if done.returncode:
+        sys.stderr.write(done.stderr)
+        done.check_returncode()
+    return done.stdout
 
 
 def main() -> int:

@@ -13,6 +13,12 @@ SHARED_CONTEXT_PREFIX = "Shared context from "
 PROVIDER_STATE = "provider_state"
 """The key of a message's metadata under which the client of its model keeps what it has to send back."""
 
+ORIGIN = "origin"
+"""The key of a message's metadata under which what adds a message names where it comes from, such as `memory`."""
+
+EARLIER_RUN = "earlier"
+"""The `run_id` of messages from earlier runs of a session, if these runs are not known by name."""
+
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:

@@ -115,7 +115,10 @@ class _Loader:
             params = middleware.params or {}
             for param in sorted(params.keys() & getattr(imported, "imported_params", frozenset())):
                 param_key = (*middleware_key, "params", param)
-                file.imports[param_key] = _imported_param(file.document, param_key, params[param])
+                file.imports[param_key] = _imported_function(file.document, param_key, params[param])
+        if part.goal_check is not None:
+            goal_key = (*key, "goal_check")
+            file.imports[goal_key] = _imported_function(file.document, goal_key, part.goal_check)
         for name, sub_agent in part.sub_agents.items():
             sub_agent_key = (*key, "sub_agents", name)
             if sub_agent.file and not sub_agent.role:
@@ -140,6 +143,7 @@ class _Loader:
             tool_sources=[_mcp(file, (*key, "mcp", name), name, server) for name, server in part.mcp.items()],
             max_iterations=part.max_iterations,
             max_repeats=part.max_repeats,
+            goal_check=file.imports.get((*key, "goal_check")),
             tool_policy=part.tool_policy.model_dump() if part.tool_policy is not None else None,
             exit_on_success=part.exit_on_success,
             middlewares=middlewares,
@@ -229,7 +233,7 @@ def _imported(document: Document, key: Key, part: Imported, expected: type) -> A
     return imported
 
 
-def _imported_param(document: Document, key: Key, path: object) -> Any:
+def _imported_function(document: Document, key: Key, path: object) -> Any:
     """Imports the function that a parameter names."""
     if not isinstance(path, str) or not re.match(IMPORT_PATTERN, path):
         raise document.error(key, "expected an import path, module:name")

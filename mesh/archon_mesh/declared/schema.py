@@ -198,6 +198,10 @@ class AgentPart(Part):
     max_repeats: int = Field(
         default=3, ge=0, description="how often in a row the same tool call may have the same result; 0: any number"
     )
+    goal_check: ImportPath | None = Field(
+        default=None,
+        description="a function of the state and the answer (or None) that says whether the goal is reached",
+    )
     tool_policy: ToolPolicyPart | None = Field(default=None, description="which tools may be called, and how often")
     exit_on_success: list[str] = Field(default_factory=list, description="tools whose success ends the run")
     all_ancestors: bool = Field(default=False, description="shared memory delivers the answers of all ancestors")

@@ -56,6 +56,8 @@ class AnthropicModel:
         # Imports the rest of the package now, instead of in the event loop at the first call.
         self._messages = self._client.messages
 
+    provider = "anthropic"
+
     @property
     def model(self) -> str:
         return self._model

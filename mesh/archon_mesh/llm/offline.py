@@ -29,6 +29,8 @@ class OfflineModel:
     token, and `max_tokens` is applied to the estimate; `temperature` and `timeout` have no effect.
     """
 
+    provider = "archon.offline"
+
     @property
     def model(self) -> str:
         return "offline"

@@ -52,6 +52,8 @@ class OpenAIModel:
         # Imports the rest of the package now, instead of in the event loop at the first call.
         self._completions = self._client.chat.completions
 
+    provider = "openai"
+
     @property
     def model(self) -> str:
         return self._model

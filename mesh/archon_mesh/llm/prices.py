@@ -7,7 +7,7 @@ import math
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
@@ -23,7 +23,11 @@ MAX_FILE: Final = 1024 * 1024
 OUTPUT_TOKENS: Final = 1024
 """Tokens that a reply is estimated at if the request sets no `max_tokens`."""
 
+MAX_WINDOW: Final = 1_000_000_000
+"""Tokens of a context window that a file of prices may name."""
+
 _FIELDS: Final = ("input", "cached_input", "cache_write", "output")
+_WINDOW: Final = "window"
 _DATED: Final = re.compile(r"-(\d{4}-\d{2}-\d{2}|\d{8}|latest)$")
 _log = logging.getLogger(__name__)
 
@@ -33,12 +37,14 @@ class Price:
     """US dollars per million tokens, which is millionths of a dollar per token.
 
     `cached_input` is the price of input read from the provider's cache, `cache_write` that of input written to it.
+    `window` is not a price, but the model's context window in tokens; 0 if it is unknown.
     """
 
     input: float
     output: float
     cached_input: float
     cache_write: float
+    window: int = field(default=0, compare=False)
 
     def cost_of(self, usage: Usage) -> int:
         """Returns the cost in millionths of a US dollar, rounded up."""
@@ -65,6 +71,20 @@ def find_price(model: str) -> Price | None:
     return price
 
 
+def find_window(model: str) -> int:
+    """Returns the context window of a model in tokens, 0 if it is unknown. The name may be without its provider.
+
+    Raises InvalidArgument or NotFound if the file of ARCHON_PRICES cannot be used.
+    """
+    names = [model] if "/" in model else [f"{provider}/{model}" for provider in ("openai", "anthropic")]
+    for prices in (_prices(os.environ.get("ARCHON_PRICES") or ""), _prices("")):  # a user's entry may have prices only
+        for name in names:
+            price = prices.get(name) or prices.get(_DATED.sub("", name))
+            if price is not None and price.window:
+                return price.window
+    return 0
+
+
 def price_of(model: ModelClient) -> Price | None:
     """Returns the price of a client's calls; None if it has none."""
     price = getattr(model, "price", None)
@@ -76,7 +96,7 @@ def highest(prices: list[Price | None]) -> Price | None:
     known = [price for price in prices if price is not None]
     if not known:
         return None
-    return Price(*(max(getattr(price, name) for price in known) for name in Price.__slots__))
+    return Price(**{name: max(getattr(price, name) for price in known) for name in _FIELDS})
 
 
 def with_cost(usage: Usage, price: Price | None) -> Usage:
@@ -123,9 +143,15 @@ def _price(path: Path, name: str, entry: Any) -> Price:
         raise InvalidArgument(f"{path}: {name!r} is not provider/name, such as openai/gpt-4o")
     if not isinstance(entry, Mapping):
         raise InvalidArgument(f"{path}: {name} must have `input` and `output`")
-    if unknown := sorted(map(str, entry.keys() - set(_FIELDS))):
-        raise InvalidArgument(f"{path}: {name} has the unknown key {unknown[0]!r}; the keys are {', '.join(_FIELDS)}")
+    known = (*_FIELDS, _WINDOW)
+    if unknown := sorted(map(str, entry.keys() - set(known))):
+        raise InvalidArgument(f"{path}: {name} has the unknown key {unknown[0]!r}; the keys are {', '.join(known)}")
+    window = entry.get(_WINDOW, 0)
+    if isinstance(window, bool) or not isinstance(window, int) or not 0 <= window <= MAX_WINDOW:
+        raise InvalidArgument(f"{path}: {name}: {_WINDOW} must be a number of tokens, not {window!r}")
     for key, value in entry.items():
+        if key == _WINDOW:
+            continue
         is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
         if not is_number or not (math.isfinite(value) and 0 <= value <= 1_000_000):
             raise InvalidArgument(f"{path}: {name}: {key} must be US dollars per million tokens, not {value!r}")
@@ -133,4 +159,4 @@ def _price(path: Path, name: str, entry: Any) -> Price:
         raise InvalidArgument(f"{path}: {name} has no {missing[0]!r}")
     fresh = float(entry["input"])
     cached, written = (float(entry.get(key, fresh)) for key in ("cached_input", "cache_write"))
-    return Price(fresh, float(entry["output"]), cached, written)
+    return Price(fresh, float(entry["output"]), cached, written, window)

@@ -52,6 +52,8 @@ class ResponsesModel:
         # Imports the rest of the package now, instead of in the event loop at the first call.
         self._responses: Any = self._client.responses
 
+    provider = "openai"
+
     @property
     def model(self) -> str:
         return self._model

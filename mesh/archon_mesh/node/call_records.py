@@ -1,13 +1,24 @@
-"""Model calls in the form in which they are recorded."""
+"""Calls of models and tools in the form in which they are recorded."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from archon.api.common.v1 import common_pb2
+from archon.errors import ArchonError
 from archon_mesh.core.messages import ChatMessage
 from archon_mesh.llm import ModelReply, ModelRequest
 from archon_mesh.llm.wire import call_to_wire, message_to_wire, tool_to_wire
+from archon_mesh.node.redaction import (
+    RecordMode,
+    record_mode,
+    redacted_request,
+    redacted_response,
+    redacted_value,
+)
+from archon_mesh.tools.image import Image
+from archon_mesh.tools.result import ToolResult
 
 
 def usage_of(reply: ModelReply) -> common_pb2.Usage:
@@ -22,35 +33,66 @@ def usage_of(reply: ModelReply) -> common_pb2.Usage:
     )
 
 
-def request_json(model: str, request: ModelRequest) -> dict[str, Any]:
-    """Returns the request as it was sent, plus the `metadata` of messages, which is never sent as it is."""
-    data: dict[str, Any] = {"model": model, "messages": [_message_json(message) for message in request.messages]}
+def request_json(model: str, request: ModelRequest, origins: list[dict[str, Any]]) -> dict[str, Any]:
+    """Returns the request as it was sent, plus what is never sent: the `origins` of the messages, one for each, and
+    their `metadata`. Without contents in the mode REDACTED."""
+    data: dict[str, Any] = {
+        "model": model,
+        "messages": [_message_json(message) for message in request.messages],
+        "origins": origins,
+    }
     if request.tools:
         data["tools"] = [tool_to_wire(tool) for tool in request.tools]
     if request.temperature is not None:
         data["temperature"] = request.temperature
     if request.max_tokens is not None:
         data["max_tokens"] = request.max_tokens
-    return data
+    return redacted_request(data) if record_mode() is RecordMode.REDACTED else data
 
 
 def response_json(reply: ModelReply) -> dict[str, Any]:
-    """Returns the reply as it was received."""
+    """Returns the reply as it was received; without contents in the mode REDACTED."""
     calls = {"tool_calls": [call_to_wire(call) for call in reply.tool_calls]} if reply.tool_calls else {}
     usage = reply.usage
     rarer = {name: getattr(usage, name) for name in ("cached_input_tokens", "cache_write_tokens", "cost_micro_usd")}
-    return {
-        "model": reply.model,
-        "text": reply.text,
-        **calls,
-        "finish_reason": reply.finish_reason,
-        "usage": {
-            "input_tokens": usage.input_tokens,
-            "output_tokens": usage.output_tokens,
-            "estimated": usage.estimated,
-            **{name: count for name, count in rarer.items() if count},
-        },
-    }
+    return _response(
+        {
+            "model": reply.model,
+            "text": reply.text,
+            **calls,
+            "finish_reason": reply.finish_reason,
+            "usage": {
+                "input_tokens": usage.input_tokens,
+                "output_tokens": usage.output_tokens,
+                "estimated": usage.estimated,
+                **{name: count for name, count in rarer.items() if count},
+            },
+        }
+    )
+
+
+def error_json(error: ArchonError, text: str) -> dict[str, Any]:
+    """Returns the response of a call that failed after the model had written `text`; without contents in the mode
+    REDACTED."""
+    return _response({"error": {"code": error.code, "reason": error.reason, "message": str(error)}, "text": text})
+
+
+def tool_json(arguments: Mapping[str, Any], result: ToolResult) -> tuple[Any, dict[str, Any]]:
+    """Returns the arguments and the response of a tool call; without contents in the mode REDACTED."""
+    content = _json_value(result)
+    if record_mode() is RecordMode.REDACTED:
+        return redacted_value(arguments), {"status": result.status, "content": redacted_value(content)}
+    return arguments, {"status": result.status, "content": content}
+
+
+def _response(response: dict[str, Any]) -> dict[str, Any]:
+    return redacted_response(response) if record_mode() is RecordMode.REDACTED else response
+
+
+def _json_value(result: ToolResult) -> Any:
+    if not result.ok or isinstance(result.content, Image):
+        return result.text
+    return result.content if isinstance(result.content, (str, int, float, bool, type(None))) else result.text
 
 
 def _message_json(message: ChatMessage) -> dict[str, Any]:

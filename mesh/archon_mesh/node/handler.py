@@ -10,8 +10,10 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 
 from archon.agent import Answer, TaskContext
+from archon.telemetry import spans
 from archon_mesh.agent.agent import Agent
 from archon_mesh.agent.events.emit import Emitter
+from archon_mesh.agent.hooks.tracing import TracingMiddleware
 from archon_mesh.agent.loop.run import run_query
 from archon_mesh.agent.state.history import HistoryList
 from archon_mesh.llm import ModelClient
@@ -44,6 +46,8 @@ def agent_handler(
 
     async def handle(task: TaskContext) -> Answer:
         fork = agent.forked()
+        if spans.tracer() is not None and not any(isinstance(hook, TracingMiddleware) for hook in fork.registered):
+            fork.registered.insert(0, TracingMiddleware())
         recorder = TurnRecorder() if task.remembers else None
         if recorder is None:
             fork.history = HistoryList(agent_name=agent.name)

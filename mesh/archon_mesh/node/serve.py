@@ -17,8 +17,13 @@ from archon_mesh.node.handler import agent_from_role, agent_handler
 from archon_mesh.node.role import Role
 from archon_mesh.node.tools import tool_descriptions, tool_health
 
+_log = logging.getLogger(__name__)
+
 MODEL_TAG: Final = "model"
 """The tag of a registration that has the name of the agent's model, unless the role sets it."""
+
+CONNECT_TIMEOUT: Final = 10.0
+"""Seconds that the start of a role waits for its sources of tools."""
 
 MAX_TAG: Final = 256
 """Characters of a tag's value that the registry accepts."""
@@ -73,6 +78,18 @@ def serve(role: Role, agent: Agent | None = None) -> int:
         return 2
 
 
+async def connect_tools(agent: Agent) -> None:
+    """Connects the agent's sources of tools, so that its registration lists their tools. One that cannot be connected
+    within CONNECT_TIMEOUT is logged: each run tries again."""
+    try:
+        async with asyncio.timeout(CONNECT_TIMEOUT):
+            await agent.connect_tools()
+    except (ArchonError, TimeoutError) as error:
+        reason = str(error) or f"no answer within {CONNECT_TIMEOUT:.0f} s"
+        _log.warning("not all tools of %s are registered: %s", agent.name, reason)
+
+
 async def _serve(role: Role, agent: Agent, settings: AgentSettings) -> int:
     async with agent:
+        await connect_tools(agent)
         return await agent_server(role, agent, settings).serve()

@@ -12,7 +12,7 @@ from typing import Final, Literal
 from archon.agent import HistoryMessage, TaskContext
 from archon.errors import DataLoss
 from archon_mesh.agent.state.history import HistoryList
-from archon_mesh.core.messages import PROVIDER_STATE, ChatMessage
+from archon_mesh.core.messages import EARLIER_RUN, PROVIDER_STATE, ChatMessage
 from archon_mesh.memory.message_json import message_from_json, message_to_json
 
 MESSAGE_KEY: Final = "dev.archon.mesh/message"
@@ -73,7 +73,7 @@ def _encode(message: ChatMessage) -> HistoryMessage:
 def _decode(message: HistoryMessage) -> ChatMessage:
     if (data := message.metadata.get(MESSAGE_KEY)) is not None:
         try:
-            return replace(message_from_json(data, ""), content=message.text)
+            return replace(message_from_json(data, EARLIER_RUN), content=message.text)
         except DataLoss:
             pass  # written by another version: role and text are enough
-    return ChatMessage(_ROLES.get(message.role, "user"), message.text)
+    return ChatMessage(_ROLES.get(message.role, "user"), message.text, run_id=EARLIER_RUN)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from contextvars import ContextVar
-from typing import Any
 
 from typing_extensions import override
 
@@ -27,10 +26,9 @@ from archon_mesh.core.memory_item import MemoryItem
 from archon_mesh.core.messages import ChatMessage, with_shared_context
 from archon_mesh.llm import ModelReply, ToolCallDelta
 from archon_mesh.llm.prices import estimate_call
-from archon_mesh.node.call_records import request_json, response_json, usage_of
+from archon_mesh.node.call_records import error_json, request_json, response_json, tool_json, usage_of
 from archon_mesh.node.checkpoint import encode_checkpoint
-from archon_mesh.tools.image import Image
-from archon_mesh.tools.result import ToolResult
+from archon_mesh.node.message_origins import message_origins
 
 
 class TaskAttempt:
@@ -123,10 +121,10 @@ class TaskMiddleware(Middleware):
             response, usage = response_json(made.reply), usage_of(made.reply)
         else:
             assert made.error is not None
-            error = status.as_error(made.error)
-            error_data = {"code": error.code, "reason": error.reason, "message": str(error)}
-            response, usage = {"error": error_data, "text": made.text}, common_pb2.Usage()
-        request = request_json(made.model, made.request)
+            response, usage = error_json(status.as_error(made.error), made.text), common_pb2.Usage()
+        state = get_context()
+        origins = message_origins(made.request.messages, state.agent.system_prompt, state.run_id)
+        request = request_json(made.model, made.request, origins)
         self._task.record_model_call(
             made.model,
             request,
@@ -184,9 +182,9 @@ class TaskMiddleware(Middleware):
         if call is None or result is None or call.id not in self._tool_starts:
             return
         started, started_monotonic = self._tool_starts.pop(call.id)
-        response = {"status": result.status, "content": _json_value(result)}
+        arguments, response = tool_json(hook.arguments, result)
         seconds = time.monotonic() - started_monotonic
-        self._task.record_tool_call(call.name, hook.arguments, response, started=started, seconds=seconds)
+        self._task.record_tool_call(call.name, arguments, response, started=started, seconds=seconds)
         self._task.tell_tool_result(call.id, call.name, result.text, failed=not result.ok)
 
 
@@ -216,9 +214,3 @@ def to_memory_item(item: ContextItem) -> MemoryItem:
         policy=item.policy,
         metadata=item.metadata,
     )
-
-
-def _json_value(result: ToolResult) -> Any:
-    if not result.ok or isinstance(result.content, Image):
-        return result.text
-    return result.content if isinstance(result.content, (str, int, float, bool, type(None))) else result.text

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from archon_mesh.agent import Agent
 from archon_mesh.declared import load_agent
 from archon_mesh.node import Role, agent_from_role, agent_server
+from archon_mesh.node.serve import connect_tools
 from archon_services.agents.settings import AgentServiceSettings
 from archon_services.common.process import run
 
@@ -20,6 +21,7 @@ async def agent_app(role: Role, agent: Agent, settings: AgentServiceSettings) ->
     Unauthenticated if the model's key is missing.
     """
     async with agent:
+        await connect_tools(agent)
         server = agent_server(role, agent, settings.agent_settings(), memory=settings.memory)
         try:
             yield await server.start()
@@ -34,6 +36,7 @@ def serve_role(role: Role, settings: AgentServiceSettings, agent: Agent | None =
         lambda: agent_app(role, agent or agent_from_role(role, settings.model), settings),
         log_level=settings.log_level,
         ready_file=settings.ready_file,
+        service_name=role.name,
     )
 
 

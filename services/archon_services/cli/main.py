@@ -39,6 +39,7 @@ from archon_services.cli.commands import (
     show,
     status,
     tools,
+    trace,
     up,
     watch,
 )
@@ -79,6 +80,7 @@ app.command()(respond.respond)
 app.command()(pause.pause)
 app.command()(resume.resume)
 app.command()(rerun.rerun)
+app.command()(trace.trace)
 app.command()(prompts.prompts)
 app.add_typer(context.context, name="context")
 app.add_typer(long_term.memory, name="memory")  # the commands of both modules

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Final
 
 import typer
@@ -39,6 +40,9 @@ AgentModelOption = Annotated[
 ]
 WatchOption = Annotated[
     bool, typer.Option("--watch", "-w", help="Show the current state every 2 seconds, until Ctrl-C.")
+]
+SaveOption = Annotated[
+    Path | None, typer.Option("--save", metavar="FILE", help="Write to this file instead of printing.")
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 JsonEventsOption = Annotated[bool, typer.Option("--json", help="Print one JSON object per event and nothing else.")]

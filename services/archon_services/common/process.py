@@ -6,6 +6,7 @@ import asyncio
 import gc
 import logging
 import os
+import secrets
 import sys
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
@@ -14,6 +15,7 @@ from typing import Final
 
 from archon.errors import ArchonError
 from archon.server import announce, run_loop, signalled
+from archon.telemetry import export
 
 _log = logging.getLogger(__name__)
 
@@ -37,13 +39,16 @@ def run(
     *,
     log_level: str = "info",
     ready_file: Path | None = None,
+    service_name: str = "",
 ) -> int:
     """Runs an app (a context manager that yields its address while it serves) until SIGTERM or SIGINT.
 
+    Exports spans if the environment asks for it, as the service `service_name`: by default `archon-` and the name.
     Returns the exit code: 0 after a clean stop, also during the start; 1 if the app failed to start or failed while it
     served.
     """
     setup_logging(log_level, name)
+    export.start(service_name or f"archon-{name}", f"{name}-{secrets.token_hex(6)}")
     os.umask(0o077)  # what a service writes is for its owner alone
 
     async def main() -> int:
@@ -75,7 +80,10 @@ def run(
             stopping.cancel()
         return 0
 
-    return run_loop(main())
+    try:
+        return run_loop(main())
+    finally:
+        export.stop()
 
 
 def _tune_gc() -> None:

@@ -42,6 +42,13 @@ VARIABLES: Final = (
         "directory up to the root of its repository, else, and for a service, `.archon` in the current directory",
     ),
     Variable(
+        "ARCHON_JAEGER",
+        "path",
+        "",
+        (COMMAND_LINE,),
+        "Jaeger's program for `archon up --jaeger`; empty: `jaeger` on PATH, or in .tools/bin",
+    ),
+    Variable(
         "ARCHON_MEMORY",
         "text",
         "",
@@ -79,10 +86,11 @@ VARIABLES: Final = (
     ),
     Variable(
         "ARCHON_RECORDS",
-        "`full` or `off`",
+        "`full`, `redacted` or `off`",
         "full",
         (ROLES, AGENTS),
-        "whether model and tool calls are recorded (`archon prompts`); off: only their usage is counted",
+        "what is recorded of model and tool calls (`archon prompts`, `archon trace`); redacted: everything but their "
+        "contents; off: only their usage is counted",
     ),
     Variable(
         "ARCHON_REQUIRE",

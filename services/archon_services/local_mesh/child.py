@@ -199,9 +199,10 @@ class Child:
             return healthy_since
 
     async def _address(self) -> str:
-        """Waits for the ready file of the process, which has its address. etcd writes none: its address is planned."""
+        """Waits for the ready file of the process, which has its address. etcd and Jaeger write none: their addresses
+        are planned."""
         ready = self._home.ready_file(self.spec.name)
-        while self.spec.kind != "etcd":
+        while self.spec.kind not in ("etcd", "jaeger"):
             if ready.exists():
                 return ready.read_text().strip()
             await asyncio.sleep(_POLL)

@@ -37,6 +37,8 @@ class MeshOptions:
     """Additional environment variables per role or service."""
     restarts: bool = True
     """Whether processes that exit are restarted."""
+    jaeger: str = ""
+    """Jaeger's program, to which all processes export their spans; none is started if empty."""
 
     def __post_init__(self) -> None:
         for role, count in self.replicas.items():

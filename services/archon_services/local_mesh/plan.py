@@ -9,9 +9,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from archon_services.local_mesh import jaeger
 from archon_services.local_mesh.errors import StartFailed
 from archon_services.local_mesh.etcd_server import FIRST_ROOM, etcd_command
 from archon_services.local_mesh.home import Home
+from archon_services.local_mesh.jaeger import NO_JAEGER, choose_addresses, exporting_to, jaeger_command
 from archon_services.local_mesh.options import ROLES, SERVICES, MeshOptions
 from archon_services.local_mesh.ports import DEFAULT_PORTS, HOST, free_port, is_free
 
@@ -36,8 +38,8 @@ of the supervisor. Tasks that take longer are given back."""
 class ProcessSpec:
     """One process.
 
-    `kind` is etcd, service or agent; `address` is empty if the process picks its own port, which is then in its ready
-    file; processes with the lowest `rank` are stopped first; `role` is that of an agent.
+    `kind` is etcd, jaeger, service or agent; `address` is empty if the process picks its own port, which is then in its
+    ready file; processes with the lowest `rank` are stopped first; `role` is that of an agent.
     """
 
     name: str
@@ -66,6 +68,10 @@ class Plan:
     home: Home
     roles: Mapping[str, Mapping[str, str]]
     """The environment of each role's instances, also of roles without any."""
+    traces: str = ""
+    """Where Jaeger answers queries (host:port); empty if the mesh runs none."""
+    otlp: str = ""
+    """Where Jaeger receives spans (host:port); empty if the mesh runs none."""
 
     @property
     def durable(self) -> bool:
@@ -88,8 +94,11 @@ def make_plan(home: Home, options: MeshOptions) -> Plan:
     # Services that this mesh does not run are at the address in the environment, else at their default port.
     registry = addresses.get("registry") or os.environ.get("ARCHON_REGISTRY") or f"{HOST}:{DEFAULT_PORTS['registry']}"
     memory = addresses.get("memory") or (os.environ.get("ARCHON_MEMORY", "") if options.only else "")
+    taken = {int(address.rpartition(":")[2]) for address in addresses.values()}
+    traces = choose_addresses(free_ports=options.free_ports, taken=taken) if options.jaeger else NO_JAEGER
     base = {key: value for key, value in os.environ.items() if key not in _PER_PROCESS}
     base |= {"ARCHON_HOME": str(home.root), "ARCHON_REGISTRY": registry, "ARCHON_HOST": HOST, "PYTHONUNBUFFERED": "1"}
+    base |= exporting_to(traces.otlp) if traces.otlp else {}
     per_service = {
         "etcd": {},
         "registry": {"ARCHON_ETCD": etcd},
@@ -100,6 +109,9 @@ def make_plan(home: Home, options: MeshOptions) -> Plan:
         },
     }
     specs = []
+    if options.jaeger:
+        command = jaeger_command(Path(options.jaeger), home.root / jaeger.NAME, traces, taken)
+        specs.append(ProcessSpec(jaeger.NAME, jaeger.NAME, command, base, traces.query, 11))  # stopped last
     for name in SERVICES:
         if not options.wants(name):
             continue
@@ -112,7 +124,7 @@ def make_plan(home: Home, options: MeshOptions) -> Plan:
     agents = {"ARCHON_PORT": "0", "ARCHON_MEMORY": memory, "ARCHON_DRAIN": os.environ.get("ARCHON_DRAIN") or DRAIN}
     agents |= {"ARCHON_MODEL": options.model} if options.model else {}
     roles = {role: {**base, **agents, **options.environment.get(role, {})} for role in ROLES}
-    plan = Plan(tuple(specs), etcd, registry, tuple(notes), options.restarts, home, roles)
+    plan = Plan(tuple(specs), etcd, registry, tuple(notes), options.restarts, home, roles, traces.query, traces.otlp)
     instances = [
         plan.instance(role, number)
         for role in ROLES

@@ -1,4 +1,4 @@
-"""Health checks of a process: over gRPC, or over HTTP for etcd."""
+"""Health checks of a process: over gRPC, or over HTTP for etcd and Jaeger."""
 
 from __future__ import annotations
 
@@ -34,7 +34,12 @@ class Probe:
 
     async def serves(self) -> bool:
         """Whether the process reports to be serving, within TIMEOUT seconds."""
-        return await (self._etcd() if self._kind == "etcd" else self._grpc())
+        match self._kind:
+            case "etcd":
+                return await self._http("/health", b'"true"')
+            case "jaeger":
+                return await self._http("/api/services", b" 200 ")
+        return await self._grpc()
 
     async def describe(self) -> agent_service_pb2.DescribeResponse | None:
         """What the agent at the address tells about itself; None if it does not answer within TIMEOUT seconds."""
@@ -70,14 +75,14 @@ class Probe:
             return False
         return bool(response.status == health_pb2.HealthCheckResponse.SERVING)
 
-    async def _etcd(self) -> bool:
+    async def _http(self, path: str, expected: bytes) -> bool:
         host, _, port = self._address.rpartition(":")
         try:
             async with asyncio.timeout(TIMEOUT):
                 reader, writer = await asyncio.open_connection(host, int(port))
                 try:
-                    writer.write(b"GET /health HTTP/1.0\r\n\r\n")
-                    return b'"true"' in await reader.read(4096)
+                    writer.write(f"GET {path} HTTP/1.0\r\n\r\n".encode())
+                    return expected in await reader.read(4096)
                 finally:
                     writer.close()
         except (OSError, TimeoutError):

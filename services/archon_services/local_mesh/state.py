@@ -43,7 +43,8 @@ class ProcessState:
 @dataclass(frozen=True, slots=True)
 class MeshState:
     """The state of a mesh. `error` is why it failed to start; `notes` tell users about ports other than the default;
-    `durable` is False if its runs end with the orchestrator, whose journal is in memory."""
+    `durable` is False if its runs end with the orchestrator, whose journal is in memory; `traces` and
+    `otlp` are where Jaeger answers queries and receives spans (host:port), empty without it."""
 
     phase: Phase
     pid: int
@@ -54,6 +55,8 @@ class MeshState:
     etcd: str = ""
     registry: str = ""
     durable: bool = True
+    traces: str = ""
+    otlp: str = ""
 
     def address(self, name: str) -> str:
         """Returns host:port of a service; empty if this mesh does not run it."""

@@ -67,6 +67,8 @@ class Supervisor:
             etcd=self.plan.etcd,
             registry=self.plan.registry,
             durable=self.plan.durable,
+            traces=self.plan.traces,
+            otlp=self.plan.otlp,
         )
 
     def child(self, name: str) -> Child | None:
@@ -98,7 +100,7 @@ class Supervisor:
         self._set_phase("ready")
 
     async def stop(self, grace: float = GRACE) -> None:
-        """Stops all processes: agents, then orchestrator, memory, registry, etcd. Idempotent."""
+        """Stops all processes: agents, then orchestrator, memory, registry, etcd, Jaeger. Idempotent."""
         if self._stopped is None:
             self._stopped = asyncio.create_task(self._stop(grace), name="stop")
         await asyncio.shield(self._stopped)

@@ -6,9 +6,11 @@ import logging
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 
 from archon.api.orchestrator.v1 import orchestrator_service_pb2_grpc
 from archon.server import GrpcServer, Service
+from archon.telemetry import export
 from archon_services.common.startup import when_available
 from archon_services.orchestrator.api.commands import Commands
 from archon_services.orchestrator.api.servicer import SERVICE, OrchestratorServicer
@@ -19,12 +21,14 @@ from archon_services.orchestrator.ports import SystemClock
 from archon_services.orchestrator.retention import Retention
 from archon_services.orchestrator.roles.registry_watch import RegistryWatch
 from archon_services.orchestrator.runs.limits import RunLimits
+from archon_services.orchestrator.runs.load import load_events
 from archon_services.orchestrator.runs.manager import Runs
 from archon_services.orchestrator.runs.run_ids import RunIds
 from archon_services.orchestrator.sessions import SessionPool
 from archon_services.orchestrator.settings import OrchestratorSettings
 from archon_services.orchestrator.shared_memory.outbox import OutboxPublisher
 from archon_services.orchestrator.shared_memory.recall import SessionRecall
+from archon_services.orchestrator.tracing.exporter import RunSpanExporter
 from archon_services.orchestrator.watch.forward import WatchForwarder
 
 _log = logging.getLogger(__name__)
@@ -38,6 +42,8 @@ async def orchestrator_app(settings: OrchestratorSettings) -> AsyncIterator[str]
         stack.push_async_callback(journal.close)
         await _open(journal)
         clock = SystemClock(await journal.now())
+        spans = _start_spans(journal, stack)
+        died = [] if journal.shared else await journal.live_owners()
         runs = Runs(
             owner=_new_owner(),
             clock=clock,
@@ -51,6 +57,7 @@ async def orchestrator_app(settings: OrchestratorSettings) -> AsyncIterator[str]
                 settings.max_failures,
                 settings.max_run_bytes,
             ),
+            spans=spans,
         )
         limits = OwnershipLimits.of_lease(settings.lease)
         ownership = Ownership(journal, runs, new_owner=_new_owner, monotonic=clock.monotonic, limits=limits)
@@ -76,6 +83,8 @@ async def orchestrator_app(settings: OrchestratorSettings) -> AsyncIterator[str]
         stack.push_async_callback(ownership.stop)
         if claimed := await ownership.start():
             _log.info("took over %d runs of earlier processes", claimed)
+        for earlier in died:
+            runs.expired(earlier.owner)
         runs.claimed()
         address = await server.start()
         ownership.address = settings.advertised(address)
@@ -96,6 +105,17 @@ async def _open(journal: Journal) -> None:
             raise
 
     await when_available(attempt, "the journal's database")
+
+
+def _start_spans(journal: Journal, stack: AsyncExitStack) -> RunSpanExporter | None:
+    """Returns None if this process exports no spans."""
+    active = export.current()
+    if active is None:
+        return None
+    spans = RunSpanExporter(journal, partial(load_events, journal), active)
+    stack.push_async_callback(spans.close)
+    spans.start()
+    return spans
 
 
 def _start_shared_memory(

@@ -20,7 +20,8 @@ _POLL = 0.02
 
 
 class LocalMesh:
-    """A mesh on free ports in its own folder, ready when `start` returns; usable as a context manager.
+    """A mesh on free ports in its own folder, ready when `start` returns; usable as a context manager. With `jaeger`,
+    the path of its program, all processes export their spans to it.
 
     Processes are named `etcd`, `registry`, `memory`, `orchestrator` and `ROLE-NUMBER`, such as `designer-1`.
     `environment` has variables per role or service, such as `{"designer": {"ARCHON_MAX_TASKS": "1"}}`; ARCHON_*
@@ -42,6 +43,7 @@ class LocalMesh:
         model: str = "offline",
         restarts: bool = True,
         home: Path | None = None,
+        jaeger: str = "",
     ) -> None:
         self._options = MeshOptions(
             replicas=replicas or {},
@@ -51,6 +53,7 @@ class LocalMesh:
             free_ports=True,
             environment=environment or {},
             restarts=restarts,
+            jaeger=jaeger,
         )
         self._keep = home is not None
         self._home = Home((home or Path(tempfile.mkdtemp(prefix="archon-mesh-"))).absolute())

@@ -101,7 +101,10 @@ func design(ctx context.Context, assigned *agentv1.AssignTask, say func(string))
 
 // handle executes a task.
 func (a *agent) handle(ctx context.Context, task *agentv1.AssignTask, say func(string)) (*agentv1.TaskResult, *agentv1.CallRecord) {
-	return design(ctx, task, say)
+	ctx, end := startSpan(ctx, task)
+	result, record := design(ctx, task, say)
+	end(result != nil)
+	return result, record
 }
 
 // register calls RegisterInstance every third of the lease until ctx is done, and then deregisters.
@@ -197,6 +200,7 @@ func main() {
 
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
+	defer export(ctx)()
 	left := make(chan struct{})
 	close(left)
 	if target := os.Getenv("ARCHON_REGISTRY"); target != "" {

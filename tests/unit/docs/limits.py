@@ -976,6 +976,25 @@ LIMITS: Final[dict[str, list[Limit]]] = {
             ["test_json_is_looked_for_at_a_few_brackets_only"],
         ),
     ],
+    "Command line": [
+        Limit(
+            "`archon trace`: records that are read; rows of the text; rows of the SVG; characters of a line",
+            "{archon_services.cli.commands.trace:MAX_CALLS}; {archon_services.cli.render.waterfall.text:MAX_ROWS}; "
+            "{archon_services.cli.render.waterfall.svg:MAX_ROWS}; {archon_services.cli.render.waterfall.text:MAX_WIDTH}",
+            "A note says so; the JSON has all spans.",
+            [
+                "test_rows_beyond_the_limit_are_counted",
+                "test_rows_beyond_the_limit_are_left_out",
+                "test_no_line_is_wider_than_the_width",
+            ],
+        ),
+        Limit(
+            "`archon prompts`: messages of a prompt that are compared with each other",
+            "{archon_services.cli.render.prompt_sections:MAX_COMPARED}",
+            "The others are not reported as duplicates.",
+            ["test_messages_beyond_the_limit_are_not_compared"],
+        ),
+    ],
     "A mesh on one machine": [
         Limit(
             "Commands to its supervisor at a time; bytes of one",

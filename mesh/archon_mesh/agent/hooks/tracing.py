@@ -13,14 +13,16 @@ from typing import Any, Final
 
 from opentelemetry import trace
 from opentelemetry.context import Context
-from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer
+from opentelemetry.trace import Span, SpanKind, Tracer
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from typing_extensions import override
 
 from archon import context
 from archon.errors import ArchonError
+from archon.telemetry import names, spans
 from archon_mesh.agent.hooks.context import ModelParams
 from archon_mesh.agent.hooks.middleware import Middleware, ModelCall, QueryCall, ToolRun
+from archon_mesh.agent.hooks.span_content import input_messages, one_message, output_messages
 from archon_mesh.agent.state.agent_state import AgentState, get_context
 from archon_mesh.core.messages import ToolCall
 from archon_mesh.llm.base import ModelReply
@@ -35,97 +37,107 @@ class TracingMiddleware(Middleware):
     The outermost span continues the trace of the call being served, such as a task of the mesh. Calls made inside a
     span propagate it, to the memory service and to remote agents.
 
-    With `content`, messages, arguments and results are recorded as attributes; they may be secret, and large.
+    With `content`, messages, arguments and results are recorded as attributes; they may be secret, and large. None
+    does what the variable OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT says.
     """
 
     inherited = True
 
-    def __init__(self, tracer: Tracer | None = None, *, content: bool = False) -> None:
+    def __init__(self, tracer: Tracer | None = None, *, content: bool | None = None) -> None:
         """`tracer` None uses the tracer provider that the process has when the first run begins."""
         self._tracer = tracer
-        self._content = content
+        self._content = names.captures_content() if content is None else content
 
     @property
     def tracer(self) -> Tracer:
         """The tracer that creates the spans."""
         if self._tracer is None:
-            self._tracer = trace.get_tracer("archon_mesh")
+            self._tracer = spans.tracer() or trace.get_tracer(names.SCOPE)
         return self._tracer
 
     @override
     async def wrap_query(self, state: AgentState, message: str, call: QueryCall) -> str:
         attributes = {
-            "gen_ai.operation.name": "invoke_agent",
-            "gen_ai.agent.name": state.agent_name,
-            "gen_ai.agent.id": state.agent_id,
-            "gen_ai.conversation.id": state.thread_id,
-            "archon.agent.run_id": state.run_id,
-            "archon.run_id": context.current().run_id,
-            "archon.task_id": context.current().task_id,
+            names.OPERATION_NAME: names.INVOKE_AGENT,
+            names.AGENT_NAME: state.agent_name,
+            names.AGENT_ID: state.agent_id,
+            names.CONVERSATION_ID: state.thread_id,
+            names.AGENT_RUN_ID: state.run_id,
+            names.RUN_ID: context.current().run_id,
+            names.TASK_ID: context.current().task_id,
         }
-        with self._span(f"invoke_agent {state.agent_name}", SpanKind.INTERNAL, attributes) as span:
-            self._record_content(span, "gen_ai.input.messages", message)
-            answer = await call()
-            self._record_content(span, "gen_ai.output.messages", answer)
-            span.set_attribute("archon.agent.iterations", state.current_iteration)
-            return answer
+        served = spans.task_span()
+        if served is not None and trace.get_current_span() is served:  # the span of the task is that of its agent
+            served.set_attributes(_present(attributes))
+            return await self._query(served, state, message, call)
+        with self._span(f"{names.INVOKE_AGENT} {state.agent_name}", SpanKind.INTERNAL, attributes) as span:
+            return await self._query(span, state, message, call)
+
+    async def _query(self, span: Span, state: AgentState, message: str, call: QueryCall) -> str:
+        if self._content:
+            span.set_attribute(names.INPUT_MESSAGES, one_message("user", message))
+        answer = await call()
+        if self._content:
+            span.set_attribute(names.OUTPUT_MESSAGES, one_message("assistant", answer))
+        span.set_attribute(names.ITERATIONS, state.current_iteration)
+        return answer
 
     @override
     async def wrap_model_call(self, params: ModelParams, call: ModelCall) -> ModelReply:
-        model = get_context().agent.model.model
+        client = get_context().agent.model
+        model = client.model
         attributes = {
-            "gen_ai.operation.name": "chat",
-            "gen_ai.request.model": model,
-            "gen_ai.request.temperature": params.temperature,
-            "gen_ai.request.max_tokens": params.max_tokens,
+            names.OPERATION_NAME: names.CHAT,
+            names.provider_name(): getattr(client, "provider", ""),
+            names.REQUEST_MODEL: model,
+            names.REQUEST_TEMPERATURE: params.temperature,
+            names.REQUEST_MAX_TOKENS: params.max_tokens,
         }
-        with self._span(f"chat {model}", SpanKind.CLIENT, attributes) as span:
+        with self._span(f"{names.CHAT} {model}", SpanKind.CLIENT, attributes) as span:
+            if self._content:
+                span.set_attribute(names.INPUT_MESSAGES, input_messages(params.messages))
             reply = await call(params)
             span.set_attributes(
                 {
-                    "gen_ai.response.model": reply.model,
-                    "gen_ai.response.finish_reasons": [reply.finish_reason],
-                    "gen_ai.usage.input_tokens": reply.usage.input_tokens,
-                    "gen_ai.usage.output_tokens": reply.usage.output_tokens,
+                    names.RESPONSE_MODEL: reply.model,
+                    names.FINISH_REASONS: [reply.finish_reason],
+                    names.INPUT_TOKENS: reply.usage.input_tokens,
+                    names.OUTPUT_TOKENS: reply.usage.output_tokens,
                 }
             )
-            self._record_content(span, "gen_ai.output.messages", reply.text)
+            if self._content:
+                span.set_attribute(names.OUTPUT_MESSAGES, output_messages(reply))
             return reply
 
     @override
     async def wrap_tool_call(self, tool_call: ToolCall, call: ToolRun) -> ToolResult:
         attributes = {
-            "gen_ai.operation.name": "execute_tool",
-            "gen_ai.tool.name": tool_call.name,
-            "gen_ai.tool.call.id": tool_call.id,
-            "gen_ai.tool.type": "agent" if tool_call.name in get_context().agent.sub_agents else "function",
+            names.OPERATION_NAME: names.EXECUTE_TOOL,
+            names.TOOL_NAME: tool_call.name,
+            names.TOOL_CALL_ID: tool_call.id,
+            names.TOOL_TYPE: "agent" if tool_call.name in get_context().agent.sub_agents else "function",
         }
-        with self._span(f"execute_tool {tool_call.name}", SpanKind.INTERNAL, attributes) as span:
-            self._record_content(span, "gen_ai.tool.call.arguments", tool_call.arguments_json)
+        with self._span(f"{names.EXECUTE_TOOL} {tool_call.name}", SpanKind.INTERNAL, attributes) as span:
+            if self._content:
+                span.set_attribute(names.TOOL_ARGUMENTS, tool_call.arguments_json)
             result = await call()
-            self._record_content(span, "gen_ai.tool.call.result", result.text)
+            if self._content:
+                span.set_attribute(names.TOOL_RESULT, result.text)
             if not result.ok:
-                _record_failure(span, _error_type_of(result), result.error_message)
+                spans.fail(span, _error_type_of(result), result.error_message)
             return result
-
-    def _record_content(self, span: Span, key: str, text: str) -> None:
-        if self._content:
-            span.set_attribute(key, text)
 
     @contextmanager
     def _span(self, name: str, kind: SpanKind, attributes: dict[str, Any]) -> Iterator[Span]:
         """Makes a span current within the block, for outgoing gRPC calls too. An exception marks it as failed."""
-        present = {key: value for key, value in attributes.items() if value not in (None, "")}
         with self.tracer.start_as_current_span(
-            name, _parent(), kind, present, record_exception=False, set_status_on_exception=False
+            name, _parent(), kind, _present(attributes), record_exception=False, set_status_on_exception=False
         ) as span:
             try:
                 with context.serving(_call_context_of_span()):
                     yield span
             except BaseException as error:
-                _record_failure(
-                    span, error.reason if isinstance(error, ArchonError) else type(error).__name__, str(error)
-                )
+                spans.fail(span, error.reason if isinstance(error, ArchonError) else type(error).__name__, str(error))
                 raise
 
 
@@ -152,7 +164,5 @@ def _error_type_of(result: ToolResult) -> str:
     return reason if reason != "UNKNOWN" else str(result.metadata.get("kind", "_OTHER"))
 
 
-def _record_failure(span: Span, error_type: str, message: str) -> None:
-    """Sets `error.type`, which the conventions want to be of low cardinality, and the message as the span's status."""
-    span.set_attribute("error.type", error_type)
-    span.set_status(Status(StatusCode.ERROR, message))
+def _present(attributes: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in attributes.items() if value not in (None, "")}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from archon_mesh.agent.hooks.context import ModelParams
 from archon_mesh.agent.loop.notes import LAST_STEP
 from archon_mesh.agent.state.agent_state import AgentState
-from archon_mesh.core.messages import ChatMessage
+from archon_mesh.core.messages import ORIGIN, ChatMessage
 from archon_mesh.llm.base import ToolSpec
 
 
@@ -19,9 +19,9 @@ def build_params(state: AgentState, *, is_last: bool, note: str = "") -> ModelPa
     messages += state.history
     without_tools = is_last and state.max_iterations > 1
     if note:
-        messages.append(ChatMessage("system", note))
+        messages.append(_note(note))
     elif without_tools and (state.tool_calls or len(agent.tools)):
-        messages.append(ChatMessage("system", LAST_STEP))
+        messages.append(_note(LAST_STEP))
     return ModelParams(
         messages,
         () if without_tools else _permitted_tools(state),
@@ -31,6 +31,10 @@ def build_params(state: AgentState, *, is_last: bool, note: str = "") -> ModelPa
         agent.retries,
         agent.idle_timeout,
     )
+
+
+def _note(text: str) -> ChatMessage:
+    return ChatMessage("system", text, metadata={ORIGIN: "note"})
 
 
 def _permitted_tools(state: AgentState) -> tuple[ToolSpec, ...]:

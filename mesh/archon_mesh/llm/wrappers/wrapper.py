@@ -26,6 +26,10 @@ class ModelWrapper:
         return self._client.model
 
     @property
+    def provider(self) -> str:
+        return str(getattr(self._client, "provider", ""))
+
+    @property
     def price(self) -> Price | None:
         return price_of(self._client)
 

@@ -10,13 +10,14 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from archon import context, status
 from archon.agent.pending_calls import PendingCalls
 from archon.agent.records import without_payload
 from archon.agent.result import to_result
 from archon.agent.task import TaskContext
+from archon.agent.task_span import end_task_span, start_task_span
 from archon.agent.values import TaskRejected
 from archon.api.agent.v1 import agent_pb2, session_pb2
 from archon.api.common.v1 import common_pb2
@@ -32,6 +33,9 @@ from archon.errors import (
 from archon.failure_kinds import TOOL_CRASH
 from archon.frames import Channel, FrameQueue, agent_content
 from archon.threads import on_thread
+
+if TYPE_CHECKING:
+    from opentelemetry.trace import Span
 
 _log = logging.getLogger(__name__)
 
@@ -96,6 +100,7 @@ class Attempt:
         self._thread: asyncio.Future[Any] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._task: TaskContext | None = None
+        self._span: Span | None = None
         self._halted: ArchonError | None = None
         self._checkpoint: bytes | None = None
 
@@ -199,6 +204,7 @@ class Attempt:
                 task_id=task.task_id,
             )
         )
+        self._span = start_task_span(task)
         if inspect.iscoroutinefunction(handler):
             return await handler(task)
         self._thread = on_thread(functools.partial(handler, task), f"task-{task.task_id}")
@@ -347,7 +353,11 @@ class Attempt:
             self._timer.cancel()
         self.flush()
         self._task = None  # the context refers to this object: both are freed without the garbage collector
-        content = self._result_content(task, outcome)
+        result = self._result(task, outcome)
+        if self._span is not None:
+            end_task_span(self._span, result)
+            self._span = None
+        content = self._result_content(task, result)
         self.finished_at = time.monotonic()
         if self in self._table.running:
             self._table.abandoned.add(self)
@@ -357,9 +367,8 @@ class Attempt:
         self.send(content)
         self._table.changed()
 
-    def _result_content(self, task: TaskContext, outcome: object) -> bytes:
+    def _result_content(self, task: TaskContext, result: agent_pb2.TaskResult) -> bytes:
         """The frame's content. Items that make it too large are left out; without them it fails the task."""
-        result = self._result(task, outcome)
         content = agent_content("result", result)
         try:
             self.channel.check_size(content, self.limit)

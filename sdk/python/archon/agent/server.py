@@ -33,6 +33,7 @@ from archon.background import BackgroundLoop
 from archon.errors import ArchonError, FailedPrecondition
 from archon.registry import Capability, DependsOn, Registration, RegistryClient, Tool
 from archon.server import GrpcServer, Service, announce, run_loop, signalled
+from archon.telemetry import export
 
 _log = logging.getLogger(__name__)
 
@@ -204,7 +205,14 @@ class AgentServer:
 
     async def serve(self) -> int:
         """Like `run`, inside a running event loop. Returns the exit code of the process: 0 after a drain, 1 if the
-        agent could not start."""
+        agent could not start. Exports spans if the environment asks for it."""
+        export.start(self.role, self.instance_id)
+        try:
+            return await self._serve()
+        finally:
+            await asyncio.to_thread(export.stop)
+
+    async def _serve(self) -> int:
         stop = signalled()
         try:
             address = await self.start()
@@ -216,6 +224,7 @@ class AgentServer:
         await stop.wait()
         await self.stop(self.settings.drain)
         if self._left_behind:
+            await asyncio.to_thread(export.stop)
             logging.shutdown()
             os._exit(1)  # the loop would wait forever for a handler that cannot be cancelled
         return 0

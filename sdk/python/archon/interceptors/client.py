@@ -9,8 +9,10 @@ import grpc
 import grpc.aio
 
 from archon import context, status
+from archon.errors import ArchonError, OperationCancelled
 from archon.interceptors import identity
 from archon.interceptors.stream_status import StreamStatus
+from archon.telemetry.spans import end_rpc_span, start_rpc_span, within
 
 DEFAULT_TIMEOUT: Final = 30.0
 """Seconds that a unary call may take by default."""
@@ -85,11 +87,41 @@ class _Translated(grpc.aio.UnaryUnaryCall):  # type: ignore[type-arg]
         await self._call.wait_for_connection()
 
 
+class _Traced(_Translated):
+    """A call that ends its span when it has been awaited."""
+
+    def __init__(self, call: Any, span: Any) -> None:
+        super().__init__(call)
+        self._span = span
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        error: ArchonError | None = OperationCancelled("the call was cancelled")
+        try:
+            answer = yield from super().__await__()
+            error = None
+            return answer
+        except ArchonError as raised:
+            error = raised
+            raise
+        finally:
+            end_rpc_span(self._span, error)
+
+
+def _method(details: Any) -> str:
+    method = details.method
+    return method.decode() if isinstance(method, bytes) else str(method)
+
+
 class _UnaryUnary(grpc.aio.UnaryUnaryClientInterceptor):
     async def intercept_unary_unary(
         self, continuation: Callable[..., Any], client_call_details: Any, request: Any
     ) -> Any:
-        return _Translated(await continuation(_outgoing(client_call_details, DEFAULT_TIMEOUT), request))
+        span = start_rpc_span(_method(client_call_details), server=False)
+        if span is None:
+            return _Translated(await continuation(_outgoing(client_call_details, DEFAULT_TIMEOUT), request))
+        with within(span):
+            outgoing = _outgoing(client_call_details, DEFAULT_TIMEOUT)
+        return _Traced(await continuation(outgoing, request), span)
 
 
 class _UnaryStream(grpc.aio.UnaryStreamClientInterceptor):

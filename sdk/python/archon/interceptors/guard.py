@@ -20,6 +20,7 @@ import grpc.aio
 from archon import errors, status
 from archon.context import CallContext, enter
 from archon.interceptors import identity
+from archon.telemetry.spans import end_rpc_span, start_rpc_span, within
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -105,6 +106,23 @@ class _Guarded:
 
     async def respond(self, incoming: Any, context: Any) -> bytes:
         enter(_call_context(context))
+        span = start_rpc_span(self._method, server=True)
+        if span is None:
+            return await self._respond(incoming, context)
+        error: errors.ArchonError | None = errors.OperationCancelled("the caller cancelled the call")
+        try:
+            with within(span):
+                response = await self._respond(incoming, context)
+            error = None
+            return response
+        except grpc.aio.AbortError as aborted:
+            cause = aborted.__cause__
+            error = cause if isinstance(cause, errors.ArchonError) else errors.UnknownFailure("the handler aborted")
+            raise
+        finally:
+            end_rpc_span(span, error)
+
+    async def _respond(self, incoming: Any, context: Any) -> bytes:
         try:
             response = self._behaviour(self._request(incoming), context)
             if inspect.isawaitable(response):
@@ -168,7 +186,11 @@ def _call_context(context: Any) -> CallContext:
 
 
 async def _refuse(context: Any, raised: BaseException) -> NoReturn:
-    await status.abort(context, status.as_error(raised))
+    error = status.as_error(raised)
+    try:
+        await status.abort(context, error)
+    except grpc.aio.AbortError as aborted:
+        raise aborted from error
     raise AssertionError("abort never returns")
 
 

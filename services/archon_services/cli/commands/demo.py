@@ -63,7 +63,7 @@ async def _demo(orchestrator: str, *, stays: bool) -> int:
     print()
     print(comparison(runs["pipeline"], runs["agent"]))
     print(f"\nTo look closer{'' if stays else ', start a mesh (archon up --detach)'}:")
-    print(f"  archon show {run_id}{flag}\n  archon prompts {run_id}{flag}")
+    print("\n".join(f"  archon {command} {run_id}{flag}" for command in ("show", "trace", "prompts")))
     return OK
 
 

@@ -41,6 +41,7 @@ def graph(
     registry: RegistryOption = "",
 ) -> None:
     """Show which roles depend on the answers of which others."""
+    from archon_services.cli.render.output import save_text
     from archon_services.cli.watching import repeat
 
     form = form or (Format.JSON if as_json else None) or _format_of(output)
@@ -55,12 +56,7 @@ def graph(
         return
     if watch:
         raise CliError("--watch and --output exclude each other", code=USAGE)
-    text = rendered()
-    try:
-        output.write_text(text)
-    except OSError as error:
-        raise CliError(f"cannot write {output}: {error.strerror}") from error
-    print(f"Wrote {output}.")
+    save_text(output, rendered())
 
 
 def _format_of(output: Path | None) -> Format:

@@ -3,75 +3,71 @@
 from __future__ import annotations
 
 import asyncio
-import json
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from archon.wire import to_seconds
-from archon_services.cli.options import JsonOption, OrchestratorOption, RunArgument
+from archon_services.cli.options import JsonOption, OrchestratorOption, RunArgument, SaveOption
 from archon_services.cli.target.mesh import connecting, find_orchestrator
-from archon_services.cli.target.run import find_run_id
+from archon_services.cli.target.run import find_run_id, read_events
 
 if TYPE_CHECKING:
-    from archon.api.orchestrator.v1.run_pb2 import RunRecord
+    from archon.api.orchestrator.v1.run_pb2 import Run, RunEvent
+    from archon.client import Client
+    from archon_services.cli.render.prompt_output import PromptOutput
+    from archon_services.cli.render.prompt_sections import Expected
 
 
 def prompts(
     run: RunArgument,
     role: Annotated[str, typer.Option(metavar="ROLE", help="Only the model calls of this role.")] = "",
+    text: Annotated[bool, typer.Option("--text/--no-text", help="Also print the texts of the messages.")] = True,
+    window: Annotated[
+        int,
+        typer.Option(
+            "--window", min=0, metavar="TOKENS", help="The models' context window; by default as it is known."
+        ),
+    ] = 0,
     as_json: JsonOption = False,
+    save: SaveOption = None,
     orchestrator: OrchestratorOption = "",
 ) -> None:
-    """Print the model calls of a run, message by message."""
-    from archon_services.cli.render.output import print_json
+    """Print the model calls of a run, message by message: what each message is, and its tokens."""
+    from archon_services.cli.render.prompt_output import JsonOutput, TextOutput
 
-    records = asyncio.run(_records(find_orchestrator(orchestrator), run, role))
-    if as_json:
-        print_json([_as_json(record) for record in records])
-        return
-    if not records:
-        print(f"No model calls {f'by {role} ' if role else ''}are recorded for this run.")
-    for record in records:
-        _print(record)
+    output = JsonOutput(save) if as_json else TextOutput(save, with_text=text)
+    asyncio.run(_report(find_orchestrator(orchestrator), run, role, window, output))
 
 
-async def _records(orchestrator: str, run: str, role: str) -> list[RunRecord]:
+async def _report(orchestrator: str, name: str, role: str, window: int, output: PromptOutput) -> None:
     from archon.client import Client
+    from archon_mesh.llm.prices import find_window
+    from archon_services.cli.render.prompt_report import recorded_text
+    from archon_services.cli.render.prompt_sections import read_prompt
 
+    recorded = 0
     with connecting("orchestrator", orchestrator):
         async with Client(orchestrator) as client:
-            run_id = await find_run_id(client, run)
-            return [record async for record in client.records(run_id, role=role) if record.kind == "model"]
+            run = await client.get(await find_run_id(client, name))
+            expected = await _expected(client, run)
+            async for record in client.records(run.run_id, role=role):
+                if record.kind != "model":
+                    continue
+                recorded += 1
+                attempt = record.task.task_id, record.task.attempt
+                prompt = read_prompt(record, window or find_window(record.target), expected.get(attempt))
+                output.call(record, prompt)
+    output.end(recorded_text(recorded, run.usage.model_calls, role))
 
 
-def _as_json(record: RunRecord) -> dict[str, Any]:
-    return {
-        "run_id": record.task.run_id,
-        "task_id": record.task.task_id,
-        "attempt": record.task.attempt,
-        "role": record.role,
-        "ordinal": record.ordinal,
-        "model": record.target,
-        "seconds": to_seconds(record.duration),
-        "input_tokens": record.usage.input_tokens,
-        "output_tokens": record.usage.output_tokens,
-        "cost_micro_usd": record.usage.cost_micro_usd,
-        "estimated": record.usage.estimated,
-        "request": json.loads(record.request_json or "null"),
-        "response": json.loads(record.response_json or "null"),
-    }
+async def _expected(client: Client, run: Run) -> dict[tuple[str, int], Expected]:
+    """Returns what the prompts of the run's attempts should have; empty if its events have been deleted."""
+    from archon_services.cli.render.prompt_sections import expectations
 
+    dispatched: list[RunEvent] = []
 
-def _print(record: RunRecord) -> None:
-    from rich.text import Text
+    def keep(event: RunEvent) -> None:
+        if event.WhichOneof("event") == "dispatched":
+            dispatched.append(event)
 
-    from archon_services.cli.render.output import console, is_terminal, strip_controls
-    from archon_services.cli.render.prompt_report import record_lines
-
-    out = console() if is_terminal() else None
-    for text, style in record_lines(record):
-        if out is None:
-            print(text)
-        else:
-            out.print(Text(strip_controls(text), style=style), soft_wrap=True)
+    return expectations(run, dispatched) if await read_events(client, run, keep) else {}

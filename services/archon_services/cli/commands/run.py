@@ -123,15 +123,17 @@ def budget_of(*, tokens: int | None, cost: float | None, depth: int | None) -> B
 
 
 async def _run(request: RunRequest, orchestrator: str, *, as_json: bool, quiet: bool) -> int:
+    from archon_services.cli.command_span import command_span
     from archon_services.cli.follow_run import submit_and_follow
     from archon_services.cli.target.temporary_mesh import running_or_own_mesh
 
     async with running_or_own_mesh(orchestrator, quiet=quiet) as (target, signals):
         flag = orchestrator_flag(orchestrator)
         screen = make_screen(as_json=as_json, quiet=quiet, flag=flag)
-        outcome = await submit_and_follow(target, request, screen, signals)
+        with command_span("run", target.otlp):
+            outcome = await submit_and_follow(target, request, screen, signals)
     if not as_json:
-        print_outcome(outcome, quiet=quiet, flag=flag)
+        print_outcome(outcome, quiet=quiet, flag=flag, traces=target.traces)
     return outcome.code
 
 
@@ -147,8 +149,9 @@ def make_screen(*, as_json: bool = False, quiet: bool = False, flag: str = "") -
     return TreeScreen(flag) if is_terminal() else LineScreen(flag=flag)
 
 
-def print_outcome(outcome: RunOutcome, *, quiet: bool = False, flag: str = "") -> None:
-    """Prints the answer and a summary; if `quiet`, the answer and a failure only. `flag` as in `make_screen`."""
+def print_outcome(outcome: RunOutcome, *, quiet: bool = False, flag: str = "", traces: str = "") -> None:
+    """Prints the answer and a summary; if `quiet`, the answer and a failure only. `flag` as in `make_screen`; `traces`
+    is the address of Jaeger, if there is one."""
     from archon_services.cli.render.output import print_stderr
     from archon_services.cli.render.rerun import rerun_hint
     from archon_services.cli.render.run_summary import print_answer, print_summary
@@ -157,6 +160,8 @@ def print_outcome(outcome: RunOutcome, *, quiet: bool = False, flag: str = "") -
     print_answer(outcome.run)
     if not quiet:
         print_summary(outcome.run, outcome.versions, flag)
+        if traces and outcome.run.trace_id:
+            print(f"Trace: http://{traces}/trace/{outcome.run.trace_id}")
     elif outcome.code:
         failure = f": {outcome.run.failure.message}" if outcome.run.failure.message else ""
         print_stderr(f"error: run {outcome.run.run_id} {state_name(outcome.run.state)}{failure}")

@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from contextlib import aclosing
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from archon_services.cli.errors import CliError
 from archon_services.cli.options import JsonOption, OrchestratorOption, RunArgument
 from archon_services.cli.target.mesh import Target, connecting, find_target, orchestrator_flag
-from archon_services.cli.target.run import find_run_id
+from archon_services.cli.target.run import find_run_id, read_events
 
 if TYPE_CHECKING:
     from archon.api.orchestrator.v1.run_pb2 import Run
@@ -21,9 +21,6 @@ if TYPE_CHECKING:
 
 _GUIDES: Final = re.compile(r"[│├└─ ]*")
 """The lines of a tree of tasks, in front of a task."""
-
-_PATIENCE: Final = 10.0
-"""Seconds to wait for the events of the run."""
 
 
 def show(
@@ -69,7 +66,6 @@ async def _get(target: Target, name: str) -> tuple[Run, RunView]:
 async def _view(client: Client, run: Run) -> RunView:
     """Folds the events of the run so far. Returns an empty view if they have expired, or add nothing to the run."""
     from archon.api.orchestrator.v1 import run_pb2
-    from archon.errors import RunExpired
     from archon_services.cli.render.run_view import RunView
 
     view = RunView()
@@ -77,17 +73,9 @@ async def _view(client: Client, run: Run) -> RunView:
     if not informative and not any(task.parent_task_id or task.attempt > 1 for task in run.tasks):
         return view
     try:
-        async with (
-            asyncio.timeout(_PATIENCE),
-            aclosing(client.watch(run.run_id, durable_only=True, patience=_PATIENCE)) as events,
-        ):
-            async for event in events:
-                view.apply(event)
-                if event.seq >= run.last_seq:
-                    break
-    except (RunExpired, TimeoutError):
+        return view if await read_events(client, run, view.apply) else RunView()
+    except CliError:  # the run itself is known
         return RunView()
-    return view
 
 
 def _print(run: Run, view: RunView, flag: str) -> None:

@@ -42,6 +42,15 @@ def up(
             help="The model of all roles, such as offline, openai/NAME or anthropic/NAME.",
         ),
     ] = "",
+    jaeger: Annotated[bool, typer.Option("--jaeger", help="Start Jaeger too, and export all traces to it.")] = False,
+    jaeger_binary: Annotated[
+        str,
+        typer.Option(
+            envvar="ARCHON_JAEGER",
+            metavar="FILE",
+            help="Jaeger's program; by default jaeger on PATH or in .tools/bin.",
+        ),
+    ] = "",
     detach: Annotated[bool, typer.Option("--detach", help="Run in the background; return when it is ready.")] = False,
     logs: Annotated[bool, typer.Option("--logs", help="Print the logs of all processes.")] = False,
 ) -> None:
@@ -67,6 +76,7 @@ def up(
         ports=read_pairs(port or (), "--port", "orchestrator=7100"),
         etcd=etcd,
         model=model,
+        jaeger=_find_jaeger(jaeger_binary) if jaeger else "",
     )
     home = find_home()
     _warn(options)
@@ -76,6 +86,17 @@ def up(
         start_detached(home, options)
     else:
         asyncio.run(_foreground(home, options, logs=logs))
+
+
+def _find_jaeger(path: str) -> str:
+    """Returns the path of Jaeger's program. Raises CliError if there is none."""
+    from archon.errors import NotFound
+    from archon_services.local_mesh.jaeger import find_jaeger
+
+    try:
+        return str(find_jaeger(path))
+    except NotFound as error:
+        raise CliError(f"cannot start Jaeger: {error}", code=USAGE) from error
 
 
 def start_detached(home: Home, options: MeshOptions) -> MeshState:

@@ -6,7 +6,10 @@ import json
 import sys
 from collections.abc import Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+
+from archon_services.cli.errors import CliError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -54,6 +57,15 @@ def print_stderr(text: str) -> None:
 def print_json(value: Any) -> None:
     """Prints indented JSON."""
     print(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def save_text(file: Path, text: str) -> None:
+    """Writes a file and says so on standard output. Raises CliError if it cannot be written."""
+    try:
+        file.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise CliError(f"cannot write {file}: {error.strerror}") from error
+    print(f"Wrote {file}.")
 
 
 def print_table(
@@ -127,9 +139,12 @@ def age(seconds: float) -> str:
     return f"{int(max(0.0, seconds))} s"
 
 
-def one_line(text: str, length: int) -> str:
-    """Returns the text without control characters and line breaks, shortened to `length` characters."""
+def one_line(text: str, length: int, *, indent: bool = False) -> str:
+    """Returns the text without control characters and line breaks, shortened to `length` characters; with `indent`, the
+    spaces at its start stay."""
     line = " ".join(strip_controls(text).split())
+    if indent:
+        line = text[: len(text) - len(text.lstrip(" "))] + line
     return line if len(line) <= length else line[: length - 1].rstrip() + "…"
 
 

@@ -1,26 +1,37 @@
-"""The report of `archon prompts`: one model call with its messages, as sent, and its tools."""
+"""The report of `archon prompts`: a model call with its sections, its messages, as sent, and its tools."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, Final
 
 from archon.api.orchestrator.v1.run_pb2 import RunRecord
 from archon.wire import to_seconds
-from archon_services.cli.render.output import cost_text, duration
+from archon_services.cli.render.output import cost_text, counted, duration
+from archon_services.cli.render.prompt_sections import (
+    TOOLS,
+    Prompt,
+    PromptMessage,
+    Section,
+    messages_of,
+    redaction,
+    request_of,
+)
 from archon_services.cli.render.run_summary import token_count
 
 Line = tuple[str, str]
 """A text, and its style."""
 
+TOTAL: Final = "all"
+_NOT_PRINTED = ("messages", "origins", "tools", "model")
 
-def record_lines(record: RunRecord) -> Iterator[Line]:
-    """Yields the contents of messages unchanged, and tool calls with one argument per line."""
-    request = json.loads(record.request_json or "null")
-    parameters = dict(request) if isinstance(request, dict) else {"request": request}
-    messages, tools = parameters.pop("messages", None) or [], parameters.pop("tools", None) or []
-    parameters.pop("model", None)
+
+def record_lines(record: RunRecord, prompt: Prompt, *, with_text: bool = True) -> Iterator[Line]:
+    """Yields the sections, and `with_text` the contents of messages unchanged, and tool calls with one argument per
+    line."""
+    request = request_of(record)
     usage = record.usage
     head = (
         f"{record.role}, attempt {record.task.attempt}: model {record.target}, "
@@ -29,41 +40,116 @@ def record_lines(record: RunRecord) -> Iterator[Line]:
         f"{', ' if usage.cost_micro_usd else ''}{cost_text(usage.cost_micro_usd)}"
     )
     yield f"=== {head} ===", "bold cyan"
-    names: dict[str, str] = {}
-    for number, message in enumerate(messages, start=1):
-        yield f"--- {number} {_sender(message, names)} ---", "bold"
-        calls = message.get("tool_calls") or []
-        if message.get("content") or not calls:
-            yield str(message.get("content") or ""), ""
-        for call in calls:
-            function = call.get("function") or {}
-            names[str(call.get("id", ""))] = str(function.get("name", ""))
-            yield f"calls {function.get('name', '')} ({call.get('id', '')})", "cyan"
-            yield _arguments(str(function.get("arguments", ""))), ""
-    if tools:
+    yield from _section_lines(prompt)
+    yield from ((f"warning: {warning}", "yellow") for warning in prompt.warnings)
+    if with_text:
+        for message, sent in zip(prompt.messages, messages_of(request), strict=True):
+            yield from _message_lines(message, sent)
+    if tools := request.get("tools"):
         offered = [str((tool.get("function") or {}).get("name", "")) for tool in tools]
         yield f"--- available tools: {', '.join(offered)} ---", "dim"
-    if parameters:
+    if parameters := {key: value for key, value in request.items() if key not in _NOT_PRINTED}:
         yield f"--- other parameters: {json.dumps(parameters, ensure_ascii=False)} ---", "dim"
     yield "", ""
 
 
-def _sender(message: Mapping[str, Any], names: Mapping[str, str]) -> str:
-    """Returns the role of a message; for the result of a tool also the name and the id of the call."""
-    role, call_id = str(message.get("role", "")), str(message.get("tool_call_id") or "")
-    if not call_id:
-        return role
-    return f"{role}, result of {names.get(call_id, 'an unknown call')} ({call_id})"
+def recorded_text(recorded: int, made: int, role: str = "") -> str:
+    """Says how many of the model calls that a run made are not recorded; empty if all are.
+
+    If only those of `role` are shown, `made` counts the others, too."""
+    if recorded and (role or recorded >= made):
+        return ""
+    if not made:
+        return "No model calls were made in this run."
+    count, author = counted(made, "model call"), f" by {role}" if role else ""
+    first = (
+        f"{recorded:,} of the {count} of this run are recorded."
+        if recorded
+        else f"No model calls{author} are recorded of the {count} of this run."
+    )
+    return (
+        f"{first} Agents with ARCHON_RECORDS=off record none, and the records of an ended run are deleted after a day."
+    )
 
 
-def _arguments(arguments_json: str) -> str:
+def record_document(record: RunRecord, prompt: Prompt) -> dict[str, Any]:
+    """Returns the JSON of a model call: the request and response as recorded, and what is known about the prompt."""
+    return {
+        "run_id": record.task.run_id,
+        "task_id": record.task.task_id,
+        "attempt": record.task.attempt,
+        "role": record.role,
+        "ordinal": record.ordinal,
+        "model": record.target,
+        "seconds": to_seconds(record.duration),
+        "input_tokens": record.usage.input_tokens,
+        "output_tokens": record.usage.output_tokens,
+        "cost_micro_usd": record.usage.cost_micro_usd,
+        "estimated": record.usage.estimated,
+        "context_window": prompt.window or None,
+        "sections": [asdict(section) for section in prompt.sections],
+        "messages": [
+            {"number": message.number, "role": message.role, "origin": message.origin, "label": message.label}
+            | {"estimated_tokens": message.tokens}
+            for message in prompt.messages
+        ],
+        "warnings": prompt.warnings,
+        "request": json.loads(record.request_json or "null"),
+        "response": json.loads(record.response_json or "null"),
+    }
+
+
+def _section_lines(prompt: Prompt) -> Iterator[Line]:
+    """Yields a line per section and one for all, with the part of the context window if that is known."""
+    if not prompt.sections:
+        return
+    mark = "~" if prompt.estimated else ""
+    rows = [(section.label, f"~{section.tokens:,}", section.tokens, _number(section)) for section in prompt.sections]
+    window = f"of a context window of {prompt.window:,}" if prompt.window else ""
+    rows.append((TOTAL, f"{mark}{prompt.tokens:,}", prompt.tokens, window))
+    name, count = max(len(row[0]) for row in rows), max(len(row[1]) for row in rows)
+    for label, number, tokens, note in rows:
+        share = f"  {tokens / prompt.window:>6.1%}" if prompt.window else ""
+        line = f"  {label:<{name}}  {number:>{count}} tokens{share}  {note}".rstrip()
+        yield line, "bold" if label == TOTAL else ""
+    if not prompt.window:
+        yield "  The context window of this model is unknown; --window sets it.", "dim"
+
+
+def _number(section: Section) -> str:
+    if section.label == TOOLS:
+        return counted(section.count, "tool")
+    return counted(section.count, "message") if section.count > 1 else ""
+
+
+def _message_lines(message: PromptMessage, sent: Mapping[str, Any]) -> Iterator[Line]:
+    yield f"--- {message.number} {message.role}: {message.label}, ~{message.tokens:,} tokens ---", "bold"
+    calls: Sequence[Mapping[str, Any]] = sent.get("tool_calls") or []
+    if sent.get("content") or not calls:
+        yield _content(sent.get("content")), ""
+    for call in calls:
+        function = call.get("function") or {}
+        yield f"calls {function.get('name', '')} ({call.get('id', '')})", "cyan"
+        yield _arguments(function.get("arguments", "")), ""
+
+
+def _content(content: Any) -> str:
+    removed = redaction(content)
+    if removed is None:
+        return str(content or "")
+    return f"[redacted: {int(removed.get('chars') or 0):,} characters, hash {removed.get('hash', '')}]"
+
+
+def _arguments(sent: Any) -> str:
     """Formats one argument per line, indented; unchanged if they are not a JSON object."""
+    if redaction(sent) is not None:
+        return f"    {_content(sent)}"
     try:
-        arguments = json.loads(arguments_json)
+        arguments = json.loads(str(sent))
     except (ValueError, RecursionError):
         arguments = None
     if not isinstance(arguments, dict):
-        return f"    {arguments_json}"
+        return f"    {sent}"
     lines = []
     for name, value in arguments.items():
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -24,10 +24,13 @@ _START_PATIENCE: Final = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Addresses of the services that commands call; `memory` is empty if it is unknown."""
+    """Addresses of the services that commands call (host:port), empty if unknown. `traces` and `otlp` are those of the
+    mesh's Jaeger: for queries, and for spans."""
 
     orchestrator: str
     memory: str = ""
+    traces: str = ""
+    otlp: str = ""
 
 
 def target_of(state: MeshState) -> Target:
@@ -37,7 +40,7 @@ def target_of(state: MeshState) -> Target:
         raise CliError(
             f"the mesh in {state.home} has no orchestrator", hint="Start the mesh without --only.", code=UNREACHABLE
         )
-    return Target(address, state.address("memory"))
+    return Target(address, state.address("memory"), state.traces, state.otlp)
 
 
 def target_or_none(orchestrator: str, home: Home) -> Target | None:

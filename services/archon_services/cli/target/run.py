@@ -1,7 +1,10 @@
-"""Resolves the run of a command from an id, a prefix of one, or `last`."""
+"""The run of a command: found by an id, a prefix of one, or `last`; and its events so far."""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Final
 
 from archon_services.cli.errors import NOT_FOUND, USAGE, CliError
@@ -9,6 +12,7 @@ from archon_services.cli.options import LAST
 from archon_services.cli.run_ids import short_length
 
 if TYPE_CHECKING:
+    from archon.api.orchestrator.v1.run_pb2 import Run, RunEvent
     from archon.client import Client
 
 _SHOWN: Final = 5
@@ -16,6 +20,9 @@ _SHOWN: Final = 5
 
 _SEARCHED: Final = 10_000
 """Newest runs among which prefixes are looked up."""
+
+_PATIENCE: Final = 10.0
+"""Seconds to wait for the events of a run."""
 
 
 async def find_run_id(client: Client, name: str) -> str:
@@ -37,3 +44,26 @@ async def find_run_id(client: Client, name: str) -> str:
     raise CliError(
         f"{len(matches):,} run ids start with {name!r}", hint=f"Use a longer prefix: {candidates}{more}.", code=USAGE
     )
+
+
+async def read_events(client: Client, run: Run, apply: Callable[[RunEvent], None]) -> bool:
+    """Calls `apply` with the durable events up to the present state of `run`, in order. Returns whether there are any:
+    they are deleted some time after the end of the run. Raises CliError if no event comes for 10 seconds."""
+    from archon.errors import RunExpired
+
+    clock = asyncio.get_running_loop().time
+    try:
+        async with (
+            asyncio.timeout(_PATIENCE) as limit,
+            aclosing(client.watch(run.run_id, durable_only=True, patience=_PATIENCE)) as events,
+        ):
+            async for event in events:
+                apply(event)
+                if event.seq >= run.last_seq:
+                    break
+                limit.reschedule(clock() + _PATIENCE)
+    except RunExpired:
+        return False
+    except TimeoutError:
+        raise CliError(f"the events of run {run.run_id} have not come within {_PATIENCE:g} s") from None
+    return True

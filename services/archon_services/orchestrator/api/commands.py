@@ -26,6 +26,7 @@ from archon_services.orchestrator.journal.memory.journal import same_request
 from archon_services.orchestrator.roles.registry_watch import RegistryWatch
 from archon_services.orchestrator.runs.manager import Runs
 from archon_services.orchestrator.shared_memory.recall import SessionRecall
+from archon_services.orchestrator.tracing.context import begin_trace
 from archon_services.orchestrator.watch.forward import WatchForwarder
 from archon_services.orchestrator.watch.hub import Tail
 
@@ -120,17 +121,14 @@ class Commands:
         agent = wants_agent(request)
         chosen = await self._roles.choose(request.roles, request.capabilities, request.versions, agent=agent)
         goal = run_pb2.Submitted(goal=request.goal, metadata=request.metadata)
-        if request.HasField("trace"):
-            goal.trace.CopyFrom(request.trace)
-        elif traceparent := context.current().traceparent:
-            goal.trace.traceparent = traceparent
-            goal.trace.tracestate = context.current().tracestate
+        run_id = self._runs.new_id()
+        begin_trace(goal, run_id, request.trace if request.HasField("trace") else None)
         if request.HasField("budget"):
             goal.budget.CopyFrom(request.budget)
         if request.session_id and chosen.readers and self._recall is not None:
             await self._recall.recall(goal, request.session_id, chosen, self._roles.selection.graph.roles)
         return Submission(
-            run_id=self._runs.new_id(),
+            run_id=run_id,
             tenant=_tenant(),
             request_id=request.request_id,
             session_id=request.session_id,

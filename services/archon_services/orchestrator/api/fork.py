@@ -21,6 +21,7 @@ from archon_services.orchestrator.journal import Journal, NewRun, RunRow
 from archon_services.orchestrator.journal.memory.journal import same_request
 from archon_services.orchestrator.runs.load import fold_journal, load_events
 from archon_services.orchestrator.runs.manager import Runs
+from archon_services.orchestrator.tracing.context import begin_trace
 
 _HASH_PREFIX: Final = b"ForkRun\0"
 """Keeps the payload of a fork different from that of any submit."""
@@ -72,13 +73,13 @@ class RunForks:
         if request.goal:
             del goal.goal[:]
             goal.goal.extend(request.goal)
+        run_id = self._runs.new_id()
         goal.ClearField("trace")
-        if traceparent := context.current().traceparent:
-            goal.trace.traceparent = traceparent
-            goal.trace.tracestate = context.current().tracestate
+        goal.ClearField("traced")
+        begin_trace(goal, run_id)
         return replace(
             source,
-            run_id=self._runs.new_id(),
+            run_id=run_id,
             request_id=request.request_id,
             goal=goal,
             pause_timeout=self._runs.limits.pause_timeout,

@@ -10,6 +10,7 @@ from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.channel import MAX_RECEIVE_BYTES
 from archon.errors import ResourceExhausted
+from archon.telemetry.trace_parent import TraceParent
 from archon.wire import set_seconds
 from archon_mesh.core.run import RunState, Task
 from archon_mesh.core.run.effects import want_of
@@ -48,6 +49,9 @@ def write_run(run: RunState, out: run_pb2.Run, standing: Standing | None = None)
     out.last_seq, out.paused, out.parent_run_id = run.last_seq, run.paused, submission.parent_run_id
     if isinstance(submission.goal, run_pb2.Submitted):
         out.goal.MergeFrom(submission.goal.goal)
+        if submission.goal.HasField("trace"):
+            parent = TraceParent.parse(submission.goal.trace.traceparent)
+            out.trace_id = parent.trace_id if parent is not None else ""
         if submission.goal.metadata:
             out.metadata.update(submission.goal.metadata)
     for edge in submission.edges:

@@ -16,6 +16,7 @@ from archon_services.orchestrator.convert.budget import amount_to_proto
 from archon_services.orchestrator.convert.task import state_to_proto
 from archon_services.orchestrator.dispatch.context import write_context_item
 from archon_services.orchestrator.dispatch.replies import remaining, result_of
+from archon_services.orchestrator.tracing.context import write_attempt_trace
 
 MAX_RESUME_BYTES = 1024 * 1024
 """The size from which on the results of earlier delegations are left out."""
@@ -29,6 +30,7 @@ def assign_task(run: RunState, task: Task, now: float, history: Sequence[bytes] 
     assigned = agent_pb2.AssignTask(idempotency_key=task.task_id)
     if isinstance(submitted, run_pb2.Submitted):
         _set_input(task, submitted, assigned)
+    write_attempt_trace(run, task, assigned)
     if (task.parent or run.submission.budget.limited) and any(limits(run, task)):
         amount_to_proto(task.reserved, assigned.budget)
     if run.submission.session_id:
@@ -59,10 +61,6 @@ def _set_input(task: Task, submitted: run_pb2.Submitted, assigned: agent_pb2.Ass
         assigned.metadata.update(submitted.metadata)
     delegated = task.payload_in if isinstance(task.payload_in, run_pb2.Delegated) else None
     assigned.input.MergeFrom(submitted.goal if delegated is None else delegated.input)
-    if delegated is not None and delegated.HasField("trace"):
-        assigned.trace.CopyFrom(delegated.trace)
-    elif submitted.HasField("trace"):
-        assigned.trace.CopyFrom(submitted.trace)
 
 
 def _set_targets(run: RunState, task: Task, assigned: agent_pb2.AssignTask) -> None:

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from archon_services.orchestrator.journal.owners import Owners
 from archon_services.orchestrator.journal.page import PAGE_BYTES
-from archon_services.orchestrator.journal.rows import OutboxRow, RunRow, Step, StepResult, StoredStep
+from archon_services.orchestrator.journal.rows import EndedRun, OutboxRow, RunRow, Step, StepResult, StoredStep
 from archon_services.orchestrator.journal.session_history import Conversation
 
 
@@ -92,6 +92,10 @@ class Journal(Owners, Protocol):
 
     async def published(self, row_ids: Sequence[int]) -> None:
         """Deletes outbox rows whose publication is confirmed."""
+        ...
+
+    async def last_ended(self, limit: int) -> list[EndedRun]:
+        """Returns the runs that ended last, the newest first."""
         ...
 
     async def compactable(self, ended_before: float, limit: int = 100) -> list[str]:

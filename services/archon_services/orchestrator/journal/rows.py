@@ -135,6 +135,15 @@ class RunRow:
 
 
 @value
+class EndedRun:
+    """A run that has ended, and its last owner. `ended_at` is in wall seconds."""
+
+    run_id: str
+    owner: str
+    ended_at: float
+
+
+@value
 class OutboxRow:
     """A publication that is not confirmed. `content` is set only in rows of earlier versions, which stored the text;
     else `data` is that of the step that holds the result, empty if the step is gone."""

@@ -77,6 +77,10 @@ class HeldRuns(Protocol):
         """Drives a run that was just claimed, first with the commands that wait for it; `clock` is its clock."""
         ...
 
+    def expired(self, owner: str) -> None:
+        """Another replica has died: its lease has just been expired."""
+        ...
+
     def command(self, row: CommandRow) -> None:
         """Passes a command to its run. The same command may be passed repeatedly."""
         ...

@@ -113,6 +113,7 @@ class Takeover:
             if await self._journal.expire(row.owner, row.beat):
                 _log.warning("expired the lease of %s: no heartbeat for %.1f s", row.owner, observation.silent)
                 del self._observations[row.owner]
+                self._runs.expired(row.owner)
 
     async def claim(self) -> int:
         """Claims all runs without an owner, as long as there is room; returns how many. Raises what the journal

@@ -29,6 +29,7 @@ from archon_services.orchestrator.runs.load import load_run
 from archon_services.orchestrator.runs.quarantine import quarantine
 from archon_services.orchestrator.runs.scheduler import Scheduler
 from archon_services.orchestrator.runs.session_history import TurnQueue
+from archon_services.orchestrator.tracing.exporter import RunSpanExporter
 from archon_services.orchestrator.watch.hub import WatchHub
 
 _log = logging.getLogger(__name__)
@@ -62,6 +63,7 @@ class Runs:
         new_id: Callable[[], str],
         publishes: bool = True,
         limits: RunLimits | None = None,
+        spans: RunSpanExporter | None = None,
     ) -> None:
         self.owner = owner
         self.watchers = WatchHub(journal)
@@ -77,6 +79,7 @@ class Runs:
         self._errors = ErrorBudget(self.limits.failures, clock.monotonic)
         self._paused, self._paused_at = 0, -PAUSED_COUNT_AGE
         self._publishes = publishes
+        self._spans = spans
         self._transport: Transport | None = None
         self._drive: Drive | None = None
         self._drivers: dict[str, RunDriver] = {}
@@ -122,6 +125,8 @@ class Runs:
             await earlier.cancel(claimed=True)
         if row.stalled >= MAX_STALLED:
             await quarantine(self._journal, row, clock.now())
+            if self._spans is not None:
+                self._spans.ended(run_id)
             self._awaited.discard(run_id)
             return
         try:
@@ -157,6 +162,11 @@ class Runs:
         """Stops driving every run, and tells no agent: this incarnation has expired."""
         for driver in list(self._drivers.values()):
             driver.depose()
+
+    def expired(self, owner: str) -> None:
+        """Another replica has died."""
+        if self._spans is not None:
+            self._spans.died(owner)
 
     def claimed(self) -> None:
         """Every run that was left to this process has been taken over: input for any other run is not for it."""
@@ -233,6 +243,8 @@ class Runs:
         """A step with these events is durable."""
         self.watchers.publish_step(step, events)
         self._errors.note(events)
+        if self._spans is not None:
+            self._spans.stored(step, events)
         if step.publications:
             self.on_publications()
 
@@ -243,6 +255,8 @@ class Runs:
             del self._drivers[run_id]
             if self._transport is not None and not driver.completed and not driver.same_as:
                 self._transport.release_run(run_id, over=driver.ended)
+        if self._spans is not None:
+            self._spans.left(run_id)
         if driver.failed:
             self._awaited.add(run_id)
         if driver.ended:

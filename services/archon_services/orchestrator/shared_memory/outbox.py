@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
+from archon import context
 from archon.api.memory.v1 import memory_pb2
 from archon.background import BackgroundLoop
 from archon.errors import ArchonError, DataLoss, DeadlineExceeded, Internal, ResourceExhausted, Unavailable
 from archon.memory import MemoryGraphClient
+from archon.telemetry.spans import without_client_spans
 from archon.wire import text_of
 from archon_mesh.core.run import inputs as inp
 from archon_services.orchestrator.convert import events_of
 from archon_services.orchestrator.journal import Journal, OutboxRow
 from archon_services.orchestrator.ports import Delivery
 from archon_services.orchestrator.runs.manager import Runs
+from archon_services.orchestrator.tracing.context import calls_for
 
 _log = logging.getLogger(__name__)
 
@@ -73,7 +78,8 @@ class OutboxPublisher:
         if publication.scope == row.run_id:
             item.ttl.seconds = self._keep
         try:
-            published = await self._client.publish_items([item], scope=publication.scope, timeout=PUBLISH_TIMEOUT)
+            with self._within_trace(row):
+                published = await self._client.publish_items([item], scope=publication.scope, timeout=PUBLISH_TIMEOUT)
         except _TRANSIENT:
             raise
         except ArchonError as error:
@@ -82,6 +88,16 @@ class OutboxPublisher:
             given = inp.PublishedIn(publication.task_id, publication.seq, published[0].version)
             self._runs.deliver(row.run_id, Delivery(given, quiet=True))
         await self._journal.published([row.row_id])
+
+    @contextmanager
+    def _within_trace(self, row: OutboxRow) -> Iterator[None]:
+        """Has calls join the trace of the run, below the attempt that published, while the run is known here. They have
+        no span here: it would be lost if this process died, and what is below it with it."""
+        run = self._runs.held(row.run_id)
+        task = run.tasks.get(row.publication.task_id) if run is not None else None
+        call = calls_for(run, task) if run is not None and task is not None else context.CallContext()
+        with context.serving(call), without_client_spans():
+            yield
 
 
 def _item(row: OutboxRow) -> memory_pb2.PublishItem:

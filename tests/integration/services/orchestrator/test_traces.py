@@ -47,7 +47,7 @@ async def test_contract_rule_1_a_run_is_traced_under_its_caller(mesh: Mesh, trou
     )
     above = spans["invoke_agent lead"]
     assert above.parent is not None and f"{above.parent.span_id:016x}" == "b7ad6b7169203331"
-    assert above.attributes is not None and above.attributes["archon.run_id"] == handle.run_id
+    assert above.attributes is not None and above.attributes["archon.run.id"] == handle.run_id
 
 
 async def trace_of(mesh: Mesh, run_id: str) -> str:

@@ -36,6 +36,11 @@ class Repeat(Tool):
     async def execute(self, **kwargs):
         return "again " * self.times
 
+TIMES = 2
+
+def is_done(state, answer):
+    return "say done" if answer is None or "done" not in answer else True
+
 def last_round(messages, window):
     return [messages[0], *messages[-2:]]
 
@@ -131,6 +136,16 @@ async def test_loaded_agent_runs(tmp_path: Path) -> None:
     agent = load_agent(path, model=model, environment={}).agent
     assert await agent.run_async("?") == "done"
     assert agent.history[2].content == "HEY"
+
+
+async def test_a_goal_check_is_imported_from_the_files_folder(tmp_path: Path) -> None:
+    path = write(tmp_path, "name: a\ngoal_check: my_tools:is_done\n")
+    model = ScriptedModel([says("not yet"), says("done")])
+    assert await load_agent(path, model=model, environment={}).agent.run_async("?") == "done"
+    assert "say done" in model.requests[-1].messages[-1].content
+    broken = write(tmp_path, "name: a\n\ngoal_check: my_tools:TIMES\n")
+    with pytest.raises(InvalidArgument, match=r"agent\.yaml:3: goal_check: my_tools:TIMES is not a function"):
+        load(broken)
 
 
 async def test_compaction_strategy_is_imported_from_the_files_folder(tmp_path: Path) -> None:

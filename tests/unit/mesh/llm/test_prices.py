@@ -13,7 +13,7 @@ from archon.errors import InvalidArgument, NotFound
 from archon_mesh.core.messages import ChatMessage
 from archon_mesh.llm import ModelRequest, TextToolModel, Usage
 from archon_mesh.llm.openai import OpenAIModel
-from archon_mesh.llm.prices import TABLE, Price, estimate_call, find_price, highest, price_of, read_prices
+from archon_mesh.llm.prices import TABLE, Price, estimate_call, find_price, find_window, highest, price_of, read_prices
 from tests.fixtures.openai_server import Answer, OpenAIServer, chunk, completion
 
 HELLO = ModelRequest([ChatMessage("user", "hello there, mesh")], timeout=10)
@@ -79,6 +79,25 @@ def test_the_users_file_replaces_and_extends_the_table(tmp_path: Path, monkeypat
 
 
 @pytest.mark.parametrize(
+    ("model", "window"),
+    [
+        ("gpt-4o", 128_000),
+        ("gpt-4o-2024-08-06", 128_000),
+        ("anthropic/claude-opus-4-5", 200_000),
+        ("openai/mine", 9_000),
+        ("openai/gpt-4o-mini", 128_000),
+        ("offline", 0),
+    ],
+)
+def test_a_context_window_is_found_by_the_models_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: str, window: int
+) -> None:
+    text = "models: {openai/gpt-4o-mini: {input: 1, output: 2}, openai/mine: {input: 3, output: 4, window: 9000}}"
+    monkeypatch.setenv("ARCHON_PRICES", str(prices_file(tmp_path, text)))
+    assert find_window(model) == window
+
+
+@pytest.mark.parametrize(
     ("text", "message"),
     [
         ("models: [", "is not YAML"),
@@ -92,6 +111,8 @@ def test_the_users_file_replaces_and_extends_the_table(tmp_path: Path, monkeypat
         ("models: {openai/x: {input: .nan, output: 2}}", "input must be US dollars"),
         ("models: {openai/x: {input: true, output: 2}}", "input must be US dollars"),
         ("models: {openai/x: {input: 1$, output: 2}}", "input must be US dollars"),
+        ("models: {openai/x: {input: 1, output: 2, window: -1}}", "window must be a number of tokens, not -1"),
+        ("models: {openai/x: {input: 1, output: 2, window: 1.5}}", "window must be a number of tokens, not 1.5"),
     ],
 )
 def test_a_malformed_file_is_refused_with_its_name(tmp_path: Path, text: str, message: str) -> None:

@@ -132,6 +132,11 @@ async def test_model_call_is_recorded_exactly_as_it_was_made() -> None:
             },
             {"role": "user", "content": "Write."},
         ],
+        "origins": [
+            {"kind": "system_prompt"},
+            {"kind": "shared_context", "role": "requirements", "version": 1},
+            {"kind": "input"},
+        ],
         "temperature": 0.5,
         "max_tokens": 40,
     }

@@ -26,6 +26,7 @@ COMMANDS = {
     "rerun": ("rerun", "last", "--orchestrator"),
     "respond": ("respond", "last", "an answer", "--orchestrator"),
     "prompts": ("prompts", "last", "--orchestrator"),
+    "trace": ("trace", "last", "--orchestrator"),
     "agents": ("agents", "--registry"),
     "tools": ("tools", "--registry"),
     "graph": ("graph", "--registry"),

@@ -9,6 +9,7 @@ from archon.errors import AlreadyExists, ArchonError, RequestIdReused
 from archon_services.orchestrator.journal.memory.owners import MemoryOwners
 from archon_services.orchestrator.journal.page import PAGE_BYTES, page_of
 from archon_services.orchestrator.journal.rows import (
+    EndedRun,
     NewRun,
     OutboxRow,
     Outcome,
@@ -218,6 +219,10 @@ class MemoryJournal(MemoryOwners):
     async def published(self, row_ids: Sequence[int]) -> None:
         for row_id in row_ids:
             self._outbox.pop(row_id, None)
+
+    async def last_ended(self, limit: int) -> list[EndedRun]:
+        ended = [EndedRun(row.run_id, row.owner, row.ended_at) for row in self._rows.values() if row.ended_at]
+        return sorted(ended, key=lambda run: run.ended_at, reverse=True)[:limit]
 
     async def compactable(self, ended_before: float, limit: int = 100) -> list[str]:
         pending = {row.run_id for row in self._outbox.values()}

@@ -16,6 +16,7 @@ from archon_services.orchestrator.journal.postgres.commit import send_steps
 from archon_services.orchestrator.journal.postgres.owners import COMMANDS, PostgresOwners
 from archon_services.orchestrator.journal.postgres.schema import SCHEMA
 from archon_services.orchestrator.journal.rows import (
+    EndedRun,
     OutboxRow,
     Outcome,
     RunRow,
@@ -150,6 +151,9 @@ class PostgresJournal(PostgresOwners):
 
     async def published(self, row_ids: Sequence[int]) -> None:
         await self._connections.fetch(sql.PUBLISHED, list(row_ids))
+
+    async def last_ended(self, limit: int) -> list[EndedRun]:
+        return [EndedRun(*row) for row in await self._connections.fetch(sql.LAST_ENDED, limit)]
 
     async def compactable(self, ended_before: float, limit: int = 100) -> list[str]:
         return [row[0] for row in await self._connections.fetch(sql.COMPACTABLE, ended_before, limit)]

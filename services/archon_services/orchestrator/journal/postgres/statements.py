@@ -51,6 +51,10 @@ ORDER BY o.row_id LIMIT $2
 """
 UNPUBLISHED: Final = "SELECT 1 FROM archon_journal.outbox WHERE scope = $1 LIMIT 1"
 PUBLISHED: Final = "DELETE FROM archon_journal.outbox WHERE row_id = ANY($1::bigint[])"
+LAST_ENDED: Final = """
+SELECT run_id, owner, ended_at FROM archon_journal.runs WHERE ended_at > 0 ORDER BY ended_at DESC LIMIT $1
+"""
+
 COMPACTABLE: Final = """
 SELECT run_id FROM archon_journal.runs AS r WHERE ended_at > 0 AND NOT compacted AND ended_at < $1
   AND NOT EXISTS (SELECT 1 FROM archon_journal.outbox AS o WHERE o.run_id = r.run_id)

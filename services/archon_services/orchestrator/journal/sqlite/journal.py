@@ -21,7 +21,7 @@ from archon_services.common.sqlite_writer import Busy, SqliteWriter, to_archon_e
 from archon_services.common.unusable_file import unusable
 from archon_services.orchestrator.journal.checksum import checked_inputs, checked_steps, of_run, read_outbox_row
 from archon_services.orchestrator.journal.page import PAGE_BYTES
-from archon_services.orchestrator.journal.rows import OutboxRow, RunRow, Step, StepResult, StoredStep
+from archon_services.orchestrator.journal.rows import EndedRun, OutboxRow, RunRow, Step, StepResult, StoredStep
 from archon_services.orchestrator.journal.session_history import (
     HISTORY_BYTES,
     HISTORY_TURNS,
@@ -341,6 +341,10 @@ class SqliteJournal(SqliteOwners):
     async def published(self, row_ids: Sequence[int]) -> None:
         marks = ", ".join("?" * len(row_ids))
         await self._write(lambda db: db.execute(f"DELETE FROM outbox WHERE row_id IN ({marks})", list(row_ids)))
+
+    async def last_ended(self, limit: int) -> list[EndedRun]:
+        sql = "SELECT run_id, owner, ended_at FROM runs WHERE ended_at > 0 ORDER BY ended_at DESC LIMIT ?"
+        return [EndedRun(*row) for row in await self._read(sql, (limit,))]
 
     async def compactable(self, ended_before: float, limit: int = 100) -> list[str]:
         sql = (

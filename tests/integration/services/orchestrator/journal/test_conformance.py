@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
 from archon.errors import AlreadyExists, FailedPrecondition, RequestIdReused
 from archon_services.orchestrator.journal import Journal, Outcome, Publication, RecordRow, SameRequest, StoredStep
 from archon_services.orchestrator.journal.framing import events_in
+from archon_services.orchestrator.journal.rows import EndedRun
 from tests.fixtures.journal import commit_group, create, creation, event, new_run, step, store, stored_events
 
 DURABLE = ["sqlite-full", "sqlite-normal", "postgres"]
@@ -211,6 +213,14 @@ async def test_durability_15_a_run_with_publications_is_kept_whole(journal: Jour
     (row,) = await journal.outbox("owner")
     await journal.published([row.row_id])
     assert sorted(await journal.compactable(150.0)) == ["other", "r"]
+
+
+async def test_the_runs_that_ended_last_come_first(journal: Journal) -> None:
+    for run_id, owner, ended in (("early", "a", True), ("late", "b", True), ("open", "a", False)):
+        new = replace(new_run(run_id), owner=owner)
+        await store(journal, creation(new, ended=ended, time=200.0 if run_id == "late" else 100.0))
+    assert await journal.last_ended(10) == [EndedRun("late", "b", 200.0), EndedRun("early", "a", 100.0)]
+    assert await journal.last_ended(1) == [EndedRun("late", "b", 200.0)]
 
 
 async def test_deleting_a_run_deletes_all_its_rows(journal: Journal) -> None:

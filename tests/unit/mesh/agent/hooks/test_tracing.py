@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
@@ -107,8 +108,16 @@ async def test_content_is_recorded_only_if_enabled(spans: Spans) -> None:
     await Agent("clerk", model=model, tools=[clock]).use(spans.traced(content=True)).run_async("What time?")
     run, tool = spans.named("invoke_agent clerk").attributes, spans.named("execute_tool clock").attributes
     assert run is not None and tool is not None
-    assert (run["gen_ai.input.messages"], run["gen_ai.output.messages"]) == ("What time?", "Noon.")
+    said = [{"role": "user", "parts": [{"type": "text", "content": "What time?"}]}]
+    assert json.loads(str(run["gen_ai.input.messages"])) == said
+    assert json.loads(str(run["gen_ai.output.messages"]))[0]["parts"] == [{"type": "text", "content": "Noon."}]
     assert tool["gen_ai.tool.call.result"] == "noon"
+    first, second = [dict(span.attributes or {}) for span in spans.all() if span.name.startswith("chat")]
+    (reply,) = json.loads(str(first["gen_ai.output.messages"]))
+    call = {"type": "tool_call", "id": "c1", "name": "clock", "arguments": "{}"}
+    assert (reply["parts"], reply["finish_reason"]) == ([call], "tool_calls")
+    *_, answer = json.loads(str(second["gen_ai.input.messages"]))
+    assert answer["parts"] == [{"type": "tool_call_response", "id": "c1", "response": "noon"}]
 
 
 async def test_sub_agents_are_traced_below_the_call_even_in_parallel(
@@ -198,7 +207,7 @@ async def test_outermost_span_continues_the_served_trace(
         assert context.current() is call
     run = spans.named("invoke_agent clerk")
     assert run.parent is not None and f"{run.parent.trace_id:032x}-{run.parent.span_id:016x}" in PARENT
-    assert run.attributes is not None and run.attributes["archon.run_id"] == "r"
+    assert run.attributes is not None and run.attributes["archon.run.id"] == "r"
     (within,) = seen
     assert within.traceparent.split("-")[1] == PARENT.split("-")[1]
     assert within.traceparent != PARENT, "the run's own span is the parent"

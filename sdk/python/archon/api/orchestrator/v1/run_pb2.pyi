@@ -100,6 +100,7 @@ class Run(_message.Message):
     PAUSED_FIELD_NUMBER: _builtins.int
     QUESTIONS_FIELD_NUMBER: _builtins.int
     TRUNCATED_FIELD_NUMBER: _builtins.int
+    TRACE_ID_FIELD_NUMBER: _builtins.int
     run_id: _builtins.str
     """The run's id, created by the server."""
     tenant: _builtins.str
@@ -120,6 +121,8 @@ class Run(_message.Message):
     """True if content was left out, because the run is too large for one response: WatchRun has all of it. GetRun never
     truncates.
     """
+    trace_id: _builtins.str
+    """Output only. Id of the run's trace, 32 hexadecimal digits (W3C Trace Context); empty if it belongs to none."""
     @_builtins.property
     def goal(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Part]:
         """The run's goal."""
@@ -182,10 +185,11 @@ class Run(_message.Message):
         paused: _builtins.bool = ...,
         questions: _abc.Iterable[Global___Question] | None = ...,
         truncated: _builtins.bool = ...,
+        trace_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "end_time", b"end_time", "failure", b"failure", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["answers", b"answers", "create_time", b"create_time", "edges", b"edges", "end_time", b"end_time", "failure", b"failure", "goal", b"goal", "last_seq", b"last_seq", "metadata", b"metadata", "parent_run_id", b"parent_run_id", "paused", b"paused", "questions", b"questions", "run_id", b"run_id", "session_id", b"session_id", "state", b"state", "strategy", b"strategy", "tasks", b"tasks", "tenant", b"tenant", "truncated", b"truncated", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answers", b"answers", "create_time", b"create_time", "edges", b"edges", "end_time", b"end_time", "failure", b"failure", "goal", b"goal", "last_seq", b"last_seq", "metadata", b"metadata", "parent_run_id", b"parent_run_id", "paused", b"paused", "questions", b"questions", "run_id", b"run_id", "session_id", b"session_id", "state", b"state", "strategy", b"strategy", "tasks", b"tasks", "tenant", b"tenant", "trace_id", b"trace_id", "truncated", b"truncated", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -581,6 +585,7 @@ class Submitted(_message.Message):
     SESSION_CONTEXT_FAILURE_FIELD_NUMBER: _builtins.int
     PAUSE_TIMEOUT_FIELD_NUMBER: _builtins.int
     PARENT_RUN_ID_FIELD_NUMBER: _builtins.int
+    TRACED_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     """Request id of the submit."""
     session_id: _builtins.str
@@ -595,6 +600,10 @@ class Submitted(_message.Message):
     """The tenant that the run belongs to."""
     parent_run_id: _builtins.str
     """The run that this run was forked from, or is a child of; empty for any other run."""
+    traced: _builtins.bool
+    """True if the orchestrator makes spans of the run and its attempts: the span of a task is a child of its attempt's
+    span. False if the run is not sampled, or the orchestrator that accepted it exports no spans.
+    """
     @_builtins.property
     def goal(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Part]:
         """The run's goal."""
@@ -676,10 +685,11 @@ class Submitted(_message.Message):
         session_context_failure: _failure_pb2.Failure | None = ...,
         pause_timeout: _duration_pb2.Duration | None = ...,
         parent_run_id: _builtins.str = ...,
+        traced: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "pause_timeout", b"pause_timeout", "session_context_failure", b"session_context_failure", "timeout", b"timeout", "trace", b"trace"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["all_ancestors", b"all_ancestors", "budget", b"budget", "edges", b"edges", "epoch", b"epoch", "goal", b"goal", "metadata", b"metadata", "owner", b"owner", "parent_run_id", b"parent_run_id", "pause_timeout", b"pause_timeout", "request_id", b"request_id", "roles", b"roles", "session_context", b"session_context", "session_context_failure", b"session_context_failure", "session_id", b"session_id", "strategy", b"strategy", "targets", b"targets", "tenant", b"tenant", "timeout", b"timeout", "trace", b"trace", "wants", b"wants"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["all_ancestors", b"all_ancestors", "budget", b"budget", "edges", b"edges", "epoch", b"epoch", "goal", b"goal", "metadata", b"metadata", "owner", b"owner", "parent_run_id", b"parent_run_id", "pause_timeout", b"pause_timeout", "request_id", b"request_id", "roles", b"roles", "session_context", b"session_context", "session_context_failure", b"session_context_failure", "session_id", b"session_id", "strategy", b"strategy", "targets", b"targets", "tenant", b"tenant", "timeout", b"timeout", "trace", b"trace", "traced", b"traced", "wants", b"wants"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -1,0 +1,148 @@
+"""The spans of a run: what was done, when, for how long and at what cost. All times are in seconds since the epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+
+class TimeKind(StrEnum):
+    """What time was spent on. `AGENT` is what is left of an attempt: the agent's own work."""
+
+    WAITING = "waiting"
+    """For a predecessor, for a person, or because the run was paused."""
+    QUEUE = "queue"
+    """Ready, but not dispatched: no instance had room, or the time of the retry had not come."""
+    MODEL = "model"
+    TOOL = "tool"
+    DELEGATION = "delegation"
+    AGENT = "agent"
+
+
+class SpanKind(StrEnum):
+    """What a span is."""
+
+    RUN = "run"
+    WAITING = "waiting"
+    QUEUE = "queue"
+    ATTEMPT = "attempt"
+    MODEL = "model"
+    TOOL = "tool"
+    DELEGATION = "delegation"
+    QUESTION = "question"
+
+
+TIME_OF: Final = {
+    SpanKind.RUN: TimeKind.QUEUE,
+    SpanKind.WAITING: TimeKind.WAITING,
+    SpanKind.QUEUE: TimeKind.QUEUE,
+    SpanKind.ATTEMPT: TimeKind.AGENT,
+    SpanKind.MODEL: TimeKind.MODEL,
+    SpanKind.TOOL: TimeKind.TOOL,
+    SpanKind.DELEGATION: TimeKind.DELEGATION,
+    SpanKind.QUESTION: TimeKind.WAITING,
+}
+"""What the time of a span is spent on where no child explains it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """Tokens and cost (in millionths of a US dollar); `estimated` if the provider did not report the tokens."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_micro_usd: int = 0
+    estimated: bool = False
+
+    def __add__(self, other: Spent) -> Spent:
+        """Returns both together."""
+        return Spent(
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+            self.cost_micro_usd + other.cost_micro_usd,
+            self.estimated or other.estimated,
+        )
+
+
+@dataclass(slots=True)
+class Span:
+    """One span. `children` lie within it, except for the tasks below a delegation, which may outlive their caller."""
+
+    kind: SpanKind
+    name: str
+    """The role of an attempt, of a task that waits, and of a delegation; the model; the tool."""
+    start: float
+    end: float
+    status: str = ""
+    """How it ended, such as `completed` or `lost`; `working` if it has not."""
+    detail: str = ""
+    """Why it ended so, or what it waits for."""
+    task_id: str = ""
+    attempt: int = 0
+    instance: str = ""
+    spent: Spent = field(default_factory=Spent)
+    children: list[Span] = field(default_factory=list)
+    number: int = 0
+    """Position in the tree, from 1, parents first."""
+
+    @property
+    def seconds(self) -> float:
+        """Its duration."""
+        return max(0.0, self.end - self.start)
+
+    def walk(self, depth: int = 0) -> Iterator[tuple[int, Span]]:
+        """Yields this span and all below it with their depths, parents first."""
+        stack = [(depth, self)]
+        while stack:
+            level, span = stack.pop()
+            yield level, span
+            stack += [(level + 1, child) for child in reversed(span.children)]
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A moment of a run, such as a takeover."""
+
+    time: float
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class PathStep:
+    """A piece of the critical path: the span that determined the end of the run in this time."""
+
+    span: Span
+    start: float
+    end: float
+    kind: TimeKind
+
+    @property
+    def seconds(self) -> float:
+        """Its duration."""
+        return self.end - self.start
+
+
+@dataclass(frozen=True, slots=True)
+class Waterfall:
+    """A run as spans. The steps of `path` follow each other from the start of the run to its end."""
+
+    run_id: str
+    strategy: str
+    root: Span
+    path: list[PathStep]
+    marks: list[Mark]
+    notes: list[str]
+    """What is missing, and what was corrected."""
+
+    def critical(self) -> set[int]:
+        """Returns the numbers of the spans that the critical path passes through, and of the spans above them."""
+        numbers = {step.span.number for step in self.path}
+        above: list[Span] = []
+        for depth, span in self.root.walk():
+            del above[depth:]
+            above.append(span)
+            if span.number in numbers:
+                numbers.update(each.number for each in above)
+        return numbers
