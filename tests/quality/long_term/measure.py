@@ -7,12 +7,13 @@ import asyncio
 import sys
 import tempfile
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from archon.memory.long_term.entry import LongTermEntry, checksum_of
 from archon_mesh.memory.long_term.embedders import OfflineEmbedder
-from archon_mesh.memory.long_term.port import Filters, StoredVector
+from archon_mesh.memory.long_term.port import Filters, LongTermStore, StoredVector
 from archon_mesh.memory.long_term.retrieval import Retriever
 from archon_mesh.memory.long_term.sqlite import SqliteLongTermStore
 from archon_mesh.memory.long_term.words import content_words
@@ -32,44 +33,50 @@ Recall = Mapping[str, Mapping[str, float]]
 
 
 async def measure(half: Half) -> Recall:
-    """Returns the recall of each method on one half, each question among the memories of the user who asks."""
+    """Returns the recall of each method on one half, with a SQLite store."""
+    with tempfile.TemporaryDirectory() as folder:
+        async with SqliteLongTermStore(Path(folder) / "long_term.db") as store:
+            return await measure_store(store, half)
+
+
+async def measure_store(store: LongTermStore, half: Half, id_of: Callable[[str], str] = str) -> Recall:
+    """Returns the recall of each method on one half, each question among the memories of the user who asks. The store
+    is empty; `id_of` returns the id of the entry for the key of a memory."""
     embedder = OfflineEmbedder()
     labelled = memories()
     now = max(memory.created_at for memory in labelled) + _WEEK
     entries = []
     for memory in labelled:
+        entry_id = id_of(memory.key)
         metadata = {"user": memory.user, "role": memory.role, "type": memory.type}
-        checksum = checksum_of(memory.key, memory.text, memory.created_at, metadata)
-        entries.append(LongTermEntry(memory.key, memory.text, memory.created_at, metadata, checksum=checksum))
+        checksum = checksum_of(entry_id, memory.text, memory.created_at, metadata)
+        entries.append(LongTermEntry(entry_id, memory.text, memory.created_at, metadata, checksum=checksum))
     vectors = [StoredVector(embedder.name, vector) for vector in await embedder.embed([e.content for e in entries])]
-    with tempfile.TemporaryDirectory() as folder:
-        async with SqliteLongTermStore(Path(folder) / "long_term.db") as store:
-            await store.insert(TENANT, entries, vectors)
-            retriever = Retriever(store, embedder.embed, embedder.name, embedder.range, lambda: now)
+    await store.insert(TENANT, entries, vectors)
+    retriever = Retriever(store, embedder.embed, embedder.name, embedder.range, lambda: now)
 
-            def hybrid(threshold: float | None) -> Search:
-                async def search(question: Question) -> list[str]:
-                    filters = Filters({"user": question.user})
-                    result = await retriever.search(TENANT, question.text, LIMIT, threshold, filters)
-                    return [found.entry.id for found in result.found]
+    def hybrid(threshold: float | None) -> Search:
+        async def search(question: Question) -> list[str]:
+            filters = Filters({"user": question.user})
+            result = await retriever.search(TENANT, question.text, LIMIT, threshold, filters)
+            return [found.entry.id for found in result.found]
 
-                return search
+        return search
 
-            async def words(question: Question) -> list[str]:
-                filters = Filters({"user": question.user})
-                found = await store.with_words(TENANT, content_words(question.text), LIMIT, filters)
-                return [entry.id for entry in found]
+    async def words(question: Question) -> list[str]:
+        filters = Filters({"user": question.user})
+        found = await store.with_words(TENANT, content_words(question.text), LIMIT, filters)
+        return [entry.id for entry in found]
 
-            async def nearest(question: Question) -> list[str]:
-                (vector,) = await embedder.embed([question.text])
-                query = StoredVector(embedder.name, vector)
-                found = await store.nearest(TENANT, query, LIMIT, Filters({"user": question.user}))
-                return [entry.id for entry, _ in found]
+    async def nearest(question: Question) -> list[str]:
+        (vector,) = await embedder.embed([question.text])
+        query = StoredVector(embedder.name, vector)
+        found = await store.nearest(TENANT, query, LIMIT, Filters({"user": question.user}))
+        return [entry.id for entry, _ in found]
 
-            searches = (hybrid(0.0), hybrid(None), words, nearest)
-            return {
-                method: await _recall(search, questions(half)) for method, search in zip(METHODS, searches, strict=True)
-            }
+    asked = [replace(question, expected=frozenset(map(id_of, question.expected))) for question in questions(half)]
+    searches = (hybrid(0.0), hybrid(None), words, nearest)
+    return {method: await _recall(search, asked) for method, search in zip(METHODS, searches, strict=True)}
 
 
 async def _recall(search: Search, asked: list[Question]) -> Mapping[str, float]:

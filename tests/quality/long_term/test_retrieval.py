@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import uuid
+
 import pytest
 
-from tests.quality.long_term.measure import BEGIN, END, PAGE, Recall, measure, table
+from archon_mesh.memory.long_term.weaviate import WeaviateLongTermStore
+from tests.fixtures.weaviate import running_weaviate
+from tests.quality.long_term.measure import BEGIN, END, PAGE, Recall, measure, measure_store, table
 
 
 @pytest.fixture(scope="module")
@@ -24,3 +28,11 @@ def test_hybrid_finds_nine_of_ten_answers_in_five_entries(final: Recall) -> None
 
 def test_hybrid_is_at_least_as_good_as_each_part(final: Recall) -> None:
     assert final["hybrid"]["all"] >= max(final["BM25 alone"]["all"], final["vectors alone"]["all"])
+
+
+async def test_hybrid_is_as_good_with_weaviate() -> None:
+    with running_weaviate() as server:
+        async with WeaviateLongTermStore(server.url) as store:
+            recall = await measure_store(store, "tuning", lambda key: str(uuid.uuid5(uuid.NAMESPACE_OID, key)))
+    assert recall["hybrid"]["all"] >= 0.90
+    assert recall["hybrid"]["all"] >= max(recall["BM25 alone"]["all"], recall["vectors alone"]["all"])

@@ -511,6 +511,12 @@ LIMITS: Final[dict[str, list[Limit]]] = {
             ["test_response_above_the_clients_limit_names_the_reason"],
         ),
         Limit(
+            "Searches of items in progress; passages of one search",
+            "{archon_services.memory.api.graph_servicer:MAX_SEARCHES}; {archon_services.memory.domain.item_search:MAX_PASSAGES}",
+            "`RESOURCE_EXHAUSTED` with a delay; the rest is not searched",
+            ["test_searches_in_progress_are_bounded", "test_passages_of_a_search_are_bounded"],
+        ),
+        Limit(
             "Publishes in progress",
             "{archon_services.memory.store.sql_store:MAX_PUBLISHES}",
             "`RESOURCE_EXHAUSTED` with a delay",

@@ -27,8 +27,17 @@ class Guard:
     failure: Unavailable, DeadlineExceeded, and no answer in time.
     """
 
-    def __init__(self, name: str, *, limit: float = LIMIT, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        name: str,
+        *,
+        kind: str = STORAGE,
+        limit: float = LIMIT,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`name` and `kind` of failure are for the errors that the guard raises."""
         self._name = name
+        self._kind = kind
         self._limit = limit
         self._clock = clock
         self._failures = 0
@@ -46,7 +55,7 @@ class Guard:
         if self.is_open:
             delay = max(1.0, self._until - self._clock())
             message = f"the {self._name} is down; it is tried again in {delay:.0f} s"
-            raise Unavailable(message, retry_delay=delay, kind=STORAGE)
+            raise Unavailable(message, retry_delay=delay, kind=self._kind)
         is_probe = self._failures > 0
         self._is_probing = is_probe
         seconds = self._limit if limit is None else limit
@@ -58,7 +67,7 @@ class Guard:
             if isinstance(error, (Unavailable, DeadlineExceeded)):
                 raise
             raise Unavailable(
-                f"no answer of the {self._name} within {seconds:g} s", retry_delay=FIRST_PAUSE, kind=STORAGE
+                f"no answer of the {self._name} within {seconds:g} s", retry_delay=FIRST_PAUSE, kind=self._kind
             ) from None
         finally:
             if is_probe:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from archon.errors import ArchonError, DeadlineExceeded, InvalidArgument, RequestIdReused, Unavailable
+from archon.failure_kinds import PROVIDER
 from archon.memory.long_term import entry as limits_of_entries
 from archon.memory.long_term.context import (
     NO_TEMPLATE,
@@ -90,7 +91,7 @@ class LongTermMemory:
         self._outbox = outbox
         self._clock = clock
         self._guard = Guard("store of long-term memory", limit=timeout, clock=monotonic)
-        self._embedding = Guard("embedder", limit=timeout, clock=monotonic)
+        self._embedding = Guard("embedder", kind=PROVIDER, limit=timeout, clock=monotonic)
         self._cache = QueryCache(monotonic)
         self._retriever = Retriever(store, self._embed, embedder.name, embedder.range, clock, weights)
         self.upkeep = Upkeep(store, embedder, self._cache, self._guard, outbox, limits, clock)

@@ -3,7 +3,7 @@ of a run; and long-term memory."""
 
 from archon.api.memory.v1.memory_pb2 import Published, PublishItem
 from archon.memory.client import MemoryGraphClient
-from archon.memory.item import MemoryChange, MemoryItem
+from archon.memory.item import FoundItem, MemoryChange, MemoryItem
 from archon.memory.long_term.client import LongTermMemoryClient
 from archon.memory.long_term.entry import FoundEntry, LongTermEntry, LongTermStats
 from archon.memory.values import WorkingValue
@@ -12,6 +12,7 @@ from archon.registry import PropagationPolicy
 
 __all__ = [
     "FoundEntry",
+    "FoundItem",
     "LongTermEntry",
     "LongTermMemoryClient",
     "LongTermStats",

@@ -15,7 +15,8 @@ from archon.api.memory.v1 import memory_graph_service_pb2_grpc, memory_pb2
 from archon.channel import Option, connect
 from archon.interceptors import translated
 from archon.memory import convert
-from archon.memory.item import MemoryChange, MemoryItem
+from archon.memory.item import FoundItem, MemoryChange, MemoryItem
+from archon.memory.long_term.entry import check_limit, check_query, check_threshold
 from archon.memory.values import MAX_PUBLISH_BYTES
 from archon.propagation import PropagationPolicy
 from archon.registry import Edge, RegistryClient
@@ -135,6 +136,28 @@ class MemoryGraphClient:
     ) -> list[MemoryItem]:
         """The items of all ancestors in `scope` or the client's own, nearest first; [] if the role is unknown."""
         return await self._pull(node_id, True, scope, timeout)
+
+    async def search(
+        self,
+        query_text: str,
+        limit: int = 5,
+        threshold: float = 0.0,
+        *,
+        node_id: str = "",
+        scope: str | None = None,
+        timeout: float = CALL_TIMEOUT,
+    ) -> list[FoundItem]:
+        """The items of `scope` or the client's own that answer a query, by meaning and by words, best first. With
+        `node_id` only those of this role's ancestors are searched."""
+        request = pb.SearchItemsRequest(
+            scope=self._scope if scope is None else convert.text(scope, "scope"),
+            query=check_query(query_text),
+            limit=check_limit(limit),
+            role=convert.text(node_id, "role"),
+            threshold=check_threshold(threshold),
+        )
+        answer = await self._stub.SearchItems(request, timeout=timeout)
+        return [FoundItem(convert.item_from_proto(found.item), found.passage, found.score) for found in answer.items]
 
     async def add_agent(self, node_id: str) -> None:
         """Adds a role to the graph as this client sees it; adding it again changes nothing. Other clients see it once

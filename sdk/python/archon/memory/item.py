@@ -34,3 +34,13 @@ class MemoryChange:
 
     items: tuple[MemoryItem, ...]
     snapshot: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FoundItem:
+    """An item that a search found, without its text. `passage` is the part of the text that answers the query best;
+    `score`, from 0 to 1, is its similarity to the query."""
+
+    item: MemoryItem
+    passage: str
+    score: float

@@ -11,6 +11,7 @@ from archon.api.memory.v1 import memory_graph_service_pb2 as pb
 from archon.api.memory.v1 import memory_pb2
 from archon.wire import MAX_CHECKED_BYTES, policy_from_proto, policy_to_proto, timestamp
 from archon_mesh.core.memory_item import PropagationPolicy
+from archon_services.memory.domain.item_search import FoundItem
 from archon_services.memory.domain.items import NewItem, Published, StoredItem
 from archon_services.memory.domain.scope import Scope
 
@@ -61,6 +62,13 @@ def stored_item(scope: str, stored: StoredItem) -> memory_pb2.MemoryItem:
     if item.ttl is not None:
         message.expire_time.CopyFrom(timestamp(item.timestamp + item.ttl))
     return message
+
+
+def found_item(scope: str, found: FoundItem) -> memory_pb2.FoundItem:
+    """Converts an item that a search found: its passage instead of its text."""
+    item = stored_item(scope, found.stored)
+    item.ClearField("content")
+    return memory_pb2.FoundItem(item=item, passage=found.passage, score=found.score)
 
 
 def watch_responses(scope: str, items: Sequence[StoredItem], *, snapshot: bool) -> Iterator[pb.WatchItemsResponse]:

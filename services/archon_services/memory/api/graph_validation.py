@@ -8,6 +8,7 @@ from typing import Final
 from archon.api.memory.v1 import memory_graph_service_pb2 as pb
 from archon.api.memory.v1 import memory_pb2
 from archon.errors import FieldViolation, MessageTooLarge
+from archon.memory.long_term.entry import DEFAULT_LIMIT, check_limit, check_query, check_threshold
 from archon.memory.values import MAX_PUBLISH_BYTES
 from archon.wire import MAX_CHECKED_BYTES
 from archon_services.common.validation import Violations
@@ -96,4 +97,16 @@ def pull(request: pb.PullItemsRequest) -> None:
     violations = Violations()
     _check_scope(request.scope, violations)
     violations.check_role(request.role, "role")
+    violations.raise_if_any()
+
+
+def search(request: pb.SearchItemsRequest) -> None:
+    """Checks a search. Raises InvalidArgument."""
+    check_query(request.query)
+    check_limit(request.limit or DEFAULT_LIMIT)
+    check_threshold(request.threshold)
+    violations = Violations()
+    _check_scope(request.scope, violations)
+    if request.role:
+        violations.check_role(request.role, "role")
     violations.raise_if_any()

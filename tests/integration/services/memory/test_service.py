@@ -247,3 +247,15 @@ def test_reflection_is_served(mesh: Mesh) -> None:
         services = ProtoReflectionDescriptorDatabase(channel).get_services()
     names = ("MemoryGraphService", "WorkingMemoryService", "LongTermMemoryService")
     assert {f"archon.api.memory.v1.{name}" for name in names} <= set(services)
+
+
+async def test_published_answers_are_searched_as_far_as_a_role_may_see(client: MemoryGraphClient) -> None:
+    await client.publish("a", "We store all orders in SQLite.\n\nThe colour of the logo is green.")
+    await client.publish("b", "The orders are shipped by bicycle.")
+    [best, *_] = await client.search("Which database stores orders?")
+    assert (best.item.source_id, best.item.content) == ("a", "")
+    assert "SQLite" in best.passage
+    assert {found.item.source_id for found in await client.search("orders", node_id="c")} == {"a", "b"}
+    assert {found.item.source_id for found in await client.search("orders", node_id="b")} == {"a"}
+    assert await client.search("orders", scope="another scope") == []
+    assert await client.search("quarterly revenue", threshold=0.9) == []

@@ -106,7 +106,7 @@ class SqliteLongTermStore(LongTermStore):
 
         rows = await self._database.read(search)
         entries = {entry.id: entry for entry in await self._intact(tenant, rows)}
-        return [(entries[row[0]], 1.0 - float(row[-1])) for row in rows if row[0] in entries]
+        return [(entries[row[0]], 1.0 - float(row[-1]) ** 2 / 2) for row in rows if row[0] in entries]
 
     @override
     async def with_words(

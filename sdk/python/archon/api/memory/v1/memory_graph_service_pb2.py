@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from archon.api.memory.v1 import memory_pb2 as archon_dot_api_dot_memory_dot_v1_dot_memory__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n/archon/api/memory/v1/memory_graph_service.proto\x12\x14\x61rchon.api.memory.v1\x1a!archon/api/memory/v1/memory.proto\"j\n\x13PublishItemsRequest\x12\r\n\x05scope\x18\x01 \x01(\t\x12\x30\n\x05items\x18\x02 \x03(\x0b\x32!.archon.api.memory.v1.PublishItem\x12\x12\n\nrequest_id\x18\x03 \x01(\t\"J\n\x14PublishItemsResponse\x12\x32\n\tpublished\x18\x01 \x03(\x0b\x32\x1f.archon.api.memory.v1.Published\"F\n\x10PullItemsRequest\x12\r\n\x05scope\x18\x01 \x01(\t\x12\x0c\n\x04role\x18\x02 \x01(\t\x12\x15\n\rall_ancestors\x18\x03 \x01(\x08\"D\n\x11PullItemsResponse\x12/\n\x05items\x18\x01 \x03(\x0b\x32 .archon.api.memory.v1.MemoryItem\" \n\x0fGetGraphRequest\x12\r\n\x05scope\x18\x01 \x01(\t\"C\n\x10GetGraphResponse\x12/\n\x05graph\x18\x01 \x01(\x0b\x32 .archon.api.memory.v1.ScopeGraph\"\"\n\x11WatchItemsRequest\x12\r\n\x05scope\x18\x01 \x01(\t\"W\n\x12WatchItemsResponse\x12/\n\x05items\x18\x01 \x03(\x0b\x32 .archon.api.memory.v1.MemoryItem\x12\x10\n\x08snapshot\x18\x02 \x01(\x08\"\"\n\x11\x43learItemsRequest\x12\r\n\x05scope\x18\x01 \x01(\t\"%\n\x12\x43learItemsResponse\x12\x0f\n\x07\x63leared\x18\x01 \x01(\x05\x32\xf8\x03\n\x12MemoryGraphService\x12\x65\n\x0cPublishItems\x12).archon.api.memory.v1.PublishItemsRequest\x1a*.archon.api.memory.v1.PublishItemsResponse\x12\\\n\tPullItems\x12&.archon.api.memory.v1.PullItemsRequest\x1a\'.archon.api.memory.v1.PullItemsResponse\x12Y\n\x08GetGraph\x12%.archon.api.memory.v1.GetGraphRequest\x1a&.archon.api.memory.v1.GetGraphResponse\x12\x61\n\nWatchItems\x12\'.archon.api.memory.v1.WatchItemsRequest\x1a(.archon.api.memory.v1.WatchItemsResponse0\x01\x12_\n\nClearItems\x12\'.archon.api.memory.v1.ClearItemsRequest\x1a(.archon.api.memory.v1.ClearItemsResponseBY\n\x18\x64\x65v.archon.api.memory.v1P\x01Z;github.com/archon-mesh/archon/sdk/go/api/memory/v1;memoryv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n/archon/api/memory/v1/memory_graph_service.proto\x12\x14\x61rchon.api.memory.v1\x1a!archon/api/memory/v1/memory.proto\"j\n\x13PublishItemsRequest\x12\r\n\x05scope\x18\x01 \x01(\t\x12\x30\n\x05items\x18\x02 \x03(\x0b\x32!.archon.api.memory.v1.PublishItem\x12\x12\n\nrequest_id\x18\x03 \x01(\t\"J\n\x14PublishItemsResponse\x12\x32\n\tpublished\x18\x01 \x03(\x0b\x32\x1f.archon.api.memory.v1.Published\"F\n\x10PullItemsRequest\x12\r\n\x05scope\x18\x01 \x01(\t\x12\x0c\n\x04role\x18\x02 \x01(\t\x12\x15\n\rall_ancestors\x18\x03 \x01(\x08\"D\n\x11PullItemsResponse\x12/\n\x05items\x18\x01 \x03(\x0b\x32 .archon.api.memory.v1.MemoryItem\" \n\x0fGetGraphRequest\x12\r\n\x05scope\x18\x01 \x01(\t\"C\n\x10GetGraphResponse\x12/\n\x05graph\x18\x01 \x01(\x0b\x32 .archon.api.memory.v1.ScopeGraph\"b\n\x12SearchItemsRequest\x12\r\n\x05scope\x18\x01 \x01(\t\x12\r\n\x05query\x18\x02 \x01(\t\x12\r\n\x05limit\x18\x03 \x01(\x05\x12\x0c\n\x04role\x18\x04 \x01(\t\x12\x11\n\tthreshold\x18\x05 \x01(\x01\"E\n\x13SearchItemsResponse\x12.\n\x05items\x18\x01 \x03(\x0b\x32\x1f.archon.api.memory.v1.FoundItem\"\"\n\x11WatchItemsRequest\x12\r\n\x05scope\x18\x01 \x01(\t\"W\n\x12WatchItemsResponse\x12/\n\x05items\x18\x01 \x03(\x0b\x32 .archon.api.memory.v1.MemoryItem\x12\x10\n\x08snapshot\x18\x02 \x01(\x08\"\"\n\x11\x43learItemsRequest\x12\r\n\x05scope\x18\x01 \x01(\t\"%\n\x12\x43learItemsResponse\x12\x0f\n\x07\x63leared\x18\x01 \x01(\x05\x32\xdc\x04\n\x12MemoryGraphService\x12\x65\n\x0cPublishItems\x12).archon.api.memory.v1.PublishItemsRequest\x1a*.archon.api.memory.v1.PublishItemsResponse\x12\\\n\tPullItems\x12&.archon.api.memory.v1.PullItemsRequest\x1a\'.archon.api.memory.v1.PullItemsResponse\x12Y\n\x08GetGraph\x12%.archon.api.memory.v1.GetGraphRequest\x1a&.archon.api.memory.v1.GetGraphResponse\x12\x62\n\x0bSearchItems\x12(.archon.api.memory.v1.SearchItemsRequest\x1a).archon.api.memory.v1.SearchItemsResponse\x12\x61\n\nWatchItems\x12\'.archon.api.memory.v1.WatchItemsRequest\x1a(.archon.api.memory.v1.WatchItemsResponse0\x01\x12_\n\nClearItems\x12\'.archon.api.memory.v1.ClearItemsRequest\x1a(.archon.api.memory.v1.ClearItemsResponseBY\n\x18\x64\x65v.archon.api.memory.v1P\x01Z;github.com/archon-mesh/archon/sdk/go/api/memory/v1;memoryv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -45,14 +45,18 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_GETGRAPHREQUEST']._serialized_end=466
   _globals['_GETGRAPHRESPONSE']._serialized_start=468
   _globals['_GETGRAPHRESPONSE']._serialized_end=535
-  _globals['_WATCHITEMSREQUEST']._serialized_start=537
-  _globals['_WATCHITEMSREQUEST']._serialized_end=571
-  _globals['_WATCHITEMSRESPONSE']._serialized_start=573
-  _globals['_WATCHITEMSRESPONSE']._serialized_end=660
-  _globals['_CLEARITEMSREQUEST']._serialized_start=662
-  _globals['_CLEARITEMSREQUEST']._serialized_end=696
-  _globals['_CLEARITEMSRESPONSE']._serialized_start=698
-  _globals['_CLEARITEMSRESPONSE']._serialized_end=735
-  _globals['_MEMORYGRAPHSERVICE']._serialized_start=738
-  _globals['_MEMORYGRAPHSERVICE']._serialized_end=1242
+  _globals['_SEARCHITEMSREQUEST']._serialized_start=537
+  _globals['_SEARCHITEMSREQUEST']._serialized_end=635
+  _globals['_SEARCHITEMSRESPONSE']._serialized_start=637
+  _globals['_SEARCHITEMSRESPONSE']._serialized_end=706
+  _globals['_WATCHITEMSREQUEST']._serialized_start=708
+  _globals['_WATCHITEMSREQUEST']._serialized_end=742
+  _globals['_WATCHITEMSRESPONSE']._serialized_start=744
+  _globals['_WATCHITEMSRESPONSE']._serialized_end=831
+  _globals['_CLEARITEMSREQUEST']._serialized_start=833
+  _globals['_CLEARITEMSREQUEST']._serialized_end=867
+  _globals['_CLEARITEMSRESPONSE']._serialized_start=869
+  _globals['_CLEARITEMSRESPONSE']._serialized_end=906
+  _globals['_MEMORYGRAPHSERVICE']._serialized_start=909
+  _globals['_MEMORYGRAPHSERVICE']._serialized_end=1513
 # @@protoc_insertion_point(module_scope)

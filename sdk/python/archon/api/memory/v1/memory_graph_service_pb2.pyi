@@ -176,6 +176,68 @@ class GetGraphResponse(_message.Message):
 Global___GetGraphResponse: _TypeAlias = GetGraphResponse  # noqa: Y015
 
 @_typing.final
+class SearchItemsRequest(_message.Message):
+    """Request message for SearchItems."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SCOPE_FIELD_NUMBER: _builtins.int
+    QUERY_FIELD_NUMBER: _builtins.int
+    LIMIT_FIELD_NUMBER: _builtins.int
+    ROLE_FIELD_NUMBER: _builtins.int
+    THRESHOLD_FIELD_NUMBER: _builtins.int
+    scope: _builtins.str
+    """The scope to search."""
+    query: _builtins.str
+    """The text to search for, at most 16 KiB."""
+    limit: _builtins.int
+    """Maximum number of items to return, up to 100; 0 means 5."""
+    role: _builtins.str
+    """If set, only items that this role may see are searched: those of all its ancestors. Empty: all items of the scope."""
+    threshold: _builtins.float
+    """Minimum score, 0 to 1."""
+    def __init__(
+        self,
+        *,
+        scope: _builtins.str = ...,
+        query: _builtins.str = ...,
+        limit: _builtins.int = ...,
+        role: _builtins.str = ...,
+        threshold: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["limit", b"limit", "query", b"query", "role", b"role", "scope", b"scope", "threshold", b"threshold"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SearchItemsRequest: _TypeAlias = SearchItemsRequest  # noqa: Y015
+
+@_typing.final
+class SearchItemsResponse(_message.Message):
+    """Response message for SearchItems."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ITEMS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def items(self) -> _containers.RepeatedCompositeFieldContainer[_memory_pb2.FoundItem]:
+        """The items found, best first."""
+
+    def __init__(
+        self,
+        *,
+        items: _abc.Iterable[_memory_pb2.FoundItem] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["items", b"items"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SearchItemsResponse: _TypeAlias = SearchItemsResponse  # noqa: Y015
+
+@_typing.final
 class WatchItemsRequest(_message.Message):
     """Request message for WatchItems."""
 

@@ -52,6 +52,11 @@ class MemoryGraphServiceStub(object):
                 request_serializer=archon_dot_api_dot_memory_dot_v1_dot_memory__graph__service__pb2.GetGraphRequest.SerializeToString,
                 response_deserializer=archon_dot_api_dot_memory_dot_v1_dot_memory__graph__service__pb2.GetGraphResponse.FromString,
                 _registered_method=True)
+        self.SearchItems = channel.unary_unary(
+                '/archon.api.memory.v1.MemoryGraphService/SearchItems',
+                request_serializer=archon_dot_api_dot_memory_dot_v1_dot_memory__graph__service__pb2.SearchItemsRequest.SerializeToString,
+                response_deserializer=archon_dot_api_dot_memory_dot_v1_dot_memory__graph__service__pb2.SearchItemsResponse.FromString,
+                _registered_method=True)
         self.WatchItems = channel.unary_stream(
                 '/archon.api.memory.v1.MemoryGraphService/WatchItems',
                 request_serializer=archon_dot_api_dot_memory_dot_v1_dot_memory__graph__service__pb2.WatchItemsRequest.SerializeToString,
@@ -100,6 +105,14 @@ class MemoryGraphServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def SearchItems(self, request, context):
+        """Returns the items of a scope that answer a query, by meaning and by words, best first.
+        Fails with INVALID_ARGUMENT, RESOURCE_EXHAUSTED (overloaded), UNAVAILABLE.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def WatchItems(self, request, context):
         """Streams the items of a scope: first those that exist, then each publish.
         Ends with INVALID_ARGUMENT, RESOURCE_EXHAUSTED (the watcher is too slow, or too many watchers), UNAVAILABLE.
@@ -133,6 +146,11 @@ def add_MemoryGraphServiceServicer_to_server(servicer, server):
                     servicer.GetGraph,
                     request_deserializer=archon_dot_api_dot_memory_dot_v1_dot_memory__graph__service__pb2.GetGraphRequest.FromString,
                     response_serializer=archon_dot_api_dot_memory_dot_v1_dot_memory__graph__service__pb2.GetGraphResponse.SerializeToString,
+            ),
+            'SearchItems': grpc.unary_unary_rpc_method_handler(
+                    servicer.SearchItems,
+                    request_deserializer=archon_dot_api_dot_memory_dot_v1_dot_memory__graph__service__pb2.SearchItemsRequest.FromString,
+                    response_serializer=archon_dot_api_dot_memory_dot_v1_dot_memory__graph__service__pb2.SearchItemsResponse.SerializeToString,
             ),
             'WatchItems': grpc.unary_stream_rpc_method_handler(
                     servicer.WatchItems,
@@ -229,6 +247,33 @@ class MemoryGraphService(object):
             '/archon.api.memory.v1.MemoryGraphService/GetGraph',
             archon_dot_api_dot_memory_dot_v1_dot_memory__graph__service__pb2.GetGraphRequest.SerializeToString,
             archon_dot_api_dot_memory_dot_v1_dot_memory__graph__service__pb2.GetGraphResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SearchItems(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/archon.api.memory.v1.MemoryGraphService/SearchItems',
+            archon_dot_api_dot_memory_dot_v1_dot_memory__graph__service__pb2.SearchItemsRequest.SerializeToString,
+            archon_dot_api_dot_memory_dot_v1_dot_memory__graph__service__pb2.SearchItemsResponse.FromString,
             options,
             channel_credentials,
             insecure,

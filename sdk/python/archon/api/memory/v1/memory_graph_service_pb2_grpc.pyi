@@ -54,6 +54,10 @@ class MemoryGraphServiceStub:
     Fails with INVALID_ARGUMENT, RESOURCE_EXHAUSTED (overloaded, or MESSAGE_TOO_LARGE: the response would be too
     large), UNAVAILABLE.
     """
+    SearchItems: _grpc.UnaryUnaryMultiCallable[_memory_graph_service_pb2.SearchItemsRequest, _memory_graph_service_pb2.SearchItemsResponse]
+    """Returns the items of a scope that answer a query, by meaning and by words, best first.
+    Fails with INVALID_ARGUMENT, RESOURCE_EXHAUSTED (overloaded), UNAVAILABLE.
+    """
     WatchItems: _grpc.UnaryStreamMultiCallable[_memory_graph_service_pb2.WatchItemsRequest, _memory_graph_service_pb2.WatchItemsResponse]
     """Streams the items of a scope: first those that exist, then each publish.
     Ends with INVALID_ARGUMENT, RESOURCE_EXHAUSTED (the watcher is too slow, or too many watchers), UNAVAILABLE.
@@ -88,6 +92,10 @@ class MemoryGraphServiceAsyncStub(MemoryGraphServiceStub):
     """Returns the whole graph of a scope.
     Fails with INVALID_ARGUMENT, RESOURCE_EXHAUSTED (overloaded, or MESSAGE_TOO_LARGE: the response would be too
     large), UNAVAILABLE.
+    """
+    SearchItems: _aio.UnaryUnaryMultiCallable[_memory_graph_service_pb2.SearchItemsRequest, _memory_graph_service_pb2.SearchItemsResponse]  # type: ignore[assignment]
+    """Returns the items of a scope that answer a query, by meaning and by words, best first.
+    Fails with INVALID_ARGUMENT, RESOURCE_EXHAUSTED (overloaded), UNAVAILABLE.
     """
     WatchItems: _aio.UnaryStreamMultiCallable[_memory_graph_service_pb2.WatchItemsRequest, _memory_graph_service_pb2.WatchItemsResponse]  # type: ignore[assignment]
     """Streams the items of a scope: first those that exist, then each publish.
@@ -138,6 +146,16 @@ class MemoryGraphServiceServicer(metaclass=_abc_1.ABCMeta):
         """Returns the whole graph of a scope.
         Fails with INVALID_ARGUMENT, RESOURCE_EXHAUSTED (overloaded, or MESSAGE_TOO_LARGE: the response would be too
         large), UNAVAILABLE.
+        """
+
+    @_abc_1.abstractmethod
+    def SearchItems(
+        self,
+        request: _memory_graph_service_pb2.SearchItemsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_memory_graph_service_pb2.SearchItemsResponse, _abc.Awaitable[_memory_graph_service_pb2.SearchItemsResponse]]:
+        """Returns the items of a scope that answer a query, by meaning and by words, best first.
+        Fails with INVALID_ARGUMENT, RESOURCE_EXHAUSTED (overloaded), UNAVAILABLE.
         """
 
     @_abc_1.abstractmethod

@@ -129,6 +129,38 @@ class MemoryItem(_message.Message):
 Global___MemoryItem: _TypeAlias = MemoryItem  # noqa: Y015
 
 @_typing.final
+class FoundItem(_message.Message):
+    """An item that a search found."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ITEM_FIELD_NUMBER: _builtins.int
+    PASSAGE_FIELD_NUMBER: _builtins.int
+    SCORE_FIELD_NUMBER: _builtins.int
+    passage: _builtins.str
+    """The passage of its text that answers the query best."""
+    score: _builtins.float
+    """Similarity of the passage to the query, 0 to 1."""
+    @_builtins.property
+    def item(self) -> Global___MemoryItem:
+        """The item, without its text."""
+
+    def __init__(
+        self,
+        *,
+        item: Global___MemoryItem | None = ...,
+        passage: _builtins.str = ...,
+        score: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["item", b"item"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["item", b"item", "passage", b"passage", "score", b"score"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FoundItem: _TypeAlias = FoundItem  # noqa: Y015
+
+@_typing.final
 class PublishItem(_message.Message):
     """An answer to publish."""
 
