@@ -49,7 +49,7 @@ MAX_SUMMARY: Final = 16_000
 OFFLINE: Final = "offline"
 """The name of the model without a network, which does not summarise."""
 
-MAX_STORED: Final = 16_000
+MAX_STORED: Final = 2_000
 """Characters of the facts that a summary for `on_summary` may have."""
 
 SUMMARY_PROMPT: Final = (

@@ -110,7 +110,7 @@ class Recall:
         if not query.strip():
             return []
         # More than are shown, because the newest turns, which the query contains, find themselves.
-        limit = min(MAX_LIMIT, 2 * self._settings.limit + 2 * RECENT_TURNS)
+        limit = min(MAX_LIMIT, self._settings.limit + 2 * RECENT_TURNS)
         found = await memory.query(query, limit, self._settings.threshold, self._filters())
         return [each.entry for each in found if each.entry.metadata.get("type") != PREFERENCE]
 
