@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextvars import Context
 from typing import Any, Final, Protocol, TypeVar, cast
 
@@ -101,22 +101,24 @@ class MemoryAccess:
         self._is_reported = False
         return value
 
-    async def store(self, entries: list[NewEntry]) -> None:
-        """Stores entries. Raises Unavailable if they are not all stored, and what refuses one of them."""
+    async def store(self, entries: Sequence[NewEntry]) -> None:
+        """Stores entries one after the other: in a local memory that does not answer, only the first one waits for it.
+
+        Raises Unavailable if they are not all stored, and what refuses one of them.
+        """
         memory = await self._opened()
-        if isinstance(memory, LongTermMemory):
-            try:
-                async with asyncio.timeout(STORE_LIMIT):
-                    await memory.store_batch(entries)
-            except TimeoutError:
-                raise Unavailable(f"no answer of the long-term memory within {STORE_LIMIT:g} s") from None
-            return
 
         async def store_each() -> None:
             for entry in entries:
                 await memory.store(entry.content, entry.metadata, entry.importance, request_id=entry.request_id)
 
-        await self._guard.call(store_each)
+        if not self.is_local:
+            return await self._guard.call(store_each)
+        try:
+            async with asyncio.timeout(STORE_LIMIT):
+                await store_each()
+        except TimeoutError:
+            raise Unavailable(f"no answer of the long-term memory within {STORE_LIMIT:g} s") from None
 
     async def close(self) -> None:
         """Closes the memory if it was created here; the next call creates it again. Idempotent."""

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from archon_mesh.agent.ids import new_id
 from archon_mesh.core.messages import ChatMessage
 from archon_mesh.memory.automatic.findings import findings
 from archon_mesh.memory.automatic.owner import Owner
@@ -59,7 +60,7 @@ def entries_of(run: EndedRun, preferences: Iterable[str]) -> list[NewEntry]:
 
 def summary_entry(owner: Owner, text: str) -> NewEntry:
     """Returns the entry of a summary of turns."""
-    return NewEntry(text, owner.metadata(SUMMARY), IMPORTANCE[SUMMARY])
+    return NewEntry(text, owner.metadata(SUMMARY), IMPORTANCE[SUMMARY], f"summary/{new_id()}")
 
 
 def turn_text(query: str, answer: str) -> str:
