@@ -80,7 +80,7 @@ CATALOGUE: Final = {
         FailureKind("planning.deadlock", _HIGH, _NEVER, detected=False),
         FailureKind("planning.context_loss", _MEDIUM, _NEVER, detected=False),
         FailureKind("planning.misread_goal", _HIGH, _NEVER, detected=False),
-        FailureKind("memory.retrieval", _MEDIUM, _LATER, detected=False),
+        FailureKind("memory.retrieval", _MEDIUM, _LATER),
         FailureKind("memory.embedding", _MEDIUM, _LATER, detected=False),
         FailureKind("memory.token_budget", _MEDIUM, _NEVER, detected=False),
         FailureKind("memory.corruption", _HIGH, _NEVER),
@@ -116,6 +116,7 @@ REFUSAL: Final = "model.refusal"
 REASONING_DEGRADATION: Final = "model.reasoning_degradation"
 MODEL_FORMAT: Final = "model.format"
 CONTEXT_OVERFLOW: Final = "model.context_overflow"
+RETRIEVAL: Final = "memory.retrieval"
 TOOL_TIMEOUT: Final = "tool.timeout"
 TOOL_CRASH: Final = "tool.crash"
 INVALID_PARAMETERS: Final = "tool.invalid_parameters"

@@ -77,6 +77,7 @@ KINDS: Final = {
     "tool.network": "Check that the service which the tool calls can be reached from the agent's host.",
     "tool.resource_exhaustion": "Make the call smaller, or raise the limit or the resource that the message names.",
     "tool.permission": "Allow the tool in `tool_policy`, or give the agent the credential that the message names.",
+    "memory.retrieval": "Start the store of long-term memory; new memories wait in the outbox until then.",
     "infrastructure.storage": "Free space on the disk, or start the database; results stay with their agents until then.",
     "infrastructure.clock_skew": "Synchronise the clocks of the machines.",
 }

@@ -11,7 +11,7 @@ import networkx as nx
 import pytest
 
 from archon.errors import GraphCycle, InvalidArgument, Unavailable
-from archon.memory import MemoryGraphClient, WorkingMemoryClient
+from archon.memory import LongTermMemoryClient, MemoryGraphClient, WorkingMemoryClient
 from archon_mesh.agent import (
     Agent,
     AgentConfig,
@@ -40,6 +40,7 @@ from archon_mesh.core.memory_graph import MemoryItem, PropagationPolicy
 from archon_mesh.core.messages import ChatMessage, ToolCall
 from archon_mesh.llm import ModelReply, ScriptedModel
 from archon_mesh.memory import EpisodicMemory, SessionManager, WorkingMemory
+from archon_mesh.memory.long_term import LongTermMemory
 from archon_mesh.recovery import ErrorContext, ErrorSeverity, Recovery, RecoveryOrchestrator
 from archon_mesh.tools import Tool, ToolExecutionEngine, ToolRegistry, ToolResult, ToolResultStatus, tool
 from tests.fixtures.scripted_model import says
@@ -361,3 +362,14 @@ async def test_recovery_in_a_process() -> None:
     context = ErrorContext(Unavailable("down", kind="model.provider"))
     assert (await recovery.handle_error(context)).substitute == "later"
     assert ErrorSeverity.LOW < ErrorSeverity.HIGH
+
+
+def test_local_and_served_long_term_memory_have_the_same_signatures() -> None:
+    for name in ("store", "query", "delete", "summarize_recent", "retrieve_context", "feedback", "forget", "stats"):
+        local, served = (inspect.signature(getattr(kind, name)) for kind in (LongTermMemory, LongTermMemoryClient))
+        parameters = {key: value for key, value in served.parameters.items() if key != "timeout"}
+        assert parameters == dict(local.parameters), name
+    query = inspect.signature(LongTermMemory.query).parameters
+    assert list(query)[:4] == ["self", "query_text", "limit", "threshold"]
+    assert (query["limit"].default, query["threshold"].default) == (5, None)
+    assert inspect.signature(LongTermMemory.summarize_recent).parameters["max_memories"].default == 100

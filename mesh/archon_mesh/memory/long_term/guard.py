@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
 from archon.errors import DeadlineExceeded, Unavailable
-from archon.failure_kinds import STORAGE
+from archon.failure_kinds import RETRIEVAL
 
 T = TypeVar("T")
 
@@ -31,7 +31,7 @@ class Guard:
         self,
         name: str,
         *,
-        kind: str = STORAGE,
+        kind: str = RETRIEVAL,
         limit: float = LIMIT,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:

@@ -213,6 +213,8 @@ class LongTermMemory:
 
     async def get(self, entry_id: str) -> LongTermEntry | None:
         """Returns an entry, or None if there is none with this id. Raises Unavailable."""
+        if not _is_id(entry_id):
+            return None
         found = await self._guard.call(lambda: self._store.get(self.tenant, [entry_id]))
         return found[0] if found else None
 
@@ -227,13 +229,17 @@ class LongTermMemory:
     async def page(self, after: str = "", limit: int = _PAGE) -> list[LongTermEntry]:
         """Returns entries in the order of their ids, archived ones included, from the first above `after` on."""
         limits_of_entries.check_limit(limit, MAX_BATCH)
+        if after and not _is_id(after):
+            raise InvalidArgument(f"{after!r} is not the id of an entry")
         return await self._guard.call(lambda: self._store.page(self.tenant, after, limit), limit=LONG)
 
     async def delete(self, entry_id: str) -> bool:
         """Deletes an entry, also from the outbox; returns whether it existed. Raises Unavailable."""
+        if not _is_id(entry_id):
+            return False
         deleted = 0
         if self._outbox is not None:
-            async with self._outbox.lock:
+            async with self._outbox.locked():
                 deleted = await self._outbox.remove(self.tenant, [entry_id])
         try:
             return bool(deleted + await self._guard.call(lambda: self._store.delete(self.tenant, [entry_id])))
@@ -250,10 +256,9 @@ class LongTermMemory:
         pairs = {key: value for key, value in (("user", user), ("session", session)) if value is not None}
         if not pairs or not all(pairs.values()):
             raise InvalidArgument("forget needs a user or a session")
-        self.upkeep.discard_uses(self.tenant)
         waiting = 0
         if self._outbox is not None:
-            async with self._outbox.lock:
+            async with self._outbox.locked():
                 waiting = await self._outbox.forget(self.tenant, pairs)
         try:
             return waiting + await self._guard.call(lambda: self._store.forget(self.tenant, pairs), limit=LONG)
@@ -371,6 +376,8 @@ class LongTermMemory:
                 raise RequestIdReused("the request id was used before for another text or other metadata")
 
     async def _change(self, change: Change) -> bool:
+        if not _is_id(change.entry_id):
+            return False
         try:
             return bool(await self._guard.call(lambda: self._store.change(self.tenant, [change])))
         finally:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
+import logging
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from archon.errors import DataLoss, ResourceExhausted
-from archon.failure_kinds import STORAGE
+from archon.errors import DataLoss, ResourceExhausted, Unavailable
+from archon.failure_kinds import RETRIEVAL, STORAGE
 from archon.memory.long_term.entry import LongTermEntry
 from archon.memory.long_term.transfer import entry_from_json, entry_to_json
 from archon_mesh.memory.long_term.sqlite.database import Database, fetch
@@ -18,15 +20,21 @@ from archon_mesh.memory.long_term.sqlite.database import Database, fetch
 if TYPE_CHECKING:
     import apsw
 
+_log = logging.getLogger(__name__)
+
 MAX_ENTRIES: Final = 10_000
 MAX_BYTES: Final = 64 * 1024 * 1024
 """Entries that wait, and the bytes of their texts as JSON."""
+
+LOCK_TIMEOUT: Final = 2.0
+"""Seconds that a deletion waits for entries that are moving to the store."""
 
 BATCH: Final = 100
 
 _TABLE: Final = """
 CREATE TABLE IF NOT EXISTS waiting (
   number INTEGER PRIMARY KEY, tenant TEXT NOT NULL, id TEXT NOT NULL, entry TEXT NOT NULL, size INTEGER NOT NULL,
+  damaged INTEGER NOT NULL DEFAULT 0,
   UNIQUE (tenant, id)
 )
 """
@@ -49,6 +57,21 @@ class Outbox:
         self._max_entries = max_entries
         self._max_bytes = max_bytes
         self.lock = asyncio.Lock()
+
+    @asynccontextmanager
+    async def locked(self) -> AsyncIterator[None]:
+        """Holds the lock. Raises Unavailable if entries are moving to a store that does not answer."""
+        try:
+            async with asyncio.timeout(LOCK_TIMEOUT):
+                await self.lock.acquire()
+        except TimeoutError:
+            raise Unavailable(
+                "entries are moving from the outbox to the store", retry_delay=5.0, kind=RETRIEVAL
+            ) from None
+        try:
+            yield
+        finally:
+            self.lock.release()
 
     async def open(self) -> None:
         """Opens the file. Raises Unavailable, DataLoss if it is not a valid database."""
@@ -80,19 +103,30 @@ class Outbox:
         await self._database.write(add)
 
     async def first(self) -> Waiting | None:
-        """Returns the oldest entries of the tenant whose entry is the oldest, or None if nothing waits."""
+        """Returns the oldest entries of the tenant whose entry is the oldest, or None if nothing waits. Sets entries
+        aside that cannot be read."""
         query = (
-            "SELECT tenant, entry FROM waiting"
-            " WHERE tenant = (SELECT tenant FROM waiting ORDER BY number LIMIT 1) ORDER BY number LIMIT ?"
+            "SELECT tenant, entry, number FROM waiting WHERE damaged = 0 AND tenant ="
+            " (SELECT tenant FROM waiting WHERE damaged = 0 ORDER BY number LIMIT 1) ORDER BY number LIMIT ?"
         )
-        rows = await self._database.read(lambda db: fetch(db, query, (BATCH,)))
-        if not rows:
-            return None
-        return Waiting(str(rows[0][0]), [entry_from_json(json.loads(row[1])) for row in rows])
+        while rows := await self._database.read(lambda db: fetch(db, query, (BATCH,))):
+            entries: list[LongTermEntry] = []
+            broken: list[int] = []
+            for _, text, number in rows:
+                try:
+                    entries.append(entry_from_json(json.loads(text)))
+                except (ValueError, DataLoss) as error:
+                    _log.error("an entry in the outbox of long-term memory is set aside: %s", error)
+                    broken.append(int(number))
+            if broken:
+                await self._set_aside(broken)
+            if entries:
+                return Waiting(str(rows[0][0]), entries)
+        return None
 
     async def count(self, tenant: str | None = None) -> int:
         """Returns how many entries wait, of one tenant or of all."""
-        query = "SELECT count(*) FROM waiting WHERE ?1 IS NULL OR tenant = ?1"
+        query = "SELECT count(*) FROM waiting WHERE damaged = 0 AND (?1 IS NULL OR tenant = ?1)"
         return int((await self._database.read(lambda db: fetch(db, query, (tenant,))))[0][0])
 
     async def remove(self, tenant: str, entry_ids: Sequence[str]) -> int:
@@ -112,11 +146,25 @@ class Outbox:
 
         def matching(db: apsw.Connection) -> list[str]:
             rows = fetch(db, "SELECT id, entry FROM waiting WHERE tenant = ?", (tenant,))
-            return [str(row[0]) for row in rows if metadata.items() <= json.loads(row[1])["metadata"].items()]
+            return [str(row[0]) for row in rows if _has(row[1], metadata)]
 
         removed = await self.remove(tenant, await self._database.read(matching))
         await self._database.alone(_erase_deleted)
         return removed
+
+    async def _set_aside(self, numbers: Sequence[int]) -> None:
+        await self._database.write(
+            lambda db: db.executemany("UPDATE waiting SET damaged = 1 WHERE number = ?", [(n,) for n in numbers])
+        )
+
+
+def _has(entry_json: str, metadata: Mapping[str, str]) -> bool:
+    """Whether an entry has these pairs of metadata. One that cannot be read counts as such: it must not outlive what it
+    may be about."""
+    try:
+        return metadata.items() <= dict(json.loads(entry_json)["metadata"]).items()
+    except (ValueError, LookupError, TypeError):
+        return True
 
 
 def _prepare(connection: apsw.Connection) -> None:

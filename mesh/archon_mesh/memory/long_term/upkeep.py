@@ -93,10 +93,6 @@ class Upkeep:
             if key in self._uses or len(self._uses) < MAX_USES:
                 self._uses[key] = (self._uses.get(key, (0, now))[0] + 1, now)
 
-    def discard_uses(self, tenant: str) -> None:
-        """Forgets uses of a tenant that are not written yet."""
-        self._uses = {key: use for key, use in self._uses.items() if key[0] != tenant}
-
     async def round(self) -> None:
         """Does everything that is due. Raises what the store and the outbox raise."""
         await self.write_uses()

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import sys
 import uuid
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 
 from archon.api.memory.v1 import long_term_memory_service_pb2 as pb
@@ -16,6 +18,7 @@ from archon.api.memory.v1 import long_term_memory_service_pb2_grpc
 from archon.channel import connect
 from archon.errors import (
     AlreadyExists,
+    FailedPrecondition,
     InvalidArgument,
     NotFound,
     ResourceExhausted,
@@ -24,9 +27,13 @@ from archon.errors import (
 )
 from archon.memory import LongTermMemoryClient
 from archon.memory.long_term.convert import entry_to_proto
-from archon.memory.long_term.entry import MAX_CONTENT_BYTES, LongTermStats
+from archon.memory.long_term.entry import MAX_CONTENT_BYTES, LongTermStats, Source
 from archon_mesh.memory.long_term import LongTermMemory
+from archon_mesh.memory.long_term.embedders.offline import embed_text
+from archon_services.memory.long_term import open_long_term_memory
+from archon_services.memory.settings import MemorySettings
 from tests.fixtures.long_term_entries import entry
+from tests.fixtures.openai_server import Answer, OpenAIServer
 from tests.fixtures.services import ServiceProcess
 from tests.fixtures.waiting import Eventually
 from tests.fixtures.weaviate import running_weaviate
@@ -200,6 +207,63 @@ async def test_a_service_without_a_store_says_so(tmp_path: Path, setting: str) -
                 assert await memory.stats() == LongTermStats()
     finally:
         await process.close()
+
+
+async def test_without_its_packages_it_is_off_and_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = MemorySettings(db=str(tmp_path / "memory.db"))
+    with monkeypatch.context() as missing:
+        missing.setitem(sys.modules, "apsw", None)
+        async with open_long_term_memory(settings) as memory:
+            assert memory is None
+    assert "archon-mesh[long-term]" in caplog.text
+    async with open_long_term_memory(settings) as memory:
+        assert memory is not None
+    connection = apsw.Connection(str(tmp_path / "long_term.db"))
+    connection.execute("UPDATE meta SET value = '99'")
+    connection.close()
+    with pytest.raises(FailedPrecondition, match="99"):
+        async with open_long_term_memory(settings):
+            pass
+
+
+async def test_it_is_off_by_default_beside_postgresql() -> None:
+    async with open_long_term_memory(MemorySettings(db="postgresql://nowhere/db")) as memory:
+        assert memory is None
+
+
+async def test_another_embedder_embeds_all_entries_again(tmp_path: Path, eventually: Eventually) -> None:
+    def answer(body: dict[str, Any]) -> Answer:
+        data = [
+            {"object": "embedding", "index": index, "embedding": list(embed_text(text))}
+            for index, text in enumerate(body["input"])
+        ]
+        return Answer({"object": "list", "model": "m", "data": data, "usage": {"prompt_tokens": 1, "total_tokens": 1}})
+
+    arguments = (*NO_REGISTRY, "--db", str(tmp_path / "memory.db"))
+    first = ServiceProcess("archon_services.memory", tmp_path, *arguments)
+    await first.start()
+    async with LongTermMemoryClient(first.address) as memory:
+        for text in ("red apples", "green pears", "blue plums"):
+            await memory.store(text)
+    await first.close()
+    async with OpenAIServer(answer=answer) as server:
+        second = ServiceProcess(
+            "archon_services.memory", tmp_path, *arguments, "--embedder", "openai/small", OPENAI_BASE_URL=server.url
+        )
+        await second.start()
+        try:
+            async with LongTermMemoryClient(second.address) as memory:
+
+                async def embedded() -> bool:
+                    return {each.embedder for each in await memory.recent()} == {"openai/small"}
+
+                await eventually(embedded, within=60)
+                (found, *_) = await memory.query("Which apples are red?")
+                assert (found.content, found.source) == ("red apples", Source.HYBRID)
+        finally:
+            await second.close()
 
 
 @pytest.mark.parametrize("arguments", [("--long-term", "mysql://x"), ("--embedder", "magic")])

@@ -70,7 +70,7 @@ def embed_text(text: str) -> Vector:
     return array("f", totals if length == 0 else [value / length for value in totals])
 
 
-@lru_cache(maxsize=20_000)
+@lru_cache(maxsize=4_000)
 def _features(word: str) -> tuple[tuple[int, float], ...]:
     """Returns the dimensions and values of one word."""
     weighted = [("1" + stem(word), STEM)]

@@ -125,10 +125,12 @@ class OpenAIEmbedder:
         return self._read(response, len(texts))
 
     def _read(self, response: Any, count: int) -> list[Vector]:
-        """Converts a response. Raises Unavailable if it is malformed."""
+        """Converts a response. Raises Unavailable if it is malformed, InvalidArgument if a text has no embedding."""
         try:
             data = sorted(response.data, key=lambda item: item.index)
             vectors = [_normalised(item.embedding) for item in data]
+        except InvalidArgument:
+            raise
         except (AttributeError, TypeError, ValueError) as error:
             raise Unavailable(f"the endpoint sent malformed embeddings ({error})", kind=PROVIDER) from None
         sizes = {len(vector) for vector in vectors} | ({self._dimensions} if self._dimensions else set())
@@ -139,9 +141,12 @@ class OpenAIEmbedder:
 
 
 def _normalised(values: Sequence[float]) -> Vector:
+    """Raises ValueError if it is empty, InvalidArgument if the text has no direction: a retry would not help."""
     length = sqrt(sum(value * value for value in values))
-    if not values or not isfinite(length) or length == 0:
-        raise ValueError("an embedding is empty, zero or not finite")
+    if not values:
+        raise ValueError("an embedding is empty")
+    if not isfinite(length) or length == 0:
+        raise InvalidArgument("the endpoint has no embedding for a text")
     return array("f", [value / length for value in values])
 
 

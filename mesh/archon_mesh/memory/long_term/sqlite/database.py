@@ -48,12 +48,14 @@ class Database:
         self._lock = threading.Lock()
         self._waiting = 0
         self._open_lock = asyncio.Lock()
+        self._is_wanted = False
 
     async def open(self) -> None:
-        """Opens the file and creates what is missing. Idempotent.
+        """Opens the file and creates what is missing. Idempotent. If it fails, the next operation tries again.
 
         Raises FailedPrecondition if a package is missing, Unavailable, DataLoss if the file is not a valid database.
         """
+        self._is_wanted = True
         async with self._open_lock:
             if self._pools:
                 return
@@ -73,11 +75,15 @@ class Database:
             try:
                 await self._run(self._prepare, writes=True)
             except BaseException:
-                await self.close()
+                await self._shut()
                 raise
 
     async def close(self) -> None:
         """Waits for operations in flight, up to TIMEOUT seconds, and closes all connections. Idempotent."""
+        self._is_wanted = False
+        await self._shut()
+
+    async def _shut(self) -> None:
         pools, self._pools = list(self._pools.values()), {}
         for pool in pools:
             pool.shutdown(wait=False)
@@ -124,7 +130,9 @@ class Database:
 
     async def _run(self, work: Callable[[apsw.Connection], T], *, writes: bool) -> T:
         if not self._pools:
-            raise Unavailable("the long-term store is closed", kind=STORAGE)
+            if not self._is_wanted:
+                raise Unavailable("the long-term store is closed", kind=STORAGE)
+            await self.open()
         if self._waiting >= MAX_WAITING:
             raise ResourceExhausted("too many operations of long-term memory in flight", retry_delay=0.5, kind=STORAGE)
         local = self._local

@@ -60,11 +60,12 @@ class SqliteLongTermStore(LongTermStore):
 
     @override
     async def unembedded(self, embedder: str, limit: int) -> list[tuple[str, LongTermEntry]]:
-        query = (
-            f"SELECT tenant, {COLUMNS} FROM entries"
-            " WHERE (embedder < ?1 OR embedder > ?1) AND archived = 0 AND damaged = 0"
-            " ORDER BY number LIMIT ?2"
-        )
+        # Two ranges of an index, where one condition with != would read the whole table.
+        ranges = [
+            f"SELECT tenant, {COLUMNS} FROM entries WHERE embedder {compared} ?1 AND archived = 0 AND damaged = 0"
+            for compared in ("<", ">")
+        ]
+        query = " UNION ALL ".join(ranges) + " LIMIT ?2"
         rows = await self._database.read(lambda db: fetch(db, query, (embedder, limit)))
         found = []
         for row in rows:

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import sys
 from pathlib import Path
 
 import apsw
 import pytest
 
-from archon.errors import DataLoss, FailedPrecondition, ResourceExhausted, Unavailable
+from archon.errors import DataLoss, FailedPrecondition, InvalidArgument, ResourceExhausted, Unavailable
+from archon.failure_kinds import FailureClass
 from archon_mesh.memory.long_term import LongTermMemory, Outbox, SqliteLongTermStore
+from archon_mesh.memory.long_term import outbox as outbox_module
 from archon_mesh.memory.long_term.sqlite import database
 from archon_mesh.memory.long_term.weaviate import WeaviateLongTermStore
 from tests.fixtures.long_term_entries import entry
 from tests.fixtures.waiting import Eventually
+from tests.fixtures.weaviate import running_weaviate
 
 
 @pytest.mark.liveness
@@ -27,9 +32,10 @@ async def test_a_frozen_store_costs_a_caller_once_and_loses_nothing(tmp_path: Pa
         lock.execute("BEGIN IMMEDIATE")
         began = loop.time()
         ids = [await memory.store(f"meanwhile {number}") for number in range(20)]
-        assert loop.time() - began < 10, "one call waits for 1.5 s, the others for nothing"
-        with pytest.raises(Unavailable):
+        assert loop.time() - began < 25, "one call waits for 1.5 s, the others for nothing; 20 waits are 30 s"
+        with pytest.raises(Unavailable) as refused:
             await memory.query("before")
+        assert (refused.value.kind, refused.value.failure_class) == ("memory.retrieval", FailureClass.MEMORY)
         lock.execute("ROLLBACK")
         lock.close()
 
@@ -44,9 +50,38 @@ async def test_a_frozen_store_costs_a_caller_once_and_loses_nothing(tmp_path: Pa
         assert {each.id for each in await memory.recent(100)} >= set(ids)
 
 
+@pytest.mark.liveness
+async def test_a_frozen_weaviate_costs_a_caller_once_and_loses_nothing(tmp_path: Path, eventually: Eventually) -> None:
+    loop = asyncio.get_running_loop()
+    with running_weaviate() as server:
+        store = WeaviateLongTermStore(server.url)
+        async with LongTermMemory(store, outbox=Outbox(tmp_path / "outbox.db")) as memory:
+            first = await memory.store("before")
+            os.kill(server.pid, signal.SIGSTOP)
+            try:
+                began = loop.time()
+                ids = [await memory.store(f"meanwhile {number}") for number in range(20)]
+                with pytest.raises(Unavailable):
+                    await memory.query("before")
+                assert loop.time() - began < 25, "one call waits for 1.5 s, the others for nothing; 20 waits are 30 s"
+            finally:
+                os.kill(server.pid, signal.SIGCONT)
+
+            async def stored() -> bool:
+                try:
+                    stats = await memory.stats()
+                except Unavailable:
+                    return False
+                return (stats.active, stats.waiting) == (21, 0)
+
+            await eventually(stored, within=90)
+            assert {each.id for each in await memory.recent(100)} == {first, *ids}
+
+
 async def test_a_deleted_entry_does_not_come_back_from_the_outbox(tmp_path: Path) -> None:
     outbox = Outbox(tmp_path / "outbox.db")
     async with LongTermMemory(SqliteLongTermStore(tmp_path / "long_term.db"), outbox=outbox) as memory:
+        await memory.upkeep.close()
         kept, gone = entry("to be kept", user="ana"), entry("to be deleted", user="ana")
         forgotten = entry("to be forgotten", user="ben")
         await outbox.put(memory.tenant, [kept, gone, forgotten])
@@ -56,6 +91,62 @@ async def test_a_deleted_entry_does_not_come_back_from_the_outbox(tmp_path: Path
         assert await memory.upkeep.drain() == 1
         assert [each.content for each in await memory.recent()] == ["to be kept"]
         assert await outbox.count() == 0
+
+
+async def test_a_damaged_entry_in_the_outbox_holds_up_no_other(tmp_path: Path) -> None:
+    outbox = Outbox(tmp_path / "outbox.db")
+    async with LongTermMemory(SqliteLongTermStore(tmp_path / "long_term.db"), outbox=outbox) as memory:
+        await memory.upkeep.close()
+        broken = entry("broken", user="ana")
+        await outbox.put(memory.tenant, [broken])
+        other = apsw.Connection(str(tmp_path / "outbox.db"))
+        other.execute("UPDATE waiting SET entry = replace(entry, 'broken', 'changed') WHERE id = ?", (broken.id,))
+        other.close()
+        await outbox.put(memory.tenant, [entry("sound", user="ana")])
+        assert await memory.upkeep.drain() == 1
+        assert [each.content for each in await memory.recent()] == ["sound"]
+        assert await outbox.count() == 0
+        assert await memory.forget(user="ana") == 2, "what was set aside is forgotten, too"
+
+
+async def test_a_store_that_cannot_be_opened_is_opened_later(tmp_path: Path, eventually: Eventually) -> None:
+    (tmp_path / "store").write_text("a file where the folder of the store should be")
+    store = SqliteLongTermStore(tmp_path / "store" / "long_term.db")
+    async with LongTermMemory(store, outbox=Outbox(tmp_path / "outbox.db")) as memory:
+        await memory.store("waits")
+        (tmp_path / "store").unlink()
+
+        async def stored() -> bool:
+            try:
+                return (await memory.stats()).active == 1
+            except Unavailable:
+                return False
+
+        await eventually(stored, within=60)
+
+
+async def test_a_malformed_id_is_unknown(tmp_path: Path) -> None:
+    # Nothing listens on these ports: such ids do not reach the store.
+    memory = LongTermMemory(WeaviateLongTermStore("weaviate://127.0.0.1:9?grpc_port=10"))
+    for wrong in ("", "x", "1", "00000000000000000000000000000000"):
+        assert await memory.get(wrong) is None
+        assert await memory.delete(wrong) is False
+        assert await memory.feedback(wrong, True) is False
+    with pytest.raises(InvalidArgument):
+        await memory.page("x")
+
+
+async def test_a_deletion_waits_shortly_for_moving_entries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outbox_module, "LOCK_TIMEOUT", 0.01)
+    outbox = Outbox(tmp_path / "outbox.db")
+    async with LongTermMemory(SqliteLongTermStore(tmp_path / "long_term.db"), outbox=outbox, timeout=30) as memory:
+        entry_id = await memory.store("text", {"user": "ana"})
+        async with outbox.lock:
+            with pytest.raises(Unavailable):
+                await memory.delete(entry_id)
+            with pytest.raises(Unavailable):
+                await memory.forget(user="ana")
+        assert await memory.delete(entry_id) is True
 
 
 async def test_what_waits_survives_a_restart(tmp_path: Path) -> None:

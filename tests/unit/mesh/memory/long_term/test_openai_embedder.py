@@ -111,7 +111,6 @@ async def test_requests_above_the_limit_wait(server: OpenAIServer) -> None:
         [],
         [{"index": 0, "embedding": [1.0, 0.0]}, {"index": 1, "embedding": [1.0]}],
         [{"index": 0, "embedding": []}, {"index": 1, "embedding": []}],
-        [{"index": 0, "embedding": [0.0]}, {"index": 1, "embedding": [0.0]}],
         [{"index": 0}, {"index": 1}],
     ],
 )
@@ -120,6 +119,16 @@ async def test_malformed_embeddings_are_unavailable(server: OpenAIServer, data: 
     server.script(Answer({"object": "list", "model": "m", "data": data, "usage": {}}))
     with pytest.raises(Unavailable):
         await client.embed(["a", "b"])
+    await client.close()
+
+
+async def test_a_text_without_an_embedding_is_refused(server: OpenAIServer) -> None:
+    client = embedder(server, Sleeps())
+    data = [{"index": 0, "embedding": [0.0, 0.0]}, {"index": 1, "embedding": [1.0, 0.0]}]
+    server.script(Answer({"object": "list", "model": "m", "data": data, "usage": {}}))
+    with pytest.raises(InvalidArgument):
+        await client.embed(["a", "b"])
+    assert len(server.received) == 1, "a retry would not help"
     await client.close()
 
 
