@@ -11,7 +11,7 @@ MAX_PREFERENCES: Final = 5
 """Preferences that are taken from one message."""
 
 MAX_CHARS: Final = 400
-"""Characters of a preference; a longer sentence is none."""
+"""Characters of a preference; longer sentences do not count."""
 
 PROMPT: Final = (
     "Which lasting preferences of the user, or facts about the user that matter for later tasks, does this message "
