@@ -659,6 +659,12 @@ LIMITS: Final[dict[str, list[Limit]]] = {
             "The latest instructions and facts come first.",
             ["test_the_latest_facts_have_room_first"],
         ),
+        Limit(
+            "Summaries of histories that a process keeps, for an agent's compaction",
+            "{archon_mesh.agent.hooks.summary_cache:MAX_SUMMARIES}",
+            "The one used longest ago is dropped, and made again.",
+            ["test_the_cache_of_summaries_is_bounded"],
+        ),
     ],
     "Tools": [
         Limit(

@@ -12,6 +12,7 @@ from typing_extensions import override
 from archon.errors import ArchonError, InvalidArgument
 from archon_mesh.agent.hooks.context import HookContext
 from archon_mesh.agent.hooks.middleware import Middleware, maybe_await
+from archon_mesh.agent.hooks.summary_cache import SummaryCache
 from archon_mesh.agent.state.running_agent import RunningAgent
 from archon_mesh.core.compaction import (
     broken_pairing,
@@ -116,6 +117,7 @@ class ContextCompactionMiddleware(Middleware):
         self._model = model
         self._timeout = timeout
         self._on_summary = on_summary
+        self._summaries = SummaryCache()
 
     @override
     async def before_model(self, hook: HookContext) -> None:
@@ -157,25 +159,38 @@ class ContextCompactionMiddleware(Middleware):
         return _STRATEGIES[self._strategy](messages, self._window)
 
     async def _summarise(self, messages: list[ChatMessage], agent: RunningAgent, tokens: int) -> list[ChatMessage]:
-        all_rounds = rounds(messages)
-        count = self._rounds_to_summarise(all_rounds, agent.model, tokens)
+        model = agent.model
+        known, covered = self._summaries.apply(messages) if tokens else (messages, 0)
+        if covered:
+            tokens -= _tokens(model, messages) - _tokens(model, known)
+            if tokens <= self.limit:
+                return known
+        all_rounds = rounds(known)
+        count = self._rounds_to_summarise(all_rounds, model, tokens)
         old = [message for each in all_rounds[:count] for message in each]
         if not old:
-            return messages
+            return known
         recent = [message for each in all_rounds[count:] for message in each]
-        text = await self._summary_of(old, self._model or agent.model)
-        if self._on_summary is not None:
-            new = [message for message in old if not is_summary(message)]
-            try:
-                await self._on_summary(agent, with_facts(text, new, MAX_STORED))
-            except ArchonError as error:
-                _log.warning("%s: a summary is not kept: %s", agent.name, error)
+        text = await self._summary_of(old, self._model or model)
+        await self._hand_over(agent, text, old)
         last_query = next((message for message in reversed(old) if message.role == "user"), None)
         has_query = any(message.role == "user" for message in recent)
         kept = [last_query] if last_query is not None and not has_query and not is_summary(last_query) else []
         room = self._summary_room
         plain = [replace(message, content=summary_text(message)) for message in old]
-        return [summary(with_facts(text[: room // 2], plain, room // 2)), *kept, *recent]
+        made = summary(with_facts(text[: room // 2], plain, room // 2))
+        self._summaries.put(messages[: len(old) + (covered - 1 if covered else 0)], made)
+        return [made, *kept, *recent]
+
+    async def _hand_over(self, agent: RunningAgent, text: str, old: Sequence[ChatMessage]) -> None:
+        """Passes a summary with the facts of the messages that it replaces to `on_summary`."""
+        if self._on_summary is None:
+            return
+        new = [message for message in old if not is_summary(message)]
+        try:
+            await self._on_summary(agent, with_facts(text, new, MAX_STORED))
+        except ArchonError as error:
+            _log.warning("%s: a summary is not kept: %s", agent.name, error)
 
     @property
     def _summary_room(self) -> int:
