@@ -157,8 +157,11 @@ class Agent(SubAgentMetadata):
             source.register(self.tools)
 
     async def close(self) -> None:
-        """Closes the model client that the agent created, its sources of tools, and its sub-agents. The agent can run
-        again. Idempotent."""
+        """Closes the agent's middlewares, its sources of tools, its sub-agents, and the model client that it created.
+        The agent can run again. Idempotent."""
+        for middleware in self.registered:
+            if isinstance(middleware, Middleware):
+                await middleware.close()
         for source in self.tool_sources:
             await source.close()
         await self._lazy_model.close()

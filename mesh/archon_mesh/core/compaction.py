@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from archon_mesh.core.facts import sentences
 from archon_mesh.core.messages import ChatMessage
 
-MAX_FACTS = 4_000
-"""Maximum number of characters of the facts that are appended to a summary."""
+MAX_EXTRACT = 2_000
+"""Maximum number of characters of an extract."""
 
-SUMMARY_PREFIX = "Summary of the conversation so far:\n"
+MAX_LINE = 100
+"""Maximum number of characters of a message in an extract."""
+
+SUMMARY_PREFIX = "[Earlier conversation summarized: "
+SUMMARY_SUFFIX = "]"
 
 
 def rounds(messages: Sequence[ChatMessage]) -> list[list[ChatMessage]]:
@@ -73,7 +77,16 @@ def broken_pairing(messages: Iterable[ChatMessage]) -> str:
 
 def summary(text: str) -> ChatMessage:
     """Returns the message that replaces the summarised ones."""
-    return ChatMessage("user", SUMMARY_PREFIX + text, metadata={"summary": True})
+    return ChatMessage("user", f"{SUMMARY_PREFIX}{text}{SUMMARY_SUFFIX}", metadata={"summary": True})
+
+
+def summary_text(message: ChatMessage) -> str:
+    """Returns the text of a summary without what marks it as one; the content of any other message."""
+    return (
+        message.content.removeprefix(SUMMARY_PREFIX).removesuffix(SUMMARY_SUFFIX)
+        if is_summary(message)
+        else message.content
+    )
 
 
 def is_summary(message: ChatMessage) -> bool:
@@ -81,35 +94,21 @@ def is_summary(message: ChatMessage) -> bool:
     return message.metadata.get("summary") is True
 
 
-def facts(messages: Iterable[ChatMessage]) -> list[str]:
-    """Returns names, numbers, dates and URLs, in order of first occurrence, each once."""
-    matches = (match for message in messages for match in _FACT.finditer(message.content))
-    return list(dict.fromkeys(match.group().rstrip(".,;:)") for match in matches))
-
-
-def with_facts(text: str, messages: Iterable[ChatMessage]) -> str:
-    """Returns the summary, followed by the facts that it omits; the latest facts take precedence."""
-    missing = [fact for fact in facts(messages) if fact not in text]
-    if not missing:
-        return text
-    listed = ""
-    for fact in reversed(missing):
-        if len(listed) + len(fact) > MAX_FACTS:
+def extract(messages: Iterable[ChatMessage]) -> str:
+    """Returns the first sentence of each query and reply, as far as MAX_EXTRACT allows; the latest ones come first into
+    this room."""
+    lines: list[str] = []
+    room = MAX_EXTRACT
+    for message in reversed(list(messages)):
+        first = next(iter(sentences(message.content)), "")[:MAX_LINE]
+        line = f"{message.role}: {first}"
+        if not first or is_summary(message) or message.role not in ("user", "assistant"):
+            continue
+        if len(line) >= room:
             break
-        listed = f"{fact}; {listed}" if listed else fact
-    return f"{text}\n\nAlso mentioned: {listed}"
-
-
-# URLs; dates as 2024-05-17 or 17 May 2024; numbers; two or more words in capitals, or one within a sentence.
-_MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*"
-_FACT = re.compile(
-    r"https?://[^\s<>\"')\]]+"
-    r"|\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2})?)?"
-    rf"|\d{{1,2}}\.? {_MONTH} \d{{4}}|{_MONTH} \d{{1,2}}, \d{{4}}"
-    r"|[$€£]?\d[\d.,]*\d%?|[$€£]?\d%?"
-    r"|[A-Z][\w-]+(?: [A-Z][\w-]+)+"
-    r"|(?<=[a-z,] )[A-Z][\w-]+"
-)
+        lines.insert(0, line)
+        room -= len(line) + 1
+    return "\n".join(lines)
 
 
 def _omitted(message: ChatMessage) -> ChatMessage:

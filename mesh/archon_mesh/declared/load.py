@@ -7,9 +7,10 @@ import os
 import re
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pydantic
 
@@ -28,11 +29,13 @@ from archon_mesh.declared.schema import (
     EdgePart,
     Imported,
     McpPart,
+    MemoryPart,
     ModelPart,
     SubAgentPart,
 )
 from archon_mesh.llm.base import ModelClient
 from archon_mesh.llm.create import ModelSpec
+from archon_mesh.memory.automatic import MemoryMiddleware, MemorySettings, open_memory
 from archon_mesh.node.remote_agent import RemoteAgent
 from archon_mesh.node.role import Role
 from archon_mesh.tools.credentials import Secret
@@ -42,6 +45,8 @@ from archon_mesh.tools.registry import SEPARATOR
 from archon_mesh.tools.tool import Tool
 
 MAX_DEPTH = 8
+
+_DAY: Final = 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +139,7 @@ class _Loader:
         middlewares = [
             _middleware(file, (*key, "middlewares", index), item) for index, item in enumerate(part.middlewares)
         ]
+        middlewares += self._memory(part.memory)
         config = AgentConfig(
             name=name,
             description=part.description,
@@ -180,6 +186,18 @@ class _Loader:
         if unknown := sorted({*ending} - {*agent.tools.names}):
             raise document.error((*key, "exit_on_success"), f"no tool {unknown[0]!r}")
         return agent
+
+    def _memory(self, part: MemoryPart | None) -> list[Middleware]:
+        """Returns the middlewares of a long-term memory, which is opened by the first run."""
+        if part is None or not part.long_term:
+            return []
+        half_life = part.half_life * _DAY if part.half_life is not None else None
+        names = {field.name for field in fields(MemorySettings)}
+        memory = MemoryMiddleware(
+            partial(open_memory, self._environment, half_life=half_life),
+            MemorySettings(**part.model_dump(include=names)),
+        )
+        return [memory] if part.window is None else [memory.compaction(part.window, part.compress_at), memory]
 
     def _sub_agent(self, file: _File, key: Key, part: SubAgentPart, name: str) -> Agent | RemoteAgent:
         if part.role:

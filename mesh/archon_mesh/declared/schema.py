@@ -8,8 +8,11 @@ from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, model_v
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
+from archon.memory.long_term.context import HISTORY_PART, RETRIEVED_PART, TEMPLATE_PART
+from archon.memory.long_term.entry import MAX_LIMIT
 from archon_mesh.llm.base import CALL_TIMEOUT, IDLE_TIMEOUT
 from archon_mesh.llm.retry import RETRIES
+from archon_mesh.memory.automatic.settings import DEFAULT_BUDGET, DEFAULT_RECALLED
 from archon_mesh.tools.engine import TIMEOUT
 from archon_mesh.tools.mcp.source import CALL_SECONDS, CONNECT_SECONDS
 from archon_mesh.tools.tool import MAX_RATE
@@ -133,6 +136,53 @@ class ToolPolicyPart(Part):
     )
 
 
+class MemoryPart(Part):
+    """The long-term memory of an agent: what is relevant is recalled before each model call, and each run is stored."""
+
+    long_term: bool = Field(
+        default=True,
+        description="whether the agent has one: the memory service at ARCHON_MEMORY, or files below ARCHON_HOME",
+    )
+    budget: int = Field(
+        default=DEFAULT_BUDGET, ge=100, description="tokens that history, memories and template of a request share"
+    )
+    history: float = Field(default=HISTORY_PART, ge=0, le=1, description="part of the budget for turns of earlier runs")
+    retrieved: float = Field(default=RETRIEVED_PART, ge=0, le=1, description="part of the budget for memories")
+    template: float = Field(
+        default=TEMPLATE_PART, ge=0, le=1, description="part of the budget for system prompt and working memory"
+    )
+    limit: int = Field(
+        default=DEFAULT_RECALLED, ge=1, le=MAX_LIMIT, description="memories of a request, besides preferences"
+    )
+    threshold: float | None = Field(
+        default=None, ge=0, le=1, description="score that a memory needs; by default 0.7, or less if nothing reaches it"
+    )
+    half_life: float | None = Field(
+        default=None,
+        gt=0,
+        description="days after which recency has half its value, by default 90; a memory service has its own",
+    )
+    window: int | None = Field(
+        default=None,
+        ge=100,
+        description="the model's context window in tokens, near whose end the oldest turns are summarised; "
+        "by default they are not",
+    )
+    compress_at: float = Field(
+        default=0.7, gt=0, le=1, description="part of `window` from which on the oldest turns are summarised"
+    )
+    working_memory: bool = Field(default=False, description="shows the values of the run's storage to the model")
+    ask_model: bool = Field(
+        default=False, description="asks the model for preferences that the rules do not recognise, once for each run"
+    )
+
+    @model_validator(mode="after")
+    def _check_parts(self) -> MemoryPart:
+        if self.history + self.retrieved + self.template > 1 + 1e-9:
+            raise ValueError("history, retrieved and template are parts of the budget: at most 1 in all")
+        return self
+
+
 class CapabilityPart(OrText):
     """A capability of the role, by which others find it."""
 
@@ -191,6 +241,7 @@ class AgentPart(Part):
         default_factory=dict, description="MCP servers, by the name that is the namespace of their tools"
     )
     middlewares: list[Imported] = Field(default_factory=list, description="classes with hooks, in their order")
+    memory: MemoryPart | None = Field(default=None, description="the long-term memory; by default there is none")
     sub_agents: dict[str, SubAgentPart] = Field(
         default_factory=dict, description="other agents, by the name under which this agent calls them"
     )
@@ -267,6 +318,7 @@ KEYS: Final = tuple(
                 ModelPart,
                 ToolPolicyPart,
                 McpPart,
+                MemoryPart,
                 Imported,
             )
             for name, field in part.model_fields.items()

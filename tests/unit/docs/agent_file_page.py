@@ -35,6 +35,7 @@ PARTS: Final[dict[str, type[Part]]] = {
     "The agent": schema.AgentFile,
     "The model": schema.ModelPart,
     "A tool or a middleware": schema.Imported,
+    "The memory": schema.MemoryPart,
     "The tool policy": schema.ToolPolicyPart,
     "An MCP server": schema.McpPart,
     "A sub-agent": schema.SubAgentPart,

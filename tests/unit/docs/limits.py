@@ -635,6 +635,36 @@ LIMITS: Final[dict[str, list[Limit]]] = {
                 "test_the_vector_cache_drops_what_was_used_longest_ago",
             ],
         ),
+        Limit(
+            "Waiting of an agent's run for its memory: to recall; to store in a local one",
+            "{archon_mesh.memory.automatic.access:LIMIT|seconds}; {archon_mesh.memory.automatic.access:STORE_LIMIT|seconds}",
+            "The run continues without; entries wait.",
+            ["test_a_frozen_memory_costs_all_runs_one_wait", "test_what_a_locked_file_cannot_take_arrives_later"],
+        ),
+        Limit(
+            "Entries of an agent that wait in its process for the memory service",
+            "{archon_mesh.memory.automatic.recorder:MAX_WAITING}; {archon_mesh.memory.automatic.recorder:MAX_BYTES|bytes}",
+            "The oldest are dropped, and the log says so.",
+            ["test_what_waits_is_bounded_in_count_and_bytes"],
+        ),
+        Limit(
+            "Preferences of a message; of a request; memories of a request",
+            "{archon_mesh.memory.automatic.preferences:MAX_PREFERENCES}; {archon_mesh.memory.automatic.recall:MAX_PREFERENCES}; {archon_mesh.memory.automatic.settings:DEFAULT_RECALLED}, setting `limit`",
+            "The newest, and those found best, within the part of the budget.",
+            ["test_preferences_of_one_message_are_bounded", "test_memories_keep_to_their_part_of_the_budget"],
+        ),
+        Limit(
+            "Summary of a history",
+            "a quarter of the limit of the compaction, {archon_mesh.agent.hooks.compaction:MIN_SUMMARY} to {archon_mesh.agent.hooks.compaction:MAX_SUMMARY|characters}",
+            "The latest instructions and facts come first.",
+            ["test_the_latest_facts_have_room_first"],
+        ),
+        Limit(
+            "Summaries of histories that a process keeps, for an agent's compaction",
+            "{archon_mesh.agent.hooks.summary_cache:MAX_SUMMARIES}",
+            "The one used longest ago is dropped, and made again.",
+            ["test_the_cache_of_summaries_is_bounded"],
+        ),
     ],
     "Tools": [
         Limit(

@@ -31,6 +31,7 @@ AGENTS = load_example("agents")
 TOOLS = load_example("tools")
 MODELS = load_example("models")
 COMPOSITE_TOOLS = load_example("composite_tools")
+AGENT_MEMORY = load_example("agent_memory")
 
 
 @pytest.mark.parametrize(
@@ -94,7 +95,26 @@ async def test_an_example_of_composite_tools_gives_its_answer(name: str, expecte
     assert expected in str(await getattr(COMPOSITE_TOOLS, name)())
 
 
-@pytest.mark.parametrize(("name", "count"), [("agents", 11), ("tools", 8), ("models", 4), ("composite-tools", 1)])
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("preferences", "['Booked: a free seat.', 'Booked: a window seat.', 'Booked: a free seat.']"),
+        ("compression", "[Earlier conversation summarized: I see."),
+    ],
+)
+async def test_an_example_of_agent_memory_gives_its_answer(name: str, expected: str) -> None:
+    assert expected in str(await getattr(AGENT_MEMORY, name)())
+
+
+def test_the_yaml_agent_on_the_agent_memory_page_loads(tmp_path: Path) -> None:
+    (block,) = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs" / "agent-memory.md").read_text(), re.S)
+    (tmp_path / "clerk.yaml").write_text(block)
+    assert len(load_agent(tmp_path / "clerk.yaml").agent.registered) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "count"), [("agents", 11), ("tools", 8), ("models", 4), ("composite-tools", 1), ("agent-memory", 2)]
+)
 def test_each_example_on_a_page_is_in_its_file(name: str, count: int) -> None:
     page = (ROOT / "docs" / f"{name}.md").read_text()
     source = (ROOT / "examples" / f"{name.replace('-', '_')}.py").read_text()

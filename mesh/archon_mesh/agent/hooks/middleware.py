@@ -49,7 +49,7 @@ class StreamChunk(str):
 class Middleware:
     """Derive from this class and override the methods that you need, sync or async; the others cost nothing.
 
-    Each method except the last four takes a HookContext and returns an Outcome (`go_on`, `retry`, `stop`, `fail`), or
+    Each method except the last five takes a HookContext and returns an Outcome (`go_on`, `retry`, `stop`, `fail`), or
     None to continue. Hooks run in the order of registration, both before and after a step. The first hook that does
     not continue decides; a value that a hook continues with is passed to the next hook. A hook that raises fails the
     run with an error that names the hook.
@@ -94,6 +94,9 @@ class Middleware:
 
         A piece of a tool call or of thinking has no text, and no replacement.
         """
+
+    async def close(self) -> None:
+        """Releases what the middleware has opened, when its agent is closed. It can be used again. Idempotent."""
 
 
 @dataclass(frozen=True, slots=True)

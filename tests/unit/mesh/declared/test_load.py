@@ -17,6 +17,7 @@ from archon_mesh.agent import Agent, ContextCompactionMiddleware
 from archon_mesh.core.messages import ToolCall
 from archon_mesh.declared import DeclaredAgent, ModelOverrides, json_schema, load_agent
 from archon_mesh.llm import ModelSpec, ScriptedModel
+from archon_mesh.memory.automatic import MemoryMiddleware
 from archon_mesh.node.remote_agent import RemoteAgent
 from archon_services.agents.roles.catalogue import FOLDER, YAML_ROLES
 from tests.fixtures.scripted_model import says
@@ -405,3 +406,31 @@ credentials: {api_key: "${API_KEY}", other: "${OTHER:-}"}
     assert (await agent.engine.execute_tool_call("shout")).error_message == "tool shout is denied"
     assert "k-123456" not in repr(agent.config)
     assert agent.config.tool_quota == 60
+
+
+def test_memory_is_a_middleware_after_the_compaction(tmp_path: Path) -> None:
+    path = write(tmp_path, "name: a\nmemory: {threshold: 0.7, half_life: 30, budget: 2000, window: 3000}\n")
+    compaction, memory = load(path).agent.registered
+    assert isinstance(compaction, ContextCompactionMiddleware)
+    assert compaction.limit == 2100
+    assert isinstance(memory, MemoryMiddleware)
+    assert (memory.settings.threshold, memory.settings.budget) == (0.7, 2000)
+    assert load(write(tmp_path, "name: a\nmemory: {long_term: false, budget: 2000}\n")).agent.registered == []
+    assert len(load(write(tmp_path, "name: a\nmemory: {long_term: true}\n")).agent.registered) == 1
+
+
+@pytest.mark.parametrize(
+    ("part", "error"),
+    [
+        ("threshold: 1.5", "agent.yaml:3: memory.threshold: must be at most 1"),
+        ("half_life: 0", "agent.yaml:3: memory.half_life: must be greater than 0"),
+        ("budget: much", "agent.yaml:3: memory.budget: must be a whole number"),
+        ("long_term: 7", "agent.yaml:3: memory.long_term: must be true or false"),
+        ("treshold: 0.5", "agent.yaml:3: memory.treshold: is not a key here; did you mean threshold?"),
+        ("history: 0.9", "agent.yaml:2: memory: history, retrieved and template are parts of the budget: at most 1"),
+    ],
+)
+def test_a_wrong_key_of_memory_is_named_with_its_line(tmp_path: Path, part: str, error: str) -> None:
+    with pytest.raises(InvalidArgument) as raised:
+        load(write(tmp_path, f"name: a\nmemory:\n  {part}\n"))
+    assert error in str(raised.value)

@@ -9,19 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archon.errors import InvalidArgument
-from archon_mesh.agent import Agent
+from archon.errors import InvalidArgument, Unavailable
+from archon_mesh.agent import Agent, RunningAgent
 from archon_mesh.agent.hooks.compaction import SUMMARY_PROMPT, ContextCompactionMiddleware
 from archon_mesh.core.compaction import (
     broken_pairing,
-    facts,
     is_summary,
     rounds,
     sliding_window,
     summary,
-    with_facts,
     without_tool_results,
 )
+from archon_mesh.core.facts import facts, with_facts
 from archon_mesh.core.messages import ChatMessage, ToolCall
 from archon_mesh.llm import ScriptedModel
 from archon_mesh.tools import tool
@@ -116,8 +115,9 @@ def test_facts_are_names_numbers_dates_and_urls() -> None:
         "Charles",
         "3",
     ]
-    assert with_facts("Ada Lovelace paid on 17 May 2024.", [user(text)]).endswith(
-        "Also mentioned: $1,250.50; 12%; https://example.org/a?b=1; 2024-06-01; Charles; 3"
+    assert with_facts("Ada Lovelace paid on 17 May 2024.", [user(text)]).endswith(f"Also said:\n- {text}")
+    assert with_facts("Ada Lovelace.", [user(text[:-1] + " and" * 100)]).endswith(
+        "- 17 May 2024; $1,250.50; 12%; https://example.org/a?b=1; 2024-06-01; Charles; 3"
     )
     assert with_facts("12", [user("12")]) == "12"
 
@@ -209,3 +209,57 @@ async def test_strategy_function_must_return_a_valid_conversation() -> None:
 def test_invalid_settings_are_rejected(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidArgument):
         ContextCompactionMiddleware(**wrong)
+
+
+async def summarised(model: ScriptedModel, **more: Any) -> Agent:
+    """Returns an agent whose history of 14 rounds has been summarised in part."""
+    compaction = ContextCompactionMiddleware(1_200, compaction_strategy="summarisation", **more)
+    agent = Agent("a", model=model, middlewares=[compaction])
+    agent.history.append(user("Never call Ada Lovelace before 09:30."))
+    agent.history.extend(replied("I will not.", "c0"))
+    for number in range(13):
+        agent.history.extend([user(f"Question {number} " + "z" * 200), *replied(f"Answer {number}", f"c{number + 1}")])
+    await agent.run_async("The last question")
+    return agent
+
+
+async def test_only_the_oldest_rounds_are_summarised() -> None:
+    model = ScriptedModel([says("They talked."), says("done")])
+    agent = await summarised(model)
+    first, *rest = agent.history
+    assert first.content.startswith("[Earlier conversation summarized: They talked.")
+    assert "\n- Never call Ada Lovelace before 09:30.\n" in first.content
+    assert [message.content[:11] for message in rest if message.role == "user"][-2:] == ["Question 12", "The last qu"]
+    assert len([message for message in rest if message.role == "user"]) >= 3
+    assert broken_pairing(agent.history) == ""
+
+
+@pytest.mark.parametrize("failure", [Unavailable("down"), says("  ")])
+async def test_a_summary_that_fails_becomes_an_extract(failure: Any) -> None:
+    agent = await summarised(ScriptedModel([failure, says("done")]))
+    assert agent.history[0].content.startswith("[Earlier conversation summarized: user: Never call Ada Lovelace")
+    assert "Question 3" in agent.history[0].content
+
+
+async def test_a_summary_is_handed_over_with_its_facts() -> None:
+    kept: list[str] = []
+
+    async def keep(agent: RunningAgent, text: str) -> None:
+        kept.append(f"{agent.name}: {text}")
+        raise Unavailable("the store is down")
+
+    agent = await summarised(ScriptedModel([says("They talked."), says("done")]), on_summary=keep)
+    assert len(kept) == 1
+    assert kept[0].startswith("a: They talked.\n\nAlso said:\n- Never call Ada Lovelace before 09:30.")
+    assert is_summary(agent.history[0])
+
+
+async def test_a_summary_contains_the_earlier_one() -> None:
+    model = ScriptedModel([says("They talked."), says("done"), says("They talked more."), says("done")])
+    agent = await summarised(model)
+    for number in range(20, 34):
+        agent.history.extend([user(f"Question {number} " + "z" * 200), *replied(f"Answer {number}", f"d{number}")])
+    await agent.run_async("And now?")
+    assert "They talked." in model.requests[2].messages[0].content
+    assert "Ada Lovelace" in agent.history[0].content
+    assert sum(is_summary(message) for message in agent.history) == 1

@@ -1,0 +1,151 @@
+"""What one run recalls, and the messages that its requests get."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Iterable, Sequence, Set
+from typing import Final
+
+from archon.memory.long_term.context import RECENT_TURNS, build_query, estimate_tokens, memory_line
+from archon.memory.long_term.entry import MAX_LIMIT, LongTermEntry
+from archon_mesh.core.compaction import is_summary
+from archon_mesh.core.messages import ORIGIN, ChatMessage
+from archon_mesh.memory.automatic.access import LongTerm, MemoryAccess
+from archon_mesh.memory.automatic.entries import PREFERENCE, TURN, answer_text, turn_start
+from archon_mesh.memory.automatic.owner import Owner
+from archon_mesh.memory.automatic.settings import MemorySettings
+
+MEMORY: Final = "memory"
+"""The origin of a message that is a memory."""
+
+MAX_PREFERENCES: Final = 20
+"""Preferences of a request, the newest."""
+
+MAX_FOLLOW_UP: Final = 4
+"""Words up to which a query without a history is taken for a follow-up to an earlier turn."""
+
+
+class Recall:
+    """The memories of one run: preferences of the user, read once, and what the query and the newest messages find,
+    read again when these change. A memory that was down is not asked again in this run."""
+
+    def __init__(self, access: MemoryAccess, settings: MemorySettings, owner: Owner, query: str) -> None:
+        self._access = access
+        self._settings = settings
+        self.owner = owner
+        self.query = query
+        self.is_down = False
+        self.preferences: list[LongTermEntry] = []
+        self.shown: dict[str, LongTermEntry] = {}
+        """The memories that were in a request of the run, by id."""
+        self._found: list[LongTermEntry] = []
+        self._before: list[LongTermEntry] = []
+        self._searched = ""
+
+    async def begin(self, history: Sequence[ChatMessage]) -> None:
+        """Recalls what is relevant before the first step: preferences, and what the query finds.
+
+        A query that refers to something before it, with no history, is searched together with the newest turns.
+        """
+        turns = _newest(history, self.query)
+
+        async def read(memory: LongTerm) -> list[LongTermEntry]:
+            self.preferences = await memory.recent(MAX_PREFERENCES, self._filters(PREFERENCE))
+            if not turns and is_follow_up(self.query):
+                self._before = await self._newest_turns(memory)
+            return await self._search(memory, turns or [entry.content for entry in reversed(self._before)])
+
+        await self._read(read)
+
+    async def refresh(self, history: Sequence[ChatMessage]) -> None:
+        """Searches again if the newest messages have changed."""
+        turns = _newest(history, self.query) or [entry.content for entry in reversed(self._before)]
+        if self.is_down or build_query(self.query, turns) == self._searched:
+            return
+        await self._read(lambda memory: self._search(memory, turns))
+
+    def messages(self, request: Sequence[ChatMessage]) -> list[ChatMessage]:
+        """Returns the memories for a request as messages, each memory once, within the part of the budget for them.
+
+        Left out is what the messages of the request say themselves.
+        """
+        room = int(self._settings.budget * self._settings.retrieved)
+        said = [message.content for message in request]
+        starts = [turn_start(message.content) for message in request if message.role == "user"]
+        answers = {answer_text(message.content) for message in request if message.role == "assistant"}
+        chosen: dict[str, LongTermEntry] = {}
+        contents: set[str] = set()
+        preferences_left = room // 2  # a user with many preferences must not displace everything else
+        found = 0
+        for entry in [*self.preferences, *self._found, *self._before]:
+            is_preference = entry.metadata.get("type") == PREFERENCE
+            line = memory_line(entry)
+            cost = estimate_tokens(line) + 1
+            if entry.content in contents or cost > room or (is_preference and cost > preferences_left):
+                continue
+            if (not is_preference and found == self._settings.limit) or _is_said(entry, said, starts, answers):
+                continue
+            found += not is_preference
+            preferences_left -= cost * is_preference
+            room -= cost
+            contents.add(entry.content)
+            chosen.setdefault(entry.id, entry)
+        self.shown.update(chosen)
+        return [
+            # Not a system message: it repeats what users and tools wrote.
+            ChatMessage("user", memory_line(entry), metadata={ORIGIN: MEMORY, "memory_id": entry.id})
+            for entry in chosen.values()
+        ]
+
+    async def _read(self, read: Callable[[LongTerm], Awaitable[list[LongTermEntry]]]) -> None:
+        found = await self._access.recall(read)
+        if found is None:
+            self.is_down = True
+        else:
+            self._found = found
+
+    async def _search(self, memory: LongTerm, turns: Sequence[str]) -> list[LongTermEntry]:
+        query = build_query(self.query, turns)
+        self._searched = query
+        if not query.strip():
+            return []
+        # More than are shown, because the newest turns, which the query contains, find themselves.
+        limit = min(MAX_LIMIT, self._settings.limit + 2 * RECENT_TURNS)
+        found = await memory.query(query, limit, self._settings.threshold, self._filters())
+        return [each.entry for each in found if each.entry.metadata.get("type") != PREFERENCE]
+
+    async def _newest_turns(self, memory: LongTerm) -> list[LongTermEntry]:
+        if self.owner.session:
+            in_session = {**self._filters(TURN), "session": self.owner.session}
+            if turns := await memory.recent(RECENT_TURNS, in_session):
+                return turns
+        return await memory.recent(RECENT_TURNS, self._filters(TURN))
+
+    def _filters(self, kind: str = "") -> dict[str, str]:
+        return {"user": self.owner.user, **({"type": kind} if kind else {})}
+
+
+def is_follow_up(query: str) -> bool:
+    """Tells whether a query seems to refer to something said before it."""
+    return len(query.split()) <= MAX_FOLLOW_UP or _REFERENCE.search(query) is not None
+
+
+def _newest(history: Iterable[ChatMessage], query: str) -> list[str]:
+    """Returns the newest texts of the history besides the query, oldest first."""
+    texts = [
+        message.content
+        for message in history
+        if message.content.strip() and message.role != "system" and not is_summary(message) and message.content != query
+    ]
+    return texts[-RECENT_TURNS:]
+
+
+def _is_said(entry: LongTermEntry, said: Sequence[str], starts: Sequence[str], answers: Set[str]) -> bool:
+    if entry.metadata.get("type") == TURN:
+        return any(entry.content.startswith(start) and entry.content[len(start) :] in answers for start in starts)
+    return any(entry.content in text for text in said)
+
+
+_REFERENCE: Final = re.compile(
+    r"\b(?:its?|they|them|theirs?|he|she|him|his|hers?|those|these|there|the same|again|as before|last time)\b", re.I
+)

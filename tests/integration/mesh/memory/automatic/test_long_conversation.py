@@ -1,0 +1,85 @@
+"""A conversation of 2,000 turns stays within a small window, and every fact told in it can still be asked for."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from archon_mesh.agent import Agent
+from archon_mesh.agent.hooks.compaction import SUMMARY_PROMPT
+from archon_mesh.core.compaction import broken_pairing
+from archon_mesh.core.messages import ToolCall
+from archon_mesh.llm import ModelRequest, ScriptedModel
+from archon_mesh.llm.base import estimate_input
+from archon_mesh.llm.scripted import Response
+from archon_mesh.memory.automatic import MemoryMiddleware, MemorySettings
+from archon_mesh.memory.long_term import LongTermMemory
+from archon_mesh.tools import tool
+
+TURNS = 2_000
+FACTS = 50
+WINDOW = 2_500
+"""Tokens of the model's window; the conversation has about 70,000."""
+
+_THINGS = ("locker", "parcel", "ticket", "invoice", "bicycle")
+_TOPICS = ("the garden", "a novel", "the weather", "old maps", "bread", "a bridge", "chess", "the tide")
+
+
+@tool
+def lookup(number: int) -> str:
+    """Looks up an order."""
+    return f"Order {number} is on its way. " + "It was packed with care. " * 3
+
+
+def script(seed: int) -> dict[int, tuple[str, str]]:
+    """Returns the turns that tell or ask for a fact: the query, and the value that an answer needs, if it asks."""
+    rng = random.Random(seed)
+    turns: dict[int, tuple[str, str]] = {}
+    for number in range(FACTS):
+        thing, value = f"{_THINGS[number % len(_THINGS)]} of {_name(number)}", str(rng.randrange(100_000, 999_999))
+        told = 10 + number * 19
+        turns[told] = (f"By the way, the code of the {thing} is {value}.", "")
+        turns[told + 990 + number % 7] = (f"What is the code of the {thing}?", value)
+    return turns
+
+
+def _name(number: int) -> str:
+    return f"{('Ada', 'Ben', 'Cleo', 'Dora', 'Emil', 'Finn', 'Gita', 'Hugo', 'Ines', 'Jara')[number // 5]}"
+
+
+@pytest.mark.timeout(900)  # 2,000 searches and as many stores: minutes on a loaded machine
+async def test_every_fact_of_2000_turns_is_within_reach(memory: LongTermMemory) -> None:
+    sizes: list[int] = []
+    summaries = 0
+
+    def reply(request: ModelRequest) -> Response:
+        nonlocal summaries
+        if request.messages[0].content.startswith(SUMMARY_PROMPT):
+            summaries += 1
+            return "The user and the assistant chatted."  # a summary that keeps no fact by itself
+        sizes.append(estimate_input(request))
+        assert broken_pairing([each for each in request.messages if each.role != "system"]) == ""
+        last = request.messages[-1]
+        if last.role == "user" and last.content.startswith("Where is order"):
+            return ToolCall("1", "lookup", '{"number": 7}')
+        return f"Noted, that was message {len(sizes)} of our long conversation."
+
+    middleware = MemoryMiddleware(memory, MemorySettings(budget=WINDOW))
+    model = ScriptedModel(reply)
+    agent = Agent("clerk", system_prompt="You chat.", model=model, tools=[lookup], user_id="ana")
+    agent.use(middleware.compaction(WINDOW), middleware)
+    turns, missed, asked = script(7), [], 0
+    for number in range(TURNS):
+        filler = f"Where is order {number}?" if number % 9 == 0 else f"Tell me of {_TOPICS[number % 8]}, part {number}."
+        query, value = turns.get(number, (filler, ""))
+        await agent.run_async(query)
+        if value:
+            asked += 1
+            if not any(value in message.content for message in model.requests[-1].messages):
+                missed.append(query)
+        model.requests.clear()
+    assert (asked, missed) == (FACTS, [])
+    assert max(sizes) <= WINDOW
+    assert summaries > 20, "the test needs a window that is too small"
+    assert len(sizes) + summaries <= 1.3 * len(sizes)

@@ -1,0 +1,212 @@
+"""What an agent with a long-term memory recalls and stores by itself, over a SQLite file."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from archon.errors import InvalidArgument, Unavailable
+from archon_mesh.agent import Agent
+from archon_mesh.core.messages import ToolCall
+from archon_mesh.llm import ModelRequest, ScriptedModel
+from archon_mesh.memory.automatic import MemoryMiddleware, MemorySettings
+from archon_mesh.memory.long_term import LongTermMemory
+from archon_mesh.node.message_origins import message_origins
+from archon_mesh.tools import tool
+
+WINDOW_SEATS = "I only fly with window seats."
+
+
+def memories(request: ModelRequest) -> list[str]:
+    """Returns the texts of the memories in a request, without date and role."""
+    found = [message.content for message in request.messages if message.metadata.get("origin") == "memory"]
+    assert all(text.startswith("[Memory from 20") for text in found)
+    return [text.partition("] ")[2] for text in found]
+
+
+def clerk(memory: LongTermMemory, model: ScriptedModel, user: str = "ana", **fields: Any) -> Agent:
+    settings = fields.pop("settings", None)
+    return Agent("clerk", system_prompt="You help.", model=model, user_id=user, **fields).use(
+        MemoryMiddleware(memory, settings)
+    )
+
+
+async def test_a_follow_up_is_answered_from_an_earlier_session(memory: LongTermMemory) -> None:
+    await clerk(memory, ScriptedModel(["Tokyo is the capital of Japan; 13,960,000 people live there."])).run_async(
+        "Tell me about Tokyo."
+    )
+    model = ScriptedModel(["13,960,000."])
+    await clerk(memory, model).run_async("Its population?")
+    (turn,) = memories(model.requests[0])
+    assert turn.startswith("user: Tell me about Tokyo.\nassistant: Tokyo is the capital")
+    assert [message.role for message in model.requests[0].messages] == ["system", "user", "user"]
+
+
+async def test_a_preference_is_recalled_whatever_the_query_says(memory: LongTermMemory) -> None:
+    await clerk(memory, ScriptedModel(["Noted."])).run_async(f"Hello. {WINDOW_SEATS}")
+    for number in range(30):
+        await memory.store(f"A note on the invoice {number} of May", {"user": "ana", "type": "turn"})
+    model = ScriptedModel(["Done."])
+    await clerk(memory, model).run_async("Book the trip to Oslo with invoice 7 of May")
+    assert memories(model.requests[0])[0] == WINDOW_SEATS
+    (stored,) = await memory.recent(10, {"user": "ana", "type": "preference"})
+    assert stored.importance == 0.9
+    assert stored.metadata.items() >= {"user": "ana", "role": "user"}.items()
+
+
+async def test_a_preference_that_is_repeated_is_stored_once(memory: LongTermMemory) -> None:
+    for _ in range(3):
+        await clerk(memory, ScriptedModel(["Noted."])).run_async(WINDOW_SEATS)
+    assert len(await memory.recent(10, {"user": "ana", "type": "preference"})) == 1
+
+
+async def test_memories_of_other_users_are_not_recalled(memory: LongTermMemory) -> None:
+    await clerk(memory, ScriptedModel(["Noted."]), "ben").run_async(WINDOW_SEATS)
+    model = ScriptedModel(["Done."])
+    await clerk(memory, model, "ana").run_async("Which seats do I fly with?")
+    assert memories(model.requests[0]) == []
+
+
+async def test_memories_are_named_as_such_in_the_record_of_a_call(memory: LongTermMemory) -> None:
+    await memory.store(WINDOW_SEATS, {"user": "ana", "type": "preference", "role": "user"})
+    model = ScriptedModel(["Done."])
+    agent = clerk(memory, model)
+    await agent.run_async("Book a flight")
+    assert agent.state is not None
+    kinds = [each["kind"] for each in message_origins(model.requests[0].messages, "You help.", agent.state.run_id)]
+    assert kinds == ["system_prompt", "memory", "input"]
+
+
+@tool
+def population(city: str) -> str:
+    """Looks up a population."""
+    return f"{city} had 13,960,000 people in 2021. The mayor is called Yuriko Koike."
+
+
+async def test_results_of_tools_lead_to_further_memories(memory: LongTermMemory) -> None:
+    await memory.store("Yuriko Koike was born in Ashiya.", {"user": "ana", "type": "finding", "role": "search"})
+    await memory.store("The stapler is in the drawer.", {"user": "ana", "type": "turn", "role": "clerk"})
+    model = ScriptedModel([ToolCall("1", "population", '{"city": "Tokyo"}'), "Yuriko Koike is from Ashiya."])
+    settings = MemorySettings(threshold=0.3)
+    await clerk(memory, model, tools=[population], settings=settings).run_async("Which mayor has Tokyo?")
+    assert "Yuriko Koike was born in Ashiya." in memories(model.requests[1])
+    stored = {
+        entry.metadata["type"]: entry.content for entry in await memory.recent(3, {"user": "ana", "role": "clerk"})
+    }
+    assert stored["finding"] == "population: The mayor is called Yuriko Koike."
+    assert stored["outcome"].endswith("completed with population")
+
+
+async def test_only_a_changed_query_is_searched(memory: LongTermMemory, monkeypatch: pytest.MonkeyPatch) -> None:
+    searched: list[str] = []
+    query = memory.query
+
+    async def counted(query_text: str, *args: Any, **more: Any) -> Any:
+        searched.append(query_text)
+        return await query(query_text, *args, **more)
+
+    monkeypatch.setattr(memory, "query", counted)
+    model = ScriptedModel([ToolCall("1", "population", '{"city": "Tokyo"}'), "Done."])
+    await clerk(memory, model, tools=[population]).run_async("Which mayor has Tokyo?")
+    assert len(searched) == len(set(searched)) == 2
+    assert searched[0] == "Which mayor has Tokyo?"
+    assert searched[1].startswith("Which mayor has Tokyo?\nTokyo had 13,960,000 people")
+
+
+async def test_memories_keep_to_their_part_of_the_budget(memory: LongTermMemory) -> None:
+    for number in range(30):
+        text = f"I prefer hotel number {number} in Tokyo. " + f"reason{number} " * 20
+        await memory.store(text, {"user": "ana", "type": "preference", "role": "user"})
+        await memory.store(f"Tokyo turn {number}: " + f"word{number} " * 20, {"user": "ana", "type": "turn"})
+    model = ScriptedModel(["Done."])
+    settings = MemorySettings(budget=2_000, limit=20, threshold=0.0)
+    await clerk(memory, model, settings=settings).run_async("Which hotel in Tokyo?")
+    found = memories(model.requests[0])
+    assert sum(len(text) // 4 for text in found) <= 600
+    assert sum("I prefer" in text for text in found) >= 2
+    assert sum("Tokyo turn" in text for text in found) >= 2
+    assert len(set(found)) == len(found)
+
+
+async def test_old_turns_leave_the_request_but_not_the_history(memory: LongTermMemory) -> None:
+    model = ScriptedModel([ToolCall("1", "population", '{"city": "Tokyo"}'), *["Answer. " + "x" * 400] * 12])
+    agent = clerk(memory, model, tools=[population], settings=MemorySettings(budget=1_000))
+    for number in range(12):
+        await agent.run_async(f"Question {number} " + "y" * 200)
+    queries = [
+        message.content[:11] for message in model.requests[-1].messages if message.content.startswith("Question")
+    ]
+    assert queries[-1] == "Question 11"
+    assert 1 < len(queries) < 5
+    assert len(agent.history) == 26
+    assert not any(message.role == "tool" for message in model.requests[-1].messages)
+
+
+async def test_a_turn_of_the_conversation_is_not_repeated(memory: LongTermMemory) -> None:
+    model = ScriptedModel(["Tokyo is big.", "Very big."])
+    agent = clerk(memory, model)
+    await agent.run_async("Tell me about Tokyo.")
+    await agent.run_async("How big is Tokyo?")
+    assert memories(model.requests[1]) == []
+
+
+async def test_working_memory_stands_before_the_memories(memory: LongTermMemory) -> None:
+    await memory.store(WINDOW_SEATS, {"user": "ana", "type": "preference", "role": "user"})
+    model = ScriptedModel(["Done.", "Done."])
+    agent = clerk(memory, model, settings=MemorySettings(working_memory=True))
+    agent.on("query_start").handle(effects=lambda hook: hook.state.global_storage.set("plan", ["a", "b"]))
+    await agent.run_async("Go on")
+    texts = [message.content for message in model.requests[0].messages]
+    assert texts[1] == '[Working memory]\nplan: ["a","b"]'
+    assert texts[2].endswith(WINDOW_SEATS)
+
+
+async def test_a_memory_whose_fact_the_answer_has_was_useful(memory: LongTermMemory) -> None:
+    used = await memory.store("user: the code of locker 17 is 8841", {"user": "ana", "type": "turn"})
+    unused = await memory.store("user: the colour of locker 17 is green", {"user": "ana", "type": "turn"})
+    await clerk(memory, ScriptedModel(["It is 8841."])).run_async("What is the code of locker 17?")
+    counts = {entry.id: entry.useful for entry in await memory.recent(10)}
+    assert (counts[used], counts[unused]) == (1, 0)
+    await memory.upkeep.write_uses()
+    entry = await memory.get(used)
+    assert entry is not None
+    assert entry.use_count >= 1
+
+
+async def test_a_failed_run_leaves_its_outcome(memory: LongTermMemory) -> None:
+    with pytest.raises(Unavailable):
+        await clerk(memory, ScriptedModel([Unavailable("no model")]), retries=0).run_async(f"{WINDOW_SEATS} Book it.")
+    stored = {entry.metadata["type"]: entry.content for entry in await memory.recent(10)}
+    assert stored["outcome"].endswith("Outcome: failed: Unavailable: no model")
+    assert stored["preference"] == WINDOW_SEATS
+
+
+async def test_the_model_is_asked_for_preferences_if_allowed(memory: LongTermMemory) -> None:
+    model = ScriptedModel(["D'accord.", "Ana ne mange pas de viande."])
+    settings = MemorySettings(ask_model=True)
+    await clerk(memory, model, settings=settings).run_async("Je ne mange pas de viande.")
+    (stored,) = await memory.recent(10, {"type": "preference"})
+    assert stored.content == "Ana ne mange pas de viande."
+
+
+async def test_summaries_are_stored_in_the_memory(memory: LongTermMemory) -> None:
+    middleware = MemoryMiddleware(memory, MemorySettings(budget=400))
+    model = ScriptedModel(["Short.", "They talked.", "Done."])
+    agent = Agent("clerk", model=model, user_id="ana").use(middleware.compaction(200, window_size=1), middleware)
+    await agent.run_async("The code of locker 17 is 8841. " + "x" * 700)
+    await agent.run_async("And now?")
+    (stored,) = await memory.recent(10, {"type": "summary"})
+    assert stored.content == "They talked.\n\nAlso said:\n- The code of locker 17 is 8841."
+    assert (stored.metadata["user"], stored.metadata["role"]) == ("ana", "clerk")
+    assert agent.history[0].content.startswith("[Earlier conversation summarized: They talked.")
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"budget": 0}, {"limit": 0}, {"threshold": 2.0}, {"history": 0.9}, {"template": -1.0}]
+)
+def test_settings_out_of_range_are_rejected(wrong: dict[str, Any]) -> None:
+    with pytest.raises(InvalidArgument):
+        MemorySettings(**wrong)
+    assert dataclasses.replace(MemorySettings(), history=0.2).history == 0.2

@@ -1,0 +1,50 @@
+"""What a summary must keep is found by rules, and appended within a bound."""
+
+from __future__ import annotations
+
+from archon_mesh.core.compaction import extract, summary, summary_text
+from archon_mesh.core.facts import facts_of, instructions, sentences, with_facts
+from archon_mesh.core.messages import ChatMessage
+
+
+def user(text: str) -> ChatMessage:
+    return ChatMessage("user", text)
+
+
+def test_instructions_are_what_the_user_wants_kept() -> None:
+    talk = [
+        user("Hello. From now on, answer in French! Is that always possible?"),
+        user("Never use the lift\nand buy two apples"),
+        ChatMessage("assistant", "I will always do so."),
+    ]
+    assert instructions(talk) == ["From now on, answer in French!", "Never use the lift"]
+
+
+def test_a_missing_instruction_is_appended_once() -> None:
+    talk = [user("never use the lift"), user("never use the lift")]
+    assert with_facts("They met.", talk) == "They met.\n\nAlso said:\n- never use the lift"
+    assert with_facts("The user said: never use the lift", talk) == "The user said: never use the lift"
+
+
+def test_a_number_within_another_one_counts_as_missing() -> None:
+    assert with_facts("It costs 230.", [user("room 23")]).endswith("- room 23")
+
+
+def test_the_latest_facts_have_room_first() -> None:
+    text = with_facts("s", [user(f"room {number:04}") for number in range(100)], limit=100)
+    assert text.count("\n- ") == 8
+    assert text.endswith("- room 0099")
+
+
+def test_a_summary_of_a_summary_has_the_same_facts() -> None:
+    first = summary(with_facts("They met.", [user("The code of locker 7 is 8841")]))
+    assert sentences(summary_text(first))[-1] == "The code of locker 7 is 8841"
+    assert facts_of(summary_text(first)) == ["7", "8841"]
+
+
+def test_an_extract_has_the_newest_messages_within_its_bound() -> None:
+    talk = [summary("older"), *(user(f"Message {number}. " + "More. " * 50) for number in range(500))]
+    lines = extract(talk).splitlines()
+    assert lines[-1] == "user: Message 499."
+    assert sum(len(line) + 1 for line in lines) <= 2_000
+    assert extract([]) == ""
