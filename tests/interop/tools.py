@@ -85,8 +85,8 @@ def _install(name: str) -> None:
         if module := MODULES.get(name):
             sums = Path(json.loads(_go(folder, "mod", "download", "-json", module))["Dir"]) / "go.sum"
             (Path(folder) / "go.sum").write_text(sums.read_text())
-        _go(folder, "get", _package(name))
-        _go(folder, "build", "-o", str(BIN / name), _package(name).partition("@")[0])
+        _go(folder, "get", PACKAGES[name])
+        _go(folder, "build", "-o", str(BIN / name), PACKAGES[name].partition("@")[0])
 
 
 def _go(folder: str, *arguments: str) -> str:
