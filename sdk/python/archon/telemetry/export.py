@@ -17,7 +17,6 @@ import logging
 import os
 import threading
 from dataclasses import dataclass
-from importlib import metadata
 from typing import TYPE_CHECKING, Final
 
 from archon.telemetry import names
@@ -123,6 +122,8 @@ def _has_provider() -> bool:
 
 
 def _open(name: str, service: str, instance_id: str) -> Export:
+    from importlib import metadata
+
     from opentelemetry import trace
     from opentelemetry.sdk.resources import OTELResourceDetector, Resource
     from opentelemetry.sdk.trace import SpanLimits, TracerProvider
@@ -153,6 +154,8 @@ def _open(name: str, service: str, instance_id: str) -> Export:
 def _exporter(name: str) -> tuple[SpanExporter, bool]:
     """Creates an exporter; the second value is True if it takes EncodedSpans. Raises LookupError if no installed
     package offers one of this name."""
+    from importlib import metadata
+
     from archon.telemetry.otlp import OtlpGrpcExporter, OtlpHttpExporter
 
     if name == _OTLP["http/protobuf"]:

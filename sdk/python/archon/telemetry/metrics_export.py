@@ -18,7 +18,6 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib import metadata
 from typing import TYPE_CHECKING, Any, Final
 
 from archon.background import monitor
@@ -185,6 +184,8 @@ def _reader(name: str) -> MetricReader:
         given = os.environ.get("OTEL_EXPORTER_OTLP_METRICS_PROTOCOL") or os.environ.get("OTEL_EXPORTER_OTLP_PROTOCOL")
         protocol = (given or "http/protobuf").strip().lower()
         name = _OTLP.get(protocol, f"otlp over {protocol}")
+    from importlib import metadata
+
     for entry in metadata.entry_points(group=_ENTRY_POINTS, name=name):
         created: Any = entry.load()()
         return created if isinstance(created, MetricReader) else PeriodicExportingMetricReader(created)
@@ -193,6 +194,8 @@ def _reader(name: str) -> MetricReader:
 
 
 def _resource(service: str, instance_id: str) -> Resource:
+    from importlib import metadata
+
     from opentelemetry.sdk.resources import OTELResourceDetector, Resource
 
     given = OTELResourceDetector().detect().attributes

@@ -11,18 +11,19 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from archon.api.orchestrator.v1 import run_pb2
 from archon.background import BackgroundLoop
 from archon.errors import ArchonError, DataLoss
 from archon.telemetry.export import Export
-from archon.telemetry.span_data import SpanData
 from archon_mesh.core.run import events as ev
 from archon_services.orchestrator.convert import event_from_proto, event_time
 from archon_services.orchestrator.journal import Journal, Step
 from archon_services.orchestrator.tracing.run_log import RunLog
-from archon_services.orchestrator.tracing.run_spans import spans_of
+
+if TYPE_CHECKING:
+    from archon.telemetry.span_data import SpanData
 
 _log = logging.getLogger(__name__)
 
@@ -66,6 +67,8 @@ class FollowedRun:
 
     def spans(self) -> Iterable[SpanData]:
         """Yields the spans of the run, once it has ended."""
+        from archon_services.orchestrator.tracing.run_spans import spans_of  # only a process that exports needs the SDK
+
         log = self.log()
         return spans_of(log) if log.traced and log.end else ()
 
