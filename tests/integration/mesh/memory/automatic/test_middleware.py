@@ -69,6 +69,14 @@ async def test_memories_of_other_users_are_not_recalled(memory: LongTermMemory) 
     assert memories(model.requests[0]) == []
 
 
+async def test_a_query_that_finds_nothing_gets_the_newest_two(memory: LongTermMemory) -> None:
+    for number in range(20):
+        await memory.store(f"Invoice {number} was paid", {"user": "ana", "type": "turn"})
+    model = ScriptedModel(["Bonjour."])
+    await clerk(memory, model).run_async("Translate these words, please: zebra, giraffe, crocodile")
+    assert memories(model.requests[0]) == ["Invoice 19 was paid", "Invoice 18 was paid"]
+
+
 async def test_memories_are_named_as_such_in_the_record_of_a_call(memory: LongTermMemory) -> None:
     await memory.store(WINDOW_SEATS, {"user": "ana", "type": "preference", "role": "user"})
     model = ScriptedModel(["Done."])
