@@ -114,7 +114,7 @@ class Recall:
         found = await memory.query(query, limit, self._settings.threshold, self._filters())
         if found and found[0].source is Source.RECENT:
             found = found[:RECENT_TURNS]  # nothing but their age speaks for them
-        return [each.entry for each in found if each.entry.metadata.get("type") != PREFERENCE]
+        return [each.entry for each in found]
 
     async def _newest_turns(self, memory: LongTerm) -> list[LongTermEntry]:
         if self.owner.session:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from archon.agent import TaskContext
+from archon.api.agent.v1 import agent_pb2
+from archon.api.common.v1 import common_pb2
 from archon.errors import InvalidArgument, Unavailable
 from archon_mesh.agent import Agent
 from archon_mesh.core.messages import ToolCall
@@ -54,6 +58,16 @@ async def test_a_preference_is_recalled_whatever_the_query_says(memory: LongTerm
     (stored,) = await memory.recent(10, {"user": "ana", "type": "preference"})
     assert stored.importance == 0.9
     assert stored.metadata.items() >= {"user": "ana", "role": "user"}.items()
+
+
+async def test_an_older_preference_is_found_by_the_query(memory: LongTermMemory) -> None:
+    await memory.store("I never eat cheese.", {"user": "ana", "type": "preference", "role": "user"})
+    for number in range(20):
+        text = f"My favourite number of series {number} is {number}."
+        await memory.store(text, {"user": "ana", "type": "preference", "role": "user"})
+    model = ScriptedModel(["Done."])
+    await clerk(memory, model).run_async("Which cheese shall the cook serve to me for dinner tonight?")
+    assert "I never eat cheese." in memories(model.requests[0])
 
 
 async def test_a_preference_that_is_repeated_is_stored_once(memory: LongTermMemory) -> None:
@@ -189,6 +203,21 @@ async def test_a_failed_run_leaves_its_outcome(memory: LongTermMemory) -> None:
     stored = {entry.metadata["type"]: entry.content for entry in await memory.recent(10)}
     assert stored["outcome"].endswith("Outcome: failed: Unavailable: no model")
     assert stored["preference"] == WINDOW_SEATS
+
+
+async def test_attempts_at_a_task_leave_one_turn(memory: LongTermMemory) -> None:
+    replies = [Unavailable("no model"), "First answer.", "Second answer."]
+    agent = clerk(memory, ScriptedModel(replies), retries=0)
+    for attempt in (1, 2, 3):
+        ref = common_pb2.TaskRef(run_id="r", task_id="t", attempt=attempt)
+        task = TaskContext(ref, agent_pb2.AssignTask(), cast(Any, None))
+        with contextlib.suppress(Unavailable):
+            await agent.run_async("Go to Oslo", {"task": task})
+    stored = [(entry.metadata["type"], entry.content) for entry in reversed(await memory.recent(10))]
+    assert stored == [
+        ("outcome", "Task: Go to Oslo\nOutcome: failed: Unavailable: no model"),
+        ("turn", "user: Go to Oslo\nassistant: First answer."),
+    ]
 
 
 async def test_the_model_is_asked_for_preferences_if_allowed(memory: LongTermMemory) -> None:
