@@ -115,7 +115,7 @@ chaos: tools ## the real processes under load, struck at random, then what they 
 
 # Other languages -----------------------------------------------------------------------------------------------
 
-tools: $(VENV)/.dev ## grpcurl, kustomize, etcd 3.6, Jaeger and the Go plugins of protoc, into .tools/bin (needs Go)
+tools: $(VENV)/.dev ## grpcurl, kustomize, etcd 3.6, Jaeger, Weaviate and the Go plugins of protoc, into .tools/bin (needs Go)
 	@$(RUN) -m tests.interop.tools
 
 interop: tools ## build the members and clients in Go, TypeScript and Java into .tools/interop

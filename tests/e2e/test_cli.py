@@ -338,6 +338,8 @@ def test_trace_has_colours_on_a_terminal_unless_refused(terminal: Terminal, monk
         ["run", "x", "--role", "a-role-that-does-not-exist-anywhere-in-this-mesh"],
         ["graph", "-o", "/tmp/archon-graph.png"],
         ["logs", "absent"],
+        ["logs", "last"],
+        ["logs"],
         ["memory", "get"],
         ["up"],
         ["--help"],
@@ -354,11 +356,22 @@ def test_no_line_is_wider_than_a_terminal_of_80_columns(terminal: Terminal, argu
     assert wide == []
 
 
-def test_logs_of_the_newest_run_have_its_id(terminal: Terminal) -> None:
-    run_id = terminal.archon("run", GOAL, "--detach").out.strip()
-    logs = terminal.archon("logs", "last")
+def test_logs_of_the_newest_run_are_those_of_its_agents(terminal: Terminal) -> None:
+    assert terminal.archon("run", GOAL, "--quiet").code == 0
+    run_id = json.loads(terminal.archon("runs", "--json").out)[0]["run_id"]
+    logs = terminal.archon("logs", "last", "--json")
     assert logs.code == 0
-    assert all(run_id in line for line in logs.out.splitlines())
+    lines = [json.loads(line) for line in logs.out.splitlines()]
+    assert {line["run_id"] for line in lines} == {run_id}
+    assert [line["role"] for line in lines] == ["requirements", "designer", "implementer"], "in the order of time"
+    assert len(terminal.archon("logs", run_id[:20]).out.splitlines()) == 3
+
+
+def test_a_run_without_lines_of_a_level_is_reported(terminal: Terminal) -> None:
+    assert terminal.archon("run", GOAL, "--quiet").code == 0
+    logs = terminal.archon("logs", "last", "--level", "error")
+    assert logs.code != 0
+    assert logs.error_lines[0].endswith(" at level error or above")
 
 
 def test_terminal_shows_a_tree_and_restores_the_cursor(terminal: Terminal) -> None:

@@ -27,15 +27,10 @@ PACKAGES: Final = {
     "etcd-3.6": "go.etcd.io/etcd/server/v3@v3.6.16",
     "etcdctl-3.6": "go.etcd.io/etcd/etcdctl/v3@v3.6.16",
     "jaeger": "github.com/jaegertracing/jaeger/cmd/jaeger@v1.76.0",
+    "weaviate-server": "github.com/weaviate/weaviate/cmd/weaviate-server@v1.35.2",
 }
 """The Go package of each program. The name of etcd has its version, because the program of the Python wheel is called
 etcd too."""
-
-ON_REQUEST: Final = {
-    "weaviate-server": "github.com/weaviate/weaviate/cmd/weaviate-server@v1.35.2",
-}
-"""Programs that are built only if they are named: they take many minutes."""
-
 
 MODULES: Final = {"jaeger": "github.com/jaegertracing/jaeger@v1.76.0"}
 """Programs that are built with the checksums of their own module: checks of everything else that its dependencies name
@@ -57,7 +52,7 @@ def is_built(name: str) -> bool:
         return False
     done = subprocess.run([go(), "version", "-m", program], capture_output=True, text=True)
     module = next((line.split() for line in done.stdout.splitlines() if line.startswith("\tmod\t")), ["", "", ""])
-    package, _, version = _package(name).partition("@")
+    package, _, version = PACKAGES[name].partition("@")
     return package.startswith(module[1]) and module[2] == version
 
 
@@ -69,7 +64,7 @@ def build(names: Iterable[str] = PACKAGES, report: Callable[[str], None] = lambd
     with cache.lock(TOOLS / "tools.lock"):
         for name in names:
             if not is_built(name) and not (cache.fetch(_key(name), BIN) and is_built(name)):
-                report(f"building {_package(name)} (downloads its sources; a minute or more) ...")
+                report(f"building {PACKAGES[name]} (downloads its sources; a minute or more) ...")
                 began = time.monotonic()
                 _install(name)
                 report(f"built {name} after {time.monotonic() - began:.0f} s")
@@ -79,12 +74,8 @@ def build(names: Iterable[str] = PACKAGES, report: Callable[[str], None] = lambd
     return built
 
 
-def _package(name: str) -> str:
-    return PACKAGES.get(name) or ON_REQUEST[name]
-
-
 def _key(name: str) -> str:
-    return f"{name}-{_package(name).partition('@')[2]}-{platform.system()}-{platform.machine()}".lower()
+    return f"{name}-{PACKAGES[name].partition('@')[2]}-{platform.system()}-{platform.machine()}".lower()
 
 
 def _install(name: str) -> None:
@@ -94,8 +85,8 @@ def _install(name: str) -> None:
         if module := MODULES.get(name):
             sums = Path(json.loads(_go(folder, "mod", "download", "-json", module))["Dir"]) / "go.sum"
             (Path(folder) / "go.sum").write_text(sums.read_text())
-        _go(folder, "get", _package(name))
-        _go(folder, "build", "-o", str(BIN / name), _package(name).partition("@")[0])
+        _go(folder, "get", PACKAGES[name])
+        _go(folder, "build", "-o", str(BIN / name), PACKAGES[name].partition("@")[0])
 
 
 def _go(folder: str, *arguments: str) -> str:
@@ -108,10 +99,10 @@ def _go(folder: str, *arguments: str) -> str:
 
 
 def main() -> int:
-    """Builds the named tools, or all but those on request. Returns 0 if they are there."""
+    """Builds the named tools, by default all. Returns 0 if they are there."""
     names = sys.argv[1:] or list(PACKAGES)
-    if unknown := set(names) - {*PACKAGES, *ON_REQUEST}:
-        print(f"error: unknown tool {min(unknown)}; known: {', '.join([*PACKAGES, *ON_REQUEST])}", file=sys.stderr)
+    if unknown := set(names) - {*PACKAGES}:
+        print(f"error: unknown tool {min(unknown)}; known: {', '.join(PACKAGES)}", file=sys.stderr)
         return 2
     try:
         built = build(names, report=lambda text: print(text, file=sys.stderr, flush=True))

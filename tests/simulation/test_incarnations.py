@@ -72,6 +72,9 @@ class Replica:
     def command(self, row: CommandRow) -> None:
         self.commands_received.append(row.data)
 
+    def expired(self, owner: str) -> None:
+        """Another replica has died."""
+
     def release_all(self) -> None:
         self.held.clear()
         self.releases += 1

@@ -5,18 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from archon.agent.redaction import RecordMode, record_mode, redacted_value
 from archon.api.common.v1 import common_pb2
 from archon.errors import ArchonError
 from archon_mesh.core.messages import ChatMessage
 from archon_mesh.llm import ModelReply, ModelRequest
 from archon_mesh.llm.wire import call_to_wire, message_to_wire, tool_to_wire
-from archon_mesh.node.redaction import (
-    RecordMode,
-    record_mode,
-    redacted_request,
-    redacted_response,
-    redacted_value,
-)
+from archon_mesh.node.redaction import redacted_request, redacted_response
 from archon_mesh.tools.image import Image
 from archon_mesh.tools.result import ToolResult
 

@@ -12,6 +12,7 @@ from typing import Final
 from archon.agent import AgentServer, AgentSettings
 from archon.errors import ArchonError
 from archon.registry import Capability
+from archon.telemetry import logs
 from archon_mesh.agent.agent import Agent
 from archon_mesh.node.handler import agent_from_role, agent_handler
 from archon_mesh.node.role import Role
@@ -68,14 +69,14 @@ def serve(role: Role, agent: Agent | None = None) -> int:
     """
     try:
         settings = AgentSettings.from_environment()
-        logging.basicConfig(
-            level=settings.log_level.upper(), format=f"%(asctime)s %(levelname)-7s {role.name} %(message)s"
-        )
+        logs.setup(role.name, settings.log_level, log_format=settings.log_format)
         served_agent = agent or agent_from_role(role, os.environ.get("ARCHON_MODEL") or "offline")
         return asyncio.run(_serve(role, served_agent, settings))
     except ArchonError as error:
         sys.stderr.write(f"error: {error}\n")
         return 2
+    finally:
+        logs.close()
 
 
 async def connect_tools(agent: Agent) -> None:
@@ -92,4 +93,6 @@ async def connect_tools(agent: Agent) -> None:
 async def _serve(role: Role, agent: Agent, settings: AgentSettings) -> int:
     async with agent:
         await connect_tools(agent)
-        return await agent_server(role, agent, settings).serve()
+        server = agent_server(role, agent, settings)
+        logs.identify(server.instance_id)
+        return await server.serve()

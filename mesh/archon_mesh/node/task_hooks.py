@@ -133,6 +133,7 @@ class TaskMiddleware(Middleware):
             seconds=made.seconds,
             usage=usage,
             retried=retried,
+            redacted=True,  # or full, as the mode says
         )
 
     @override
@@ -184,7 +185,7 @@ class TaskMiddleware(Middleware):
         started, started_monotonic = self._tool_starts.pop(call.id)
         arguments, response = tool_json(hook.arguments, result)
         seconds = time.monotonic() - started_monotonic
-        self._task.record_tool_call(call.name, arguments, response, started=started, seconds=seconds)
+        self._task.record_tool_call(call.name, arguments, response, started=started, seconds=seconds, redacted=True)
         self._task.tell_tool_result(call.id, call.name, result.text, failed=not result.ok)
 
 

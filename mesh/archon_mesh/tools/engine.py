@@ -16,14 +16,24 @@ from weakref import WeakKeyDictionary
 
 from archon.errors import ArchonError
 from archon.failure_kinds import TOOL_CRASH, TOOL_TIMEOUT
+from archon.telemetry import metrics
+from archon_mesh.call_log import CANCELLED, FAILED, OK, log_tool_call
 from archon_mesh.tools.arguments import read_arguments
 from archon_mesh.tools.breaker import CircuitBreaker
 from archon_mesh.tools.cache import CacheKey, ResultCache
 from archon_mesh.tools.credentials import Ask, Credentials, Secret, Source
 from archon_mesh.tools.errors import UnknownTool
 from archon_mesh.tools.execution import execute
-from archon_mesh.tools.failures import failed, failure_metadata, failure_of, failure_of_kind, has_failure_metadata
+from archon_mesh.tools.failures import (
+    failed,
+    failure_metadata,
+    failure_of,
+    failure_of_kind,
+    has_failure_metadata,
+    reason_of,
+)
 from archon_mesh.tools.health import HealthRecord, ToolHealth
+from archon_mesh.tools.measuring import record_call, watch_breaker
 from archon_mesh.tools.media_types import check_input
 from archon_mesh.tools.permissions import ToolPermissions
 from archon_mesh.tools.quota import CallWindow, EngineQuota
@@ -167,17 +177,28 @@ class ToolExecutionEngine:
         if registration is None:
             return self.refused(tool_name, UnknownTool(tool_name, self.registry.names))
         call = _Call(self._state_of(registration), arguments, timeout_seconds, agent_state, session_id)
+        started = self._clock()
         if timeout_seconds is not None:
-            call.deadline = self._clock() + timeout_seconds
+            call.deadline = started + timeout_seconds
         try:
             self._prepare(call)
             outcome = await self._answer(call)
         except ArchonError as error:
             outcome = failed(error)
+        except asyncio.CancelledError:
+            _log_call(call, self._clock() - started, CANCELLED)
+            raise
         except Exception as error:  # noqa: BLE001 - a tool's validation may raise anything
             _log.warning("tool %s cannot be called", call.state.name, exc_info=error)
             outcome = failed(error)
-        return _described(outcome, call)
+        if (recorder := metrics.recorder()) is not None:
+            answered = call.alternative or call
+            record_call(
+                recorder, answered.state.name, outcome.result, answered.seconds, answered.attempts, answered.is_cached
+            )
+        described = _described(outcome, call)
+        _log_call(call, self._clock() - started, OK if described.result.ok else FAILED, described.result.metadata)
+        return described
 
     def check_permission(self, name: str, tool: Tool, session_id: str = "") -> None:
         """Raises PermissionDenied if a tool may not be called under a name."""
@@ -193,6 +214,8 @@ class ToolExecutionEngine:
         state = self._states.get(registration)
         if state is None:
             state = self._states[registration] = _ToolState(registration, self._timeout, self._clock)
+            if (recorder := metrics.recorder()) is not None and state.is_supervised:
+                watch_breaker(recorder, state.name, state.breaker)
         return state
 
     def _prepare(self, call: _Call) -> None:
@@ -340,6 +363,18 @@ class ToolExecutionEngine:
 
 
 _NOT_EXECUTED: Final = {"execution_time_ms": 0.0, "validation_time_ms": 0.0, "attempts": 0}
+
+
+def _log_call(call: _Call, seconds: float, outcome: str, metadata: Mapping[str, Any] | None = None) -> None:
+    name = (call.alternative or call).state.name
+    agent = getattr(call.agent_state, "agent_name", "")
+    log_tool_call(
+        name,
+        seconds,
+        agent=agent,
+        outcome=outcome,
+        reason=reason_of(metadata) if metadata and outcome == FAILED else "",
+    )
 
 
 def _described(outcome: ToolOutcome, call: _Call) -> ToolOutcome:

@@ -85,6 +85,13 @@ def has_failure_metadata(metadata: Mapping[str, Any]) -> bool:
     return is_known and all(isinstance(name, str) and _NAME.fullmatch(name) for name in names)
 
 
+def reason_of(metadata: Mapping[str, Any]) -> str:
+    """Returns the reason of a failed call, or its kind if it has none; nothing that a tool wrote freely."""
+    if not has_failure_metadata(metadata):
+        return ""
+    return str(metadata["kind"] if metadata["reason"] == "UNKNOWN" else metadata["reason"])
+
+
 def failed(error: BaseException, status: ToolResultStatus = ToolResultStatus.ERROR) -> ToolOutcome:
     """Returns the outcome of a call that raised an exception."""
     message = message_of(error)

@@ -16,7 +16,10 @@ DEFAULT_TENANT = "default"
 
 @dataclass(frozen=True, slots=True)
 class CallContext:
-    """The call being served. `deadline` is in seconds on the monotonic clock of this process, or None."""
+    """The call being served. `deadline` is in seconds on the monotonic clock of this process, or None.
+
+    `run_id`, `task_id`, `attempt` and `role` are those of the attempt that an agent works on; empty and 0 otherwise.
+    """
 
     deadline: float | None = None
     tenant: str = DEFAULT_TENANT
@@ -25,6 +28,8 @@ class CallContext:
     tracestate: str = ""
     run_id: str = ""
     task_id: str = ""
+    attempt: int = 0
+    role: str = ""
 
     def remaining(self) -> float | None:
         """Seconds left, never below 0, or None if there is no deadline."""

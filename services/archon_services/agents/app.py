@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from archon.telemetry import logs
 from archon_mesh.agent import Agent
 from archon_mesh.declared import load_agent
 from archon_mesh.node import Role, agent_from_role, agent_server
@@ -23,6 +24,7 @@ async def agent_app(role: Role, agent: Agent, settings: AgentServiceSettings) ->
     async with agent:
         await connect_tools(agent)
         server = agent_server(role, agent, settings.agent_settings(), memory=settings.memory)
+        logs.identify(server.instance_id)
         try:
             yield await server.start()
         finally:
@@ -35,6 +37,7 @@ def serve_role(role: Role, settings: AgentServiceSettings, agent: Agent | None =
         role.name,
         lambda: agent_app(role, agent or agent_from_role(role, settings.model), settings),
         log_level=settings.log_level,
+        log_format=settings.log_format,
         ready_file=settings.ready_file,
         service_name=role.name,
     )

@@ -85,5 +85,6 @@ class AgentServiceSettings(ServiceSettings):
             ttl=self.ttl,
             drain=self.drain,
             log_level=self.log_level,
+            log_format=self.log_format,
             ready_file=self.ready_file,
         )

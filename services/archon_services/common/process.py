@@ -7,7 +7,6 @@ import gc
 import logging
 import os
 import secrets
-import sys
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import Final
 
 from archon.errors import ArchonError
 from archon.server import announce, run_loop, signalled
-from archon.telemetry import export
+from archon.telemetry import export, logs, metrics_export
 
 _log = logging.getLogger(__name__)
 
@@ -24,31 +23,25 @@ GC_THRESHOLD: Final = 10_000
 cycles, and hundreds of objects for each request."""
 
 
-def setup_logging(level: str, service: str) -> None:
-    """Logs lines of time, level, service, logger and message to standard error."""
-    logging.basicConfig(
-        level=level.upper(), stream=sys.stderr, format=f"%(asctime)s %(levelname)-7s {service} %(name)s: %(message)s"
-    )
-    for noisy in ("grpc", "httpx", "openai", "asyncio", "alembic"):
-        logging.getLogger(noisy).setLevel(max(logging.WARNING, logging.getLogger().level))
-
-
 def run(
     name: str,
     app: Callable[[], AbstractAsyncContextManager[str]],
     *,
     log_level: str = "info",
+    log_format: logs.LogFormat = "auto",
     ready_file: Path | None = None,
     service_name: str = "",
 ) -> int:
     """Runs an app (a context manager that yields its address while it serves) until SIGTERM or SIGINT.
 
-    Exports spans if the environment asks for it, as the service `service_name`: by default `archon-` and the name.
-    Returns the exit code: 0 after a clean stop, also during the start; 1 if the app failed to start or failed while it
-    served.
+    Logs, and exports spans and metrics if the environment asks for it, as the service `service_name`: by default
+    `archon-` and the name. Returns the exit code: 0 after a clean stop, also during the start; 1 if the app failed to
+    start or failed while it served.
     """
-    setup_logging(log_level, name)
-    export.start(service_name or f"archon-{name}", f"{name}-{secrets.token_hex(6)}")
+    service, instance_id = service_name or f"archon-{name}", f"{name}-{secrets.token_hex(6)}"
+    logs.setup(service, log_level, instance_id=instance_id, log_format=log_format)
+    export.start(service, instance_id)
+    metrics_export.start(service, instance_id)
     os.umask(0o077)  # what a service writes is for its owner alone
 
     async def main() -> int:
@@ -83,7 +76,10 @@ def run(
     try:
         return run_loop(main())
     finally:
+        wait = metrics_export.begin_stop()
         export.stop()
+        wait()
+        logs.close()
 
 
 def _tune_gc() -> None:

@@ -34,6 +34,9 @@ class ServiceSettings(BaseSettings):
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         default="info", description="lowest level that is logged"
     )
+    log_format: Literal["auto", "json", "text"] = Field(
+        default="auto", description="form of log lines; auto: text on a terminal, else JSON"
+    )
     ready_file: Path | None = Field(default=None, description="file to write host:port to when the service is ready")
 
     @classmethod

@@ -17,6 +17,7 @@ from typing import Any, Final, TypeVar, cast
 
 from archon.errors import ArchonError, DataLoss, ResourceExhausted, Unavailable
 from archon.failure_kinds import STORAGE
+from archon.telemetry import logs
 
 _log = logging.getLogger(__name__)
 
@@ -171,6 +172,7 @@ class SqliteWriter:
         """Ends the process if the file is no longer the one that was opened."""
         if reason := self._verify():
             _log.critical("%s; this process exits, since what it writes would be lost", reason)
+            logs.flush()
             os._exit(74)  # EX_IOERR
 
     def _rollback(self) -> None:
@@ -199,6 +201,7 @@ def exit_on_disk_failure(error: sqlite3.Error, store_name: str = "journal") -> N
     """Ends the process if a write or an fsync failed, because the state of the file is unknown."""
     if "disk i/o error" in str(error).lower():
         _log.critical("the disk of the %s failed, this process exits: %s", store_name, error)
+        logs.flush()
         os._exit(74)  # EX_IOERR
 
 

@@ -13,6 +13,7 @@ import sys
 
 from archon.errors import ArchonError
 from archon.server import signalled
+from archon.telemetry import logs
 from archon_services.local_mesh.child import GRACE
 from archon_services.local_mesh.home import Home
 from archon_services.local_mesh.options import MeshOptions
@@ -24,6 +25,7 @@ def main() -> int:
     """Returns the exit code: 0 after a clean stop, 1 if the mesh fails to start."""
     options = MeshOptions(**json.loads(sys.argv[1]))
     home = Home.find()
+    logs.setup("archon-supervisor", log_format="json")
     try:
         with home.hold():
             return asyncio.run(_run(home, options, steered="--steered" in sys.argv[2:]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
 import sys
@@ -14,10 +15,12 @@ from typing import Any, Final
 
 from archon.background import BackgroundLoop
 from archon_services.local_mesh.home import Home
-from archon_services.local_mesh.logs import last_lines
+from archon_services.local_mesh.logs import last_lines, limit_size
 from archon_services.local_mesh.plan import ProcessSpec
 from archon_services.local_mesh.probe import Probe
 from archon_services.local_mesh.state import Condition, ProcessState, start_ticks
+
+_log = logging.getLogger(__name__)
 
 BACKOFF: Final = 0.5
 MAX_BACKOFF: Final = 10.0
@@ -43,7 +46,9 @@ class Child:
 
     def __init__(self, spec: ProcessSpec, home: Home, changed: Callable[[], None], *, restarts: bool = True) -> None:
         self.spec = spec
-        self.state = ProcessState(spec.name, spec.kind, "starting", address=spec.address, model=spec.model)
+        self.state = ProcessState(
+            spec.name, spec.kind, "starting", address=spec.address, model=spec.model, metrics=spec.metrics
+        )
         self._home = home
         self._changed = changed
         self._restarts = restarts
@@ -194,9 +199,18 @@ class Child:
                         misses += 1
                         if misses > 1:
                             self._set("silent", detail="no answer to health checks")
+                    if healthy_since:
+                        await self._limit_log()
                     await asyncio.sleep(_CHECK_INTERVAL if healthy_since else _POLL)
         except asyncio.CancelledError:
             return healthy_since
+
+    async def _limit_log(self) -> None:
+        try:
+            if await asyncio.to_thread(limit_size, self._log):
+                self._log_offset = 0
+        except OSError as error:
+            _log.warning("the log %s cannot be kept small: %s", self._log, error)
 
     async def _address(self) -> str:
         """Waits for the ready file of the process, which has its address. etcd and Jaeger write none: their addresses

@@ -6,17 +6,16 @@ An unexpected exception crosses the wire as an incident number only; its stack i
 from __future__ import annotations
 
 import os
-import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from archon_services.local_mesh.home import Home
+from archon_services.local_mesh.log_lines import LogLine, parse_line
 
 MAX_BYTES: Final = 8 * 1024 * 1024
 """The newest bytes of each log that are searched."""
-
-_LAST_LINE: Final = re.compile(r"^[A-Za-z_][\w.]*(?:: .*)?$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +32,9 @@ def find_incident(home: Home, number: str) -> Incident | None:
         return None
     marker = f"incident {number}"
     for log in sorted(home.logs.glob("*.log")):
-        text = _newest(log)
-        position = text.find(marker)
-        if position >= 0:
-            return Incident(_exception(text[position:].splitlines()[1:]), log)
+        for line in _newest(log).split("\n"):
+            if marker in line:
+                return Incident(_exception(parse_line(log.stem, line)), log)
     return None
 
 
@@ -49,12 +47,10 @@ def _newest(log: Path) -> str:
         return ""
 
 
-def _exception(lines: list[str]) -> str:
-    """The line that ends a stack: the first that is not indented after the line `Traceback`."""
-    in_stack = False
-    for line in lines:
-        if line.startswith("Traceback "):
-            in_stack = True
-        elif in_stack and _LAST_LINE.match(line):
-            return line
-    return ""
+def _exception(line: LogLine) -> str:
+    """Returns class and message of the exception of a line, as the interpreter prints them."""
+    error = line.fields.get("error")
+    if not isinstance(error, Mapping):
+        return ""
+    kind, message = str(error.get("type", "")), str(error.get("message", ""))
+    return f"{kind}: {message}" if message else kind

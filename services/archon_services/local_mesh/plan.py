@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
+from archon.telemetry import metrics_export
 from archon_services.local_mesh import jaeger
 from archon_services.local_mesh.errors import StartFailed
 from archon_services.local_mesh.etcd_server import FIRST_ROOM, etcd_command
@@ -23,11 +24,14 @@ _PER_PROCESS: Final = (
     "ARCHON_PORT",
     "ARCHON_ADVERTISE",
     "ARCHON_READY_FILE",
+    "ARCHON_LOG_FORMAT",
     "ARCHON_DEPENDS_ON",
     "ARCHON_DB",
     "ARCHON_ETCD",
 )
 
+
+_METRICS_PORT: Final = "OTEL_EXPORTER_PROMETHEUS_PORT"
 
 DRAIN: Final = "3"
 """Seconds that agents have for tasks in progress when they are stopped, unless ARCHON_DRAIN is set: less than the grace
@@ -55,6 +59,14 @@ class ProcessSpec:
         """The model of an agent; empty for other processes."""
         return (self.environment.get("ARCHON_MODEL") or "offline") if self.kind == "agent" else ""
 
+    @property
+    def metrics(self) -> str:
+        """Returns host:port of its Prometheus endpoint; empty if it has none."""
+        if self.kind not in ("service", "agent") or not _serves_metrics():
+            return ""
+        host = self.environment.get("OTEL_EXPORTER_PROMETHEUS_HOST") or metrics_export.DEFAULT_HOST
+        return f"{host}:{self.environment[_METRICS_PORT]}"
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -73,6 +85,9 @@ class Plan:
     otlp: str = ""
     """Where Jaeger receives spans (host:port); empty if the mesh runs none."""
 
+    taken: set[int] = field(default_factory=set)
+    """Ports that were given to processes."""
+
     @property
     def durable(self) -> bool:
         """Whether runs survive a restart of the orchestrator."""
@@ -83,6 +98,7 @@ class Plan:
         """Returns the process of the instance with this number. Raises KeyError for an unknown role."""
         name = f"{role}-{number}"
         environment = {**self.roles[role], "ARCHON_READY_FILE": str(self.home.ready_file(name))}
+        environment |= _metrics_port(self.taken)
         return ProcessSpec(name, "agent", _python("archon_services.agents", role), environment, "", 0, role)
 
 
@@ -94,11 +110,12 @@ def make_plan(home: Home, options: MeshOptions) -> Plan:
     # Services that this mesh does not run are at the address in the environment, else at their default port.
     registry = addresses.get("registry") or os.environ.get("ARCHON_REGISTRY") or f"{HOST}:{DEFAULT_PORTS['registry']}"
     memory = addresses.get("memory") or (os.environ.get("ARCHON_MEMORY", "") if options.only else "")
-    taken = {int(address.rpartition(":")[2]) for address in addresses.values()}
+    taken = {*DEFAULT_PORTS.values(), *(int(address.rpartition(":")[2]) for address in addresses.values())}
     traces = choose_addresses(free_ports=options.free_ports, taken=taken) if options.jaeger else NO_JAEGER
     base = {key: value for key, value in os.environ.items() if key not in _PER_PROCESS}
     base |= {"ARCHON_HOME": str(home.root), "ARCHON_REGISTRY": registry, "ARCHON_HOST": HOST, "PYTHONUNBUFFERED": "1"}
     base |= exporting_to(traces.otlp) if traces.otlp else {}
+    base["ARCHON_LOG_FORMAT"] = "json"  # `archon logs` reads the fields
     per_service = {
         "etcd": {},
         "registry": {"ARCHON_ETCD": etcd},
@@ -119,12 +136,15 @@ def make_plan(home: Home, options: MeshOptions) -> Plan:
         command = _etcd(home, address) if name == "etcd" else _python(f"archon_services.{name}")
         environment = {**base, **per_service[name], **options.environment.get(name, {})}
         environment |= {"ARCHON_PORT": address.rpartition(":")[2], "ARCHON_READY_FILE": str(home.ready_file(name))}
+        environment |= _metrics_port(taken) if name != "etcd" else {}
         kind = "etcd" if name == "etcd" else "service"
         specs.append(ProcessSpec(name, kind, command, environment, address, 10 - SERVICES.index(name)))
     agents = {"ARCHON_PORT": "0", "ARCHON_MEMORY": memory, "ARCHON_DRAIN": os.environ.get("ARCHON_DRAIN") or DRAIN}
     agents |= {"ARCHON_MODEL": options.model} if options.model else {}
     roles = {role: {**base, **agents, **options.environment.get(role, {})} for role in ROLES}
-    plan = Plan(tuple(specs), etcd, registry, tuple(notes), options.restarts, home, roles, traces.query, traces.otlp)
+    plan = Plan(
+        tuple(specs), etcd, registry, tuple(notes), options.restarts, home, roles, traces.query, traces.otlp, taken
+    )
     instances = [
         plan.instance(role, number)
         for role in ROLES
@@ -150,6 +170,15 @@ def _addresses(options: MeshOptions, notes: list[str]) -> dict[str, str]:
                 notes.append(f"port {default} is in use: {name} listens on {port}")
         addresses[name] = f"{HOST}:{port or free_port(taken)}"
     return addresses
+
+
+def _serves_metrics() -> bool:
+    return metrics_export.PROMETHEUS in metrics_export.exporter_names()
+
+
+def _metrics_port(taken: set[int]) -> dict[str, str]:
+    """Returns the variable with a free port for the Prometheus endpoint of one process, if there is to be one."""
+    return {_METRICS_PORT: str(free_port(taken))} if _serves_metrics() else {}
 
 
 def _python(module: str, *arguments: str) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ class ProcessState:
 
     `restarts` counts those after exits, not those by command; `started` is in seconds since the epoch, 0 if there is no
     process; `birth` is its `start_ticks`, which distinguish it from a later process with the same id; `detail` explains
-    the condition to users; `model` is that of an agent.
+    the condition to users; `model` is that of an agent; `metrics` is host:port of its Prometheus endpoint, if any.
     """
 
     name: str
@@ -33,6 +33,7 @@ class ProcessState:
     birth: str = ""
     detail: str = ""
     model: str = ""
+    metrics: str = ""
 
     @property
     def port(self) -> str:

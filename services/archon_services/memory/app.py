@@ -13,6 +13,7 @@ from archon.api.memory.v1 import (
 )
 from archon.errors import InvalidArgument
 from archon.server import GrpcServer, Service
+from archon.telemetry import metrics
 from archon_services.common.startup import when_available
 from archon_services.memory.api.graph_servicer import MemoryGraphServicer
 from archon_services.memory.api.long_term_servicer import LongTermMemoryServicer
@@ -41,6 +42,8 @@ async def memory_app(settings: MemorySettings) -> AsyncIterator[str]:
     async with AsyncExitStack() as stack:
         store = await _opened_store(settings, stack)
         registry_watch = await stack.enter_async_context(RegistryWatch(settings.registry, store))
+        if (recorder := metrics.recorder()) is not None:
+            stack.callback(recorder.observe(metrics.WATCH_LAG, lambda: [((), registry_watch.lag)]))
         services = [
             Service(
                 SERVICE,

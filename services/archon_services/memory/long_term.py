@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import tempfile
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -33,11 +32,8 @@ async def open_long_term_memory(settings: MemorySettings) -> AsyncIterator[LongT
         kind = settings.long_term or ("off" if is_dsn(settings.db) else "sqlite")
         memory: LongTermMemory | None = None
         if kind != "off":
-            folder = Path(default_db() if is_dsn(settings.db) else settings.db).parent
-            if settings.db == ":memory:":
-                folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="archon-long-term-")))
             try:
-                memory = await stack.enter_async_context(await _create(kind, folder, settings.embedder))
+                memory = await stack.enter_async_context(await _create(kind, settings))
             except FailedPrecondition as error:
                 if "extra" not in error.metadata:
                     raise
@@ -45,11 +41,11 @@ async def open_long_term_memory(settings: MemorySettings) -> AsyncIterator[LongT
         yield memory
 
 
-async def _create(kind: str, folder: Path, embedder: str) -> LongTermMemory:
+async def _create(kind: str, settings: MemorySettings) -> LongTermMemory:
     store: LongTermStore
-    outbox: Outbox | None = Outbox(folder / OUTBOX_FILE)
+    outbox: Outbox | None = Outbox(_beside_db(settings, OUTBOX_FILE))
     if kind == "sqlite":
-        store = SqliteLongTermStore(folder / STORE_FILE)
+        store = SqliteLongTermStore(_beside_db(settings, STORE_FILE))
     elif kind.startswith(("weaviate://", "weaviates://")):
         from archon_mesh.memory.long_term.weaviate import WeaviateLongTermStore
 
@@ -57,7 +53,14 @@ async def _create(kind: str, folder: Path, embedder: str) -> LongTermMemory:
         outbox = await _usable(outbox)
     else:
         raise InvalidArgument("long_term must be sqlite, off, or weaviate://HOST:PORT")
-    return LongTermMemory(store, create_embedder(embedder), outbox=outbox)
+    return LongTermMemory(store, create_embedder(settings.embedder), outbox=outbox)
+
+
+def _beside_db(settings: MemorySettings, name: str) -> Path:
+    """Returns the path of a file; `:memory:` if the service keeps everything there."""
+    if settings.db == ":memory:":
+        return Path(settings.db)
+    return Path(default_db() if is_dsn(settings.db) else settings.db).with_name(name)
 
 
 async def _usable(outbox: Outbox | None) -> Outbox | None:

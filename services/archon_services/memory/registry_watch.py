@@ -30,9 +30,14 @@ class RegistryWatch:
     def __init__(self, registry: str, store: MemoryStore) -> None:
         self.graph = Graph()
         """The last role graph; empty, at revision 0, before the first."""
-        self._registry = registry
+        self._client = RegistryClient(registry)
         self._store = store
         self._loop = BackgroundLoop("memory: registry watch", self._watch, backoff_min=RETRY_MIN, backoff_max=RETRY_MAX)
+
+    @property
+    def lag(self) -> float:
+        """Seconds for which changes may have been missed: 0 while the watch is open, else since it was lost."""
+        return self._client.watch_lag
 
     async def __aenter__(self) -> RegistryWatch:
         stored = await self._store.load_role_graph()
@@ -42,6 +47,7 @@ class RegistryWatch:
 
     async def __aexit__(self, *_: object) -> None:
         await self._loop.close()
+        await self._client.close()
 
     async def update(self, graph: Graph) -> None:
         """Stores a graph and uses it from now on. An invalid graph is ignored."""
@@ -58,7 +64,7 @@ class RegistryWatch:
         _log.info("graph of revision %d: %d roles, %d edges", graph.revision, len(graph.roles), len(graph.edges))
 
     async def _watch(self) -> None:
-        async with RegistryClient(self._registry) as client, aclosing(client.watch(["edges"])) as changes:
+        async with aclosing(self._client.watch(["edges"])) as changes:
             async for change in changes:
                 self._loop.report_progress()
                 if change.graph is not None:

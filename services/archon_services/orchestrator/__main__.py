@@ -17,6 +17,7 @@ def main() -> int:
         "orchestrator",
         lambda: orchestrator_app(settings),
         log_level=settings.log_level,
+        log_format=settings.log_format,
         ready_file=settings.ready_file,
     )
 

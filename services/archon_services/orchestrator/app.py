@@ -10,8 +10,9 @@ from functools import partial
 
 from archon.api.orchestrator.v1 import orchestrator_service_pb2_grpc
 from archon.server import GrpcServer, Service
-from archon.telemetry import export
+from archon.telemetry import export, logs, metrics
 from archon_services.common.startup import when_available
+from archon_services.orchestrator import gauges
 from archon_services.orchestrator.api.commands import Commands
 from archon_services.orchestrator.api.servicer import SERVICE, OrchestratorServicer
 from archon_services.orchestrator.journal import Journal
@@ -66,7 +67,14 @@ async def orchestrator_app(settings: OrchestratorSettings) -> AsyncIterator[str]
         roles = RegistryWatch(settings.registry, pool.update, pool.alive)
         stack.push_async_callback(roles.close)
         roles.start()
-        recall = _start_shared_memory(settings, journal, runs, stack) if settings.memory else None
+        publisher = _start_outbox(settings, journal, runs, stack) if settings.memory else None
+        recall = _start_recall(settings, journal, stack) if settings.memory else None
+        if (recorder := metrics.recorder()) is not None:
+            stack.enter_context(
+                gauges.observe(
+                    recorder, runs=runs, pool=pool, watch=roles, ownership=ownership, outbox=publisher, clock=clock
+                )
+            )
         retention = Retention(journal, clock, compact_after=settings.compact_after, delete_after=settings.delete_after)
         stack.push_async_callback(retention.close)
         retention.start()
@@ -118,17 +126,23 @@ def _start_spans(journal: Journal, stack: AsyncExitStack) -> RunSpanExporter | N
     return spans
 
 
-def _start_shared_memory(
-    settings: OrchestratorSettings, journal: Journal, runs: Runs, stack: AsyncExitStack
-) -> SessionRecall:
+def _start_recall(settings: OrchestratorSettings, journal: Journal, stack: AsyncExitStack) -> SessionRecall:
     recall = SessionRecall(journal, settings.memory)
     stack.push_async_callback(recall.close)
+    return recall
+
+
+def _start_outbox(
+    settings: OrchestratorSettings, journal: Journal, runs: Runs, stack: AsyncExitStack
+) -> OutboxPublisher:
     publisher = OutboxPublisher(journal, runs, settings.memory, keep=settings.delete_after)
     stack.push_async_callback(publisher.close)
     runs.on_publications = publisher.wake
     publisher.start()
-    return recall
+    return publisher
 
 
 def _new_owner() -> str:
-    return f"orchestrator-{uuid.uuid4().hex[:12]}"
+    owner = f"orchestrator-{uuid.uuid4().hex[:12]}"
+    logs.identify(owner)
+    return owner

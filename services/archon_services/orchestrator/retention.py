@@ -54,7 +54,9 @@ class Retention:
                 except (Unavailable, ResourceExhausted):
                     raise  # the journal's error, not the run's
                 except Exception as error:  # noqa: BLE001 - an error in one run concerns no other
-                    _log.error("run %s cannot be loaded and is not compacted: %s", run_id, error)
+                    _log.error(
+                        "run %s cannot be loaded and is not compacted: %s", run_id, error, extra={"run_id": run_id}
+                    )
                     unreadable.add(run_id)
                     continue
                 compacted += await self._compact(run_id, summary.SerializeToString(), unreadable)
@@ -66,7 +68,7 @@ class Retention:
         try:
             await self._journal.compact(run_id, summary)
         except DataLoss as error:
-            _log.error("run %s cannot be compacted: %s", run_id, error)
+            _log.error("run %s cannot be compacted: %s", run_id, error, extra={"run_id": run_id})
             unreadable.add(run_id)
             return False
         return True

@@ -11,6 +11,7 @@ import grpc
 import grpc.aio
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
 from archon import context, errors
 from archon.api.orchestrator.v1 import orchestrator_service_pb2_grpc
@@ -20,6 +21,11 @@ from archon.channel import connect, service_options
 from archon.converse_stream import ConverseStream
 from archon.interceptors import translated
 from archon.server import GrpcServer, Service
+from archon.telemetry import metrics
+from archon.telemetry.metrics import Recorder
+from tests.fixtures.metrics import measuring, points, reader, recorder
+
+__all__ = ["measuring", "reader", "recorder"]
 
 NAME = "archon.api.registry.v1.RegistryService"
 
@@ -86,6 +92,27 @@ async def test_a_broken_stream_raises_the_class_after_its_messages(served: Any) 
             revisions.append(message.revision)
     assert revisions == [1]
     assert raised.value.retry_delay == 1.5
+
+
+async def test_calls_are_measured_by_method_and_code(
+    served: Any, measuring: Recorder, reader: InMemoryMetricReader
+) -> None:
+    _, stub, _ = served
+    await stub.DeregisterInstance(pb.DeregisterInstanceRequest(), timeout=5)
+    for _ in range(2):
+        with pytest.raises(errors.GraphCycle):
+            await stub.GetGraph(pb.GetGraphRequest(), timeout=5)
+    with pytest.raises(errors.Unimplemented):
+        await stub.PinEdges(pb.PinEdgesRequest(), timeout=5)
+    counts = {
+        (point.attributes["rpc.method"], point.attributes["rpc.response.status_code"]): point.count
+        for point in points(reader, metrics.RPC_DURATION)
+    }
+    assert counts == {
+        (f"{NAME}/DeregisterInstance", "OK"): 1,
+        (f"{NAME}/GetGraph", "FAILED_PRECONDITION"): 2,
+        (f"{NAME}/PinEdges", "UNIMPLEMENTED"): 1,
+    }
 
 
 async def test_a_cancellation_in_a_handler_does_not_hang_the_caller(served: Any) -> None:

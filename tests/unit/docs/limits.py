@@ -1012,6 +1012,20 @@ LIMITS: Final[dict[str, list[Limit]]] = {
             ["test_json_is_looked_for_at_a_few_brackets_only"],
         ),
     ],
+    "Metrics": [
+        Limit(
+            "Combinations of labels of a counter; of a histogram",
+            "{archon.telemetry.metrics:MAX_SERIES}; 2,000",
+            "Further ones are counted together: `_OTHER`; `otel.metric.overflow`.",
+            ["test_further_labels_of_a_counter_are_counted_together"],
+        ),
+        Limit(
+            "Time that the end of a process waits for its last metrics to be exported",
+            "{archon.telemetry.metrics_export:FLUSH_TIMEOUT|seconds}",
+            "They are lost, and the log says so.",
+            ["test_a_collector_that_is_frozen_or_down_delays_no_stop"],
+        ),
+    ],
     "Command line": [
         Limit(
             "`archon trace`: records that are read; rows of the text; rows of the SVG; characters of a line",
@@ -1029,6 +1043,48 @@ LIMITS: Final[dict[str, list[Limit]]] = {
             "{archon_services.cli.render.prompt_sections:MAX_COMPARED}",
             "The others are not reported as duplicates.",
             ["test_messages_beyond_the_limit_are_not_compared"],
+        ),
+    ],
+    "Logs": [
+        Limit(
+            "Lines that wait for the reader of a pipe or a terminal",
+            "{archon.telemetry.logs.queued:MAX_LINES}, {archon.telemetry.logs.queued:MAX_BYTES|bytes}",
+            "Further lines are dropped and counted.",
+            [
+                "test_the_lines_that_wait_are_bounded_in_count",
+                "test_a_reader_that_stops_loses_lines_and_stops_no_one",
+            ],
+        ),
+        Limit(
+            "Time that the end of a process waits for its last lines",
+            "{archon.telemetry.logs.queued:FLUSH_TIMEOUT|seconds}",
+            "The lines are lost.",
+            ["test_the_end_of_a_process_does_not_wait_for_a_stopped_reader"],
+        ),
+        Limit(
+            "Time that the end of a process waits for the export of its last records over OTLP",
+            "{archon.telemetry.logs.otlp:CLOSE_TIMEOUT|seconds}",
+            "The records are lost.",
+            ["test_a_collector_that_does_not_answer_delays_no_one"],
+        ),
+        Limit(
+            "A message or another value of a line; a stack; fields that a program adds",
+            "{archon.telemetry.logs.fields:MAX_TEXT} and {archon.telemetry.logs.fields:MAX_STACK} characters; "
+            "{archon.telemetry.logs.fields:MAX_EXTRA}",
+            "The rest is left out.",
+            ["test_texts_stacks_and_fields_of_a_line_are_bounded"],
+        ),
+        Limit(
+            "Log of a process of `archon up`",
+            "{archon_services.local_mesh.logs:MAX_LOG|bytes}, and as much that was before",
+            "It begins anew, and what it had replaces the log before it (`.old.log`).",
+            ["test_a_log_above_its_limit_begins_anew"],
+        ),
+        Limit(
+            "The part of each log that `archon logs` reads",
+            "{archon_services.cli.commands.logs:TAIL_BYTES|bytes} at the end",
+            "Earlier lines are not printed.",
+            ["test_only_the_end_of_a_large_log_is_read"],
         ),
     ],
     "A mesh on one machine": [

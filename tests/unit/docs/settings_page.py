@@ -43,14 +43,15 @@ orchestrator: {max_runs: 100}
 ```
 
 `archon doctor` reports unknown names and invalid values. [Models](../models.md) are configured with
-`OPENAI_API_KEY`, `OPENAI_BASE_URL`, `ANTHROPIC_API_KEY` and `ANTHROPIC_BASE_URL`, too.
+`OPENAI_API_KEY`, `OPENAI_BASE_URL`, `ANTHROPIC_API_KEY` and `ANTHROPIC_BASE_URL`, too, and
+[metrics](../observability.md#metrics) with OpenTelemetry's standard variables (`OTEL_*`).
 
 This page is written by `python -m tests.unit.docs.settings_page` from the code; a test compares them.
 """
 
 COMMAND_LINE: Final = """The program `archon`. `archon up` passes its environment on to the processes that it starts, except for what it
-decides itself: `ARCHON_HOST`, `ARCHON_PORT`, `ARCHON_ADVERTISE`, `ARCHON_READY_FILE`, `ARCHON_DB`, `ARCHON_ETCD` and
-`ARCHON_DEPENDS_ON`."""
+decides itself: `ARCHON_HOST`, `ARCHON_PORT`, `ARCHON_ADVERTISE`, `ARCHON_READY_FILE`, `ARCHON_LOG_FORMAT` (`json`),
+`ARCHON_DB`, `ARCHON_ETCD` and `ARCHON_DEPENDS_ON`."""
 
 ROLE: Final = """`python -m archon_services.agents ROLE`. `archon serve` reads these variables, too, except for the registry and the
 address, which are its options."""

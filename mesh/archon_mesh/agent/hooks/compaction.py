@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -14,6 +15,7 @@ from archon_mesh.agent.hooks.context import HookContext
 from archon_mesh.agent.hooks.middleware import Middleware, maybe_await
 from archon_mesh.agent.hooks.summary_cache import SummaryCache
 from archon_mesh.agent.state.running_agent import RunningAgent
+from archon_mesh.call_log import log_model_call
 from archon_mesh.core.compaction import (
     broken_pairing,
     extract,
@@ -110,6 +112,7 @@ class ContextCompactionMiddleware(Middleware):
             raise InvalidArgument(
                 "max_context_tokens and window_size must be at least 1, and threshold above 0 and at most 1"
             )
+        self.max_context_tokens = max_context_tokens
         self.limit = int(max_context_tokens * threshold)
         self.auto_compact = auto_compact
         self._strategy = compaction_strategy
@@ -215,8 +218,7 @@ class ContextCompactionMiddleware(Middleware):
             return extract(old)
         prompt = ChatMessage("user", f"{SUMMARY_PROMPT}\n\n{transcript(old)}")
         try:
-            reply = await deadline.generate(model, ModelRequest((prompt,), timeout=self._timeout))
-            text = reply.text.strip()
+            text = (await _text_of(model, ModelRequest((prompt,), timeout=self._timeout))).strip()
         except ArchonError as error:
             _log.warning("the model %s did not summarise, an extract is used: %s", model.model, error)
             text = ""
@@ -228,6 +230,18 @@ _STRATEGIES: dict[str, Callable[[Sequence[ChatMessage], int], list[ChatMessage]]
     "tool_result_compaction": without_tool_results,
     "summarisation": sliding_window,  # unused: _apply_strategy handles it, because it needs a model
 }
+
+
+async def _text_of(model: ModelClient, request: ModelRequest) -> str:
+    """Returns the reply of a call that no run's loop makes, and logs it as the loop does."""
+    started = time.monotonic()
+    try:
+        reply = await deadline.generate(model, request)
+    except BaseException as error:
+        log_model_call(model.model, time.monotonic() - started, error=error)
+        raise
+    log_model_call(reply.model or model.model, time.monotonic() - started, usage=reply.usage)
+    return reply.text
 
 
 def _tokens(model: ModelClient, messages: Sequence[ChatMessage]) -> int:

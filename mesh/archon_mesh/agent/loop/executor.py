@@ -5,12 +5,14 @@ Everything else that happens in a run is done by hooks; the loop does not know w
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final, cast
 
 from archon.errors import ArchonError
 from archon.failure_kinds import CONTEXT_OVERFLOW
+from archon.telemetry import metrics
 from archon_mesh.agent.errors import IterationLimit, ModelRefused
 from archon_mesh.agent.hooks.context import HookContext
 from archon_mesh.agent.hooks.middleware import maybe_await
@@ -76,27 +78,36 @@ class _Loop:
         for iteration in range(state.current_iteration + 1, state.max_iterations + 1):
             await wait_until_resumed(state)
             state.current_iteration = iteration
-            state.phase = Phase.THINKING
             is_last = self._must_answer or iteration == state.max_iterations
-            turn = await self._think(is_last=is_last)
-            if turn.retry:
-                continue
-            message = turn.message
-            if turn.final:
-                state.history.append(message)
-                return message.content
-            if message.tool_calls and is_last:
-                break
-            if message.tool_calls:
-                state.history.append(message)
-                answer = await self._act(message.tool_calls)
-            else:
-                answer = await self._consider(turn)
+            began = time.monotonic()
+            try:
+                answer, is_over = await self._iterate(is_last=is_last)
+            finally:
+                if (recorder := metrics.recorder()) is not None:
+                    recorder.record(metrics.CYCLE_DURATION, time.monotonic() - began, (state.agent_name,))
             if answer is not None:
                 return answer
-            if is_last:
+            if is_over:
                 break
         raise self._no_answer()
+
+    async def _iterate(self, *, is_last: bool) -> tuple[str | None, bool]:
+        """Runs one iteration. Returns the answer, or None, and whether there is none to be expected any more."""
+        state = self._state
+        state.phase = Phase.THINKING
+        turn = await self._think(is_last=is_last)
+        if turn.retry:
+            return None, False
+        message = turn.message
+        if turn.final:
+            state.history.append(message)
+            return message.content, True
+        if message.tool_calls and is_last:
+            return None, True
+        if message.tool_calls:
+            state.history.append(message)
+            return await self._act(message.tool_calls), is_last
+        return await self._consider(turn), is_last
 
     async def _think(self, *, is_last: bool) -> ModelTurn:
         """Calls the model; once more with a shorter history, once in a run, if the context window was too small."""

@@ -10,12 +10,15 @@ from dataclasses import dataclass, replace
 
 from archon import context
 from archon.errors import ArchonError, Unavailable
+from archon.telemetry import metrics
 from archon_mesh.agent.events.emit import THINKING, MessageEmitter, ToolCallEmitter, call_id_of
 from archon_mesh.agent.hooks.context import HookContext, ModelParams, ModelTry
 from archon_mesh.agent.hooks.middleware import StreamChunk
 from archon_mesh.agent.hooks.points import HookDecision, HookEvent
 from archon_mesh.agent.hooks.runner import HookRunner
+from archon_mesh.agent.loop import model_metrics
 from archon_mesh.agent.state.agent_state import AgentState
+from archon_mesh.call_log import log_model_call
 from archon_mesh.core.messages import ChatMessage, ToolCall
 from archon_mesh.llm import deadline
 from archon_mesh.llm.base import DECLINED, ModelClient, ModelReply, ModelRequest
@@ -98,7 +101,11 @@ class ModelCaller:
 
         def note(reply: ModelReply | None = None, error: BaseException | None = None) -> None:
             seconds = time.monotonic() - started_monotonic
+            if (recorder := metrics.recorder()) is not None:
+                model_metrics.record_call(recorder, self._state.agent, model, seconds, reply, error)
             params.tries.append(ModelTry(model.model, request, started, seconds, reply, error, "".join(text)))
+            name, usage = (model.model, None) if reply is None else (reply.model or model.model, reply.usage)
+            log_model_call(name, seconds, agent=self._state.agent_name, usage=usage, error=error)
 
         try:
             reply = await self._try(model, params, request, text)
@@ -119,9 +126,13 @@ class ModelCaller:
         thinking_message = MessageEmitter(state.emitter, run_fields, THINKING)
         tool_calls = ToolCallEmitter(state.emitter, run_fields, state.current_iteration)
         reply: ModelReply | None = None
+        recorder, began = metrics.recorder(), time.monotonic()
         try:
             async with aclosing(deadline.stream(model, request)) as chunks:
                 async for chunk in chunks:
+                    if recorder is not None:
+                        model_metrics.record_first_chunk(recorder, state.agent, model, time.monotonic() - began)
+                        recorder = None
                     if chunk.thinking_delta:
                         thinking_chunk = StreamChunk.of_thinking(chunk.thinking_delta)
                         await self._hooks.run_chunk_hooks(thinking_chunk, params, self._chunk_context)

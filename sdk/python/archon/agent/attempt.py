@@ -32,6 +32,7 @@ from archon.errors import (
 )
 from archon.failure_kinds import TOOL_CRASH
 from archon.frames import Channel, FrameQueue, agent_content
+from archon.telemetry import logs
 from archon.threads import on_thread
 
 if TYPE_CHECKING:
@@ -202,6 +203,8 @@ class Attempt:
                 tracestate=trace.tracestate,
                 run_id=task.run_id,
                 task_id=task.task_id,
+                attempt=task.attempt,
+                role=task.role,
             )
         )
         self._span = start_task_span(task)
@@ -376,7 +379,8 @@ class Attempt:
         except FrameTooLarge as error:
             if not result.items:
                 return agent_content("result", self._failed(task, error))
-            _log.warning("the items of task %s are not published: with them %s", task.task_id, error)
+            about = logs.task_fields(self.ref)
+            _log.warning("the items of task %s are not published: with them %s", task.task_id, error, extra=about)
         del result.items[:]
         content = agent_content("result", result)
         try:

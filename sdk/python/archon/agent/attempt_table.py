@@ -15,6 +15,7 @@ from typing import Final
 from archon.agent.attempt import Attempt
 from archon.api.common.v1 import common_pb2
 from archon.errors import Aborted
+from archon.telemetry import logs
 
 _log = logging.getLogger(__name__)
 
@@ -122,7 +123,8 @@ class AttemptTable:
         now = time.monotonic()
         for attempt in self:
             if attempt.finished_at is not None and now - attempt.finished_at > attempt.park_ttl:
-                _log.warning("dropped the result of task %s: it was never acked", attempt.ref.task_id)
+                about = logs.task_fields(attempt.ref)
+                _log.warning("dropped the result of task %s: it was never acked", attempt.ref.task_id, extra=about)
                 self.drop(attempt)
 
     def handler_ended(self, attempt: Attempt) -> None:

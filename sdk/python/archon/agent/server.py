@@ -18,6 +18,7 @@ import random
 import time
 import uuid
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from types import TracebackType
 from typing import Final, TypeVar
@@ -33,7 +34,8 @@ from archon.background import BackgroundLoop
 from archon.errors import ArchonError, FailedPrecondition
 from archon.registry import Capability, DependsOn, Registration, RegistryClient, Tool
 from archon.server import GrpcServer, Service, announce, run_loop, signalled
-from archon.telemetry import export
+from archon.telemetry import export, logs, metrics, metrics_export
+from archon.telemetry.metrics import Labels
 
 _log = logging.getLogger(__name__)
 
@@ -47,6 +49,13 @@ MAX_UNOPENED: Final = 64
 """Streams that may wait for Open at a time. A further one ends the oldest: an orchestrator sends Open at once."""
 
 H = TypeVar("H", bound=Handler)
+
+
+def _stop_exports() -> None:
+    """Exports the last spans and metrics at the same time: both have a deadline."""
+    wait = metrics_export.begin_stop()
+    export.stop()
+    wait()
 
 
 class AgentServer:
@@ -111,6 +120,7 @@ class AgentServer:
         self._registry: RegistryClient | None = None
         self._sweeper = BackgroundLoop("agent: sweep", self._sweep, backoff_max=SWEEP_INTERVAL)
         self._stopped: asyncio.Task[None] | None = None
+        self._observed = ExitStack()
 
     def task(self, handler: H) -> H:
         """Decorator for the handler. `handler(task)` takes a TaskContext and returns a string, an Answer or a Question.
@@ -139,6 +149,11 @@ class AgentServer:
         self._server = GrpcServer([service], host=self.settings.host, port=self.settings.port)
         address = await self._server.start()
         self._sweeper.start()
+        if (recorder := metrics.recorder()) is not None:
+            self._observed.callback(recorder.observe(metrics.AGENT_TASKS, self._count_tasks))
+            self._observed.callback(
+                recorder.observe(metrics.AGENT_SLOTS, lambda: [((self.role,), self.attempts.capacity)])
+            )
         self.registration = replace(self.registration, address=self.settings.advertised(self._server.port))
         if self.settings.registry:
             try:
@@ -193,24 +208,28 @@ class AgentServer:
         for session in self._streams:
             session.end()
         await self._sweeper.close()
+        self._observed.close()
         if self._server is not None:
             await self._server.stop(1.0)
 
     def run(self) -> int:
         """Serves until SIGTERM or SIGINT, then drains. Returns the exit code of the process."""
-        logging.basicConfig(
-            level=self.settings.log_level.upper(), format=f"%(asctime)s %(levelname)-7s {self.role} %(message)s"
-        )
-        return run_loop(self.serve())
+        settings = self.settings
+        logs.setup(self.role, settings.log_level, instance_id=self.instance_id, log_format=settings.log_format)
+        try:
+            return run_loop(self.serve())
+        finally:
+            logs.close()
 
     async def serve(self) -> int:
         """Like `run`, inside a running event loop. Returns the exit code of the process: 0 after a drain, 1 if the
-        agent could not start. Exports spans if the environment asks for it."""
+        agent could not start. Exports spans and metrics if the environment asks for it."""
         export.start(self.role, self.instance_id)
+        metrics_export.start(self.role, self.instance_id)
         try:
             return await self._serve()
         finally:
-            await asyncio.to_thread(export.stop)
+            await asyncio.to_thread(_stop_exports)
 
     async def _serve(self) -> int:
         stop = signalled()
@@ -224,10 +243,19 @@ class AgentServer:
         await stop.wait()
         await self.stop(self.settings.drain)
         if self._left_behind:
-            await asyncio.to_thread(export.stop)
-            logging.shutdown()
+            await asyncio.to_thread(_stop_exports)
+            logs.close()
             os._exit(1)  # the loop would wait forever for a handler that cannot be cancelled
         return 0
+
+    def _count_tasks(self) -> Iterable[tuple[Labels, float]]:
+        """Yields the tasks by state; called by the thread that collects metrics."""
+        attempts = list(self.attempts)
+        working = [attempt for attempt in attempts if attempt.working]
+        waiting = sum(attempt.waiting for attempt in working)
+        yield (self.role, "running"), len(working) - waiting
+        yield (self.role, "waiting"), waiting
+        yield (self.role, "parked"), len(attempts) - len(working)
 
     # Called by sessions (`archon.agent.session.Agent`)
 

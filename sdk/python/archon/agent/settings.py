@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from archon.errors import InvalidArgument
+from archon.telemetry.logs import FORMATS, LogFormat
 
 DRAIN_GRACE: Final = 30.0
 
@@ -29,12 +30,13 @@ class AgentSettings:
     log_level: str = "info"
     ready_file: Path | None = None
     drain: float = DRAIN_GRACE
+    log_format: LogFormat = "auto"
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> AgentSettings:
         """ARCHON_HOST, ARCHON_PORT, ARCHON_REGISTRY, ARCHON_ADVERTISE (host or host:port as others dial it),
         ARCHON_DEPENDS_ON (roles, comma separated), ARCHON_MAX_TASKS, ARCHON_TTL, ARCHON_DRAIN, ARCHON_LOG_LEVEL,
-        ARCHON_READY_FILE. Raises InvalidArgument with the name of the variable."""
+        ARCHON_LOG_FORMAT, ARCHON_READY_FILE. Raises InvalidArgument with the name of the variable."""
         env = os.environ if environment is None else environment
         depends_on = env.get("ARCHON_DEPENDS_ON")
         ready = env.get("ARCHON_READY_FILE", "")
@@ -47,6 +49,7 @@ class AgentSettings:
             max_tasks=_whole(env, "ARCHON_MAX_TASKS", 0, 100_000),
             ttl=_number(env, "ARCHON_TTL", 10.0, 1.0, 3600.0),
             log_level=_level(env),
+            log_format=_format(env),
             ready_file=Path(ready) if ready else None,
             drain=_number(env, "ARCHON_DRAIN", DRAIN_GRACE, 0.0, 3600.0),
         )
@@ -85,3 +88,11 @@ def _level(env: Mapping[str, str]) -> str:
     if level not in ("debug", "info", "warning", "error"):
         raise InvalidArgument(f"environment variable ARCHON_LOG_LEVEL is {level!r}: debug, info, warning or error")
     return level
+
+
+def _format(env: Mapping[str, str]) -> LogFormat:
+    log_format = env.get("ARCHON_LOG_FORMAT") or "auto"
+    for known in FORMATS:
+        if log_format == known:
+            return known
+    raise InvalidArgument(f"environment variable ARCHON_LOG_FORMAT is {log_format!r}: auto, json or text")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -13,6 +12,7 @@ from archon import context
 from archon.agent.budget import UNLIMITED, AttemptBudget
 from archon.agent.history import history_from_proto
 from archon.agent.records import call_record
+from archon.agent.redaction import RecordMode, record_mode, redacted_value
 from archon.agent.values import (
     ContextItem,
     Delegated,
@@ -398,9 +398,11 @@ class TaskContext:
         seconds: float,
         usage: common_pb2.Usage,
         retried: bool = False,
+        redacted: bool = False,
     ) -> None:
         """Records a model call exactly as it was made, and counts its usage. `request` and `response` are JSON values,
-        `started` is in seconds since the Unix epoch. With ARCHON_RECORDS=off only the usage is counted.
+        `started` is in seconds since the Unix epoch. With ARCHON_RECORDS=redacted only their sizes and hashes are
+        recorded, unless they are `redacted` already; with `off` only the usage is counted.
 
         The call releases the oldest reservation, unless it is `retried`: then the next try needs it.
         """
@@ -412,14 +414,35 @@ class TaskContext:
         if not retried:
             self.settle()
         self.send_usage()
-        if _recording():
-            self._records.append(call_record(agent_pb2.RECORD_KIND_MODEL, model, request, response, started, seconds))
-            self._records[-1].usage.CopyFrom(usage)
+        record = self._record(agent_pb2.RECORD_KIND_MODEL, model, request, response, started, seconds, redacted)
+        if record is not None:
+            record.usage.CopyFrom(usage)
 
-    def record_tool_call(self, tool: str, arguments: Any, result: Any, *, started: float, seconds: float) -> None:
-        """Records a tool call. `arguments` and `result` are JSON values, `started` is seconds since the Unix epoch."""
-        if _recording():
-            self._records.append(call_record(agent_pb2.RECORD_KIND_TOOL, tool, arguments, result, started, seconds))
+    def record_tool_call(
+        self, tool: str, arguments: Any, result: Any, *, started: float, seconds: float, redacted: bool = False
+    ) -> None:
+        """Records a tool call. `arguments` and `result` are JSON values, `started` is seconds since the Unix epoch;
+        `redacted` as for a model call."""
+        self._record(agent_pb2.RECORD_KIND_TOOL, tool, arguments, result, started, seconds, redacted)
+
+    def _record(
+        self,
+        kind: agent_pb2.RecordKind.ValueType,
+        target: str,
+        request: Any,
+        response: Any,
+        started: float,
+        seconds: float,
+        redacted: bool,
+    ) -> agent_pb2.CallRecord | None:
+        mode = record_mode()
+        if mode is RecordMode.OFF:
+            return None
+        if mode is RecordMode.REDACTED and not redacted:
+            request, response = redacted_value(request), redacted_value(response)
+        record = call_record(kind, target, request, response, started, seconds)
+        self._records.append(record)
+        return record
 
     def tell_tool_arguments(self, call_id: str, tool: str, delta: str) -> None:
         """Shows watchers the next piece of a tool call's arguments, while the model writes them; may be dropped under
@@ -457,7 +480,3 @@ class TaskContext:
         """Returns the calls recorded since the last time, and forgets them. The server calls it."""
         records, self._records = self._records, []
         return records
-
-
-def _recording() -> bool:
-    return os.environ.get("ARCHON_RECORDS", "full") != "off"

@@ -20,6 +20,7 @@ import grpc.aio
 from archon import errors, status
 from archon.context import CallContext, enter
 from archon.interceptors import identity
+from archon.telemetry import metrics
 from archon.telemetry.spans import end_rpc_span, start_rpc_span, within
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -108,11 +109,11 @@ class _Guarded:
         enter(_call_context(context))
         span = start_rpc_span(self._method, server=True)
         if span is None:
-            return await self._respond(incoming, context)
+            return await self._measured(incoming, context)
         error: errors.ArchonError | None = errors.OperationCancelled("the caller cancelled the call")
         try:
             with within(span):
-                response = await self._respond(incoming, context)
+                response = await self._measured(incoming, context)
             error = None
             return response
         except grpc.aio.AbortError as aborted:
@@ -121,6 +122,23 @@ class _Guarded:
             raise
         finally:
             end_rpc_span(span, error)
+
+    async def _measured(self, incoming: Any, context: Any) -> bytes:
+        recorder = metrics.recorder()
+        if recorder is None:
+            return await self._respond(incoming, context)
+        code, began = "CANCELLED", time.monotonic()
+        try:
+            response = await self._respond(incoming, context)
+            code = "OK"
+            return response
+        except grpc.aio.AbortError as aborted:
+            cause = aborted.__cause__
+            code = cause.code if isinstance(cause, errors.ArchonError) else "UNKNOWN"
+            raise
+        finally:
+            labels = ("grpc", self._method.lstrip("/"), code)
+            recorder.record(metrics.RPC_DURATION, time.monotonic() - began, labels)
 
     async def _respond(self, incoming: Any, context: Any) -> bytes:
         try:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import time
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from itertools import zip_longest
-from typing import Final, cast
+from typing import Any, Final, cast
+
+import grpc
 
 from archon import errors
 from archon.api.registry.v1 import registry_service_pb2 as pb
@@ -44,6 +47,14 @@ class RegistryClient:
         self._keepalive = Keepalive(self._stub)
         self._token = secrets.token_urlsafe(24)
         self._closed = False
+        self._watch_lost: float | None = time.monotonic()
+
+    @property
+    def watch_lag(self) -> float:
+        """Seconds for which changes may have been missed: 0 while `watch` has an open stream, else since it was lost,
+        or since this client was created."""
+        lost = self._watch_lost
+        return 0.0 if lost is None else time.monotonic() - lost
 
     async def __aenter__(self) -> RegistryClient:
         return self
@@ -158,8 +169,10 @@ class RegistryClient:
             failure: errors.ArchonError | None = None
             parts: list[pb.WatchResponse] = []
             request = pb.WatchRequest(kinds=[_KINDS[kind] for kind in kinds], from_revision=revision)
+            call: Any = self._stub.Watch(request)
+            opening = asyncio.create_task(self._opened(call), name="registry: watch opens")
             try:
-                async with aclosing(cast(_Messages, translated(self._stub.Watch(request)))) as messages:
+                async with aclosing(cast(_Messages, translated(call))) as messages:
                     async for message in messages:
                         parts.append(message)
                         if message.revision:  # the last part of a change that is too large for one message
@@ -170,8 +183,21 @@ class RegistryClient:
                 if self._closed or not is_transient(error):
                     raise
                 failure = error
+            finally:
+                opening.cancel()
+                if self._watch_lost is None:
+                    self._watch_lost = time.monotonic()
             await asyncio.sleep(backoff(attempt, failure, longest=1.0))
             attempt += 1
+
+    async def _opened(self, call: Any) -> None:
+        """Notes when the registry has accepted the watch, which may have no message for a long time."""
+        try:
+            await call.initial_metadata()
+        except grpc.RpcError:
+            return
+        if not call.done():
+            self._watch_lost = None
 
     async def _register(self, request: pb.RegisterInstanceRequest) -> pb.RegisterInstanceResponse:
         return await self._stub.RegisterInstance(request, timeout=CALL_TIMEOUT)

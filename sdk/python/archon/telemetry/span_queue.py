@@ -21,7 +21,7 @@ from archon.telemetry.span_data import SpanData
 _log = logging.getLogger(__name__)
 
 DELAY: Final = 1.0
-"""Seconds between exports, unless OTEL_BSP_SCHEDULE_DELAY is set: somebody who debugs waits for their run's trace."""
+"""Seconds between exports, unless OTEL_BSP_SCHEDULE_DELAY is set: a person who debugs waits for the trace."""
 
 MAX_QUEUED: Final = 2048
 """Entries that wait, unless OTEL_BSP_MAX_QUEUE_SIZE is set; further ones are dropped and counted."""

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from archon_services.local_mesh.state import ProcessState
 
 _HEADERS: Final = ("process", "state", "pid", "address", "up for", "restarts", "model")
+_METRICS: Final = "metrics"
+"""A further column if processes serve metrics."""
+
 _RIGHT: Final = (2, 4, 5)
 _FOLDED: Final = (6,)
 
@@ -61,7 +64,12 @@ def _print(state: MeshState, *, as_json: bool) -> None:
         print_json({**asdict(state), "version": installed})
         return
     print(f"Archon {installed}, mesh in {state.home}: {state.phase}")
-    print_table(_HEADERS, [_row(process) for process in state.processes], right=_RIGHT, folded=_FOLDED)
+    headers: tuple[str, ...] = _HEADERS
+    rows = [_row(process) for process in state.processes]
+    if any(process.metrics for process in state.processes):
+        headers = (*headers, _METRICS)
+        rows = [(*row, process.metrics or "-") for row, process in zip(rows, state.processes, strict=True)]
+    print_table(headers, rows, right=_RIGHT, folded=_FOLDED)
     for process in state.processes:
         if process.detail and process.condition != "healthy":
             print(f"{process.name}: {process.detail}")

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from archon_services.cli.render.output import console, duration, print_stderr, strip_controls, style_of
+from archon_services.cli.render.output import console, duration, print_stderr, style_of
+from archon_services.local_mesh.log_lines import parse_line
 from archon_services.local_mesh.logs import follow_logs
 from archon_services.local_mesh.state import MeshState, ProcessState
 
@@ -134,7 +135,7 @@ async def _show_logs(supervisor: Supervisor) -> None:
     def show(name: str, line: str) -> None:
         style = styles.setdefault(name, _LOG_COLOURS[len(styles) % len(_LOG_COLOURS)])
         out.print(f"[{style}]{name:<16}[/] │ ", end="")
-        out.print(strip_controls(line), markup=False, soft_wrap=True)
+        out.print(parse_line(name, line).rendered(), markup=False, soft_wrap=True)
 
     await follow_logs(files, show)
 

@@ -23,7 +23,7 @@ from archon_services.memory.store.port import MemoryStore
 MAX_RESPONSE_BYTES: Final = MAX_RECEIVE_BYTES - 64 * 1024
 """Slightly below the clients' receive limit, so that the error names the reason instead of gRPC's generic one."""
 
-MAX_SEARCHES: Final = 8
+MAX_SEARCHES: Final = 4
 """Searches in progress, each on a thread."""
 
 M = TypeVar("M", pb.PullItemsResponse, pb.GetGraphResponse)

@@ -20,7 +20,7 @@ PASSAGE: Final = 800
 MAX_PASSAGE: Final = 4_000
 """Characters of a passage in any case."""
 
-MAX_PASSAGES: Final = 2_000
+MAX_PASSAGES: Final = 1_000
 """Passages of one search; the rest of the items is not searched."""
 
 
@@ -37,7 +37,7 @@ def search_items(items: Sequence[StoredItem], query: str, limit: int, threshold:
     """Returns the items with the best passages, best first, each once, whose scores reach the threshold.
 
     Passages are ranked by their cosines with the query (embedder `offline`) and by the part of the query's words that
-    they contain; the rankings are fused by rank. Takes up to about a second of CPU.
+    they contain; the rankings are fused by rank. Takes up to about half a second of CPU, on the caller's thread.
     """
     found = list(islice(_passages(items), MAX_PASSAGES))
     wanted, vector = query_stems(query), embed_text(query)

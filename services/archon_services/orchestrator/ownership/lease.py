@@ -119,6 +119,11 @@ class Lease:
         """Whether frames about tasks may be sent: the lease is valid for at least the margin."""
         return not self._journal.shared or self._monotonic() < self._end - self._limits.send_margin
 
+    @property
+    def remaining(self) -> float | None:
+        """Seconds until the lease ends, 0 after its end; None for a lease that never ends."""
+        return max(0.0, self._end - self._monotonic()) if self._journal.shared else None
+
     async def enter(self, owner: str) -> None:
         """Enters the journal as a new incarnation. Raises what the journal raises."""
         sent = self._monotonic()

@@ -59,6 +59,11 @@ class Ownership:
         """Whether frames about tasks may be sent: the lease is valid for at least the margin."""
         return self._lease.may_send()
 
+    @property
+    def lease_remaining(self) -> float | None:
+        """Seconds until the lease ends, 0 after its end; None if it never ends."""
+        return self._lease.remaining
+
     def address_of(self, owner: str) -> str:
         """The address (host:port) of another incarnation; empty if it is not known to be alive."""
         return self.takeover.address_of(owner)

@@ -38,6 +38,11 @@ class RegistryWatch:
         self._instances_changed = instances_changed
         self._loop = BackgroundLoop("registry watch", self._run, backoff_min=RETRY_DELAY)
 
+    @property
+    def lag(self) -> float:
+        """Seconds for which changes may have been missed: 0 while the watch is open, else since it was lost."""
+        return self._client.watch_lag
+
     def start(self) -> None:
         """Starts watching in the background, until `close`."""
         self._loop.start()

@@ -215,6 +215,11 @@ class RunDriver:
         """Whether no input is queued."""
         return not self._inbox
 
+    @property
+    def inputs(self) -> int:
+        """How many inputs wait to be decided."""
+        return len(self._inbox)
+
     def created(self, *, until_end: bool = False) -> asyncio.Future[None]:
         """Returns a future that ends when the run's first step is durable, or with the error that refused it. With
         `until_end` it ends when the run has, or when `stop_waiting` is called after the first step."""
@@ -410,7 +415,7 @@ class RunDriver:
         self._release(decision)
         self._inbox.put_first(*decision.batch)
         if result is Outcome.DEPOSED:
-            _log.warning("another replica has taken over run %s", self.run_id)
+            _log.warning("another replica has taken over run %s", self.run_id, extra={"run_id": self.run_id})
             self.deposed = True
         if self.deposed:
             self._finish()
@@ -500,7 +505,7 @@ class RunDriver:
 
     async def _pause(self, error: ArchonError) -> None:
         delay, self._delay = self._delay, min(MAX_RETRY_DELAY, self._delay * 2)
-        _log.warning("run %s: %s; retry in %.1f s", self.run_id, error, delay)
+        _log.warning("run %s: %s; retry in %.1f s", self.run_id, error, delay, extra={"run_id": self.run_id})
         await asyncio.sleep(delay)
 
     async def _recover(self, error: ArchonError) -> None:
@@ -545,7 +550,7 @@ class RunDriver:
 
     def fail(self, error: Exception) -> None:
         """Gives the run up after an unexpected exception; ownership looks for it again later."""
-        _log.error("the driver of run %s failed", self.run_id, exc_info=error)
+        _log.error("the driver of run %s failed", self.run_id, exc_info=error, extra={"run_id": self.run_id})
         self._resolve_created(Internal("an unexpected error; the run may have been created"))
         self.failed = True
         self._finish()

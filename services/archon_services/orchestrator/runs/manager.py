@@ -6,12 +6,14 @@ import asyncio
 import logging
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from archon.api.agent.v1 import agent_pb2
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.errors import ArchonError, DataLoss, ResourceExhausted, Unavailable, UnknownRun
+from archon.telemetry import metrics
 from archon.wire import set_seconds
 from archon_mesh.core.run import RunState
 from archon_mesh.core.run import events as ev
@@ -21,6 +23,8 @@ from archon_mesh.core.run.types import Submission
 from archon_services.orchestrator.convert.budget import amount_from_usage
 from archon_services.orchestrator.convert.command import decode_command
 from archon_services.orchestrator.journal import CommandRow, Journal, NewRun, RunRow, Step
+from archon_services.orchestrator.measuring.commits import CommitMeasurement
+from archon_services.orchestrator.measuring.run_events import RunEventCounter
 from archon_services.orchestrator.ports import Clock, Delivery, Receipt, Transport
 from archon_services.orchestrator.runs.driver import Drive, RunDriver
 from archon_services.orchestrator.runs.error_budget import ErrorBudget
@@ -50,6 +54,15 @@ MAX_STALLED: Final = 3
 """Claims without a new event after which a run ends as QUARANTINED."""
 
 
+@dataclass(frozen=True, slots=True)
+class RunCensus:
+    """The runs that are driven, those of them that are paused not counted as running, and their queued inputs."""
+
+    running: int
+    paused: int
+    inputs: int
+
+
 class Runs:
     """`owner` is the incarnation of this process, new at every start. `publishes`: whether answers go to a shared
     memory."""
@@ -70,8 +83,8 @@ class Runs:
         self.new_id = new_id
         """Makes the id of a run."""
 
-        self.on_publications: Callable[[], None] = lambda: None
-        """Called when a durable step has publications."""
+        self.on_publications: Callable[[int], None] = lambda number: None
+        """Called with the number of publications of a durable step that has any."""
 
         self._clock = clock
         self._journal = journal
@@ -80,6 +93,8 @@ class Runs:
         self._paused, self._paused_at = 0, -PAUSED_COUNT_AGE
         self._publishes = publishes
         self._spans = spans
+        self._recorder = metrics.recorder()
+        self._counter = RunEventCounter(self._recorder) if self._recorder is not None else None
         self._transport: Transport | None = None
         self._drive: Drive | None = None
         self._drivers: dict[str, RunDriver] = {}
@@ -96,7 +111,8 @@ class Runs:
     def start(self, transport: Transport) -> None:
         """Accepts runs from here on. Turns of the scheduler run in the context of this call."""
         self._transport = transport
-        scheduler = Scheduler(self._journal)
+        commits = CommitMeasurement(self._recorder) if self._recorder is not None else None
+        scheduler = Scheduler(self._journal, commits)
         self._drive = Drive(
             self._journal, transport, scheduler, self, TurnQueue(), self._publishes, self.limits.journal_bytes
         )
@@ -127,12 +143,14 @@ class Runs:
             await quarantine(self._journal, row, clock.now())
             if self._spans is not None:
                 self._spans.ended(run_id)
+            if self._counter is not None:
+                self._counter.quarantined()
             self._awaited.discard(run_id)
             return
         try:
             state, size = await load_run(self._journal, run_id), await self._journal.size(run_id)
         except DataLoss as error:
-            _log.error("run %s cannot be loaded: %s", run_id, error)
+            _log.error("run %s cannot be loaded: %s", run_id, error, extra={"run_id": run_id})
             return
         # Another replica has claimed it since, or the owner in whose name it was claimed has expired: any replica may.
         if state.epoch > row.epoch or row.owner != self.owner or self._closing:
@@ -237,6 +255,19 @@ class Runs:
         assert self._drive is not None, "not started"
         return self._drive
 
+    # What is measured -------------------------------------------------------------------------------------------
+
+    def census(self) -> RunCensus:
+        """Counts the runs that are driven now. Any thread may call it."""
+        drivers = list(self._drivers.values())
+        paused = sum(driver.state.clock_stopped_since > 0 for driver in drivers)
+        return RunCensus(len(drivers) - paused, paused, sum(driver.inputs for driver in drivers))
+
+    @property
+    def ready(self) -> int:
+        """How many runs wait for a turn of the scheduler."""
+        return self._drive.scheduler.ready if self._drive is not None else 0
+
     # What drivers report ----------------------------------------------------------------------------------------
 
     def stored(self, step: Step, events: Sequence[ev.Event]) -> None:
@@ -245,8 +276,10 @@ class Runs:
         self._errors.note(events)
         if self._spans is not None:
             self._spans.stored(step, events)
+        if self._counter is not None and (driver := self._drivers.get(step.run_id)) is not None:
+            self._counter.stored(events, driver.state)
         if step.publications:
-            self.on_publications()
+            self.on_publications(len(step.publications))
 
     def finished(self, driver: RunDriver) -> None:
         """A driver has finished: the run has ended, another replica has taken it over, or the driver failed."""
@@ -300,8 +333,10 @@ class Runs:
             if len(self.foreign_frames) >= MAX_COUNTED:
                 return
             text = "%s sent a frame about task %s of run %s, which was not dispatched to it; further ones are counted"
-            _log.warning(text, instance_id, task_id, run_id)
+            _log.warning(text, instance_id, task_id, run_id, extra={"run_id": run_id, "task_id": task_id})
         self.foreign_frames[instance_id] += 1
+        if self._recorder is not None:
+            self._recorder.add(metrics.FRAMES_REFUSED, ("NOT_DISPATCHED",))
 
     def _ask(self, run_id: str, receipt: Receipt) -> bool:
         """Asks the journal about a run that is not driven here: another replica's, or one that has ended. If too many
@@ -318,7 +353,7 @@ class Runs:
                     receipt.discard("UNKNOWN_RUN", row.epoch if row is not None else 0)
                     return
             except ArchonError as error:
-                _log.info("the owner of run %s is unknown: %s", run_id, error)
+                _log.info("the owner of run %s is unknown: %s", run_id, error, extra={"run_id": run_id})
             if run_id not in self._drivers:  # if it was taken over in the meantime, its attempts belong here
                 self._transport.release_run(run_id)
 

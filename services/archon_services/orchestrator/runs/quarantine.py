@@ -46,4 +46,4 @@ async def quarantine(journal: Journal, row: RunRow, now: float) -> None:
     results = journal.commit([step])
     if isinstance(results, asyncio.Future):
         results = await results
-    _log.error("run %s is quarantined: %s", row.run_id, results[0])
+    _log.error("run %s is quarantined: %s", row.run_id, results[0], extra={"run_id": row.run_id})

@@ -16,11 +16,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Sequence
 from contextvars import copy_context
 from typing import Final, Protocol
 
 from archon_services.orchestrator.journal import Journal, Step, StepResult
+from archon_services.orchestrator.measuring.commits import CommitMeasurement
 
 _log = logging.getLogger(__name__)
 
@@ -58,8 +60,10 @@ class Driver(Protocol):
 class Scheduler:
     """Belongs to one event loop. Turns run in the context in which the scheduler was made, not in that of a caller."""
 
-    def __init__(self, journal: Journal) -> None:
+    def __init__(self, journal: Journal, commits: CommitMeasurement | None = None) -> None:
+        """`commits` measures the commits; None: nothing does."""
         self._journal = journal
+        self._commits = commits
         self._context = copy_context()
         self._ready: list[Driver] = []
         self._armed = False
@@ -77,6 +81,11 @@ class Scheduler:
         self._ready.append(driver)
         if not self._armed and not self._stopped:
             self._arm()
+
+    @property
+    def ready(self) -> int:
+        """How many runs wait for a turn."""
+        return len(self._ready)
 
     def stop(self) -> None:
         """Ends all turns. Steps that are being stored stay unfinished."""
@@ -128,23 +137,36 @@ class Scheduler:
                 self._commit_group([drivers[number] for number in group], [steps[number] for number in group])
 
     def _commit_group(self, drivers: Sequence[Driver], steps: Sequence[Step]) -> None:
+        began = 0.0 if self._commits is None else time.monotonic()
         try:
             results = self._journal.commit(steps)
         except Exception as error:  # noqa: BLE001 - the runs are loaded again; the scheduler goes on
+            self._measure(began, len(steps))
             self._failed(drivers, error)
             return
         if isinstance(results, list):
+            self._measure(began, len(steps), results)
             self._done(drivers, results)
         else:
-            results.add_done_callback(lambda future: self._committed(drivers, future), context=self._context)
+            results.add_done_callback(lambda future: self._committed(drivers, future, began), context=self._context)
 
-    def _committed(self, drivers: Sequence[Driver], future: asyncio.Future[list[StepResult]]) -> None:
+    def _committed(self, drivers: Sequence[Driver], future: asyncio.Future[list[StepResult]], began: float) -> None:
         if self._stopped or future.cancelled():
             return
         if (error := future.exception()) is not None:
+            self._measure(began, len(drivers))
             self._failed(drivers, error)
             return
+        self._measure(began, len(drivers), future.result())
         self._done(drivers, future.result())
+
+    def _measure(self, began: float, steps: int, results: Sequence[StepResult] | None = None) -> None:
+        if self._commits is None:
+            return
+        if results is None:
+            self._commits.failed(time.monotonic() - began, steps)
+        else:
+            self._commits.done(time.monotonic() - began, results)
 
     def _failed(self, drivers: Sequence[Driver], error: BaseException) -> None:
         for driver in drivers:

@@ -12,6 +12,7 @@ from archon.api.agent.v1 import agent_pb2, session_pb2
 from archon.api.common.v1 import common_pb2
 from archon.errors import ArchonError, FrameTooLarge, SequenceGap, Unavailable, UnknownFrame
 from archon.frames import OutgoingFrame, Verdict, orchestrator_content
+from archon.telemetry.logs import task_fields
 from archon.wire import MAX_CHECKED_BYTES, set_seconds
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.types import TaskState
@@ -160,8 +161,13 @@ class Attempts:
             stamped = attempt.channel.stamp(frame, limit=self._peer_limit)
         except FrameTooLarge as error:
             if frame.HasField("update_memory"):
+                ref = attempt.ref
                 _log.warning(
-                    "attempt %s of %s is not sent a newer item: %s", attempt.ref.attempt, attempt.ref.task_id, error
+                    "attempt %s of %s is not sent a newer item: %s",
+                    ref.attempt,
+                    ref.task_id,
+                    error,
+                    extra=task_fields(ref),
                 )
                 return
             frame.delegate_result.result.CopyFrom(
@@ -398,7 +404,7 @@ class Attempts:
         if failure.reason == "SEQUENCE_GAP":
             self._resend(attempt)
         elif failure.reason == "UNKNOWN_FRAME":
-            _log.info("%s does not know a frame: %s", self._role, failure.message)
+            _log.info("%s does not know a frame: %s", self._role, failure.message, extra=task_fields(attempt.ref))
         elif not attempt.concluded:
             self._remove(attempt)
             rejected = inp.RejectIn(attempt.ref.task_id, attempt.ref.attempt, failure)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Final
 
 from archon.api.agent.v1 import agent_pb2, session_pb2
@@ -27,6 +28,17 @@ from archon_services.orchestrator.sessions.session import Limits, Session
 from archon_services.orchestrator.sessions.waiting_list import WaitingList
 
 MAX_DEPARTED: Final = 1_000
+
+
+@dataclass(slots=True)
+class RoleCensus:
+    """The instances of a role with a session, by their state, and the slots of those that are connected."""
+
+    connected: int = 0
+    draining: int = 0
+    unreachable: int = 0
+    used: int = 0
+    free: int = 0
 
 
 class SessionPool:
@@ -178,6 +190,26 @@ class SessionPool:
         self._sessions.clear()
         self._roles.clear()
         self._holders.clear()
+
+    def census(self) -> dict[str, RoleCensus]:
+        """Counts instances and slots by role. Any thread may call it."""
+        roles: dict[str, RoleCensus] = {}
+        for session in list(self._sessions.values()):
+            role = roles.setdefault(session.role, RoleCensus())
+            if not session.connected:
+                role.unreachable += 1
+                continue
+            role.draining += session.draining
+            role.connected += not session.draining
+            role.used += session.used
+            role.free += max(0, session.room)
+        return roles
+
+    def waiting_tasks(self) -> dict[str, int]:
+        """Counts the tasks that wait for a free slot by role, with 0 for the other roles with an instance. Any thread
+        may call it."""
+        roles = dict.fromkeys((session.role for session in list(self._sessions.values())), 0)
+        return roles | self._waiting.sizes()
 
     # ports.Transport
 

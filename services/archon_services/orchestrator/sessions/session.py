@@ -20,6 +20,7 @@ from archon.background import BackgroundLoop
 from archon.errors import ArchonError, FrameTooLarge, UnknownFrame, WrongInstance
 from archon.frames import OutgoingFrame
 from archon.registry import Registration
+from archon.telemetry import metrics
 from archon_services.orchestrator.ports import AttemptStatus, Inbox
 from archon_services.orchestrator.sessions.attempt_channel import Key
 from archon_services.orchestrator.sessions.attempts import Attempts
@@ -131,6 +132,11 @@ class Session:
     def room(self) -> int:
         """The number of free slots."""
         return self._window - self._credit.in_flight - self.reserved if self._connected else 0
+
+    @property
+    def used(self) -> int:
+        """The number of used slots."""
+        return self._credit.in_flight + self.reserved
 
     def _room_to_continue(self) -> int:
         """The free slots for attempts that continue: a draining instance finishes what it has."""
@@ -283,6 +289,8 @@ class Session:
             else:
                 self._session_frame(frame)
         except ArchonError as error:
+            if (recorder := metrics.recorder()) is not None:
+                recorder.add(metrics.FRAMES_REFUSED, (error.reason,))
             reply = session_pb2.OrchestratorFrame(failure=status.to_failure(error))
             if frame.HasField("task"):
                 reply.task.CopyFrom(frame.task)

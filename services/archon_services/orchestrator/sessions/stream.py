@@ -33,6 +33,7 @@ from archon.frames import (
     task_of,
 )
 from archon.interceptors.stream_status import StreamStatus
+from archon.telemetry import metrics
 from archon.wire import MAX_CHECKED_BYTES, set_seconds
 from archon_services.orchestrator.sessions.heartbeat import Heartbeat, Limits
 from archon_services.orchestrator.sessions.in_flight import InFlight
@@ -214,6 +215,8 @@ class Stream:
             self._on_frame(frame, size)
 
     def _refuse(self, raw: bytes | None, error: ArchonError) -> None:
+        if (recorder := metrics.recorder()) is not None:
+            recorder.add(metrics.FRAMES_REFUSED, (error.reason,))
         frame = session_pb2.OrchestratorFrame(failure=status.to_failure(error))
         ref = task_of(raw) if raw is not None else None
         if ref is not None:

@@ -32,6 +32,11 @@ class WaitingList:
         """The requirements on this role that callbacks wait for."""
         return list(self._roles[role]) if role in self._roles else []
 
+    def sizes(self) -> dict[str, int]:
+        """Returns the number of callbacks by role. Any thread may call it."""
+        roles = {role: list(queues.values()) for role, queues in list(self._roles.items())}
+        return {role: sum(len(queue) for queue in queues) for role, queues in roles.items()}
+
     def wake(self, requirement: Requirement, slots: int) -> None:
         """Calls and removes up to `slots` callbacks, those that were added first."""
         queue = self._roles.get(requirement.role, {}).get(requirement)

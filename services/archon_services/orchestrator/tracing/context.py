@@ -14,7 +14,7 @@ from archon_services.orchestrator.tracing.span_ids import attempt_span_id, run_s
 
 def begin_trace(goal: run_pb2.Submitted, run_id: str, given: common_pb2.TraceContext | None = None) -> None:
     """Sets the trace of a new run: `given`, if the request has one, else that of the caller, else a new one. Decides
-    whether the run is traced. The parent is not the span of the call: if this process dies, nobody exports that."""
+    whether the run is traced. The parent is not the span of the call: that is lost if this process dies."""
     call = context.current()
     if given is not None:
         goal.trace.CopyFrom(given)

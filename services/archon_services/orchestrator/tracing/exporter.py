@@ -119,7 +119,8 @@ class RunSpanExporter:
     def ended(self, run_id: str) -> None:
         """Has the spans of a run that has ended derived from the journal."""
         if len(self._waiting) >= MAX_WAITING:
-            _log.warning("the spans of run %s are not exported: %d others wait", run_id, MAX_WAITING)
+            text = "the spans of run %s are not exported: %d others wait"
+            _log.warning(text, run_id, MAX_WAITING, extra={"run_id": run_id})
             return
         self._waiting.append(run_id)
         self._news.set()
@@ -155,7 +156,7 @@ class RunSpanExporter:
             for event in await self._load_events(run_id):
                 run.batches.append((event_time(event), (event_from_proto(event),)))
         except DataLoss as error:
-            _log.warning("the spans of run %s are not exported: %s", run_id, error)
+            _log.warning("the spans of run %s are not exported: %s", run_id, error, extra={"run_id": run_id})
             return
         if run.batches and run.log().traced:
             self._queue.put(run)

@@ -85,7 +85,7 @@ class WatchForwarder:
                 if not self._runs.holds(run_id):
                     await self._from_owner(run_id)
             except ArchonError as error:
-                _log.debug("the owner of run %s cannot be watched: %s", run_id, error)
+                _log.debug("the owner of run %s cannot be watched: %s", run_id, error, extra={"run_id": run_id})
             if not self._runs.holds(run_id):
                 self._runs.watchers.refresh(run_id)
             await asyncio.sleep(POLL_INTERVAL)

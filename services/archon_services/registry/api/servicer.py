@@ -101,8 +101,9 @@ class RegistryServicer:
         """Returns the current dependency graph."""
         return pb.GetGraphResponse(graph=build_graph(await self._store.read()))
 
-    async def Watch(self, request: pb.WatchRequest, _: Any) -> AsyncIterator[pb.WatchResponse]:
+    async def Watch(self, request: pb.WatchRequest, context: Any) -> AsyncIterator[pb.WatchResponse]:
         """Streams changes of instances and edges."""
+        await context.send_initial_metadata(())  # the watch is open, though there may be no change for a long time
         all_kinds = not request.kinds or pb.WATCH_KIND_UNSPECIFIED in request.kinds
         instances = all_kinds or pb.WATCH_KIND_INSTANCES in request.kinds
         graph = all_kinds or pb.WATCH_KIND_EDGES in request.kinds

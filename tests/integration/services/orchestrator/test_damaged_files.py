@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import sqlite3
 import time
@@ -82,8 +83,9 @@ def truncate_within_a_page(path: Path) -> None:
 
 def sentence(orchestrator: ServiceProcess) -> str:
     """Returns the only line that a failed start has logged above the level of info."""
-    (line,) = [line for line in orchestrator.log.read_text().splitlines() if " INFO " not in line]
-    return line
+    lines = [json.loads(line) for line in orchestrator.log.read_text().splitlines()]
+    (message,) = [line["message"] for line in lines if line["level"] != "info"]
+    return str(message)
 
 
 @pytest.mark.parametrize("truncate", [truncate_to_nothing, truncate_to_half, truncate_within_a_page])

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from archon.agent import TaskContext
+from archon.agent.redaction import RecordMode, record_mode, redacted_text
 from archon.api.agent.v1 import agent_pb2
 from archon.api.common.v1 import common_pb2
 from archon.errors import Unavailable
@@ -16,7 +17,6 @@ from archon_mesh.core.messages import PROVIDER_STATE, ChatMessage, ToolCall
 from archon_mesh.llm import ModelReply, ModelRequest, ScriptedModel, Usage
 from archon_mesh.node import agent_handler
 from archon_mesh.node.call_records import request_json, response_json, tool_json
-from archon_mesh.node.redaction import RecordMode, record_mode, redacted_text
 from archon_mesh.tools import FunctionTool
 from archon_mesh.tools.result import ToolResult
 from tests.fixtures.fake_link import FakeLink

@@ -105,3 +105,22 @@ def test_save_sends_bytes_unchanged_up_to_a_mebibyte() -> None:
 async def test_a_delegation_with_a_too_large_checkpoint_is_refused() -> None:
     with pytest.raises(FrameTooLarge, match="1,048,577 bytes is larger than the limit of 1,048,576"):
         await task_of().delegate("x", role="cook", checkpoint=bytes(MAX_CHECKPOINT + 1))
+
+
+@pytest.mark.parametrize(("mode", "recorded"), [("full", True), ("redacted", False), ("ful", False)])
+def test_contents_are_recorded_only_in_full(mode: str, recorded: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ARCHON_RECORDS", mode)
+    task = task_of()
+    task.record_model_call("m", {"q": "secret"}, "secret", started=0.0, seconds=0.0, usage=common_pb2.Usage())
+    task.record_tool_call("t", {"q": "secret"}, "secret", started=0.0, seconds=0.0)
+    model, tool = task.take_records()
+    texts = [model.request_json, model.response_json, tool.request_json, tool.response_json]
+    assert ["secret" in text for text in texts] == [recorded] * 4
+    assert ['"hash":' in text for text in texts] == [not recorded] * 4
+
+
+def test_nothing_is_recorded_if_records_are_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ARCHON_RECORDS", "off")
+    task = task_of()
+    spend(task, 7)
+    assert (task.take_records(), task.usage.input_tokens) == ([], 7)

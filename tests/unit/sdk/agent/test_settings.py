@@ -29,6 +29,7 @@ def test_every_variable_is_read(tmp_path: Path) -> None:
         "ARCHON_LOG_LEVEL": "DEBUG",
         "ARCHON_READY_FILE": str(tmp_path / "ready"),
         "ARCHON_DRAIN": "1.5",
+        "ARCHON_LOG_FORMAT": "text",
     }
     settings = AgentSettings.from_environment(environment)
     expected = AgentSettings(
@@ -42,6 +43,7 @@ def test_every_variable_is_read(tmp_path: Path) -> None:
         "debug",
         tmp_path / "ready",
         1.5,
+        "text",
     )
     assert settings == expected
     assert settings.advertised(7201) == "agent-1:7201"
@@ -56,6 +58,7 @@ def test_every_variable_is_read(tmp_path: Path) -> None:
         ("ARCHON_TTL", "soon"),
         ("ARCHON_TTL", "nan"),
         ("ARCHON_LOG_LEVEL", "loud"),
+        ("ARCHON_LOG_FORMAT", "xml"),
         ("ARCHON_DRAIN", "-1"),
     ],
 )

@@ -9,6 +9,8 @@ import pytest
 
 from archon import status
 from archon.api.common.v1 import failure_pb2
+from archon.telemetry.logs.fields import ProcessIdentity
+from archon.telemetry.logs.process import formatter
 from archon_services.cli.render.incidents import incident_text
 from archon_services.local_mesh import Home
 from archon_services.local_mesh.incidents import find_incident
@@ -23,7 +25,8 @@ def home(tmp_path: Path) -> Home:
 
 def logged(log: Path, error: Exception) -> failure_pb2.Failure:
     """Converts an error as a process does whose log is this file, and returns what crosses the wire."""
-    handler = logging.FileHandler(log)
+    handler = logging.StreamHandler(log.open("a"))
+    handler.setFormatter(formatter("json", handler.stream, ProcessIdentity("designer")))
     logger = logging.getLogger("archon.status")
     logger.addHandler(handler)
     try:
@@ -32,7 +35,7 @@ def logged(log: Path, error: Exception) -> failure_pb2.Failure:
         return status.to_failure(status.as_error(raised, "tool.crash"))
     finally:
         logger.removeHandler(handler)
-        handler.close()
+        handler.stream.close()
 
 
 def test_an_incident_shows_class_message_and_log(home: Home) -> None:

@@ -25,3 +25,20 @@ def test_runs_are_durable_unless_the_journal_is_in_memory(
 ) -> None:
     monkeypatch.setenv("ARCHON_JOURNAL", journal)
     assert make_plan(Home(tmp_path), MeshOptions(free_ports=True)).durable is durable
+
+
+def test_each_process_serves_its_metrics_on_a_port_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OTEL_METRICS_EXPORTER", "otlp,prometheus")
+    monkeypatch.setenv("OTEL_EXPORTER_PROMETHEUS_PORT", "9464")  # in the user's shell: one process could use it
+    plan = make_plan(Home(tmp_path), MeshOptions(free_ports=True))
+    served = [spec for spec in plan.specs if spec.kind != "etcd"]
+    ports = {spec.environment["OTEL_EXPORTER_PROMETHEUS_PORT"] for spec in served}
+    assert len(ports) == len(served) > 5
+    assert {spec.metrics for spec in served} == {f"127.0.0.1:{port}" for port in ports}
+    assert plan.instance("designer", 2).metrics not in {spec.metrics for spec in plan.specs}
+
+
+def test_no_process_has_a_metrics_endpoint_by_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OTEL_METRICS_EXPORTER", raising=False)
+    plan = make_plan(Home(tmp_path), MeshOptions(free_ports=True))
+    assert {spec.metrics for spec in plan.specs} == {""}

@@ -36,10 +36,14 @@ _BUSY_TIMEOUT: Final = 5_000
 
 
 class Database:
-    """A SQLite file in WAL mode with sqlite-vec. `prepare` runs once, on the connection that writes."""
+    """A SQLite file in WAL mode with sqlite-vec, or `:memory:`, which has one connection only.
+
+    `prepare` runs once, on the connection that writes.
+    """
 
     def __init__(self, file: Path, prepare: Callable[[apsw.Connection], None], *, name: str = "long-term") -> None:
         self._file = file
+        self._is_in_memory = str(file) == ":memory:"
         self._prepare = prepare
         self._name = name
         self._pools: dict[bool, ThreadPoolExecutor] = {}
@@ -62,8 +66,9 @@ class Database:
             import_extra("apsw", "long-term")
             import_extra("sqlite_vec", "long-term")
             try:
-                private_folder(self._file.parent)
-                private_file(self._file)
+                if not self._is_in_memory:
+                    private_folder(self._file.parent)
+                    private_file(self._file)
             except OSError as error:
                 raise Unavailable(
                     f"cannot create {self._file}: {error.strerror}", retry_delay=5.0, kind=STORAGE
@@ -126,7 +131,7 @@ class Database:
                 value = work(connection)
             return value  # noqa: RET504 - mypy takes the context manager for one that hides exceptions
 
-        return await self._run(snapshot, writes=False)
+        return await self._run(snapshot, writes=self._is_in_memory)
 
     async def _run(self, work: Callable[[apsw.Connection], T], *, writes: bool) -> T:
         if not self._pools:

@@ -34,7 +34,8 @@ Row = Sequence[Any]
 class SqliteLongTermStore(LongTermStore):
     """Entries in one SQLite file (WAL, synchronous), vectors in sqlite-vec, words in FTS5 with Porter stemming.
 
-    Needs the extra `long-term`. Other processes may use the file at the same time.
+    `:memory:` is a store that its end empties. Needs the extra `long-term`. Other processes may use the file at the
+    same time.
     """
 
     def __init__(self, file: Path | str) -> None:

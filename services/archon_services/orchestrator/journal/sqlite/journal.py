@@ -382,7 +382,7 @@ class SqliteJournal(SqliteOwners):
         try:
             await self._write(partial(_delete_runs, which="?", key=run_id, expires_at=expires_at))
         except DataLoss as error:
-            _log.error("run %s cannot be deleted: %s", run_id, error)
+            _log.error("run %s cannot be deleted: %s", run_id, error, extra={"run_id": run_id})
             return 0
         return 1
 

@@ -21,12 +21,14 @@ def weaviate_server() -> Iterator[WeaviateProcess]:
         yield server
 
 
-@pytest.fixture(params=["sqlite", "weaviate"])
+@pytest.fixture(params=["sqlite", "sqlite_in_memory", "weaviate"])
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[LongTermStore]:
     """An empty store of each kind."""
     opened: LongTermStore
     if request.param == "sqlite":
         opened = SqliteLongTermStore(tmp_path / "long_term.db")
+    elif request.param == "sqlite_in_memory":
+        opened = SqliteLongTermStore(":memory:")
     else:
         server: WeaviateProcess = request.getfixturevalue("weaviate_server")
         opened = WeaviateLongTermStore(server.url, collection=f"Test{uuid.uuid4().hex}")

@@ -37,6 +37,9 @@ class Held:
     def command(self, row: CommandRow) -> None:
         self.commands.append(row.data)
 
+    def expired(self, owner: str) -> None:
+        """Another replica has died."""
+
     def release_all(self) -> None:
         raise AssertionError
 

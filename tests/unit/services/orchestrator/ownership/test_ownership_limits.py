@@ -33,6 +33,9 @@ class Runs:
     def command(self, row: CommandRow) -> None:
         self.commands.append(row.data)
 
+    def expired(self, owner: str) -> None:
+        """Another replica has died."""
+
     def release_all(self) -> None:
         self.held.clear()
 

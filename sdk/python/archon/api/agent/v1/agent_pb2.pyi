@@ -625,8 +625,8 @@ Global___ToolEvent: _TypeAlias = ToolEvent  # noqa: Y015
 
 @_typing.final
 class CallRecord(_message.Message):
-    """A record of one call of a model or a tool, exactly as it was made. Sent in sequence before the result, delegate or
-    checkpoint that follows it, and stored in the same append as that frame.
+    """A record of one call of a model or a tool, as it was made; the agent may leave out the contents. Sent in sequence
+    before the result, delegate or checkpoint that follows it, and stored in the same append as that frame.
     """
 
     DESCRIPTOR: _descriptor.Descriptor

@@ -1735,7 +1735,7 @@ Global___ToolActivity: _TypeAlias = ToolActivity  # noqa: Y015
 
 @_typing.final
 class RunRecord(_message.Message):
-    """A record of one call of a model or a tool in a run, exactly as it was made."""
+    """A record of one call of a model or a tool in a run, as it was made; its agent may have left out the contents."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

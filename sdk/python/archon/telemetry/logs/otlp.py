@@ -1,0 +1,176 @@
+"""Exports records over OTLP beside writing them, if the variable OTEL_LOGS_EXPORTER asks for it (`otlp`, `console`, or
+one that an installed package offers). The other variables of OpenTelemetry apply, such as OTEL_EXPORTER_OTLP_ENDPOINT,
+OTEL_EXPORTER_OTLP_PROTOCOL, OTEL_RESOURCE_ATTRIBUTES and OTEL_BLRP_MAX_QUEUE_SIZE.
+
+Records are queued, and exported by a thread of the SDK. A collector that is down delays no one: if the queue is full,
+its oldest records are dropped.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Mapping
+from importlib import metadata
+from typing import TYPE_CHECKING, Any, Final
+
+from typing_extensions import override
+
+from archon.telemetry import names, spans
+from archon.telemetry.logs.fields import LineFields, ProcessIdentity
+from archon.telemetry.trace_parent import TraceParent
+
+if TYPE_CHECKING:
+    from opentelemetry.context import Context
+    from opentelemetry.sdk._logs import LoggerProvider
+    from structlog.typing import EventDict
+
+_log = logging.getLogger(__name__)
+
+CLOSE_TIMEOUT: Final = 2.0
+"""Seconds that the end of a process waits for its last records to be exported."""
+
+_ENTRY_POINTS: Final = "opentelemetry_logs_exporter"
+_OTLP: Final = {"grpc": "otlp_proto_grpc", "http/protobuf": "otlp_proto_http"}
+
+_OWN: Final = ("opentelemetry", "urllib3", "requests", "grpc")
+"""Loggers of what exports: their records would be exported in turn."""
+
+_SEVERITY: Final = {"debug": 5, "info": 9, "warning": 13, "error": 17, "critical": 21}
+"""https://opentelemetry.io/docs/specs/otel/logs/data-model/#field-severitynumber"""
+
+_NAMES: Final = {
+    "instance_id": names.INSTANCE_ID,
+    "run_id": names.RUN_ID,
+    "task_id": names.TASK_ID,
+    "attempt": names.TASK_ATTEMPT,
+    "agent": names.AGENT_NAME,
+    "model": names.REQUEST_MODEL,
+    "tool": names.TOOL_NAME,
+    "input_tokens": names.INPUT_TOKENS,
+    "output_tokens": names.OUTPUT_TOKENS,
+    "cost_usd": names.COST,
+    "reason": names.ERROR_TYPE,
+}
+"""Attributes that spans have, too. Other fields keep their names."""
+
+_IN_RECORD: Final = frozenset({"time", "level", "message", "logger", "service", "trace_id", "span_id", "error"})
+
+
+def open_exporter(process: ProcessIdentity) -> OtlpHandler | None:
+    """Returns a handler that exports records, or None if the environment does not ask for it. An exporter that cannot
+    be created is logged: telemetry must not keep a process from serving."""
+    name = _exporter_name()
+    if not name:
+        return None
+    try:
+        return OtlpHandler(_provider(name, process), process)
+    except Exception as error:  # noqa: BLE001 - whatever an exporter raises
+        _log.error("logs are not exported: the exporter %r cannot be created: %s", name, error)
+        return None
+
+
+class OtlpHandler(logging.Handler):
+    """Exports the fields of records, as they are in a line of JSON."""
+
+    def __init__(self, provider: LoggerProvider, process: ProcessIdentity) -> None:
+        from structlog.stdlib import ExtraAdder
+
+        super().__init__()
+        self._provider = provider
+        self._extra = ExtraAdder()
+        self._fields = LineFields(process)
+        self._closed = False
+        self.addFilter(lambda record: not record.name.startswith(_OWN))
+
+    @override
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            event: EventDict = {"event": record.getMessage(), "_record": record, "_from_structlog": False}
+            if record.exc_info:
+                event["exc_info"] = record.exc_info
+            logger = logging.getLogger(record.name)
+            fields = self._fields(logger, "", self._extra(logger, "", event))
+            self._export(fields, record.created)
+        except Exception:  # noqa: BLE001 - as logging's own handlers do
+            self.handleError(record)
+
+    def _export(self, fields: Mapping[str, Any], created: float) -> None:
+        from opentelemetry._logs import LogRecord, SeverityNumber
+
+        level = fields["level"]
+        self._provider.get_logger(fields["logger"]).emit(
+            LogRecord(
+                timestamp=int(created * 1e9),
+                context=_context_of(fields),
+                severity_text=level,
+                severity_number=SeverityNumber(_SEVERITY.get(level, 9)),
+                body=fields["message"],
+                attributes=_attributes_of(fields),
+            )
+        )
+
+    @override
+    def close(self) -> None:
+        """Exports what is queued, for CLOSE_TIMEOUT seconds at most. Blocks. Idempotent."""
+        if not self._closed:
+            self._closed = True
+            flushing = threading.Thread(target=self._provider.shutdown, name="flush-logs", daemon=True)
+            try:
+                flushing.start()
+            except RuntimeError:
+                return  # the interpreter is ending: `logs.close` was not called
+            flushing.join(CLOSE_TIMEOUT)
+        super().close()
+
+
+def _context_of(fields: Mapping[str, Any]) -> Context:
+    """Returns the OpenTelemetry context with the span of the fields, empty if they have none."""
+    from opentelemetry.context import Context
+
+    if "trace_id" not in fields:
+        return Context()
+    return spans.remote_context(TraceParent(fields["trace_id"], fields["span_id"], sampled=True), "")
+
+
+def _attributes_of(fields: Mapping[str, Any]) -> dict[str, Any]:
+    attributes = {_NAMES.get(name, name): value for name, value in fields.items() if name not in _IN_RECORD}
+    error = fields.get("error", {})
+    keys = {"type": "exception.type", "message": "exception.message", "stack": "exception.stacktrace"}
+    return attributes | {keys[name]: text for name, text in error.items()}
+
+
+def _exporter_name() -> str:
+    """Returns the entry point of the exporter that the environment asks for; empty if none."""
+    chosen = os.environ.get("OTEL_LOGS_EXPORTER", "").strip().lower()
+    if os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true" or chosen in ("", "none"):
+        return ""
+    if chosen != "otlp":
+        return chosen
+    protocol = os.environ.get("OTEL_EXPORTER_OTLP_LOGS_PROTOCOL") or os.environ.get("OTEL_EXPORTER_OTLP_PROTOCOL")
+    return _OTLP.get((protocol or "http/protobuf").strip().lower(), f"otlp over {protocol}")
+
+
+def _provider(name: str, process: ProcessIdentity) -> LoggerProvider:
+    """Raises LookupError if no installed package has the exporter, ImportError without the SDK."""
+    from opentelemetry.sdk._logs import LoggerProvider
+    from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
+    from opentelemetry.sdk.resources import Resource
+
+    entries = metadata.entry_points(group=_ENTRY_POINTS)
+    exporter = next((entry for entry in entries if entry.name == name), None)
+    if exporter is None:
+        raise LookupError(f"no installed package offers it; there are {', '.join(sorted(entries.names))}")
+    own = {"service.namespace": "archon", "service.name": process.service}
+    if process.instance_id:
+        own["service.instance.id"] = process.instance_id
+    detected = Resource.create().attributes
+    given = {
+        name: value
+        for name, value in detected.items()
+        if name != "service.name" or not str(value).startswith("unknown_service")
+    }
+    provider = LoggerProvider(Resource({**own, **given}), shutdown_on_exit=False)
+    provider.add_log_record_processor(BatchLogRecordProcessor(exporter.load()()))
+    return provider

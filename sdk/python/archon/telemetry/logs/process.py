@@ -1,0 +1,102 @@
+"""Sets up the logs of a process."""
+
+from __future__ import annotations
+
+import logging
+import os
+import stat
+import sys
+from typing import TYPE_CHECKING, Any, Final, Literal, TextIO, get_args
+
+from archon.telemetry.logs.fields import LineFields, ProcessIdentity
+from archon.telemetry.logs.otlp import OtlpHandler, open_exporter
+from archon.telemetry.logs.queued import QueuedHandler
+from archon.telemetry.logs.render import json_line, text_line
+
+if TYPE_CHECKING:
+    from structlog.typing import EventDict
+
+LogFormat = Literal["auto", "json", "text"]
+FORMATS: Final[tuple[LogFormat, ...]] = get_args(LogFormat)
+
+_QUIET: Final = ("grpc", "httpx", "httpx2", "openai", "anthropic", "mcp", "asyncio", "alembic")
+"""Libraries that log each of their calls at INFO."""
+
+_process = ProcessIdentity()
+
+
+def setup(
+    service: str,
+    level: str = "info",
+    *,
+    instance_id: str = "",
+    log_format: LogFormat = "auto",
+    stream: TextIO | None = None,
+) -> None:
+    """Logs records from `level` on to `stream`, by default standard error, one line each.
+
+    `service` is the field of this name, unless OTEL_SERVICE_NAME is set. `log_format` auto is text on a terminal and
+    JSON elsewhere. A process that has configured logging before keeps what it has.
+    """
+    _process.service = os.environ.get("OTEL_SERVICE_NAME") or service
+    _process.instance_id = instance_id
+    root = logging.getLogger()
+    if root.handlers:
+        return
+    target = sys.stderr if stream is None else stream
+    handler = _handler(target)
+    handler.setFormatter(formatter(log_format, target, _process))
+    root.addHandler(handler)
+    root.setLevel(level.upper())
+    if (exporter := open_exporter(_process)) is not None:
+        root.addHandler(exporter)
+    for name in _QUIET:
+        logging.getLogger(name).setLevel(max(logging.WARNING, root.level))
+    logging.captureWarnings(True)
+
+
+def identify(instance_id: str) -> None:
+    """Sets the instance id of the process, if it is known only after `setup`."""
+    _process.instance_id = instance_id
+
+
+def flush() -> None:
+    """Writes what is queued, for FLUSH_TIMEOUT seconds at most. Blocks. For a process that ends by `os._exit`; any
+    other one does it at its end."""
+    for handler in logging.getLogger().handlers:
+        handler.flush()
+
+
+def close() -> None:
+    """Exports and writes what is queued, for a limited time. Blocks: call it when the event loop has ended. Lines that
+    are logged later are written, but not exported."""
+    for handler in logging.getLogger().handlers:
+        if isinstance(handler, OtlpHandler):
+            handler.close()
+        else:
+            handler.flush()
+
+
+def formatter(log_format: LogFormat, stream: TextIO, process: ProcessIdentity) -> logging.Formatter:
+    """Returns the formatter for a stream."""
+    # Imported here: it takes 6 MB, which programs that only use the SDK's clients need not have.
+    from structlog.stdlib import ExtraAdder, ProcessorFormatter
+
+    terminal = stream.isatty()
+    is_text = log_format == "text" or (log_format == "auto" and terminal)
+    # https://no-color.org
+    colours = terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+    def render(_logger: object, _name: str, event: EventDict) -> Any:
+        return text_line(event, colours=colours) if is_text else json_line(event)
+
+    return ProcessorFormatter(foreign_pre_chain=[ExtraAdder()], processors=[LineFields(process), render])
+
+
+def _handler(stream: TextIO) -> logging.Handler:
+    """Returns a handler that writes at once if the stream is a file: what is queued dies with its process."""
+    try:
+        is_file = stat.S_ISREG(os.fstat(stream.fileno()).st_mode)
+    except (OSError, ValueError):
+        is_file = True  # in memory
+    return logging.StreamHandler(stream) if is_file else QueuedHandler(stream)

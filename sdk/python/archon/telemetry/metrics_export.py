@@ -1,0 +1,205 @@
+"""Where the metrics of a process go, configured by OpenTelemetry's standard variables alone.
+
+`OTEL_METRICS_EXPORTER` names the exporters, separated by commas: `otlp`, `prometheus`, `console`, `none`, or those of
+installed packages. Without it metrics are exported over OTLP if `OTEL_EXPORTER_OTLP_METRICS_ENDPOINT` is set.
+`OTEL_EXPORTER_OTLP_ENDPOINT` alone exports none: many receivers of spans take no metrics.
+
+OTLP goes over HTTP unless `OTEL_EXPORTER_OTLP_PROTOCOL` is `grpc`, as for spans (`export`).
+
+Exporting has threads of its own, and so has answering scrapes. A collector that is down, slow or frozen delays neither
+a run nor, for more than `FLUSH_TIMEOUT`, the end of the process.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from typing import TYPE_CHECKING, Any, Final
+
+from archon.background import monitor
+from archon.errors import FailedPrecondition
+from archon.telemetry import metrics, names
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.metrics import MeterProvider
+    from opentelemetry.sdk.metrics.export import MetricReader
+    from opentelemetry.sdk.resources import Resource
+
+_log = logging.getLogger(__name__)
+
+FLUSH_TIMEOUT: Final = 2.0
+"""Seconds that the end of a process waits for its last metrics to be exported."""
+
+EXTRA: Final = "prometheus"
+"""The extra with the exporter of that name; those over OTLP come with the package."""
+
+DEFAULT_HOST: Final = "127.0.0.1"
+DEFAULT_PORT: Final = 9464
+PROMETHEUS: Final = "prometheus"
+
+_ENTRY_POINTS: Final = "opentelemetry_metrics_exporter"
+_OTLP: Final = {"grpc": "otlp_proto_grpc", "http/protobuf": "otlp_proto_http"}
+
+
+@dataclass(frozen=True, slots=True)
+class MetricsExport:
+    """The exporters of this process. `close_servers` end the endpoints that are scraped."""
+
+    provider: MeterProvider
+    close_servers: Sequence[Callable[[], None]]
+
+    def begin_close(self, timeout: float) -> Callable[[], None]:
+        """Begins to export a last time, in a thread. Returns a function that waits for its end, until `timeout` seconds
+        from now have passed."""
+        flushing = threading.Thread(target=self._shut_down, args=(timeout,), name="flush-metrics", daemon=True)
+        flushing.start()
+        deadline = time.monotonic() + timeout
+
+        def wait() -> None:
+            flushing.join(max(0.0, deadline - time.monotonic()))
+            if flushing.is_alive():
+                _log.warning("the last metrics could not be exported within %.0f s", timeout)
+
+        return wait
+
+    def _shut_down(self, timeout: float) -> None:
+        for close_server in self.close_servers:
+            close_server()
+        try:
+            self.provider.shutdown(timeout * 1000)
+        except Exception as error:  # noqa: BLE001 - whatever an exporter raises
+            _log.warning("the last metrics could not be exported: %s", error)
+
+
+_export: MetricsExport | None = None
+
+
+def start(service: str, instance_id: str = "") -> metrics.Recorder | None:
+    """Starts exporting if the environment asks for it, and gives the process a recorder.
+
+    `service` is the resource's `service.name` unless OTEL_SERVICE_NAME or OTEL_RESOURCE_ATTRIBUTES has one, and
+    `instance_id` its `service.instance.id`. Returns None if nothing is to be exported. Exporters that cannot be created
+    are logged: telemetry must not keep a process from serving.
+    """
+    global _export
+    if _export is not None:
+        return metrics.recorder()
+    exporters = exporter_names()
+    if not exporters:
+        return None
+    try:
+        _export = _open(exporters, _resource(service, instance_id))
+    except Exception as error:  # noqa: BLE001 - whatever an exporter raises
+        _log.error("metrics are not exported (OTEL_METRICS_EXPORTER): %s", error)
+        return None
+    recorder = metrics.Recorder(_export.provider.get_meter(names.SCOPE))
+    recorder.observe(metrics.LOOPS_FAILING, lambda: [((), len(monitor.failing))])
+    metrics.use(recorder)
+    return recorder
+
+
+def begin_stop(timeout: float = FLUSH_TIMEOUT) -> Callable[[], None]:
+    """Ends measuring and begins to export a last time. Returns a function that waits for that, until `timeout` seconds
+    from now have passed; it blocks. Idempotent."""
+    global _export
+    export, _export = _export, None
+    if export is None:
+        return lambda: None
+    metrics.use(None)
+    return export.begin_close(timeout)
+
+
+def stop(timeout: float = FLUSH_TIMEOUT) -> None:
+    """Exports a last time, within `timeout` seconds, and ends exporting. Blocks. Idempotent."""
+    begin_stop(timeout)()
+
+
+def exporter_names() -> tuple[str, ...]:
+    """Returns the exporters that the environment asks for."""
+    if os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
+        return ()
+    chosen = os.environ.get("OTEL_METRICS_EXPORTER", "").strip().lower()
+    if not chosen and os.environ.get("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT"):
+        chosen = "otlp"
+    named = dict.fromkeys(name.strip() for name in chosen.split(","))
+    return tuple(name for name in named if name not in ("", "none"))
+
+
+def _open(exporters: Sequence[str], resource: Resource) -> MetricsExport:
+    """Raises FailedPrecondition if a package is missing, and what an exporter raises."""
+    from opentelemetry.sdk.metrics import MeterProvider
+
+    readers: list[MetricReader] = []
+    close_servers: list[Callable[[], None]] = []
+    try:
+        for name in exporters:
+            if name == PROMETHEUS:
+                reader, close_server = _scraped()
+                close_servers.append(close_server)
+            else:
+                reader = _reader(name)
+            readers.append(reader)
+    except Exception:
+        for close_server in close_servers:
+            close_server()
+        raise
+    # Not at the exit of the interpreter: `stop` has a deadline.
+    return MetricsExport(MeterProvider(readers, resource, shutdown_on_exit=False), close_servers)
+
+
+def _scraped() -> tuple[MetricReader, Callable[[], None]]:
+    """Serves a Prometheus endpoint. Raises OSError if the port is taken."""
+    try:
+        from opentelemetry.exporter.prometheus import PrometheusMetricReader
+        from prometheus_client import CollectorRegistry, start_http_server
+    except ImportError as error:
+        message = f"the exporter for Prometheus is not installed: pip install 'archon-mesh[{EXTRA}]'"
+        raise FailedPrecondition(message) from error
+    host = os.environ.get("OTEL_EXPORTER_PROMETHEUS_HOST") or DEFAULT_HOST
+    port = int(os.environ.get("OTEL_EXPORTER_PROMETHEUS_PORT") or DEFAULT_PORT)
+    registry = CollectorRegistry()
+    try:
+        server, thread = start_http_server(port, host, registry)
+    except OSError as error:
+        raise FailedPrecondition(f"cannot serve metrics on {host}:{port}: {error.strerror or error}") from error
+
+    def close() -> None:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+    _log.info("metrics on http://%s:%d/metrics", host, server.server_port)
+    return PrometheusMetricReader(scope_info_enabled=False, registry=registry), close
+
+
+def _reader(name: str) -> MetricReader:
+    """Creates a reader that exports periodically. Raises FailedPrecondition if no installed package offers it."""
+    from opentelemetry.sdk.metrics.export import MetricReader, PeriodicExportingMetricReader
+
+    if name == "otlp":
+        given = os.environ.get("OTEL_EXPORTER_OTLP_METRICS_PROTOCOL") or os.environ.get("OTEL_EXPORTER_OTLP_PROTOCOL")
+        protocol = (given or "http/protobuf").strip().lower()
+        name = _OTLP.get(protocol, f"otlp over {protocol}")
+    for entry in metadata.entry_points(group=_ENTRY_POINTS, name=name):
+        created: Any = entry.load()()
+        return created if isinstance(created, MetricReader) else PeriodicExportingMetricReader(created)
+    known = ", ".join(sorted({entry.name for entry in metadata.entry_points(group=_ENTRY_POINTS)}))
+    raise FailedPrecondition(f"no installed package offers the exporter {name!r}; there are {known}")
+
+
+def _resource(service: str, instance_id: str) -> Resource:
+    from opentelemetry.sdk.resources import OTELResourceDetector, Resource
+
+    given = OTELResourceDetector().detect().attributes
+    own = {
+        "service.namespace": "archon",
+        "service.version": metadata.version("archon-mesh"),
+        "service.name": service,
+        "service.instance.id": instance_id,
+    }
+    return Resource.create({key: value for key, value in own.items() if value and key not in given})

@@ -1,0 +1,1 @@
+"""What an orchestrator counts for its metrics; `orchestrator.gauges` has what is read when metrics are collected."""
