@@ -15,6 +15,7 @@ from archon.errors import InvalidArgument, Unavailable
 from archon_mesh.agent import Agent
 from archon_mesh.core.messages import ToolCall
 from archon_mesh.llm import ModelRequest, ScriptedModel
+from archon_mesh.llm.scripted import Response
 from archon_mesh.memory.automatic import MemoryMiddleware, MemorySettings
 from archon_mesh.memory.long_term import LongTermMemory
 from archon_mesh.node.message_origins import message_origins
@@ -206,7 +207,7 @@ async def test_a_failed_run_leaves_its_outcome(memory: LongTermMemory) -> None:
 
 
 async def test_attempts_at_a_task_leave_one_turn(memory: LongTermMemory) -> None:
-    replies = [Unavailable("no model"), "First answer.", "Second answer."]
+    replies: list[Response] = [Unavailable("no model"), "First answer.", "Second answer."]
     agent = clerk(memory, ScriptedModel(replies), retries=0)
     for attempt in (1, 2, 3):
         ref = common_pb2.TaskRef(run_id="r", task_id="t", attempt=attempt)

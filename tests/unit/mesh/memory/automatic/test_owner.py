@@ -9,7 +9,7 @@ import pytest
 from archon.agent import TaskContext
 from archon.api.agent.v1 import agent_pb2
 from archon.api.common.v1 import common_pb2
-from archon_mesh.agent import Agent, AgentState, HookContext
+from archon_mesh.agent import Agent, AgentState
 from archon_mesh.llm import ScriptedModel
 from archon_mesh.memory.automatic.owner import LOCAL_USER, USER_KEY, Owner, owner_of
 
@@ -17,7 +17,7 @@ from archon_mesh.memory.automatic.owner import LOCAL_USER, USER_KEY, Owner, owne
 async def owner_in_run(agent: Agent, context: dict[str, Any] | None = None) -> Owner | None:
     """Returns the owner of a run of the agent."""
     states: list[AgentState] = []
-    agent.on("query_start").handle(effects=lambda hook: states.append(cast(HookContext, hook).state))
+    agent.on("query_start").handle(effects=lambda hook: states.append(hook.state))
     await agent.run_async("Hello", context or {})
     return owner_of(states[-1])
 
