@@ -20,7 +20,8 @@ class AgentServiceSettings(ServiceSettings):
     registry: str = Field(default="", description="host:port of the registry; empty: does not register")
     memory: str = Field(
         default="",
-        description="host:port of the memory service, which stores the shared values of a run; empty: no shared values",
+        description="host:port of the memory service, with the shared values of a run and the long-term memory of "
+        "agents; empty: no shared values, and long-term memory in files below ARCHON_HOME",
     )
     advertise: str = Field(
         default="", description="host or host:port that others dial; empty: the address it listens on"

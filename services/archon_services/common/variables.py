@@ -34,10 +34,17 @@ VARIABLES: Final = (
         "seconds that tasks in progress have after SIGTERM; tasks that take longer are given back",
     ),
     Variable(
+        "ARCHON_EMBEDDER",
+        "text",
+        "offline",
+        (COMMAND_LINE, AGENTS),
+        "embedder of an agent's long-term memory in files: offline, or openai/NAME",
+    ),
+    Variable(
         "ARCHON_HOME",
         "path",
         "",
-        (COMMAND_LINE, SERVICES),
+        (COMMAND_LINE, SERVICES, AGENTS),
         "folder of a mesh: state, databases and logs; empty: for `archon` the nearest `.archon` from the current "
         "directory up to the root of its repository, else, and for a service, `.archon` in the current directory",
     ),
@@ -53,7 +60,8 @@ VARIABLES: Final = (
         "text",
         "",
         (AGENTS,),
-        "host:port of the memory service, which stores the shared values of a run; empty: no shared values",
+        "host:port of the memory service, with the shared values of a run and the long-term memory of agents; "
+        "empty: no shared values, and long-term memory in files below ARCHON_HOME",
     ),
     Variable(
         "ARCHON_MESH_SECRET",

@@ -636,10 +636,14 @@ LIMITS: Final[dict[str, list[Limit]]] = {
             ],
         ),
         Limit(
-            "Waiting of an agent's run for its memory: to recall; to store in a local one",
-            "{archon_mesh.memory.automatic.access:LIMIT|seconds}; {archon_mesh.memory.automatic.access:STORE_LIMIT|seconds}",
+            "Waiting of an agent for its memory: to recall; to store in a local one; to store when it is closed",
+            "{archon_mesh.memory.automatic.access:LIMIT|seconds}; {archon_mesh.memory.automatic.access:STORE_LIMIT|seconds}; {archon_mesh.memory.automatic.recorder:FLUSH_LIMIT|seconds}",
             "The run continues without; entries wait.",
-            ["test_a_frozen_memory_costs_all_runs_one_wait", "test_what_a_locked_file_cannot_take_arrives_later"],
+            [
+                "test_a_frozen_memory_costs_all_runs_one_wait",
+                "test_what_a_locked_file_cannot_take_arrives_later",
+                "test_flush_ends_while_the_memory_is_down",
+            ],
         ),
         Limit(
             "Entries of an agent that wait in its process for the memory service",

@@ -134,7 +134,7 @@ class MemoryMiddleware(Middleware):
             if not any(same(text, known.content) for known in recall.preferences)
         ]
         messages = [message for message in state.history if message.run_id == state.run_id]
-        run = EndedRun(recall.owner, _key(state), recall.query, answer, messages, error)
+        run = EndedRun(recall.owner, _key(state, has_failed=bool(error)), recall.query, answer, messages, error)
         await self._recorder.store(entries_of(run, told), is_down=recall.is_down)
 
     async def _preferences(self, state: AgentState, query: str) -> list[str]:
@@ -166,7 +166,9 @@ def _is_compaction(registered: object) -> bool:
     return isinstance(registered, ContextCompactionMiddleware) and registered.auto_compact
 
 
-def _key(state: AgentState) -> str:
-    """Returns what is the same in all attempts at a task of the mesh; elsewhere no run is repeated."""
+def _key(state: AgentState, *, has_failed: bool) -> str:
+    """Returns what is the same in all attempts at a task of the mesh that complete; elsewhere no run is repeated."""
     task = state.context.get("task")
-    return task.task_id if isinstance(task, TaskContext) and state.parent is None else state.run_id
+    if not isinstance(task, TaskContext) or state.parent is not None:
+        return state.run_id
+    return f"{task.task_id}/{task.attempt}" if has_failed else task.task_id

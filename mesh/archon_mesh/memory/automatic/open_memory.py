@@ -27,7 +27,6 @@ def open_memory(environment: Mapping[str, str] | None = None, *, half_life: floa
     if target := variables.get("ARCHON_MEMORY", ""):
         return LongTermMemoryClient(target)
     folder = Path(variables.get("ARCHON_HOME") or ".archon")
-    folder.mkdir(parents=True, exist_ok=True)
     return LongTermMemory(
         SqliteLongTermStore(folder / STORE_FILE),
         create_embedder(variables.get("ARCHON_EMBEDDER") or "offline"),

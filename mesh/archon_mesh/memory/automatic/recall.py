@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence, Set
 from typing import Final
 
 from archon.memory.long_term.context import RECENT_TURNS, build_query, estimate_tokens, memory_line
-from archon.memory.long_term.entry import MAX_LIMIT, LongTermEntry
+from archon.memory.long_term.entry import MAX_LIMIT, LongTermEntry, Source
 from archon_mesh.core.compaction import is_summary
 from archon_mesh.core.messages import ORIGIN, ChatMessage
 from archon_mesh.memory.automatic.access import LongTerm, MemoryAccess
@@ -112,7 +112,9 @@ class Recall:
         # More than are shown, because the newest turns, which the query contains, find themselves.
         limit = min(MAX_LIMIT, self._settings.limit + 2 * RECENT_TURNS)
         found = await memory.query(query, limit, self._settings.threshold, self._filters())
-        return [each.entry for each in found if each.entry.metadata.get("type") != PREFERENCE]
+        if found and found[0].source is Source.RECENT:
+            found = found[:RECENT_TURNS]  # nothing but their age speaks for them
+        return [each.entry for each in found]
 
     async def _newest_turns(self, memory: LongTerm) -> list[LongTermEntry]:
         if self.owner.session:
@@ -147,5 +149,5 @@ def _is_said(entry: LongTermEntry, said: Sequence[str], starts: Sequence[str], a
 
 
 _REFERENCE: Final = re.compile(
-    r"\b(?:its?|they|them|theirs?|he|she|him|his|hers?|those|these|there|the same|again|as before|last time)\b", re.I
+    r"\b(?:its?|they|them|theirs?|he|she|him|his|hers?|the same|again|as before|last time)\b", re.I
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import logging
 from collections import deque
 from collections.abc import Sequence
@@ -15,8 +17,11 @@ MAX_WAITING: Final = 1_000
 MAX_BYTES: Final = 4 * 1024 * 1024
 """Entries that wait, and the bytes of their texts; the oldest are dropped."""
 
-BATCH: Final = 50
-"""Entries that are stored at a time: those of a run, and some that wait."""
+BATCH: Final = 10
+"""Entries that wait and are stored together with those of a run: all have the time of one call."""
+
+FLUSH_LIMIT: Final = 10.0
+"""Seconds that closing an agent takes at most to store what waits."""
 
 _REFUSED: Final = (InvalidArgument, AlreadyExists, Unimplemented)
 _log = logging.getLogger(__name__)
@@ -48,12 +53,14 @@ class Recorder:
             await self._store(batch)
 
     async def flush(self) -> None:
-        """Tries once more to store what waits, as far as the memory takes it."""
-        while batch := self._take():
-            before = self.waiting + len(batch)
-            await self._store(batch)
-            if self.waiting >= before:
-                return
+        """Tries once more to store what waits, as far as the memory takes it within FLUSH_LIMIT. Never raises."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(FLUSH_LIMIT):
+                while batch := self._take():
+                    before = self.waiting + len(batch)
+                    await self._store(batch)
+                    if self.waiting >= before:
+                        return
 
     async def _store(self, batch: list[NewEntry]) -> None:
         try:

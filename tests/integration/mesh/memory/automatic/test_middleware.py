@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from archon.agent import TaskContext
+from archon.api.agent.v1 import agent_pb2
+from archon.api.common.v1 import common_pb2
 from archon.errors import InvalidArgument, Unavailable
 from archon_mesh.agent import Agent
 from archon_mesh.core.messages import ToolCall
 from archon_mesh.llm import ModelRequest, ScriptedModel
+from archon_mesh.llm.scripted import Response
 from archon_mesh.memory.automatic import MemoryMiddleware, MemorySettings
 from archon_mesh.memory.long_term import LongTermMemory
 from archon_mesh.node.message_origins import message_origins
@@ -56,6 +61,16 @@ async def test_a_preference_is_recalled_whatever_the_query_says(memory: LongTerm
     assert stored.metadata.items() >= {"user": "ana", "role": "user"}.items()
 
 
+async def test_an_older_preference_is_found_by_the_query(memory: LongTermMemory) -> None:
+    await memory.store("I never eat cheese.", {"user": "ana", "type": "preference", "role": "user"})
+    for number in range(20):
+        text = f"My favourite number of series {number} is {number}."
+        await memory.store(text, {"user": "ana", "type": "preference", "role": "user"})
+    model = ScriptedModel(["Done."])
+    await clerk(memory, model).run_async("Which cheese shall the cook serve to me for dinner tonight?")
+    assert "I never eat cheese." in memories(model.requests[0])
+
+
 async def test_a_preference_that_is_repeated_is_stored_once(memory: LongTermMemory) -> None:
     for _ in range(3):
         await clerk(memory, ScriptedModel(["Noted."])).run_async(WINDOW_SEATS)
@@ -67,6 +82,14 @@ async def test_memories_of_other_users_are_not_recalled(memory: LongTermMemory) 
     model = ScriptedModel(["Done."])
     await clerk(memory, model, "ana").run_async("Which seats do I fly with?")
     assert memories(model.requests[0]) == []
+
+
+async def test_a_query_that_finds_nothing_gets_the_newest_two(memory: LongTermMemory) -> None:
+    for number in range(20):
+        await memory.store(f"Invoice {number} was paid", {"user": "ana", "type": "turn"})
+    model = ScriptedModel(["Bonjour."])
+    await clerk(memory, model).run_async("Translate these words, please: zebra, giraffe, crocodile")
+    assert memories(model.requests[0]) == ["Invoice 19 was paid", "Invoice 18 was paid"]
 
 
 async def test_memories_are_named_as_such_in_the_record_of_a_call(memory: LongTermMemory) -> None:
@@ -181,6 +204,21 @@ async def test_a_failed_run_leaves_its_outcome(memory: LongTermMemory) -> None:
     stored = {entry.metadata["type"]: entry.content for entry in await memory.recent(10)}
     assert stored["outcome"].endswith("Outcome: failed: Unavailable: no model")
     assert stored["preference"] == WINDOW_SEATS
+
+
+async def test_attempts_at_a_task_leave_one_turn(memory: LongTermMemory) -> None:
+    replies: list[Response] = [Unavailable("no model"), "First answer.", "Second answer."]
+    agent = clerk(memory, ScriptedModel(replies), retries=0)
+    for attempt in (1, 2, 3):
+        ref = common_pb2.TaskRef(run_id="r", task_id="t", attempt=attempt)
+        task = TaskContext(ref, agent_pb2.AssignTask(), cast(Any, None))
+        with contextlib.suppress(Unavailable):
+            await agent.run_async("Go to Oslo", {"task": task})
+    stored = [(entry.metadata["type"], entry.content) for entry in reversed(await memory.recent(10))]
+    assert stored == [
+        ("outcome", "Task: Go to Oslo\nOutcome: failed: Unavailable: no model"),
+        ("turn", "user: Go to Oslo\nassistant: First answer."),
+    ]
 
 
 async def test_the_model_is_asked_for_preferences_if_allowed(memory: LongTermMemory) -> None:
