@@ -26,6 +26,8 @@ MAX_WORDS: Final = 64
 
 def folded(text: str) -> str:
     """Returns the text in lower case without accents."""
+    if text.isascii():
+        return text.lower()
     decomposed = unicodedata.normalize("NFKD", text.casefold())
     return "".join(character for character in decomposed if not unicodedata.combining(character))
 
