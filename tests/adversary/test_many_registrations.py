@@ -168,7 +168,7 @@ async def test_living_agents_among_many_dead_ones_are_dialled_and_matched(regist
         await register_all(registry, entries)
         await needle.start()
         stack.push_async_callback(needle.stop, 0.0)
-        run = await (await client.submit("a task", capabilities=["needle"])).result(30.0)
+        run = await (await client.submit("a task", capabilities=["needle"])).result(90.0)
         assert answer_text(run) == "a task, honestly"
         await until(lambda: len(living.opened) == LIVING, 90.0)
 

@@ -19,6 +19,7 @@ from archon_mesh.tools import ToolExecutionEngine, ToolRegistry
 from archon_mesh.tools.builtin import SqlQuery, SqlTables
 from archon_mesh.tools.builtin.sql.database import MAX_CELL, MAX_ROWS
 from tests.fixtures.postgres import PostgresServer
+from tests.fixtures.waiting import eventually
 
 PASSWORD = "pa55:w@rd"
 QUOTED = "pa55%3Aw%40rd"
@@ -184,7 +185,11 @@ async def test_notification_and_settings_end_with_the_query(url: str, postgres: 
         heard: list[object] = []
         await listener.add_listener("channel", lambda *payload: heard.append(payload))
         await SqlQuery(url).execute(sql="SELECT pg_notify('channel', 'x'), pg_advisory_lock(7)::text")
-        assert await listener.fetchval("SELECT pg_try_advisory_lock(7)")
+
+        async def is_free() -> bool:  # once the server has ended the query's session
+            return bool(await listener.fetchval("SELECT pg_try_advisory_lock(7)"))
+
+        await eventually(is_free)
         assert heard == []
 
 
