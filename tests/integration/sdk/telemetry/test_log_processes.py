@@ -186,7 +186,7 @@ async def test_a_pipe_that_no_one_reads_stops_no_agent(tmp_path: Path) -> None:
                 await peer.assign(ref)
                 assert (await peer.result(ref)).output[0].text == "done"
             child.send_signal(signal.SIGTERM)
-            assert await asyncio.wait_for(child.wait(), 20) == 0, "its end does not wait for the reader"
+            assert await asyncio.wait_for(child.wait(), 60) == 0, "its end does not wait for the reader"
     finally:
         os.close(writer)
         os.close(reader)
