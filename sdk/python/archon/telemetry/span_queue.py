@@ -81,14 +81,20 @@ class SpanQueue(SpanProcessor):
         """Takes something sampled that has ended."""
         self._put(entry, entry.size)
 
+    def has_room(self) -> bool:
+        """Whether an entry would be taken now. If it returns False, an entry counts as dropped: its caller need not make
+        it."""
+        if len(self._queue) < self._limit and self._bytes < MAX_BYTES and not self._stopping:
+            return True
+        self.dropped += 1
+        return False
+
     def _put(self, item: ReadableSpan | Entry, size: int) -> None:
-        queue = self._queue
-        if len(queue) >= self._limit or self._bytes >= MAX_BYTES or self._stopping:
-            self.dropped += 1
+        if not self.has_room():
             return
         self._bytes += size
-        queue.append(item)
-        if len(queue) == self._batch:
+        self._queue.append(item)
+        if len(self._queue) == self._batch:
             self._wake.set()
 
     @override

@@ -40,17 +40,6 @@ def tracer() -> Tracer | None:
     return _tracer
 
 
-@contextmanager
-def using(tracer: Tracer | None) -> Iterator[None]:
-    """Makes another tracer the process's own within the block, for tests."""
-    global _tracer
-    before, _tracer = _tracer, tracer
-    try:
-        yield
-    finally:
-        _tracer = before
-
-
 def task_span() -> Span | None:
     """Returns the span of the task being served, or None."""
     return _task_span.get()
@@ -58,15 +47,15 @@ def task_span() -> Span | None:
 
 def start_task_span(name: str, attributes: dict[str, Any]) -> Span | None:
     """Starts a span that serves a task, and makes it current for the rest of the asyncio task. Its parent is the
-    current call context's; `attributes` are the span's from now on. Returns None if this process makes no spans. The
-    caller ends the span."""
-    active = tracer()
-    if active is None:
+    current call context's; `attributes` are the span's from now on. Returns None if this process makes no spans, or
+    the exporter is stuck. The caller ends the span."""
+    active, exporting = tracer(), export.current()
+    if active is None or (exporting is not None and not exporting.queue.has_room()):
         return None
     from opentelemetry import context as otel_context
     from opentelemetry import trace
 
-    call, exporting = context.current(), export.current()
+    call = context.current()
     span: Span
     if exporting is not None and exporting.follows_parents and is_plain_sampled(call.traceparent):
         from archon.telemetry.light_span import LightSpan

@@ -104,7 +104,10 @@ class RunSpanExporter:
         if step.base == 0:
             first = events[0]
             if isinstance(first, ev.Submitted) and isinstance(goal := first.submission.goal, run_pb2.Submitted):
-                self._followed[step.run_id] = FollowedRun() if goal.traced else None
+                if not goal.traced:
+                    self._followed[step.run_id] = None
+                elif self._queue.has_room():
+                    self._followed[step.run_id] = FollowedRun()
         run = self._followed.get(step.run_id, _UNKNOWN)
         if run is None:
             return
@@ -112,7 +115,8 @@ class RunSpanExporter:
             run.add(step, events)
             if step.ended:
                 self._queue.put(run)
-        elif step.ended:  # it was taken over, or the outcome of one of its steps was unknown
+        elif step.ended and self._queue.has_room():
+            # Not followed: it was taken over, the outcome of a step was unknown, or the exporter was stuck.
             self.ended(step.run_id)
 
     def left(self, run_id: str) -> None:

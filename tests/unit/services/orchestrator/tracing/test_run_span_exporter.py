@@ -27,6 +27,10 @@ class Queue:
 
     def __init__(self) -> None:
         self.entries: list[FollowedRun] = []
+        self.full = False
+
+    def has_room(self) -> bool:
+        return not self.full
 
     def put(self, entry: FollowedRun) -> None:
         self.entries.append(entry)
@@ -101,6 +105,16 @@ async def test_a_run_that_is_not_traced_costs_nothing(replica: Replica) -> None:
     replica.exporter.stored(step(0, 1), [submitted(traced=False)])
     replica.exporter.stored(step(1, 3, final=True), EVENTS[1:])
     assert (replica.queue.entries, replica.loaded) == ([], [])
+
+
+async def test_while_the_exporter_is_stuck_no_run_is_followed(replica: Replica) -> None:
+    replica.queue.full = True
+    replica.exporter.stored(step(0, 4, run_id="lost", final=True), EVENTS)
+    replica.exporter.stored(step(0, 2), EVENTS[:2])
+    replica.queue.full = False
+    replica.exporter.stored(step(2, 2, final=True), EVENTS[2:])
+    await replica.until_exported()
+    assert (replica.queue.names, replica.loaded) == ([WHOLE], [RUN])
 
 
 async def test_a_run_that_it_leaves_is_forgotten(replica: Replica) -> None:
