@@ -82,8 +82,7 @@ class SpanQueue(SpanProcessor):
         self._put(entry, entry.size)
 
     def has_room(self) -> bool:
-        """Whether an entry would be taken now. If it returns False, an entry counts as dropped: its caller need not make
-        it."""
+        """Returns whether an entry would be taken now. If not, one counts as dropped: the caller need not make it."""
         if len(self._queue) < self._limit and self._bytes < MAX_BYTES and not self._stopping:
             return True
         self.dropped += 1
