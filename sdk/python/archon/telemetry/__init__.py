@@ -3,6 +3,7 @@
     names          the names of all spans and attributes
     trace_parent   W3C Trace Context, as it travels in metadata and frames
     spans          spans of tasks and of unary calls
+    otel_settings  what spans and metrics read alike of the standard variables
     export         where spans go: configured by the standard OTEL_* variables
     span_queue     what has ended, until the thread that exports takes it
     span_data, light_span, otlp   what the hot path makes in place of the SDK's objects

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from archon.telemetry import names
+from archon.telemetry.otel_settings import OTLP, is_disabled, otlp_entry_point, resource_of
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
@@ -39,7 +40,6 @@ CONTENT_BATCH: Final = 64
 """Spans per export if they have contents: a collector takes 4 MiB."""
 
 _ENTRY_POINTS: Final = "opentelemetry_traces_exporter"
-_OTLP: Final = {"grpc": "otlp_proto_grpc", "http/protobuf": "otlp_proto_http"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ def stop(timeout: float = FLUSH_TIMEOUT) -> None:
 
 def _exporter_name() -> str:
     """Returns the entry point of the exporter that the environment asks for; empty if none."""
-    if os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
+    if is_disabled():
         return ""
     chosen = os.environ.get("OTEL_TRACES_EXPORTER", "").strip().lower()
     if not chosen:
@@ -109,10 +109,7 @@ def _exporter_name() -> str:
         chosen = "otlp" if any(os.environ.get(variable) for variable in endpoints) else "none"
     if chosen == "none":
         return ""
-    if chosen != "otlp":
-        return chosen
-    protocol = os.environ.get("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL") or os.environ.get("OTEL_EXPORTER_OTLP_PROTOCOL")
-    return _OTLP.get((protocol or "http/protobuf").strip().lower(), f"otlp over {protocol}")
+    return otlp_entry_point("TRACES") if chosen == "otlp" else chosen
 
 
 def _has_provider() -> bool:
@@ -122,10 +119,7 @@ def _has_provider() -> bool:
 
 
 def _open(name: str, service: str, instance_id: str) -> Export:
-    from importlib import metadata
-
     from opentelemetry import trace
-    from opentelemetry.sdk.resources import OTELResourceDetector, Resource
     from opentelemetry.sdk.trace import SpanLimits, TracerProvider
     from opentelemetry.sdk.trace.sampling import ParentBased
 
@@ -135,15 +129,7 @@ def _open(name: str, service: str, instance_id: str) -> Export:
     limits = None
     if content and "OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT" not in os.environ:
         limits = SpanLimits(max_span_attribute_length=MAX_CONTENT)
-    given = OTELResourceDetector().detect().attributes
-    own = {
-        "service.namespace": "archon",
-        "service.version": metadata.version("archon-mesh"),
-        "service.name": service,
-        "service.instance.id": instance_id,
-    }
-    resource = Resource.create({key: value for key, value in own.items() if value and key not in given})
-    provider = TracerProvider(resource=resource, span_limits=limits)
+    provider = TracerProvider(resource=resource_of(service, instance_id), span_limits=limits)
     exporter, encoded = _exporter(name)
     queue = SpanQueue(exporter, provider.resource, encoded=encoded, batch=CONTENT_BATCH if content else BATCH)
     provider.add_span_processor(queue)
@@ -158,9 +144,9 @@ def _exporter(name: str) -> tuple[SpanExporter, bool]:
 
     from archon.telemetry.otlp import OtlpGrpcExporter, OtlpHttpExporter
 
-    if name == _OTLP["http/protobuf"]:
+    if name == OTLP["http/protobuf"]:
         return OtlpHttpExporter(), True
-    if name == _OTLP["grpc"]:
+    if name == OTLP["grpc"]:
         return OtlpGrpcExporter(), True
     for entry in metadata.entry_points(group=_ENTRY_POINTS, name=name):
         exporter: SpanExporter = entry.load()()

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 from archon.background import monitor
 from archon.errors import FailedPrecondition
 from archon.telemetry import metrics, names
+from archon.telemetry.otel_settings import is_disabled, otlp_entry_point, resource_of
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.metrics import MeterProvider
@@ -42,7 +43,6 @@ DEFAULT_PORT: Final = 9464
 PROMETHEUS: Final = "prometheus"
 
 _ENTRY_POINTS: Final = "opentelemetry_metrics_exporter"
-_OTLP: Final = {"grpc": "otlp_proto_grpc", "http/protobuf": "otlp_proto_http"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ def start(service: str, instance_id: str = "") -> metrics.Recorder | None:
     if not exporters:
         return None
     try:
-        _export = _open(exporters, _resource(service, instance_id))
+        _export = _open(exporters, resource_of(service, instance_id))
     except Exception as error:  # noqa: BLE001 - whatever an exporter raises
         _log.error("metrics are not exported (OTEL_METRICS_EXPORTER): %s", error)
         return None
@@ -120,7 +120,7 @@ def stop(timeout: float = FLUSH_TIMEOUT) -> None:
 
 def exporter_names() -> tuple[str, ...]:
     """Returns the exporters that the environment asks for."""
-    if os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
+    if is_disabled():
         return ()
     chosen = os.environ.get("OTEL_METRICS_EXPORTER", "").strip().lower()
     if not chosen and os.environ.get("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT"):
@@ -181,9 +181,7 @@ def _reader(name: str) -> MetricReader:
     from opentelemetry.sdk.metrics.export import MetricReader, PeriodicExportingMetricReader
 
     if name == "otlp":
-        given = os.environ.get("OTEL_EXPORTER_OTLP_METRICS_PROTOCOL") or os.environ.get("OTEL_EXPORTER_OTLP_PROTOCOL")
-        protocol = (given or "http/protobuf").strip().lower()
-        name = _OTLP.get(protocol, f"otlp over {protocol}")
+        name = otlp_entry_point("METRICS")
     from importlib import metadata
 
     for entry in metadata.entry_points(group=_ENTRY_POINTS, name=name):
@@ -191,18 +189,3 @@ def _reader(name: str) -> MetricReader:
         return created if isinstance(created, MetricReader) else PeriodicExportingMetricReader(created)
     known = ", ".join(sorted({entry.name for entry in metadata.entry_points(group=_ENTRY_POINTS)}))
     raise FailedPrecondition(f"no installed package offers the exporter {name!r}; there are {known}")
-
-
-def _resource(service: str, instance_id: str) -> Resource:
-    from importlib import metadata
-
-    from opentelemetry.sdk.resources import OTELResourceDetector, Resource
-
-    given = OTELResourceDetector().detect().attributes
-    own = {
-        "service.namespace": "archon",
-        "service.version": metadata.version("archon-mesh"),
-        "service.name": service,
-        "service.instance.id": instance_id,
-    }
-    return Resource.create({key: value for key, value in own.items() if value and key not in given})

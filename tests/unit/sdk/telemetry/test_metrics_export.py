@@ -17,7 +17,7 @@ import grpc
 import pytest
 from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2, metrics_service_pb2_grpc
 
-from archon.telemetry import metrics, metrics_export
+from archon.telemetry import metrics, metrics_export, otel_settings
 from archon_services.testing.etcd import free_ports
 from tests.fixtures.prometheus import scrape, value
 
@@ -101,11 +101,11 @@ async def test_a_prometheus_endpoint_serves_metrics_and_resource(environment: py
 
 
 def test_the_resource_names_service_and_instance(environment: pytest.MonkeyPatch) -> None:
-    resource = metrics_export._resource("archon-test", "test-1").attributes
+    resource = otel_settings.resource_of("archon-test", "test-1").attributes
     assert resource["service.name"] == "archon-test"
     assert resource["service.instance.id"] == "test-1"
     environment.setenv("OTEL_RESOURCE_ATTRIBUTES", "service.instance.id=mine,service.name=other")
-    resource = metrics_export._resource("archon-test", "test-1").attributes
+    resource = otel_settings.resource_of("archon-test", "test-1").attributes
     assert (resource["service.name"], resource["service.instance.id"]) == ("other", "mine")
 
 
