@@ -9,7 +9,7 @@ RUN := $(BIN)/python
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo up down test test-unit test-integration test-e2e simulate failures chaos fuzz bench bench-postgres bench-agents bench-tracing bench-scale bench-peers soak tools interop test-interop check format lint types floors words drift buf \
+.PHONY: help demo up down test test-failed test-unit test-integration test-e2e simulate failures chaos fuzz bench bench-postgres bench-agents bench-tracing bench-scale bench-peers soak tools interop test-interop check format lint types floors words drift buf \
         buf-baseline gates mutants protos hooks clean
 
 help: ## this list
@@ -63,6 +63,9 @@ PYTEST = $(RUN) -m pytest -q -n $(WORKERS)
 
 test: $(VENV)/.dev ## set up and pass all tests, the simulation included
 	@$(PYTEST) tests
+
+test-failed: $(VENV)/.dev ## the tests that failed last, one after the other
+	@$(RUN) -m pytest -q --last-failed --last-failed-no-failures none tests
 
 test-unit: $(VENV)/.dev ## the pure parts only: seconds
 	@$(PYTEST) tests/unit
