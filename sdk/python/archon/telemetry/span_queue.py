@@ -35,6 +35,9 @@ BATCH: Final = 512
 RETRY_DELAY: Final = 5.0
 """Seconds between exports while they fail, unless the usual delay is longer."""
 
+MAX_PROBES: Final = 16
+"""Entries that wait while exports fail."""
+
 REPORT_INTERVAL: Final = 30.0
 """Seconds between two reports of dropped spans."""
 
@@ -50,7 +53,8 @@ class Entry(Protocol):
 
 class SpanQueue(SpanProcessor):
     """Takes what has ended without waiting: what OpenTelemetry's BatchSpanProcessor does, bounded in bytes too, and at
-    no cost for what is dropped because the exporter is stuck. While exports fail, it keeps one batch to try with.
+    no cost for what is dropped because the exporter is stuck. While exports fail, it keeps a few entries to try
+    with.
 
     The thread that exports makes spans of the entries, many at a time: that costs a third of what it would cost
     between the steps of the event loop. With `encoded` the exporter takes EncodedSpans, otherwise the SDK's. The thread
@@ -88,7 +92,7 @@ class SpanQueue(SpanProcessor):
 
     def has_room(self) -> bool:
         """Returns whether an entry would be taken now. If not, one counts as dropped: the caller need not make it."""
-        limit = self._batch if self._failing else self._limit
+        limit = min(MAX_PROBES, self._limit) if self._failing else self._limit
         if len(self._queue) < limit and self._bytes < MAX_BYTES and not self._stopping:
             return True
         self.dropped += 1
