@@ -1,4 +1,4 @@
-"""Plans: subtasks and their order, faults and their repair, progress, and replans. Pure; another layer executes them."""
+"""Plans: subtasks and their order, faults and their repair, progress, replans. Pure: nothing is executed here."""
 
 from __future__ import annotations
 

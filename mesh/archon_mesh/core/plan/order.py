@@ -77,13 +77,17 @@ def topological_order(subtasks: tuple[SubTask, ...], dag: dict[str, list[str]]) 
 
 
 def find_cycle(by_id: dict[str, SubTask]) -> list[str]:
-    """Returns the ids of a cycle, each depending on the one before it; the first depends on the last.
+    """Returns the ids of a cycle, each depending on the one before it, and the first on the last.
 
-    Each of the subtasks must depend on another one of them, as the rest of Kahn's algorithm does.
+    The cycle begins with the first of its subtasks. Each of the given subtasks must depend on one of them, as those do
+    that Kahn's algorithm leaves.
     """
     id_ = next(iter(by_id))
     path: dict[str, int] = {}
     while id_ not in path:
         path[id_] = len(path)
         id_ = next(each for each in by_id[id_].dependencies if each in by_id)
-    return list(path)[path[id_] :][::-1]
+    cycle = list(path)[path[id_] :][::-1]
+    members = set(cycle)
+    start = cycle.index(next(each for each in by_id if each in members))
+    return cycle[start:] + cycle[:start]

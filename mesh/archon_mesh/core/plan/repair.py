@@ -15,6 +15,7 @@ from archon_mesh.core.plan.subtask import SubTask
 from archon_mesh.core.plan.task import Task
 from archon_mesh.core.plan.templates import literal, replace_keys, root_of, template_keys
 
+
 def repair(
     task: Task,
     *,
@@ -159,7 +160,9 @@ def _repair_templates(task: Task) -> tuple[list[SubTask], list[str]]:
                 changes.append(f"subtask {shown(subtask.id)!r} now depends on {shown(source)!r}, whose result it uses")
             else:
                 subtask = _with_literal(subtask, key, names)
-                changes.append(f"{{{shown(key)}}} is plain text in subtask {shown(subtask.id)!r}: there is no such value")
+                changes.append(
+                    f"{{{shown(key)}}} is plain text in subtask {shown(subtask.id)!r}: there is no such value"
+                )
         by_id[subtask.id] = subtask
     return list(by_id.values()), changes
 

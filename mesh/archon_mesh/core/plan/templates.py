@@ -19,7 +19,7 @@ MAX_CHARACTERS: Final = 1024 * 1024
 MAX_KEY: Final = 200
 """Characters of a key."""
 
-_TOKEN: Final = re.compile(r"\{\{|\}\}|\{([^{}]{1,%d})\}" % MAX_KEY)
+_TOKEN: Final = re.compile(rf"\{{\{{|\}}\}}|\{{([^{{}}]{{1,{MAX_KEY}}})\}}")
 _LOOKS_LIKE_KEY: Final = re.compile(r"[\w-]+(?:\.[\w-]+)*")
 _MISSING: Final = object()
 
@@ -32,8 +32,8 @@ def fill_arguments(args: Mapping[str, Any], results: Mapping[str, Any]) -> dict[
 
     A key is one of `results`, or a path into one whose value is a JSON object or array, as a value or as text:
     `flight.price`, `flights.0.price`. An argument that is exactly one template keeps the type of the value; within a
-    text, values that are no texts are written as JSON. `{{` is a brace, and so is the `}}` that closes it; braces around
-    anything that does not look like a key, such as JSON, stay as they are. Keys of objects are not templates.
+    text, values that are no texts are written as JSON. `{{` is a brace, and so is the `}}` that closes it; braces
+    around anything that does not look like a key, such as JSON, stay as they are. Keys of objects are not templates.
 
     Raises MissingKey, and ArgumentsTooLarge if the arguments have more than MAX_DEPTH levels, or filled more than
     MAX_CHARACTERS characters.

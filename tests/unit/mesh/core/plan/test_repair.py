@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -10,8 +11,8 @@ from hypothesis import given, settings
 from archon_mesh.core.plan import EmptyPlan, FaultKind, Plan, SubTaskStatus, Task, find_faults, repair
 from tests.unit.mesh.core.plan.plans import TASKS, step, task_of
 
-KNOWN = {"tools": ["calculator", "search"], "roles": ["search"], "capabilities": ["calculator"]}
-ANY = {"tools": None, "roles": None, "capabilities": None}
+KNOWN: dict[str, Any] = {"tools": ["calculator", "search"], "roles": ["search"], "capabilities": ["calculator"]}
+ANY: dict[str, Any] = {"tools": None, "roles": None, "capabilities": None}
 
 
 @settings(max_examples=300, deadline=None)
@@ -80,14 +81,14 @@ def test_an_unknown_tool_without_a_near_one_is_dropped() -> None:
 
 
 def test_of_two_equally_near_tools_neither_is_taken() -> None:
-    known = {"tools": ["send_a", "send_b"], "roles": None, "capabilities": None}
+    known: dict[str, Any] = {"tools": ["send_a", "send_b"], "roles": None, "capabilities": None}
     repaired, _ = repair(task_of(step("1", tool_name="send_c")), **known)
     assert repaired.subtasks[0].tool_name == ""
 
 
 def test_too_many_steps_of_one_tool_are_merged() -> None:
     steps = [step(f"s{n}", tool_name="search", tool_args={"q": n}) for n in range(25)]
-    last = step("last", *(each.id for each in steps), tool_name="calculator", tool_args={"x": "{s7}"})
+    last = step("last", *(each.id for each in steps), tool_name="calculator", tool_args={"x": "{s3}"})
     repaired, _ = repair(task_of(*steps, last), **KNOWN)
     assert len(repaired.subtasks) == 20
     merged = repaired.subtasks[0]
@@ -145,7 +146,8 @@ def test_all_kinds_of_faults_are_found() -> None:
     task = task_of(
         step("a", "b", tool_name="gone"),
         step("b", "a", role="gone"),
-        step("b", capability="gone"),
+        step("d", capability="gone"),
+        step("d"),
         step("c", "nowhere", description="-"),
         *(step(f"s{n}") for n in range(20)),
         query="Find a hotel",
