@@ -228,7 +228,7 @@ async def test_the_cost_of_a_subtask_is_that_of_its_model_calls() -> None:
     assert {id_: each.cost_micro_usd for id_, each in outcome_of(agent).measured.items()} == {"1": 40, "2": 40}
 
 
-async def test_a_sub_agent_that_calls_its_caller_does_not_wait_for_ever() -> None:
+async def test_a_sub_agent_that_calls_its_caller_does_not_block() -> None:
     agent = Agent("clerk", model=ScriptedModel([reply(subtask("1", role="poet"))]))
 
     @tool
