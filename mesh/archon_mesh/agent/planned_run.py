@@ -55,7 +55,8 @@ class PlannedRun:
         started = time.monotonic()
         text, roles = query[-1].content, state.agent.sub_agents
         mode = self._options.get("mode")
-        decision = decide(text, roles) if mode is None else Decision(mode, "the caller chose it")
+        tools = {each.name: each.tool.description for each in state.agent.tools.registrations}
+        decision = decide(text, roles, tools) if mode is None else Decision(mode, "the caller chose it")
         await self._report(state, PlanEvent(PlanEventKind.DECIDED, message=f"{decision.mode}: {decision.reason}"))
         if decision.mode is TaskMode.DIRECT:
             answer = await run_loop(state, query, hooks, resume_from)

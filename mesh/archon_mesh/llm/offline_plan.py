@@ -34,7 +34,7 @@ _OPERATOR: Final = r"(?:\*\*|//|[-+*/^\u00d7\u00f7]|\bof\b|\btimes\b|\bplus\b|\b
 _ARITHMETIC: Final = re.compile(rf"(?<![\w.]){_OPERAND}(?:\s{{0,5}}{_OPERATOR}\s{{0,5}}{_OPERAND})+")
 _SYMBOLS: Final = (("\u00d7", "*"), ("\u00f7", "/"), (" x ", " * "), ("times", "*"), ("plus", "+"), ("minus", "-"))
 _BACKWARD: Final = re.compile(
-    r"\b(?:it|its|them|their|that|this|these|those|the\s+(?:results?|answers?|sum|product|outcome|number|total))\b",
+    r"\b(?:the\s+\w+\s+ones?|it|its|them|their|that|this|these|those|the\s+(?:results?|answers?|sum|product|outcome|number|total))\b",
     re.I,
 )
 _FILLERS: Final = frozenset({"please", "also", "first", "next", "finally"})
