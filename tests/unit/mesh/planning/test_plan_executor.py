@@ -353,6 +353,53 @@ async def test_an_exhausted_budget_ends_the_plan() -> None:
     assert statuses(executor.task) == {"a": "pending"}
 
 
+async def test_what_completed_beside_a_fatal_error_is_kept() -> None:
+    gate = asyncio.Event()
+
+    async def think(message: str) -> str:
+        await gate.wait()
+        if message.startswith("Do a"):
+            raise BudgetExhausted("nothing left")
+        return "done"
+
+    executor = executor_of(FunctionWorker(think=think))
+    execution = asyncio.create_task(executor.execute(plan(subtask("a"), subtask("b"))))
+    await until(lambda: executor.task is not None and statuses(executor.task)["b"] == "executing")
+    gate.set()
+    with pytest.raises(BudgetExhausted):
+        await execution
+    assert executor.task is not None
+    assert statuses(executor.task) == {"a": "pending", "b": "completed"}
+
+
+async def test_a_worker_that_cancels_itself_fails_its_subtask() -> None:
+    def think(message: str) -> str:
+        raise asyncio.CancelledError
+
+    executor = executor_of(FunctionWorker(think=think))
+    with pytest.raises(PlanFailed):
+        await executor.execute(plan(subtask("a", critical=True)))
+    assert results(executor.task or plan()) == {"a": "it was cancelled"}
+
+
+async def test_a_pause_holds_up_a_replan_too() -> None:
+    executor: PlanExecutor
+
+    def think(message: str) -> str:
+        if message.startswith("Do a"):
+            executor.pause()
+            raise InvalidArgument("no")
+        return "x"
+
+    worker = FunctionWorker(think=think)
+    executor = executor_of(worker, reply(subtask("b")))
+    execution = asyncio.create_task(executor.execute(plan(subtask("a", critical=True))))
+    await until(lambda: executor.task is not None and statuses(executor.task) == {"a": "failed"})
+    assert executor.replans == 0
+    executor.resume()
+    assert statuses(await execution) == {"b": "completed"}
+
+
 async def test_a_slow_attempt_fails() -> None:
     executor = executor_of(FunctionWorker(think=Gate()), timeout=0.01, max_attempts=1)
     with pytest.raises(PlanFailed):
