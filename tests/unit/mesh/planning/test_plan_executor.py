@@ -255,6 +255,24 @@ async def test_a_check_by_the_caller_may_refuse_a_result() -> None:
     assert results(await executor.execute(plan(subtask("a")))) == {"a": "good"}
 
 
+async def test_an_unsure_result_replans_what_is_left() -> None:
+    async def check(subtask: Any, result: Any) -> CheckedResult:
+        return CheckedResult(confidence=0.2 if subtask.id == "a" else 0.9)
+
+    worker = FunctionWorker()
+    executor = executor_of(worker, reply(subtask("c", "a")), check=check)
+    task = await executor.execute(plan(subtask("a"), subtask("b", "a")))
+    assert (statuses(task), executor.replans) == ({"a": "completed", "c": "completed"}, 1)
+
+
+async def test_an_unsure_last_result_is_kept() -> None:
+    async def check(subtask: Any, result: Any) -> CheckedResult:
+        return CheckedResult(confidence=0.1)
+
+    executor = executor_of(FunctionWorker(), reply(subtask("b")), check=check)
+    assert statuses(await executor.execute(plan(subtask("a")))) == {"a": "completed"}
+
+
 async def test_after_three_replans_the_plan_fails_with_a_suggestion() -> None:
     worker = FunctionWorker(think=failing("b", "c", "d", "e"))
     executor = executor_of(worker, *(reply(subtask(name, "a", critical=True)) for name in "cde"))
