@@ -70,7 +70,8 @@ def main() -> None:
         names = list(targets)
         idle = cpu_seconds(jaeger.pid)
         for number in range(given.rounds):
-            for name in (*names[number % 3 :], *names[: number % 3]):
+            first = number % len(names)
+            for name in (*names[first:], *names[:first]):
                 target = targets[name]
                 before = [cpu_seconds(pid) for pid in pids[name]]
                 rates[name].append(uvloop.run(load.unary(target, given.runs, CONCURRENCY)).rate)

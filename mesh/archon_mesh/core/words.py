@@ -61,6 +61,11 @@ def stems(text: str) -> set[str]:
     return {stem(word) for word in words(text)}
 
 
+def topic_stems(text: str) -> set[str]:
+    """Returns the stems of the words that say what a text is about: no function words, no numbers."""
+    return {stem(word) for word in words(text) if word not in FUNCTION_WORDS and not word.isdigit()}
+
+
 def ngrams(word: str, sizes: Iterable[int]) -> Iterator[str]:
     """Yields the character n-grams of a word between marks of its ends."""
     marked = f"<{word}>"

@@ -11,7 +11,7 @@ from typing import Any, Final
 from archon_mesh.core.messages import ChatMessage
 from archon_mesh.core.plan.prompt import PlannerInput, read_planner_input
 from archon_mesh.core.plan.synthesis import read_synthesis
-from archon_mesh.core.words import FUNCTION_WORDS, stem, words
+from archon_mesh.core.words import stem, topic_stems, words
 from archon_mesh.llm.offline_tasks import NOTICE
 from archon_mesh.llm.offline_text import split_sentences
 from archon_mesh.llm.offline_words import IMPERATIVES, QUESTION_STARTS
@@ -161,19 +161,19 @@ def _binding(text: str, planner_input: PlannerInput, failed: set[str]) -> dict[s
     """Returns the tool with its arguments, or the role, that fits a step best; nothing if none fits."""
     tools = [tool for tool in planner_input.tools if tool.get("name") not in failed]
     expression = expression_in(text)
-    topic = _stems(text)
+    topic = topic_stems(text)
     if expression:
         topic |= _CALCULATOR
         for tool in tools:
-            if _CALCULATOR & _stems(f"{tool.get('name')} {tool.get('description')}"):
+            if _CALCULATOR & topic_stems(f"{tool.get('name')} {tool.get('description')}"):
                 return _call(tool, expression)
     best: dict[str, Any] = {}
     most = 0
     for name, description in planner_input.roles.items():
-        if (shared := len(topic & _stems(f"{name} {description}"))) > most:
+        if (shared := len(topic & topic_stems(f"{name} {description}"))) > most:
             best, most = {"role": name}, shared
     for tool in tools:
-        if (shared := len(topic & _stems(f"{tool.get('name')} {tool.get('description')}"))) > most:
+        if (shared := len(topic & topic_stems(f"{tool.get('name')} {tool.get('description')}"))) > most:
             best, most = _call(tool, text), shared
     return best
 
@@ -188,7 +188,3 @@ def _call(tool: Mapping[str, Any], text: str) -> dict[str, Any]:
     # Braces of the query are no templates.
     literal = text.replace("{", "{{").replace("}", "}}")
     return {"tool_name": tool.get("name"), "tool_args": {required[0]: literal} if is_text else {}}
-
-
-def _stems(text: str) -> set[str]:
-    return {stem(word) for word in words(text.replace("_", " ")) if word not in FUNCTION_WORDS and not word.isdigit()}

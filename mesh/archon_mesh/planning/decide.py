@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Final
 
 from archon_mesh.core.plan import Task
-from archon_mesh.core.words import FUNCTION_WORDS, stem, words
+from archon_mesh.core.words import topic_stems
 from archon_mesh.llm.offline_plan import split_query
 
 _COMPOUND: Final = re.compile(
@@ -72,10 +72,10 @@ def decided_by(task: Task, decision: Decision) -> Decision:
 
 def _two_tools(query: str, tools: Mapping[str, str]) -> tuple[str, str] | None:
     """Returns the first two tools of which one is named only before, and one only behind, an "and" or a comma."""
-    by_name = {name: _stems(f"{name} {description}") for name, description in tools.items()}
+    by_name = {name: topic_stems(f"{name} {description}"[:_MAX_TEXT]) for name, description in tools.items()}
     counts = Counter(stem for stems in by_name.values() for stem in stems)
     for match in islice(_BETWEEN.finditer(query), _MAX_JOINS):
-        left, right = _stems(query[: match.start()]), _stems(query[match.end() :])
+        left, right = topic_stems(query[: match.start()][:_MAX_TEXT]), topic_stems(query[match.end() :][:_MAX_TEXT])
         # Words that several tools have in common do not tell which of them is meant.
         before = [name for name, stems in by_name.items() if any(counts[each] == 1 for each in stems & left)]
         behind = [name for name, stems in by_name.items() if any(counts[each] == 1 for each in stems & right)]
@@ -84,8 +84,3 @@ def _two_tools(query: str, tools: Mapping[str, str]) -> tuple[str, str] | None:
         if first is not None and second is not None:
             return first, second
     return None
-
-
-def _stems(text: str) -> set[str]:
-    found = words(text[:_MAX_TEXT].replace("_", " ").replace(".", " "))
-    return {stem(word) for word in found if word not in FUNCTION_WORDS and not word.isdigit()}

@@ -15,7 +15,7 @@ _log = logging.getLogger(__name__)
 
 
 class PlanEventKind(StrEnum):
-    """What has happened."""
+    """The kind of a PlanEvent."""
 
     DECIDED = "decided"
     CREATED = "created"

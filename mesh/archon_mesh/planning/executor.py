@@ -103,7 +103,7 @@ class PlanExecutor:
         self._changed.set()
 
     def resume(self) -> None:
-        """Ends the pause."""
+        """Starts subtasks again after `pause`."""
         self._paused = False
         self._changed.set()
 

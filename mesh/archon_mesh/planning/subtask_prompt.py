@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from archon_mesh.core.plan import SubTask, SubTaskStatus, Task
 from archon_mesh.core.plan.templates import as_text
+from archon_mesh.core.shorten import shortened
 
 MAX_RESULT_SHOWN: Final = 20_000
 """Characters of one result of an earlier subtask."""
@@ -40,14 +41,9 @@ def _results(task: Task, subtask: SubTask) -> list[str]:
         if source is None:
             continue
         if source.status is SubTaskStatus.COMPLETED:
-            shown = _shortened(source.result, min(room, MAX_RESULT_SHOWN))
+            shown = shortened(as_text(source.result), min(room, MAX_RESULT_SHOWN))
             room = max(0, room - len(shown))
             lines.append(f"[{id_}] {source.description}\n{shown}")
         else:
             lines.append(f"[{id_}] {source.description}\n(there is no result: it {source.status.value})")
     return lines
-
-
-def _shortened(result: Any, limit: int) -> str:
-    text = as_text(result)
-    return text if len(text) <= limit else f"{text[:limit]} ... [{len(text) - limit:,} characters left out]"

@@ -21,6 +21,7 @@ from archon.failure_kinds import (
     FailureClass,
     RetryAdvice,
 )
+from archon_mesh.core.shorten import shortened
 from archon_mesh.tools.result import ToolOutcome, ToolResult, ToolResultStatus
 
 MAX_MESSAGE: Final = 4 * 1024
@@ -101,9 +102,7 @@ def failed(error: BaseException, status: ToolResultStatus = ToolResultStatus.ERR
 def message_of(error: BaseException) -> str:
     """Returns the message of an exception as a result shows it: at most MAX_MESSAGE characters, without a traceback."""
     message = str(error) if isinstance(error, ArchonError) else f"{type(error).__name__}: {error}"
-    if len(message) <= MAX_MESSAGE:
-        return message
-    return f"{message[:MAX_MESSAGE]} ... [{len(message) - MAX_MESSAGE:,} characters left out]"
+    return shortened(message, MAX_MESSAGE)
 
 
 def _kind_of(error: BaseException) -> str:

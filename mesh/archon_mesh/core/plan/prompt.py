@@ -14,6 +14,7 @@ from archon_mesh.core.messages import ChatMessage
 from archon_mesh.core.plan.faults import MAX_SUBTASKS, PlanFault
 from archon_mesh.core.plan.task import Task
 from archon_mesh.core.plan.templates import as_text
+from archon_mesh.core.shorten import shortened
 
 MAX_SHOWN: Final = 2_000
 """Characters of a result of a completed subtask, and of a value of the context, that a planner sees."""
@@ -122,9 +123,7 @@ def faults_message(faults: Iterable[PlanFault | str]) -> ChatMessage:
 
 def _shown(value: Any) -> Any:
     text = as_text(value)
-    return (
-        value if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]} ... [{len(text) - MAX_SHOWN:,} characters left out]"
-    )
+    return value if len(text) <= MAX_SHOWN else shortened(text, MAX_SHOWN)
 
 
 def _object(text: str) -> dict[str, Any]:

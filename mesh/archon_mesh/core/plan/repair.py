@@ -73,7 +73,7 @@ def _make_ids_unique(subtasks: list[SubTask]) -> tuple[list[SubTask], list[str]]
             seen[subtask.id] = subtask
             result.append(subtask)
         elif subtask == seen[subtask.id]:
-            changes.append(f"subtask {shown(subtask.id)!r} is left out where it is repeated")
+            changes.append(f"subtask {shown(subtask.id)!r} is left out: it stands there twice")
         else:
             id_ = free_id(subtask.id, taken)
             taken.add(id_)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from archon import context
 from archon.errors import ArchonError
 from archon.telemetry import export, names
-from archon.telemetry.trace_parent import TraceParent, is_plain_sampled, is_plain_unsampled
+from archon.telemetry.trace_parent import TraceParent, sampled_flag
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
@@ -59,14 +59,14 @@ def start_task_span(name: str, attributes: dict[str, Any]) -> Span | None:
     from archon.telemetry.light_span import LightSpan, UnrecordedSpan
 
     call = context.current()
-    follows = exporting is not None and exporting.follows_parents
-    if exporting is not None and ((follows and is_plain_unsampled(call.traceparent)) or not exporting.queue.has_room()):
+    sampled = sampled_flag(call.traceparent) if exporting is not None and exporting.follows_parents else None
+    if exporting is not None and (sampled is False or not exporting.queue.has_room()):
         if call.traceparent:
             unrecorded = UnrecordedSpan(call.traceparent, call.tracestate)
             otel_context.attach(trace.set_span_in_context(unrecorded, _EMPTY))
         return None
     span: Span
-    if exporting is not None and follows and is_plain_sampled(call.traceparent):
+    if exporting is not None and sampled:
         span = LightSpan(name, call.traceparent, call.tracestate, attributes, exporting.queue.put, exporting.max_length)
     else:
         span = active.start_span(name, _served(), trace.SpanKind.SERVER, attributes)

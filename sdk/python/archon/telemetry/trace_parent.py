@@ -34,12 +34,9 @@ class TraceParent(NamedTuple):
         return f"00-{self.trace_id}-{self.span_id}-{'01' if self.sampled else '00'}"
 
 
-def is_plain_sampled(text: str) -> bool:
-    """Returns whether a header looks like one of version 00 of a trace that is recorded. Cheap; `parse` tells whether
-    it is valid."""
-    return len(text) == 55 and text.startswith("00-") and text[54] in "13579bdf"
-
-
-def is_plain_unsampled(text: str) -> bool:
-    """Returns whether a header looks like one of version 00 of a trace that is not recorded. Cheap, as above."""
-    return len(text) == 55 and text.startswith("00-") and text[54] in "02468ace"
+def sampled_flag(text: str) -> bool | None:
+    """Returns whether the trace of a header is recorded; None if it does not look like a header of version 00. Cheap:
+    `parse` tells whether it is valid."""
+    if len(text) != 55 or not text.startswith("00-"):
+        return None
+    return text[54] in "13579bdf"

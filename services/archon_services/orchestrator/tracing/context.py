@@ -25,7 +25,7 @@ def begin_trace(goal: run_pb2.Submitted, run_id: str, given: common_pb2.TraceCon
         return
     parent = TraceParent.parse(goal.trace.traceparent)
     # While exports fail, a run is not worth the cost of its trace.
-    goal.traced = active.queue.has_room() and _is_sampled(active, parent, run_id, goal.trace.tracestate)
+    goal.traced = _is_sampled(active, parent, run_id, goal.trace.tracestate) and active.queue.has_room()
     if parent is None:
         goal.trace.traceparent = str(TraceParent(trace_id(run_id), run_span_id(run_id), goal.traced))
     elif parent.sampled != goal.traced:

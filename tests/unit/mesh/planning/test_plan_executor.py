@@ -122,8 +122,9 @@ async def test_a_subtask_starts_before_unrelated_ones_end() -> None:
     executor = executor_of(FunctionWorker(think=think))
     execution = asyncio.create_task(executor.execute(plan(subtask("slow"), subtask("a"), subtask("b", "a"))))
     await until(lambda: "Do b" in started)
+    assert started == ["Do slow", "Do a", "Do b"]
     gate.set()
-    await execution
+    assert has_ended(await execution)
 
 
 async def test_a_failed_attempt_is_repeated_with_its_problem() -> None:

@@ -152,3 +152,4 @@ async def test_a_damaged_run_is_left_out(replica: Replica, caplog: pytest.LogCap
         return "the spans of run damaged are not exported" in caplog.text
 
     await eventually(logged, 10)
+    assert "run x " not in caplog.text
