@@ -77,7 +77,7 @@ class Clients:
         results = [proto for proto in fork.protos if proto.HasField("result") and not proto.task.attempt]
         self._world.dice.fired["answer reused by a fork"] += len(results)
         for proto in results:
-            task = source.state.tasks[source.state.by_role[proto.result.role]]
+            task = next(task for task in source.state.roots() if task.role == proto.result.role)
             same = task.result_seq and source.protos[task.result_seq - 1].result.output == proto.result.output
             must("V11", bool(same), f"{proto.run_id} reuses another answer of {proto.result.role}")
 

@@ -98,11 +98,10 @@ def _attempts(events: Sequence[Any]) -> None:
             must("V3", event.task_id not in results, f"{event.task_id} was dispatched after its result")
             must("V3", event.task_id not in asking, f"{event.task_id} was dispatched before its question was answered")
             for context in event.context:
+                source = events[context.seq - 1] if context.seq else None
                 must(
                     "V11",
-                    not context.seq
-                    or context.role in completed
-                    or isinstance(events[context.seq - 1], ev.ItemPublished),
+                    source is None or isinstance(source, ev.ItemPublished) or source.task_id in completed,
                     f"{event.role} began before {context.role} had completed",
                 )
             current[event.task_id], ended[event.task_id] = event.attempt, False
@@ -131,7 +130,7 @@ def _attempts(events: Sequence[Any]) -> None:
             asking.discard(event.task_id)
             ended[event.task_id] = True
             if event.state is TaskState.COMPLETED:
-                completed.add(event.role)
+                completed.add(event.task_id)
 
 
 def _reused(event: ev.ResultReceived, *, forked: bool) -> bool:

@@ -211,7 +211,8 @@ def to_memory_item(item: ContextItem) -> MemoryItem:
         source_id=item.role,
         content=item.text,
         timestamp=to_seconds(item.proto.publish_time),
-        version=max(1, item.version),  # 0: straight from the run's journal, which has one answer per role
+        version=max(1, item.version),  # 0: straight from the run's journal, which has one answer per task
         policy=item.policy,
         metadata=item.metadata,
+        task_id=item.proto.step_id,  # the answers of two steps of one role stand side by side
     )

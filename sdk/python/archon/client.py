@@ -42,10 +42,14 @@ def answer_text(run: run_pb2.Run) -> str:
             reason="MESSAGE_TOO_LARGE",
             metadata={"run_id": run.run_id},
         )
-    texts = [(answer.role, text_of(answer.parts)) for answer in run.answers]
+    texts = [(_author(answer), text_of(answer.parts)) for answer in run.answers]
     if len(texts) == 1:
         return texts[0][1]
     return "\n\n".join(f"{role}:\n{text}" for role, text in texts)
+
+
+def _author(answer: run_pb2.Answer) -> str:
+    return f"{answer.role} ({answer.step_id})" if answer.step_id else answer.role
 
 
 class RunHandle:

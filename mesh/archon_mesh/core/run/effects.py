@@ -201,13 +201,9 @@ def is_local(run: RunState, events: Sequence[ev.Event]) -> bool:
             return False
         if type(event) is ev.ResultReceived and event.attempt and type(events[-1]) is not ev.RunEnded:
             task = run.tasks[event.task_id]
-            if task.stopping or (not task.parent and (event.state is not TaskState.COMPLETED or _is_last(run, task))):
+            if task.stopping or (not task.parent and (event.state is not TaskState.COMPLETED or run.incomplete == 1)):
                 return False  # the run begins to end, and other attempts have to stop
     return True
-
-
-def _is_last(run: RunState, task: Task) -> bool:
-    return all(root is task or root.state is TaskState.COMPLETED for root in run.roots())
 
 
 def effects_of(run: RunState, events: Sequence[ev.Event]) -> list[Effect]:
@@ -219,7 +215,7 @@ def effects_of(run: RunState, events: Sequence[ev.Event]) -> list[Effect]:
     for event in events:
         if (add := _EFFECTS.get(type(event))) is not None:
             add(run, event, effects)
-    if len(run.tasks) > len(run.by_role):
+    if len(run.tasks) > len(run.root_ids):
         effects += _updates(run, events)
     return list(dict.fromkeys(effects)) if len(effects) > 1 else effects
 

@@ -38,11 +38,17 @@ class Claimed:
 
 @value
 class TaskCreated:
-    """A task of one role was created: by the run, or by the delegation of the task `parent`."""
+    """A task of one role was created: by the run, or by the delegation of the task `parent`.
+
+    `predecessors` are the tasks that it waits for, and `step_id` is the step of a plan that it executes. A task of a
+    pipeline has neither: its predecessors follow from the edges of the submission.
+    """
 
     task_id: str
     role: str
     parent: str = ""
+    predecessors: tuple[str, ...] = ()
+    step_id: str = ""
 
 
 @value

@@ -242,7 +242,8 @@ class TaskContext:
     def update(self, items: Iterable[common_pb2.ContextItem]) -> None:
         """Adds newer answers to the context. The server calls it."""
         for item in items:
-            known = [number for number, old in enumerate(self._context) if old.ref.role == item.ref.role]
+            source = item.ref.role, item.step_id
+            known = [number for number, old in enumerate(self._context) if (old.ref.role, old.step_id) == source]
             place = known[0] if known else len(self._context)
             self._context = (*self._context[:place], item, *self._context[place + 1 :])
 

@@ -68,7 +68,8 @@ def write_run(run: RunState, out: run_pb2.Run, standing: Standing | None = None)
         if isinstance(task.payload, agent_pb2.TaskResult):
             _add(out.usage, task.payload)
             if task.result_seq in run.answer_seqs:
-                out.answers.add(role=task.role).parts.MergeFrom(task.payload.output)
+                answer = out.answers.add(role=task.role, task_id=task.task_id, step_id=task.step_id)
+                answer.parts.MergeFrom(task.payload.output)
 
 
 def _write_question(task: Task, out: run_pb2.Run) -> None:
@@ -88,6 +89,9 @@ def _write_task(run: RunState, task: Task, out: run_pb2.Task, standing: Standing
     out.task_id, out.role, out.state = task.task_id, task.role, state_to_proto(task.state)
     out.attempt, out.instance_id, out.parent_task_id = task.attempt, task.instance_id, task.parent
     out.result_seq, out.memory_version = task.result_seq, task.memory_version
+    if task.step_id:
+        out.step_id = task.step_id
+        out.predecessors.extend(task.predecessors)
     if waiting_for := _waiting_for(run, task, standing):
         out.waiting_for = waiting_for
     if task.start_time:
@@ -110,11 +114,11 @@ def _waiting_for(run: RunState, task: Task, standing: Standing | None) -> str:
         return "the run to be resumed"
     if task.live:
         children = [run.tasks[call.child] for call in task.delegations.values() if call.child and not call.cancelled]
-        roles = sorted({child.role for child in children if not child.answered})
+        roles = sorted({child.label for child in children if not child.answered})
         return f"the answer of {', '.join(roles)}" if roles else ""
     for name in task.predecessors:
         if run.tasks[name].state is not TaskState.COMPLETED:
-            return f"the answer of {run.tasks[name].role}"
+            return f"the answer of {run.tasks[name].label}"
     assert run.submission is not None
     want = want_of(run.submission, task)
     capability = f" that has {want.capability}" if want.capability else ""

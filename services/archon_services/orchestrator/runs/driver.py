@@ -330,7 +330,7 @@ class RunDriver:
             self._candidates.reset()
         for event in events:
             apply(run, event, decision.now)
-            self._candidates.note(event)
+            self._candidates.note(run, event)
         decision.events += events
         return events
 

@@ -95,7 +95,7 @@ def _end_task(run: RunState, task: Task, decided: list[ev.Event], result: ev.Res
         return [*decided, *orphans(run, task)]
     if result.state is not TaskState.COMPLETED:
         return then_end(run, decided, {task.task_id}, TaskState.FAILED, result.failure)
-    if any(other.state is not TaskState.COMPLETED for other in run.roots() if other is not task):
+    if run.incomplete > 1:
         return [*decided, *orphans(run, task)]
     return then_end(run, decided, {task.task_id}, TaskState.COMPLETED)
 

@@ -24,6 +24,7 @@ def result_received(run: RunState, event: ev.ResultReceived, time: float) -> Non
         run.remember(event.failure)
     _end_task(run, task, event.state, event.failure, time)
     task.result_seq, task.payload = run.last_seq, event.payload
+    run.answer_tasks[run.last_seq] = event.task_id
     settle(run, task, event.spent)
     if event.stores_turn and task.conversation_version is not None:
         run.conversation_versions[task.role] = task.conversation_version + 1
@@ -31,7 +32,11 @@ def result_received(run: RunState, event: ev.ResultReceived, time: float) -> Non
         return
     if event.state is not TaskState.COMPLETED:
         _begin_ending(run, TaskState.FAILED, event.failure, time)
-    elif all(root.state is TaskState.COMPLETED for root in run.roots()):
+        return
+    run.incomplete -= 1
+    for task_id in task.successors:
+        run.tasks[task_id].missing -= 1
+    if not run.incomplete:
         _begin_ending(run, TaskState.COMPLETED, None, time)
 
 
@@ -72,6 +77,7 @@ def _end_task(run: RunState, task: Task, state: TaskState, failure: Failure | No
     if task.question:
         withdraw(run, task, time)
     task.live, task.stopping, task.state, task.end_time = False, False, state, time
+    run.live_ids.pop(task.task_id, None)
     task.failure = failure or task.failure
 
 

@@ -254,6 +254,8 @@ class Task(_message.Message):
     USAGE_FIELD_NUMBER: _builtins.int
     FAILURE_FIELD_NUMBER: _builtins.int
     PARENT_TASK_ID_FIELD_NUMBER: _builtins.int
+    STEP_ID_FIELD_NUMBER: _builtins.int
+    PREDECESSORS_FIELD_NUMBER: _builtins.int
     task_id: _builtins.str
     """The task's id, created by the server."""
     role: _builtins.str
@@ -272,6 +274,8 @@ class Task(_message.Message):
     """Version of the answer in the shared memory; 0 before it is published, or if it is not published."""
     parent_task_id: _builtins.str
     """The task that delegated this one; empty if the run itself created it."""
+    step_id: _builtins.str
+    """The step of the plan that the task executes; empty if it executes none."""
     @_builtins.property
     def start_time(self) -> _timestamp_pb2.Timestamp:
         """The time of the last dispatch."""
@@ -287,6 +291,12 @@ class Task(_message.Message):
     @_builtins.property
     def failure(self) -> _failure_pb2.Failure:
         """The reason for the task's failure."""
+
+    @_builtins.property
+    def predecessors(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The tasks that must complete first, of a task that executes a step. Those of any other task follow from the run's
+        edges.
+        """
 
     def __init__(
         self,
@@ -304,10 +314,12 @@ class Task(_message.Message):
         usage: _common_pb2.Usage | None = ...,
         failure: _failure_pb2.Failure | None = ...,
         parent_task_id: _builtins.str = ...,
+        step_id: _builtins.str = ...,
+        predecessors: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["end_time", b"end_time", "failure", b"failure", "start_time", b"start_time", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "end_time", b"end_time", "failure", b"failure", "instance_id", b"instance_id", "memory_version", b"memory_version", "parent_task_id", b"parent_task_id", "result_seq", b"result_seq", "role", b"role", "start_time", b"start_time", "state", b"state", "task_id", b"task_id", "usage", b"usage", "waiting_for", b"waiting_for"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "end_time", b"end_time", "failure", b"failure", "instance_id", b"instance_id", "memory_version", b"memory_version", "parent_task_id", b"parent_task_id", "predecessors", b"predecessors", "result_seq", b"result_seq", "role", b"role", "start_time", b"start_time", "state", b"state", "step_id", b"step_id", "task_id", b"task_id", "usage", b"usage", "waiting_for", b"waiting_for"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -321,8 +333,14 @@ class Answer(_message.Message):
 
     ROLE_FIELD_NUMBER: _builtins.int
     PARTS_FIELD_NUMBER: _builtins.int
+    TASK_ID_FIELD_NUMBER: _builtins.int
+    STEP_ID_FIELD_NUMBER: _builtins.int
     role: _builtins.str
     """The role that gave the answer."""
+    task_id: _builtins.str
+    """The task that gave the answer."""
+    step_id: _builtins.str
+    """The step of the plan that the task executes; empty if it executes none."""
     @_builtins.property
     def parts(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Part]:
         """The answer."""
@@ -332,10 +350,12 @@ class Answer(_message.Message):
         *,
         role: _builtins.str = ...,
         parts: _abc.Iterable[_common_pb2.Part] | None = ...,
+        task_id: _builtins.str = ...,
+        step_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["parts", b"parts", "role", b"role"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["parts", b"parts", "role", b"role", "step_id", b"step_id", "task_id", b"task_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -830,6 +850,8 @@ class TaskStateChanged(_message.Message):
     FAILURE_FIELD_NUMBER: _builtins.int
     PARENT_TASK_ID_FIELD_NUMBER: _builtins.int
     STOPPING_FIELD_NUMBER: _builtins.int
+    PREDECESSORS_FIELD_NUMBER: _builtins.int
+    STEP_ID_FIELD_NUMBER: _builtins.int
     role: _builtins.str
     """The task's role."""
     state: _common_pb2.TaskState.ValueType
@@ -838,9 +860,17 @@ class TaskStateChanged(_message.Message):
     """The task that delegated this one, in the event that creates it; empty if the run itself creates it."""
     stopping: _builtins.bool
     """True: the task has not ended and is being stopped, because its result is no longer needed or its time is over."""
+    step_id: _builtins.str
+    """The step of the plan that the task executes, in the event that creates it; empty if it executes none."""
     @_builtins.property
     def failure(self) -> _failure_pb2.Failure:
         """The reason for which the task failed or is being stopped."""
+
+    @_builtins.property
+    def predecessors(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The tasks that must complete first, in the event that creates a task of a plan. Those of any other task follow from
+        the edges in the run's first event.
+        """
 
     def __init__(
         self,
@@ -850,10 +880,12 @@ class TaskStateChanged(_message.Message):
         failure: _failure_pb2.Failure | None = ...,
         parent_task_id: _builtins.str = ...,
         stopping: _builtins.bool = ...,
+        predecessors: _abc.Iterable[_builtins.str] | None = ...,
+        step_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["failure", b"failure"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["failure", b"failure", "parent_task_id", b"parent_task_id", "role", b"role", "state", b"state", "stopping", b"stopping"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["failure", b"failure", "parent_task_id", b"parent_task_id", "predecessors", b"predecessors", "role", b"role", "state", b"state", "step_id", b"step_id", "stopping", b"stopping"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
