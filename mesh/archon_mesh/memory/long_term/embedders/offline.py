@@ -17,7 +17,7 @@ from typing import Final
 from zlib import crc32
 
 from archon_mesh.memory.long_term.port import Vector
-from archon_mesh.memory.long_term.words import FUNCTION_WORDS, ngrams, stem, words
+from archon_mesh.core.words import FUNCTION_WORDS, ngrams, stem, words
 
 DIMENSIONS: Final = 512
 

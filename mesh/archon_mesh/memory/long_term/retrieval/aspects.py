@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from archon_mesh.memory.long_term.words import FUNCTION_WORDS, words
+from archon_mesh.core.words import FUNCTION_WORDS, words
 
 MAX_ASPECTS: Final = 4
 """Searches of one query, the one for the whole query included."""

@@ -14,7 +14,7 @@ from archon_mesh.memory.long_term.retrieval.aspects import aspects
 from archon_mesh.memory.long_term.retrieval.fusion import fuse
 from archon_mesh.memory.long_term.retrieval.similarity import coverage, is_duplicate, query_stems
 from archon_mesh.memory.long_term.retrieval.weights import DEFAULT_WEIGHTS, Weights
-from archon_mesh.memory.long_term.words import content_words
+from archon_mesh.core.words import content_words
 
 _log = logging.getLogger(__name__)
 

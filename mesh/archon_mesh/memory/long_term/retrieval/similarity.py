@@ -6,7 +6,7 @@ import re
 from collections.abc import Set
 from typing import Final
 
-from archon_mesh.memory.long_term.words import content_words, folded, stem, stems
+from archon_mesh.core.words import content_words, folded, stem, stems
 
 DUPLICATE: Final = 0.85
 """Part of the stems of two texts that they share from which on one of them says nothing new."""

@@ -1,4 +1,4 @@
-"""Words of a text as the searches see them: lower case, without accents, without English function words."""
+"""Words of a text as searches and comparisons see them: lower case, no accents, no English function words."""
 
 from __future__ import annotations
 

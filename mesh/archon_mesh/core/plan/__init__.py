@@ -1,0 +1,54 @@
+"""Plans: subtasks and their order, faults and their repair, progress, replans. Pure: nothing is executed here."""
+
+from __future__ import annotations
+
+from archon_mesh.core.plan.errors import (
+    ArgumentsTooLarge,
+    DanglingDependency,
+    DuplicateSubTask,
+    EmptyPlan,
+    InvalidPlan,
+    MissingKey,
+    PlanCycle,
+    UnknownSubTask,
+)
+from archon_mesh.core.plan.faults import MAX_PLAN_SUBTASKS, MAX_SUBTASKS, FaultKind, PlanFault, find_faults
+from archon_mesh.core.plan.order import Plan
+from archon_mesh.core.plan.progress import block_dependants, has_ended, ready_subtasks, skip_dependants
+from archon_mesh.core.plan.repair import repair
+from archon_mesh.core.plan.replan import MAX_REPLANS, ReplanCounters, ReplanPolicy, carry_over, replan_reason
+from archon_mesh.core.plan.subtask import SubTask, SubTaskStatus
+from archon_mesh.core.plan.task import Task
+from archon_mesh.core.plan.templates import fill_arguments, template_values
+
+__all__ = [
+    "MAX_PLAN_SUBTASKS",
+    "MAX_REPLANS",
+    "MAX_SUBTASKS",
+    "ArgumentsTooLarge",
+    "DanglingDependency",
+    "DuplicateSubTask",
+    "EmptyPlan",
+    "FaultKind",
+    "InvalidPlan",
+    "MissingKey",
+    "Plan",
+    "PlanCycle",
+    "PlanFault",
+    "ReplanCounters",
+    "ReplanPolicy",
+    "SubTask",
+    "SubTaskStatus",
+    "Task",
+    "UnknownSubTask",
+    "block_dependants",
+    "carry_over",
+    "fill_arguments",
+    "find_faults",
+    "has_ended",
+    "ready_subtasks",
+    "repair",
+    "replan_reason",
+    "skip_dependants",
+    "template_values",
+]

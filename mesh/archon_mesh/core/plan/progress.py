@@ -1,0 +1,60 @@
+"""The progress of a task: which subtasks may start, which can no longer, and whether all have ended.
+
+The task must be a plan, as `Plan.of` checks: then one subtask can start or is executing until all have ended, if the
+dependants of each failed subtask are skipped.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from archon_mesh.core.plan.order import dependants
+from archon_mesh.core.plan.subtask import WAITING, SubTask, SubTaskStatus
+from archon_mesh.core.plan.task import Task
+
+
+def ready_subtasks(task: Task) -> tuple[SubTask, ...]:
+    """Returns the subtasks that may start, in their order: those whose dependencies are completed, or, with
+    `partial_input`, have ended."""
+    completed = task.completed_ids
+    ended = frozenset(subtask.id for subtask in task.subtasks if subtask.has_ended)
+    return tuple(
+        subtask for subtask in task.subtasks if subtask.is_ready(ended if subtask.partial_input else completed)
+    )
+
+
+def skip_dependants(task: Task, failed_id: str) -> Task:
+    """Returns the task in which what depends on a failed subtask, directly or not, is skipped.
+
+    Subtasks with `partial_input`, and what depends on them alone, are kept, as is what has started.
+    """
+    return _mark_dependants(task, failed_id, SubTaskStatus.SKIPPED)
+
+
+def block_dependants(task: Task, failed_id: str) -> Task:
+    """Returns the task in which what `skip_dependants` would skip is blocked, until it is decided about a replan."""
+    return _mark_dependants(task, failed_id, SubTaskStatus.BLOCKED)
+
+
+def has_ended(task: Task) -> bool:
+    """Tells whether all subtasks have completed, failed or been skipped."""
+    return all(subtask.has_ended for subtask in task.subtasks)
+
+
+def _mark_dependants(task: Task, failed_id: str, status: SubTaskStatus) -> Task:
+    dag = dependants(task)
+    by_id = {subtask.id: subtask for subtask in task.subtasks}
+    marked: set[str] = set()
+    open_ids = [failed_id]
+    while open_ids:
+        for id_ in dag.get(open_ids.pop(), ()):
+            subtask = by_id[id_]
+            if id_ not in marked and subtask.status in WAITING and not subtask.partial_input:
+                marked.add(id_)
+                open_ids.append(id_)
+    if not marked:
+        return task
+    return replace(
+        task,
+        subtasks=tuple(each.with_status(status) if each.id in marked else each for each in task.subtasks),
+    )

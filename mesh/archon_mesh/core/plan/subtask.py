@@ -1,0 +1,78 @@
+"""One step of a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any, Final
+
+
+class SubTaskStatus(StrEnum):
+    """The state of a subtask. A blocked one waits for a replan, because a subtask that it depends on failed."""
+
+    PENDING = "pending"
+    BLOCKED = "blocked"
+    EXECUTING = "executing"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+
+
+ENDED: Final = frozenset({SubTaskStatus.COMPLETED, SubTaskStatus.FAILED, SubTaskStatus.SKIPPED})
+"""The states that a subtask does not leave, except by a replan."""
+
+WAITING: Final = frozenset({SubTaskStatus.PENDING, SubTaskStatus.BLOCKED})
+"""The states from which a subtask may start."""
+
+
+@dataclass(frozen=True, slots=True)
+class SubTask:
+    """A step of a plan. `dependencies` are the ids of the subtasks whose results it needs.
+
+    A subtask with a `tool_name` uses that tool only; its `tool_args` may have `{key}` templates, as in
+    `fill_arguments`. One with a `role` or a `capability` goes to another agent. One with none of them only thinks.
+    `result` is text or a JSON value; of a failed subtask it is the error's message.
+
+    A plan is made anew at once if a `critical` subtask fails. One with `partial_input` may start when a dependency has
+    failed or was skipped. `confidence` is the planner's own, from 0 to 1. The estimates are the planner's; cost is in
+    millionths of a US dollar.
+    """
+
+    id: str
+    description: str
+    expected_output: str = ""
+    tool_name: str = ""
+    tool_args: Mapping[str, Any] = field(default_factory=dict)
+    dependencies: tuple[str, ...] = ()
+    status: SubTaskStatus = SubTaskStatus.PENDING
+    result: Any = None
+    role: str = field(default="", kw_only=True)
+    capability: str = field(default="", kw_only=True)
+    critical: bool = field(default=False, kw_only=True)
+    partial_input: bool = field(default=False, kw_only=True)
+    estimated_seconds: float = field(default=0.0, kw_only=True)
+    estimated_cost_micro_usd: int = field(default=0, kw_only=True)
+    confidence: float = field(default=1.0, kw_only=True)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tool_args", dict(self.tool_args))
+        object.__setattr__(self, "dependencies", tuple(self.dependencies))
+        object.__setattr__(self, "status", SubTaskStatus(self.status))
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the subtask completed, failed or was skipped."""
+        return self.status in ENDED
+
+    def with_status(self, status: SubTaskStatus) -> SubTask:
+        """Returns the subtask with another status."""
+        return replace(self, status=status)
+
+    def with_result(self, result: Any) -> SubTask:
+        """Returns the subtask with a result, completed."""
+        return replace(self, result=result, status=SubTaskStatus.COMPLETED)
+
+    def is_ready(self, completed_task_ids: Collection[str]) -> bool:
+        """Tells whether the subtask waits, and for none but completed subtasks."""
+        return self.status in WAITING and all(id_ in completed_task_ids for id_ in self.dependencies)

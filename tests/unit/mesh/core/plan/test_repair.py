@@ -1,0 +1,163 @@
+"""The repair of plans."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+
+from archon_mesh.core.plan import EmptyPlan, FaultKind, Plan, SubTaskStatus, Task, find_faults, repair
+from tests.unit.mesh.core.plan.plans import TASKS, step, task_of
+
+KNOWN: dict[str, Any] = {"tools": ["calculator", "search"], "roles": ["search"], "capabilities": ["calculator"]}
+ANY: dict[str, Any] = {"tools": None, "roles": None, "capabilities": None}
+
+
+@settings(max_examples=300, deadline=None)
+@given(TASKS)
+def test_a_repaired_plan_has_no_faults(task: Task) -> None:
+    try:
+        repaired, _ = repair(task, **KNOWN)
+    except EmptyPlan:
+        assert not any(char.isalnum() for subtask in task.subtasks for char in subtask.description)
+        return
+    assert find_faults(repaired, **KNOWN) == ()
+    assert Plan.of(repaired).execution_order
+
+
+@given(TASKS)
+def test_a_repaired_plan_is_not_changed_again(task: Task) -> None:
+    try:
+        repaired, _ = repair(task, **KNOWN)
+    except EmptyPlan:
+        return
+    assert repair(repaired, **KNOWN) == (repaired, ())
+
+
+def test_a_plan_without_subtasks_is_refused() -> None:
+    with pytest.raises(EmptyPlan):
+        repair(task_of(), **ANY)
+
+
+def test_a_plan_that_says_nothing_is_refused() -> None:
+    with pytest.raises(EmptyPlan):
+        repair(task_of(step("1", description="..."), query="?"), **ANY)
+
+
+def test_a_dependency_on_no_subtask_is_dropped() -> None:
+    repaired, changes = repair(task_of(step("1", "9")), **ANY)
+    assert repaired.subtasks == (step("1"),)
+    assert changes == ("subtask '1' no longer depends on '9', which is no subtask",)
+
+
+def test_the_edge_without_data_is_the_weakest() -> None:
+    uses = step("b", "a", tool_name="t", tool_args={"x": "{a}"})
+    repaired, _ = repair(task_of(step("a", "b"), uses), **ANY)
+    assert repaired.subtasks == (step("a"), uses)
+
+
+def test_an_edge_into_partial_input_is_weaker_than_others() -> None:
+    repaired, _ = repair(task_of(step("a", "b"), step("b", "a", partial_input=True)), **ANY)
+    assert repaired.subtasks == (step("a", "b"), step("b", partial_input=True))
+
+
+def test_an_edge_against_the_order_is_the_weakest() -> None:
+    repaired, _ = repair(task_of(step("a", "c"), step("b", "a"), step("c", "b")), **ANY)
+    assert repaired.subtasks == (step("a"), step("b", "a"), step("c", "b"))
+
+
+def test_an_unknown_tool_becomes_the_nearest_one() -> None:
+    repaired, changes = repair(task_of(step("1", tool_name="Calculater", tool_args={"x": 1})), **KNOWN)
+    assert repaired.subtasks[0].tool_name == "calculator"
+    assert repaired.subtasks[0].tool_args == {"x": 1}
+    assert changes == ("subtask '1' has the tool 'calculator' instead: there is no 'Calculater'",)
+
+
+def test_an_unknown_tool_without_a_near_one_is_dropped() -> None:
+    repaired, _ = repair(task_of(step("1", tool_name="book_flight", tool_args={"x": 1})), **KNOWN)
+    assert (repaired.subtasks[0].tool_name, repaired.subtasks[0].tool_args) == ("", {})
+
+
+def test_of_two_equally_near_tools_neither_is_taken() -> None:
+    known: dict[str, Any] = {"tools": ["send_a", "send_b"], "roles": None, "capabilities": None}
+    repaired, _ = repair(task_of(step("1", tool_name="send_c")), **known)
+    assert repaired.subtasks[0].tool_name == ""
+
+
+def test_too_many_steps_of_one_tool_are_merged() -> None:
+    steps = [step(f"s{n}", tool_name="search", tool_args={"q": n}) for n in range(25)]
+    last = step("last", *(each.id for each in steps), tool_name="calculator", tool_args={"x": "{s3}"})
+    repaired, _ = repair(task_of(*steps, last), **KNOWN)
+    assert len(repaired.subtasks) == 20
+    merged = repaired.subtasks[0]
+    assert merged.description.startswith("Do s0; then Do s1")
+    assert merged.tool_args == {}
+    assert repaired.subtasks[-1].tool_args == {"x": "{s0}"}
+
+
+def test_too_many_steps_of_all_kinds_end_in_one_step() -> None:
+    steps = [step(f"s{n}", tool_name=("search", "calculator")[n % 2]) for n in range(30)]
+    repaired, _ = repair(task_of(*steps), **KNOWN)
+    assert len(repaired.subtasks) == 20
+    assert repaired.subtasks[-1].tool_name == ""
+    assert "Do s29" in repaired.subtasks[-1].description
+
+
+def test_a_step_without_purpose_hands_on_its_dependencies() -> None:
+    repaired, _ = repair(task_of(step("a"), step("b", "a", description="-"), step("c", "b")), **ANY)
+    assert repaired.subtasks == (step("a"), step("c", "a"))
+
+
+def test_a_used_result_becomes_a_dependency() -> None:
+    uses = step("b", tool_name="t", tool_args={"x": "{a.price}"})
+    repaired, _ = repair(task_of(step("a"), uses), **ANY)
+    assert repaired.subtasks[1].dependencies == ("a",)
+
+
+def test_a_template_without_value_becomes_plain_text() -> None:
+    repaired, _ = repair(task_of(step("a", tool_name="t", tool_args={"x": "f{n}"})), **ANY)
+    assert repaired.subtasks[0].tool_args == {"x": "f{{n}}"}
+
+
+def test_a_wrong_goal_becomes_the_query() -> None:
+    repaired, _ = repair(task_of(step("a"), query="Find a hotel", goal="Bake bread"), **ANY)
+    assert repaired.goal == "Find a hotel"
+
+
+def test_a_completed_subtask_is_kept_as_it_is() -> None:
+    done = step("a", tool_name="gone", description="", status=SubTaskStatus.COMPLETED, result=1)
+    repaired, changes = repair(task_of(done, step("b", "a")), **KNOWN)
+    assert repaired.subtasks == (done, step("b", "a"))
+    assert changes == ()
+
+
+def test_ten_thousand_subtasks_in_cycles_end_in_seconds() -> None:
+    size = 10_000
+    steps = [step(str(n), str((n + 1) % size), str((n * 7) % size), str(n), "gone") for n in range(size)]
+    started = time.process_time()
+    repaired, _ = repair(task_of(*steps), **KNOWN)
+    assert len(repaired.subtasks) == 20
+    assert time.process_time() - started < 30
+
+
+def test_all_kinds_of_faults_are_found() -> None:
+    task = task_of(
+        step("a", "b", tool_name="gone"),
+        step("b", "a", role="gone"),
+        step("d", capability="gone"),
+        step("d"),
+        step("c", "nowhere", description="-"),
+        *(step(f"s{n}") for n in range(20)),
+        query="Find a hotel",
+        goal="Bake bread",
+    )
+    kinds = {fault.kind for fault in find_faults(task, **KNOWN)}
+    kinds |= {fault.kind for fault in find_faults(task_of(), **KNOWN)}
+    kinds |= {fault.kind for fault in find_faults(task_of(step("1", tool_args={"x": "{2}"})), **KNOWN)}
+    deep: list[object] = []
+    for _ in range(40):
+        deep = [deep]
+    kinds |= {fault.kind for fault in find_faults(task_of(step("1", tool_args={"x": deep})), **KNOWN)}
+    assert kinds == set(FaultKind)
