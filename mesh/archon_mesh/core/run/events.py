@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import field
 
+from archon_mesh.core.plan import Task as Plan
 from archon_mesh.core.run.types import (
     NO_LIMIT,
     NOTHING,
@@ -49,6 +50,22 @@ class TaskCreated:
     parent: str = ""
     predecessors: tuple[str, ...] = ()
     step_id: str = ""
+
+
+@value
+class Planned:
+    """The plan of the run changed: the planner's task `task_id` made it, or `identity` edited it.
+
+    Steps that have completed, and those in progress whose ids the plan has, keep their tasks; the other tasks of the
+    plan before were ended by the events before this one, and the events after it create those of the new steps.
+    `changes` are the repairs that the plan needed.
+    """
+
+    task_id: str
+    revision: int
+    plan: Plan
+    changes: tuple[str, ...] = ()
+    identity: str = ""
 
 
 @value
@@ -304,6 +321,7 @@ Event = (
     Submitted
     | Claimed
     | TaskCreated
+    | Planned
     | Dispatched
     | Delegated
     | DelegationCancelled

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from archon_mesh.core.run.task import Task
 from archon_mesh.core.run.types import NOTHING, Amount, Failure, Submission, TaskState
+
+if TYPE_CHECKING:  # it refers to this module
+    from archon_mesh.core.run.plan_state import PlanState
 
 MAX_RECENT: Final = 10
 """Failures that a run compares to tell whether one kind repeats."""
@@ -30,6 +33,8 @@ class RunState:
     """The ids of the tasks with a live attempt."""
     answer_tasks: dict[int, str] = field(default_factory=dict)
     """The tasks of the events with a result or an item, by sequence number."""
+    plan: PlanState | None = None
+    """The plan of a run with strategy `plan`; None with any other."""
     spent: Amount = NOTHING
     paused: bool = False
     clock_stopped_since: float = 0.0

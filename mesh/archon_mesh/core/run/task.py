@@ -73,6 +73,8 @@ class Task:
     dispatch_epoch: int = 0
     abandoned: tuple[tuple[int, str], ...] = ()
     """Attempts that no longer count but may still be running, with their instances."""
+    faults: tuple[str, ...] = ()
+    """What was wrong with the plan that an earlier attempt replied."""
     conversation_version: int | None = None
     """The version of the role's conversation that the attempt received; None if it received none."""
     version_conflicts: int = 0

@@ -5,9 +5,18 @@ from __future__ import annotations
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run.fold.budget import settle
 from archon_mesh.core.run.fold.human_input import withdraw
+from archon_mesh.core.run.fold.plan import attempt_failed
 from archon_mesh.core.run.state import RunState
 from archon_mesh.core.run.task import PublishedItem, Task
-from archon_mesh.core.run.types import CONVERSATION_MOVED, DRAINING, GIVEN_BACK, NOTHING, Failure, TaskState
+from archon_mesh.core.run.types import (
+    CONVERSATION_MOVED,
+    DRAINING,
+    GIVEN_BACK,
+    NOTHING,
+    PLAN_FAILED,
+    Failure,
+    TaskState,
+)
 
 
 def dispatched(run: RunState, event: ev.Dispatched, time: float) -> None:
@@ -57,6 +66,10 @@ def retried(run: RunState, event: ev.Retried, time: float) -> None:
         if not task.questions:  # starts over with the new conversation, unless people would be asked again
             task.checkpoint = None
         return
+    attempt_failed(run, task)
+    if event.failure.reason == PLAN_FAILED:
+        task.faults = tuple(description for _, description in event.failure.violations)
+        task.checkpoint = None
     task.retries += 1
     run.recovered += 1
 

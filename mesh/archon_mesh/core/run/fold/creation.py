@@ -5,14 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 
 from archon_mesh.core.run import events as ev
+from archon_mesh.core.run.fold.plan import task_added, waits_for
+from archon_mesh.core.run.plan_state import PlanState
 from archon_mesh.core.run.state import RunState
 from archon_mesh.core.run.task import Task
-from archon_mesh.core.run.types import TaskState
+from archon_mesh.core.run.types import PLAN, TaskState
 
 
 def submitted(run: RunState, event: ev.Submitted, time: float) -> None:
     run.submission, run.owner, run.epoch = event.submission, event.owner, event.epoch
     run.state, run.create_time = TaskState.WORKING, time
+    if event.submission.strategy == PLAN:
+        run.plan = PlanState()
 
 
 def claimed(run: RunState, event: ev.Claimed, time: float) -> None:
@@ -28,10 +32,12 @@ def task_created(run: RunState, event: ev.TaskCreated, time: float) -> None:
     for task_id in predecessors:
         predecessor = run.tasks[task_id]
         predecessor.successors.append(event.task_id)
-        task.missing += predecessor.state is not TaskState.COMPLETED
+        task.missing += waits_for(run, task, predecessor)
     run.tasks[event.task_id] = task
     run.root_ids.append(event.task_id)
     run.incomplete += 1
+    if run.plan is not None:
+        task_added(run, task)
 
 
 def _along_edges(run: RunState, role: str) -> tuple[str, ...]:
