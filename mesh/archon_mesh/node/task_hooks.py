@@ -98,6 +98,8 @@ class TaskMiddleware(Middleware):
         hook.params.messages[:] = with_context(
             hook.params.messages, [to_memory_item(item) for item in self._task.context], self._awareness
         )
+        if allowed := self._task.allowed_tools:  # a source of tools may have connected since the run began
+            hook.params.tools = [tool for tool in hook.params.tools if tool.name in allowed]
         hook.params.timeout = context.timeout(hook.params.timeout)
 
     @override

@@ -114,6 +114,7 @@ class Client:
         capabilities: Sequence[str] = (),
         versions: Mapping[str, str] | None = None,
         strategy: str = "",
+        planner: str = "",
         budget: common_pb2.Budget | None = None,
         session_id: str = "",
         request_id: str = "",
@@ -123,7 +124,9 @@ class Client:
     ) -> RunHandle:
         """Submits a run, which is durable when this returns.
 
-        `strategy` is `pipeline` or `agent`; by default a single role is run as an agent, none or several as a pipeline.
+        `strategy` is `pipeline`, `agent` or `plan`; by default a single role is run as an agent, none or several as a
+        pipeline. With `plan` the role `planner` (by default `planner`) makes a plan, whose steps go to `roles`, or to
+        all other roles with an instance.
         `budget` limits what the run may spend. `versions` requires versions of the roles' instances (`1.2` or `1.*`).
         `timeout` is the run's time in seconds (1 h by default); `wait` is how many seconds the call waits for the run's
         end. An empty `request_id` is replaced by a new one: two calls submit two runs, while gRPC's retries of one call
@@ -138,6 +141,7 @@ class Client:
             capabilities=capabilities,
             versions=versions,
             strategy=strategy,
+            planner=planner,
             budget=budget,
             session_id=session_id,
             request_id=request_id,
@@ -258,6 +262,7 @@ def submit_request(
     capabilities: Sequence[str] = (),
     versions: Mapping[str, str] | None = None,
     strategy: str = "",
+    planner: str = "",
     budget: common_pb2.Budget | None = None,
     session_id: str = "",
     request_id: str = "",
@@ -274,6 +279,7 @@ def submit_request(
         capabilities=capabilities,
         versions=versions,
         strategy=_strategy(strategy),
+        planner=planner,
         budget=budget,
         session_id=session_id,
         metadata=metadata,

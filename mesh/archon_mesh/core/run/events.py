@@ -54,7 +54,7 @@ class TaskCreated:
 
 @value
 class Planned:
-    """The plan of the run changed: the planner's task `task_id` made it, or `identity` edited it.
+    """The plan of the run changed: the planner's task `task_id` made it, or `identity` edited it by the edit `edit_id`.
 
     Steps that have completed, and those in progress whose ids the plan has, keep their tasks; the other tasks of the
     plan before were ended by the events before this one, and the events after it create those of the new steps.
@@ -66,6 +66,7 @@ class Planned:
     plan: Plan
     changes: tuple[str, ...] = ()
     identity: str = ""
+    edit_id: str = ""
 
 
 @value

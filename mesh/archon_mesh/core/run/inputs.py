@@ -280,11 +280,11 @@ class Resume:
 
 @value
 class EditPlan:
-    """Replace the part of the plan that has not begun, if event `expected_seq` changed the plan last. `request_id`
-    identifies the edit."""
+    """Replace the part of the plan that has not begun, if event `expected_seq` changed the plan last. `edit_id` is
+    unique."""
 
     identity: str
-    request_id: str
+    edit_id: str
     expected_seq: int
     plan: Plan
 

@@ -1,4 +1,4 @@
-"""The plan of a run: its steps, the tasks that execute them, and what a replan is decided by. Only the fold changes it."""
+"""The plan of a run: its steps, their tasks, and what a replan is decided by. Only the fold changes it."""
 
 from __future__ import annotations
 
@@ -44,6 +44,8 @@ class PlanState:
     tasks: dict[str, str] = field(default_factory=dict)
     sinks: tuple[str, ...] = ()
     open: int = 0
+    edit_id: str = ""
+    """The edit that changed the plan last; empty if the planner did."""
     planner: str = ""
     """The planner's task that makes the next plan; empty if none is asked for."""
     reason: str = ""

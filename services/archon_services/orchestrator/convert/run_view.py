@@ -16,6 +16,7 @@ from archon_mesh.core.run import RunState, Task
 from archon_mesh.core.run.effects import want_of
 from archon_mesh.core.run.types import Requirement, TaskState
 from archon_services.orchestrator.convert import failure_to_proto
+from archon_services.orchestrator.convert.plan import write_plan
 from archon_services.orchestrator.convert.run import STRATEGIES
 from archon_services.orchestrator.convert.task import state_to_proto
 from archon_services.orchestrator.journal import RunRow
@@ -57,6 +58,8 @@ def write_run(run: RunState, out: run_pb2.Run, standing: Standing | None = None)
     for edge in submission.edges:
         out.edges.add(upstream=edge.upstream, downstream=edge.downstream, policy=edge.policy)
     set_seconds(out.create_time, run.create_time)
+    if run.plan is not None and run.plan.steps:
+        write_plan(run, out.plan)
     if run.ended:
         set_seconds(out.end_time, run.end_time)
         if run.failure is not None:
@@ -170,7 +173,7 @@ def trimmed(run: run_pb2.Run, limit: int = MAX_RUN_BYTES) -> run_pb2.Run:
     out = run_pb2.Run()
     out.CopyFrom(run)
     out.truncated = True
-    for field in ("goal", "answers", "metadata", "questions", "tasks", "edges"):
+    for field in ("goal", "answers", "metadata", "questions", "tasks", "plan", "edges"):
         out.ClearField(field)
         if out.ByteSize() <= limit:
             break

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 from archon_mesh.core.plan import MAX_REPLANS, Plan, ReplanCounters, SubTask, SubTaskStatus, replan_reason
 from archon_mesh.core.plan import Task as PlanTask
 from archon_mesh.core.run import events as ev
+from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.decide.plan_reply import AcceptedPlan
 from archon_mesh.core.run.decide.termination import orphans, stop, then_end
 from archon_mesh.core.run.plan_state import keeps_task, plan_failure, sinks_of
@@ -16,10 +17,10 @@ from archon_mesh.core.run.types import Failure, TaskState
 
 
 def plan_changed(
-    run: RunState, decided: list[ev.Event], accepted: AcceptedPlan, *, by: str = "", identity: str = ""
+    run: RunState, decided: list[ev.Event], accepted: AcceptedPlan, *, by: str = "", edit: inp.EditPlan | None = None
 ) -> list[ev.Event]:
     """The decided events, the end of what the new plan replaces, the plan, and the tasks of its new steps. `by` is the
-    planner's task that made it, `identity` who edited it."""
+    planner's task that made it, `edit` the edit that did."""
     state = run.plan
     assert state is not None
     plan = accepted.plan
@@ -28,7 +29,7 @@ def plan_changed(
     kept = {
         id_: task_id
         for id_, task_id in state.tasks.items()
-        if id_ in steps and keeps_task(run.tasks[task_id], edited=bool(identity))
+        if id_ in steps and keeps_task(run.tasks[task_id], edited=edit is not None)
     }
     replaced = Failure("CANCELLED", "CANCELLED", f"revision {revision} of the plan replaces the step")
     stopped: set[str] = set()
@@ -36,7 +37,8 @@ def plan_changed(
     for id_, task_id in state.tasks.items():
         if id_ not in kept:
             events += stop(run, run.tasks[task_id], replaced, stopped)
-    planned = ev.Planned(by, revision, _without_statuses(plan), accepted.changes, identity)
+    editor = (edit.identity, edit.edit_id) if edit is not None else ("", "")
+    planned = ev.Planned(by, revision, _without_statuses(plan), accepted.changes, *editor)
     created: list[ev.Event] = []
     tasks = dict(kept)
     for id_ in Plan.of(plan).execution_order:
@@ -45,7 +47,7 @@ def plan_changed(
             predecessors = tuple(tasks[dependency] for dependency in dict.fromkeys(steps[id_].dependencies))
             created.append(ev.TaskCreated(tasks[id_], steps[id_].role, predecessors=predecessors, step_id=id_))
     events += [planned, *created]
-    busy = bool(identity) and bool(state.planner)
+    busy = edit is not None and bool(state.planner)
     if busy or created or any(not run.tasks[task_id].ended for task_id in kept.values()):
         return events
     return _finish(run, events, tasks, steps, {by} if by else ())

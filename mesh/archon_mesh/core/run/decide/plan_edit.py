@@ -9,14 +9,11 @@ from archon_mesh.core.plan import Task as Plan
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.decide.plan import plan_changed
-from archon_mesh.core.run.decide.plan_reply import AcceptedPlan, plan_faults, plan_targets
+from archon_mesh.core.run.decide.plan_reply import MAX_FAULTS, AcceptedPlan, plan_faults, plan_targets
 from archon_mesh.core.run.decide.step_roles import assigned
 from archon_mesh.core.run.plan_state import keeps_task, status_of
 from archon_mesh.core.run.state import RunState
 from archon_mesh.core.run.types import Failure, TaskState
-
-MAX_FAULTS = 50
-"""Faults of an edited plan that its refusal names."""
 
 
 def edit_plan(run: RunState, edit: inp.EditPlan, now: float) -> list[ev.Event]:
@@ -24,12 +21,12 @@ def edit_plan(run: RunState, edit: inp.EditPlan, now: float) -> list[ev.Event]:
     if edit_refusal(run, edit) is not None:
         return []
     accepted = AcceptedPlan(assigned(_with_statuses(run, edit.plan), plan_targets(run)))
-    return plan_changed(run, [], accepted, identity=edit.identity)
+    return plan_changed(run, [], accepted, edit=edit)
 
 
 def edit_refusal(run: RunState, edit: inp.EditPlan) -> Failure | None:
-    """Why an edit is refused: ABORTED if the plan has changed, FAILED_PRECONDITION if the run has no plan to edit or the
-    edit touches what has begun, INVALID_ARGUMENT if the steps are no plan. None if it is accepted."""
+    """Why an edit is refused: ABORTED if the plan has changed, FAILED_PRECONDITION if the run has no plan to edit or
+    the edit touches what has begun, INVALID_ARGUMENT if the steps are no plan. None if it is accepted."""
     state = run.plan
     if state is None or not state.steps:
         return Failure("FAILED_PRECONDITION", "FAILED_PRECONDITION", "the run has no plan")

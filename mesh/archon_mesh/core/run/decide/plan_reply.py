@@ -130,4 +130,4 @@ def _refusal(faults: tuple[tuple[str, str], ...], retry: RetryAdvice) -> Failure
     first = faults[0][1] if faults else "the reply is no plan"
     message = f"the planner's reply cannot be executed: {first}"
     violations = tuple((step or "plan", description) for step, description in faults[:MAX_FAULTS])
-    return Failure("INVALID_ARGUMENT", PLAN_FAILED, message, retry=int(retry), violations=violations)
+    return Failure("FAILED_PRECONDITION", PLAN_FAILED, message, retry=int(retry), violations=violations)

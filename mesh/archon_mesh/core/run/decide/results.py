@@ -46,7 +46,7 @@ def _judged(run: RunState, task: Task, result: inp.ResultIn) -> tuple[inp.Result
     if isinstance(result, inp.PlanIn):
         verdict = judge(run, task, result)
     else:
-        verdict = Failure("INVALID_ARGUMENT", PLAN_FAILED, "the planner's reply holds no plan")
+        verdict = Failure("FAILED_PRECONDITION", PLAN_FAILED, "the planner's reply holds no plan")
     if isinstance(verdict, AcceptedPlan):
         return result, verdict
     failed = replace(result, state=TaskState.FAILED, failure=verdict)

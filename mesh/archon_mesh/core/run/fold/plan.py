@@ -14,7 +14,7 @@ def planned(run: RunState, event: ev.Planned, time: float) -> None:
     plan = run.plan
     assert plan is not None
     steps = {step.id: step for step in event.plan.subtasks}
-    edited = bool(event.identity)
+    edited = bool(event.edit_id)
     kept = {
         id_: task_id
         for id_, task_id in plan.tasks.items()
@@ -30,6 +30,7 @@ def planned(run: RunState, event: ev.Planned, time: float) -> None:
         kept,
         sinks_of(event.plan),
         sum(not run.tasks[task_id].ended for task_id in kept.values()),
+        event.edit_id,
         planner=plan.planner if edited else "",
         reason=plan.reason if edited else "",
         counters=plan.counters.with_replan() if event.revision > 1 and not edited else plan.counters,

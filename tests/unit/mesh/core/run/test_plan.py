@@ -8,8 +8,10 @@ from archon_mesh.core.plan import MAX_REPLANS, SubTask
 from archon_mesh.core.run import CancelAttempt, open_effects
 from archon_mesh.core.run import events as ev
 from archon_mesh.core.run import inputs as inp
+from archon_mesh.core.run.decide import plan_reply
+from archon_mesh.core.run.decide.plan_edit import edit_refusal
 from archon_mesh.core.run.types import ContextRef, TaskState
-from tests.unit.mesh.core.run.plan_run import BUSY, PlanRun, step
+from tests.unit.mesh.core.run.plan_run import BUSY, PlanRun, plan_of, step
 
 
 def test_a_plan_becomes_tasks_in_one_append() -> None:
@@ -247,3 +249,92 @@ def test_missing_input_fails_the_step() -> None:
     assert isinstance(events[0], ev.TaskEnded)
     assert run.states()["a"] == "FAILED"
     assert run.feed(inp.InputMissing(run.task("a").task_id, 1, BUSY)) == []
+
+
+def test_a_plan_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan_reply, "MAX_PLAN_SUBTASKS", 4)
+    monkeypatch.setattr(plan_reply, "MAX_DEPENDENCIES", 3)
+    monkeypatch.setattr(plan_reply, "MAX_FAULTS", 2)
+    names = [f"s{number}" for number in range(6)]
+    steps = [step(name, *names[max(0, number - 2) : number]) for number, name in enumerate(names)]
+    run = PlanRun()
+    run.begin("r.1")
+    (refused,) = run.reply(*steps)
+    assert isinstance(refused, ev.Retried)
+    assert len(refused.failure.violations) == 2
+    run.now += 10
+    run.begin("r.1")
+    run.reply(*steps)
+    assert run.state.plan is not None
+    assert len(run.state.plan.steps) == 4
+    assert sum(len(each.dependencies) for each in run.state.plan.steps.values()) <= 3
+
+
+def edited(run: PlanRun, *steps: SubTask, seq: int = 0) -> inp.EditPlan:
+    assert run.state.plan is not None
+    return inp.EditPlan("me", "e1", seq or run.state.plan.seq, plan_of(*steps))
+
+
+def reason(run: PlanRun, edit: inp.EditPlan) -> str:
+    """The code with which an edit is refused; then it causes no event."""
+    refusal = edit_refusal(run.state, edit)
+    assert refusal is not None
+    assert run.feed(edit) == []
+    return refusal.code
+
+
+def test_an_edit_replaces_what_has_not_begun() -> None:
+    run = PlanRun(step("a"), step("b", "a"), step("c", "b"))
+    run.complete("a")
+    run.begin("b")
+    before = {name: run.task(name).task_id for name in "ab"}
+    ended, planned, created = run.feed(edited(run, step("a"), step("b", "a"), step("d", "b")))
+    assert isinstance(ended, ev.TaskEnded)
+    assert isinstance(planned, ev.Planned)
+    assert (planned.revision, planned.identity, planned.edit_id) == (2, "me", "e1")
+    assert isinstance(created, ev.TaskCreated)
+    assert {name: run.task(name).task_id for name in "ab"} == before
+    run.complete("b", "d")
+    assert run.state.answer_seqs == (run.task("d").result_seq,)
+
+
+def test_an_edit_that_touches_what_has_begun_is_refused() -> None:
+    run = PlanRun(step("a"), step("b", "a"))
+    run.begin("a")
+    assert reason(run, edited(run, step("b"))) == "FAILED_PRECONDITION"
+    assert reason(run, edited(run, step("a", role="booker"), step("b", "a"))) == "FAILED_PRECONDITION"
+
+
+def test_a_late_edit_is_refused() -> None:
+    run = PlanRun(step("a"), step("b", "a"))
+    assert run.state.plan is not None
+    late = edited(run, step("a"), step("c", "a"))
+    run.feed(edited(run, step("a"), step("d", "a")))
+    assert reason(run, late) == "ABORTED"
+
+
+def test_an_edit_with_faults_is_refused() -> None:
+    run = PlanRun(step("a"), step("b", "a"))
+    assert reason(run, edited(run, step("a"), step("b", "c"))) == "INVALID_ARGUMENT"
+    assert reason(run, edited(run)) == "INVALID_ARGUMENT"
+    run.fail("a")
+    assert run.state.ended
+
+
+def test_an_edit_cannot_need_what_failed() -> None:
+    run = PlanRun(step("a"), step("b"), step("c", "b"))
+    run.fail("a")
+    steps = (step("a"), step("b"), step("c", "a"))
+    assert reason(run, edited(run, *steps)) == "INVALID_ARGUMENT"
+    run.feed(edited(run, step("a"), step("b"), step("c", "a", "b", partial_input=True)))
+    run.complete("b", "c")
+    assert run.states() == {"a": "FAILED", "b": "COMPLETED", "c": "COMPLETED"}
+    assert run.state.state is TaskState.COMPLETED
+
+
+def test_an_edit_that_leaves_only_what_is_done_ends_the_run() -> None:
+    run = PlanRun(step("a"), step("b", "a"))
+    run.complete("a")
+    events = run.feed(edited(run, step("a")))
+    assert isinstance(events[-1], ev.RunEnded)
+    assert run.state.answer_seqs == (run.task("a").result_seq,)
