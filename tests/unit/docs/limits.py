@@ -140,7 +140,7 @@ LIMITS: Final[dict[str, list[Limit]]] = {
             ["test_after_the_last_replan_the_run_fails_and_names_the_steps"],
         ),
         Limit(
-            "What a planner is told: roles with their tools; results of the plan before",
+            "Request to a planner: roles with their tools; results of the plan before",
             "{archon_services.orchestrator.convert.plan:MAX_TARGETS_BYTES|bytes}; "
             "{archon_services.orchestrator.convert.plan:MAX_RESULT_BYTES|bytes}",
             "Schemas, then descriptions, are left out; further results are left out.",

@@ -211,7 +211,7 @@ def is_local(run: RunState, events: Sequence[ev.Event]) -> bool:
 
 
 def _is_end_of_idle_step(run: RunState, event: ev.TaskEnded) -> bool:
-    """Whether the task executes a step and nobody works on it, so that its end has no effect but on other steps."""
+    """Whether the task executes a step that is not in progress, so that its end has no effect but on other steps."""
     task = run.tasks[event.task_id]
     return run.plan is not None and bool(task.step_id) and not task.live
 

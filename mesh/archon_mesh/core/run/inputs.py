@@ -95,7 +95,7 @@ class ResultIn:
 
 @value
 class PlanIn(ResultIn):
-    """The result of the planner's task: with the plan that its text is, or, if it is none, with the faults of the
+    """The result of the planner's task: with the plan in its text, or, if there is no plan, with the faults of the
     text, each a pair of the step (empty: the whole) and a description."""
 
     plan: Plan | None = None

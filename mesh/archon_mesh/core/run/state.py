@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from archon_mesh.core.run.plan_state import PlanState
 from archon_mesh.core.run.task import Task
 from archon_mesh.core.run.types import NOTHING, Amount, Failure, Submission, TaskState
-
-if TYPE_CHECKING:  # it refers to this module
-    from archon_mesh.core.run.plan_state import PlanState
 
 MAX_RECENT: Final = 10
 """Failures that a run compares to tell whether one kind repeats."""

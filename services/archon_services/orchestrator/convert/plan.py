@@ -20,11 +20,11 @@ from archon_services.orchestrator.convert.failures import failure_to_proto
 from archon_services.orchestrator.convert.task import state_to_proto
 
 MAX_TARGETS_BYTES: Final = 512 * 1024
-"""Size of the roles that a planner is told about, above which the schemas and then the descriptions of tools are left
-out."""
+"""Size of the descriptions of roles in a request to a planner, above which schemas and then descriptions of tools are
+left out."""
 
 MAX_RESULT_BYTES: Final = 1024 * 1024
-"""Size of the results that a planner is told for a replan; further ones are left out."""
+"""Size of the results in a request for a replan; further ones are left out."""
 
 
 def read_planned(event: run_pb2.RunEvent) -> ev.Event:

@@ -25,7 +25,7 @@ class Candidates:
         """Adds the tasks that a local event may have made ready; `run` is the state after it."""
         if self._task_ids is None:
             return
-        if type(event) in (ev.ResultReceived, ev.TaskEnded):
+        if type(event) is ev.ResultReceived or type(event) is ev.TaskEnded:
             for task_id in run.tasks[event.task_id].successors:
                 self._task_ids[task_id] = None
         elif type(event) is ev.TaskCreated:

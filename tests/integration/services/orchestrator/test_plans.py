@@ -170,7 +170,7 @@ async def test_a_planner_that_never_plans_fails_the_run(mesh: Mesh, troupe: Trou
 
 async def test_without_a_planner_a_submit_is_refused(mesh: Mesh) -> None:
     with pytest.raises(UnknownRole):
-        await mesh.client.submit("x", strategy="plan", planner="nobody-plans")
+        await mesh.client.submit("x", strategy="plan", planner="absent-planner")
     with pytest.raises(InvalidArgument):
         await mesh.client.submit("x", roles=["designer"], planner="designer")
 

@@ -10,7 +10,8 @@ from archon_mesh.core.run import events as ev
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.decide.plan_reply import AcceptedPlan
 from archon_mesh.core.run.decide.termination import orphans, stop, then_end
-from archon_mesh.core.run.plan_state import keeps_task, plan_failure, sinks_of
+from archon_mesh.core.run.plan_progress import plan_failure
+from archon_mesh.core.run.plan_state import keeps_task, sinks_of
 from archon_mesh.core.run.state import RunState
 from archon_mesh.core.run.task import Task
 from archon_mesh.core.run.types import Failure, TaskState

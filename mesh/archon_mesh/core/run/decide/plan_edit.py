@@ -11,7 +11,8 @@ from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.decide.plan import plan_changed
 from archon_mesh.core.run.decide.plan_reply import MAX_FAULTS, AcceptedPlan, plan_faults, plan_targets
 from archon_mesh.core.run.decide.step_roles import assigned
-from archon_mesh.core.run.plan_state import keeps_task, status_of
+from archon_mesh.core.run.plan_progress import status_of
+from archon_mesh.core.run.plan_state import keeps_task
 from archon_mesh.core.run.state import RunState
 from archon_mesh.core.run.types import Failure, TaskState
 

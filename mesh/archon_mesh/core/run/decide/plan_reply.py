@@ -10,7 +10,7 @@ from archon_mesh.core.plan import Task as Plan
 from archon_mesh.core.run import inputs as inp
 from archon_mesh.core.run.decide.recovery import RECOVERY, Kind, recovery_exhausted
 from archon_mesh.core.run.decide.step_roles import assigned, binding_faults
-from archon_mesh.core.run.plan_state import steps_of
+from archon_mesh.core.run.plan_progress import steps_of
 from archon_mesh.core.run.state import RunState
 from archon_mesh.core.run.task import Task
 from archon_mesh.core.run.types import PLAN_FAILED, Failure, PlanTarget

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from archon_mesh.core.run import events as ev
-from archon_mesh.core.run.plan_state import answer_task
+from archon_mesh.core.run.plan_progress import answer_task
 from archon_mesh.core.run.state import RunState
 from archon_mesh.core.run.task import Task
 from archon_mesh.core.run.types import Failure, TaskState

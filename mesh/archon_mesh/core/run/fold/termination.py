@@ -7,7 +7,7 @@ from archon_mesh.core.run.fold.budget import settle
 from archon_mesh.core.run.fold.human_input import withdraw
 from archon_mesh.core.run.fold.plan import planned as plan_changed
 from archon_mesh.core.run.fold.plan import step_ended
-from archon_mesh.core.run.plan_state import is_over, plan_failure
+from archon_mesh.core.run.plan_progress import is_over, plan_failure
 from archon_mesh.core.run.state import RunState
 from archon_mesh.core.run.task import Task
 from archon_mesh.core.run.types import PLAN_FAILED, Failure, TaskState

@@ -61,13 +61,13 @@ def test_several_sinks_are_combined_by_the_planner() -> None:
 def test_a_reply_with_faults_is_refused_once() -> None:
     run = PlanRun()
     run.begin("r.1")
-    (refused,) = run.reply(step("a", "b"), step("b", "a", role="nobody"))
+    (refused,) = run.reply(step("a", "b"), step("b", "a", role="absent"))
     assert isinstance(refused, ev.Retried)
     assert refused.failure.reason == "PLAN_FAILED"
     assert len(run.state.tasks["r.1"].faults) == 2
     run.now += 10
     run.begin("r.1")
-    _, planned, *created = run.reply(step("a", "b"), step("b", "a", role="nobody"))
+    _, planned, *created = run.reply(step("a", "b"), step("b", "a", role="absent"))
     assert isinstance(planned, ev.Planned)
     assert planned.changes, "the event tells how the plan was repaired"
     assert {event.role for event in created if isinstance(event, ev.TaskCreated)} <= {"writer", "booker"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from types import FrameType
+from typing import Any
 
 from archon_mesh.core.plan import SubTask
 from archon_mesh.core.plan import Task as Plan
@@ -30,7 +31,7 @@ class Counter:
     def __exit__(self, *_: object) -> None:
         sys.settrace(self._before)
 
-    def _trace(self, frame: FrameType, event: str, argument: object) -> object:
+    def _trace(self, frame: FrameType, event: str, argument: object) -> Any:
         self.lines += event == "line"
         return self._trace
 

@@ -7,7 +7,7 @@ from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon_mesh.core.run import RunState, apply, decide
 from archon_mesh.core.run import inputs as inp
-from archon_mesh.core.run.types import PlanTarget, Submission, TaskState
+from archon_mesh.core.run.types import Failure, PlanTarget, Submission, TaskState
 from archon_services.orchestrator.runs.plan_reply import with_plan
 
 PLAN = '{"goal": "a trip", "subtasks": [{"id": "a", "description": "go", "role": "guide"}]}'
@@ -49,6 +49,6 @@ def test_any_other_input_stays_as_it_is() -> None:
     for state, given in (
         (run("agent"), result(PLAN)),
         (run(), result(PLAN, TaskState.FAILED)),
-        (run(), inp.LostIn("r.1", 1, inp.Failure("UNAVAILABLE", "INSTANCE_LOST", "gone"))),
+        (run(), inp.LostIn("r.1", 1, Failure("UNAVAILABLE", "INSTANCE_LOST", "gone"))),
     ):
         assert with_plan(state, given) is given
