@@ -17,9 +17,9 @@ import psutil
 from rich.console import Console
 from rich.table import Table
 
+from archon_mesh.core.words import content_words
 from archon_mesh.memory.long_term import LongTermMemory, NewEntry, OfflineEmbedder, SqliteLongTermStore
 from archon_mesh.memory.long_term.port import Filters, LongTermStore, StoredVector
-from archon_mesh.core.words import content_words
 
 SIZES: Final = (1_000, 10_000, 100_000)
 BATCH: Final = 1_000

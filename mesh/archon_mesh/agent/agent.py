@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import copy
 import inspect
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Self, Unpack
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from archon.errors import FailedPrecondition, InvalidArgument
 from archon_mesh.agent.config import AgentConfig, AgentFields
@@ -30,6 +30,10 @@ from archon_mesh.core.messages import ChatMessage
 from archon_mesh.llm.base import ModelClient
 from archon_mesh.tools.engine import ToolExecutionEngine
 from archon_mesh.tools.registry import ToolRegistry
+
+if TYPE_CHECKING:
+    from archon_mesh.agent.planned_run import PlannedRun
+    from archon_mesh.planning.options import TaskOptions
 
 Message = str | Sequence[ChatMessage]
 
@@ -94,6 +98,8 @@ class Agent(SubAgentMetadata):
         """Middlewares and the handlers added by `on`, in order of registration."""
         self.state: AgentState | None = None
         """State of the current or last run."""
+        self.planned_run: PlannedRun | None = None
+        """The current or last `run_task`."""
         self.run_lock = asyncio.Lock()
         self._lazy_model = LazyModel(self.config.model)
         self._lazy_fallback = LazyModel(self.config.fallback_model) if self.config.fallback_model else None
@@ -138,6 +144,24 @@ class Agent(SubAgentMetadata):
         return await run_query(
             self, message, context or {}, Emitter(event_handlers or ()), max_iterations=max_iterations
         )
+
+    async def run_task(
+        self,
+        query: str,
+        context: Mapping[str, Any] | None = None,
+        event_handlers: Sequence[EventHandler] | None = None,
+        **options: Unpack[TaskOptions],
+    ) -> str:
+        """Returns the answer to a query that may take several steps: directly, or by a plan that the tools, the model
+        and the sub-agents execute. `planned_run` then says which, why, and how it went.
+
+        `context` and `event_handlers` are those of `run_async`. Raises what `run_async` and `Planner.create_plan`
+        raise, and PlanFailed.
+        """
+        from archon_mesh.agent.planned_run import PlannedRun
+
+        self.planned_run = planned_run = PlannedRun(**options)
+        return await run_query(self, query, context or {}, Emitter(event_handlers or ()), loop=planned_run.answer)
 
     async def _run_and_close(self, *args: Any) -> str:
         try:
@@ -204,6 +228,19 @@ class Agent(SubAgentMetadata):
         fork.tools = self.tools.copy()
         fork.engine = self.engine.for_registry(fork.tools)
         fork._sub_agents = self._sub_agents.copy(fork)
+        return fork
+
+    def restricted(self, tool_names: Collection[str]) -> Agent:
+        """Returns a fork for one part of a task: with these tools only, an empty history, and no sub-agents.
+
+        It shares no memory graph, because an answer to a part is no answer of the agent.
+        """
+        fork = self.forked()
+        fork.history = HistoryList(agent_name=self.name)
+        fork.memory_graph, fork.goal_check, fork.tool_sources = None, None, ()
+        fork.tools = ToolRegistry.of(each for each in self.tools.registrations if each.name in tool_names)
+        fork.engine = self.engine.for_registry(fork.tools)
+        fork._sub_agents = SubAgents(fork, 1)
         return fork
 
     # Parts -----------------------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from archon_mesh.llm.base import (
 )
 from archon_mesh.llm.chunks import stream_reply
 from archon_mesh.llm.offline_coordinator import next_step
+from archon_mesh.llm.offline_plan import write_plan
 from archon_mesh.llm.offline_tasks import write_reply
 
 _LARGE = 100_000  # characters; longer requests are analysed on a thread
@@ -24,9 +25,10 @@ class OfflineModel:
     """Answers by text analysis. The same messages always give the same reply, which says that it is from this model.
 
     With tools it coordinates: it calls each tool once, one per reply, in the recommended order, and combines their
-    answers. Without tools the first system prompt selects the task: extract requirements, design components, or write
-    an implementation; for any other task the reply summarises the messages. Usage is estimated at four characters per
-    token, and `max_tokens` is applied to the estimate; `temperature` and `timeout` have no effect.
+    answers. Without tools the first system prompt selects the task: extract requirements, design components, write an
+    implementation, or plan (`offline_plan`); for any other task the reply summarises the messages. Usage is estimated
+    at four characters per token, and `max_tokens` is applied to the estimate; `temperature` and `timeout` have no
+    effect.
     """
 
     provider = "archon.offline"
@@ -57,4 +59,5 @@ class OfflineModel:
 def _reply(request: ModelRequest) -> tuple[str, tuple[ToolCall, ...]]:
     if request.tools:
         return next_step(request.messages, request.tools)
-    return write_reply(request.messages), ()
+    plan = write_plan(request.messages)
+    return (write_reply(request.messages) if plan is None else plan), ()

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Final
 
 from archon.memory.long_term.entry import LongTermEntry, checksum_of
+from archon_mesh.core.words import content_words
 from archon_mesh.memory.long_term.embedders import OfflineEmbedder
 from archon_mesh.memory.long_term.port import Filters, LongTermStore, StoredVector
 from archon_mesh.memory.long_term.retrieval import Retriever
 from archon_mesh.memory.long_term.sqlite import SqliteLongTermStore
-from archon_mesh.core.words import content_words
 from tests.quality.long_term.labelled_set import KINDS, Half, Question, memories, questions
 
 PAGE: Final = Path(__file__).parents[3] / "docs" / "memory.md"

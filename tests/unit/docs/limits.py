@@ -970,6 +970,46 @@ LIMITS: Final[dict[str, list[Limit]]] = {
             ["test_a_program_that_does_not_end_is_killed", "test_a_program_that_is_too_large_is_refused"],
         ),
     ],
+    "Plans": [
+        Limit(
+            "Characters of a planner's reply; its subtasks that are read",
+            "{archon_mesh.planning.parse:MAX_REPLY}; {archon_mesh.planning.parse:MAX_READ_SUBTASKS}",
+            "The plan fails: `MalformedPlan`.",
+            ["test_what_is_no_plan_is_refused"],
+        ),
+        Limit(
+            "Subtasks of a planner's plan; of a plan at all",
+            "{archon_mesh.core.plan.faults:MAX_SUBTASKS}; {archon_mesh.core.plan.faults:MAX_PLAN_SUBTASKS}",
+            "The planner is asked for fewer, then subtasks are merged.",
+            ["test_too_many_steps_of_one_tool_are_merged", "test_too_many_steps_of_all_kinds_end_in_one_step"],
+        ),
+        Limit(
+            "Subtasks that are executed at the same time",
+            "{archon_mesh.planning.executor:MAX_PARALLEL}; `max_parallel`",
+            "Further subtasks wait.",
+            ["test_independent_subtasks_run_at_the_same_time"],
+        ),
+        Limit(
+            "Attempts at a subtask; time of an attempt",
+            "{archon_mesh.planning.attempts:MAX_ATTEMPTS}, `max_attempts`; "
+            "{archon_mesh.planning.attempts:TIMEOUT|seconds}, `timeout`",
+            "The subtask fails.",
+            ["test_a_failed_attempt_is_repeated_with_its_problem", "test_a_slow_attempt_fails"],
+        ),
+        Limit(
+            "Replans of a task",
+            "{archon_mesh.core.plan.replan:MAX_REPLANS}",
+            "The plan fails: `PlanFailed`.",
+            ["test_after_three_replans_the_plan_fails_with_a_suggestion"],
+        ),
+        Limit(
+            "Characters of a result; of the arguments of a subtask with their templates filled; levels of arguments",
+            "{archon_mesh.planning.check:MAX_RESULT}; {archon_mesh.core.plan.templates:MAX_CHARACTERS}; "
+            "{archon_mesh.core.plan.templates:MAX_DEPTH}",
+            "The subtask fails.",
+            ["test_a_result_is_checked_by_rules", "test_arguments_that_grow_too_large_are_refused"],
+        ),
+    ],
     "Model calls": [
         Limit(
             "A model call without a chunk of the reply",

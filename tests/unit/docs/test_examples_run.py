@@ -32,6 +32,7 @@ TOOLS = load_example("tools")
 MODELS = load_example("models")
 COMPOSITE_TOOLS = load_example("composite_tools")
 AGENT_MEMORY = load_example("agent_memory")
+PLANS = load_example("plans")
 
 
 @pytest.mark.parametrize(
@@ -106,6 +107,30 @@ async def test_an_example_of_agent_memory_gives_its_answer(name: str, expected: 
     assert expected in str(await getattr(AGENT_MEMORY, name)())
 
 
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("trip", "('a room at the Plaza', ['decided', 'created', 'subtask_started 1', 'subtask_completed 1', "),
+        (
+            "trip",
+            "'subtask_failed 2', 'replanning', 'replanned', 'subtask_started 3', 'subtask_completed 3', 'completed'], 1)",
+        ),
+        ("several_agents", "## 15 * 24\\n\\n360\\n\\n## facts about 360\\n\\nA full circle."),
+        ("several_agents", "the query has 2 steps, and there are other agents; the plan gives subtasks to historian"),
+        ("approval", "['Where to?', '1: book_flight']"),
+        ("planner", "['calculator', 'book_hotel', 'book_hotel']"),
+    ],
+)
+async def test_an_example_of_plans_gives_its_answer(name: str, expected: str) -> None:
+    assert expected in str(await getattr(PLANS, name)())
+
+
+def test_the_example_of_faults_repairs_them_and_draws_a_plan() -> None:
+    found, changes, order = PLANS.faults()
+    assert (len(found), len(changes), order) == (2, 2, ["flight", "hotel"])
+    assert '-->|"{flight.price}"|' in PLANS.drawing()
+
+
 def test_the_yaml_agent_on_the_agent_memory_page_loads(tmp_path: Path) -> None:
     (block,) = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs" / "agent-memory.md").read_text(), re.S)
     (tmp_path / "clerk.yaml").write_text(block)
@@ -113,7 +138,8 @@ def test_the_yaml_agent_on_the_agent_memory_page_loads(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "count"), [("agents", 11), ("tools", 8), ("models", 4), ("composite-tools", 1), ("agent-memory", 2)]
+    ("name", "count"),
+    [("agents", 11), ("tools", 8), ("models", 4), ("composite-tools", 1), ("agent-memory", 2), ("plans", 6)],
 )
 def test_each_example_on_a_page_is_in_its_file(name: str, count: int) -> None:
     page = (ROOT / "docs" / f"{name}.md").read_text()

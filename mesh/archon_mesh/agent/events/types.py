@@ -149,6 +149,25 @@ class ImageMessageEnd(AgentEvent):
     message_id: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepStarted(AgentEvent):
+    type: ClassVar[str] = "STEP_STARTED"
+    step_name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepFinished(AgentEvent):
+    type: ClassVar[str] = "STEP_FINISHED"
+    step_name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Custom(AgentEvent):
+    type: ClassVar[str] = "CUSTOM"
+    name: str
+    value: Any
+
+
 def _camel(name: str) -> str:
     first, *rest = name.split("_")
     return first + "".join(word.capitalize() for word in rest)

@@ -167,7 +167,7 @@ class _Loop:
         """Returns the answer that hooks and the goal check accept, or None if the model goes on. Both enter the
         history."""
         state = self._state
-        accepted = await _accepted_answer(state, self._hooks, message)
+        accepted = await accepted_answer(state, self._hooks, message)
         state.history.append(message if accepted is None else accepted)
         if accepted is None or state.agent.goal_check is None:
             return None if accepted is None else accepted.content
@@ -202,7 +202,8 @@ async def wait_until_resumed(state: AgentState) -> None:
             await ancestor.agent.wait_until_resumed()
 
 
-async def _accepted_answer(state: AgentState, hooks: HookRunner, message: ChatMessage) -> ChatMessage | None:
+async def accepted_answer(state: AgentState, hooks: HookRunner, message: ChatMessage) -> ChatMessage | None:
+    """Returns the answer as the hooks before a final response leave it, or None if they want another one."""
     if HookEvent.BEFORE_FINAL_RESPONSE not in hooks:
         return message
     outcome = await hooks.run(

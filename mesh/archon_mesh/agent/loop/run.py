@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import Any, Final, Protocol
 
@@ -25,6 +25,9 @@ from archon_mesh.core.messages import ChatMessage
 MAX_DEPTH: Final = 10
 """Length of the longest chain of agents that call each other."""
 
+Loop = Callable[[AgentState, Sequence[ChatMessage], HookRunner, Sequence[ChatMessage]], Awaitable[str]]
+"""Finds the answer to a query, as `run_loop` does."""
+
 
 class QueryAgent(RunningAgent, Protocol):
     """An agent as `run_query` needs it."""
@@ -44,9 +47,10 @@ async def run_query(
     emitter: Emitter,
     resume_from: Sequence[ChatMessage] = (),
     max_iterations: int | None = None,
+    loop: Loop = run_loop,
 ) -> str:
     """Returns the answer to a query. `resume_from` continues an earlier attempt, as in `run_loop`; `max_iterations`
-    defaults to the agent's limit.
+    defaults to the agent's limit. `loop` finds the answer, between the hooks of the run.
 
     An agent that is called by a tool, a hook or a sub-agent of another agent becomes part of that agent's run. Raises
     FailedPrecondition if the agent would wait for itself, or if the chain of callers is too long.
@@ -69,7 +73,7 @@ async def run_query(
         history.update_context(state.run_id, state.root_run_id, agent.name)
         agent.state = state
         with bind_state(state):
-            return await _run(agent, state, message, resume_from)
+            return await _run(agent, state, message, resume_from, loop)
 
 
 async def _open_history(agent: QueryAgent, stack: AsyncExitStack) -> HistoryList:
@@ -114,12 +118,13 @@ async def _run(
     state: AgentState,
     message: str | Sequence[ChatMessage],
     resume_from: Sequence[ChatMessage],
+    loop: Loop,
 ) -> str:
     hooks = agent.hook_runner(_inherited_middlewares(state))
     state.phase = Phase.EXECUTING
 
     async def answer_query() -> str:
-        return await _answer_query(state, message, hooks, resume_from)
+        return await _answer_query(state, message, hooks, resume_from, loop)
 
     try:
         if hooks.wraps_query:
@@ -159,6 +164,7 @@ async def _answer_query(
     message: str | Sequence[ChatMessage],
     hooks: HookRunner,
     resume_from: Sequence[ChatMessage],
+    loop: Loop,
 ) -> str:
     query = _as_messages(message)
     await state.agent.connect_tools()
@@ -169,7 +175,7 @@ async def _answer_query(
         return str(outcome.value)
     if outcome.value is not None:
         query[-1] = ChatMessage("user", outcome.value)
-    answer = await run_loop(state, query, hooks, resume_from)
+    answer = await loop(state, query, hooks, resume_from)
     for event in (HookEvent.AFTER_AGENT, HookEvent.QUERY_END):
         if event in hooks:
             context = HookContext(event, state.agent, state, value=answer)

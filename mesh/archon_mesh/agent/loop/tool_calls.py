@@ -37,6 +37,9 @@ class _CallOutcome:
     key: CallKey | None = None
     """What was called; None if no tool was."""
 
+    error: BaseException | None = None
+    """The exception behind the result, if the tool raised one."""
+
 
 class ToolCaller:
     """Executes the tool calls of one run."""
@@ -80,6 +83,11 @@ class ToolCaller:
                 return outcome.result.text
         return None
 
+    async def run_one(self, call: ToolCall, number: int) -> ToolOutcome:
+        """Executes a call that no model has written, with its hooks and events; it does not enter the history."""
+        outcome = await self._run_call(call, number)
+        return ToolOutcome(outcome.result, outcome.error)
+
     async def _run_call(self, call: ToolCall, number: int) -> _CallOutcome:
         state = self._state
         run_fields = state.event_fields()
@@ -99,7 +107,9 @@ class ToolCaller:
             return inner.result
 
         result = await self._hooks.wrap_tool_call(call, proceed)()
-        return _CallOutcome(result) if inner is None else _CallOutcome(result, inner.answer, inner.key)
+        if inner is None:
+            return _CallOutcome(result)
+        return _CallOutcome(result, inner.answer, inner.key, None if result.ok else inner.error)
 
     async def _run_with_hooks(self, call: ToolCall) -> _CallOutcome:
         try:
@@ -120,6 +130,7 @@ class ToolCaller:
             executed = await self._execute(call, arguments)
         outcome = await self._after_call(call, arguments, executed, 0)
         outcome.key = key
+        outcome.error = executed.error if not outcome.result.ok else None
         return outcome
 
     async def _execute(self, call: ToolCall, arguments: dict[str, object]) -> ToolOutcome:

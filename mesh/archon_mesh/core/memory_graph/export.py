@@ -15,7 +15,7 @@ def to_mermaid(nodes: Iterable[str], edges: Iterable[Edge], labels: Labels | Non
     # Generated ids, because a role called `end`, or one with a space, would break the syntax.
     ids = {node: f"n{index}" for index, node in enumerate(graph)}
     lines = ["flowchart LR"]
-    lines += [f'    {ids[node]}["{_mermaid_text(label_of(node, labels))}"]' for node in graph]
+    lines += [f'    {ids[node]}["{mermaid_text(label_of(node, labels))}"]' for node in graph]
     lines += [f"    {ids[src]} --> {ids[dst]}" for src, dst in graph.edges]
     return "\n".join(lines) + "\n"
 
@@ -26,8 +26,8 @@ def to_dot(nodes: Iterable[str], edges: Iterable[Edge], labels: Labels | None = 
     lines = ["digraph mesh {", "    rankdir=LR;", "    node [shape=box, style=rounded];"]
     for node in graph:
         label = label_of(node, labels)
-        lines.append(f"    {_dot_text(node)}" + (f" [label={_dot_text(label)}];" if label != node else ";"))
-    lines += [f"    {_dot_text(src)} -> {_dot_text(dst)};" for src, dst in graph.edges]
+        lines.append(f"    {dot_text(node)}" + (f" [label={dot_text(label)}];" if label != node else ";"))
+    lines += [f"    {dot_text(src)} -> {dot_text(dst)};" for src, dst in graph.edges]
     return "\n".join([*lines, "}"]) + "\n"
 
 
@@ -55,12 +55,14 @@ def label_of(node: str, labels: Labels | None) -> str:
     return (labels or {}).get(node, node)
 
 
-def _mermaid_text(text: str) -> str:
-    # `#` first, because it starts Mermaid's entities.
-    for char, entity in (("#", "#35;"), ("&", "#amp;"), ('"', "#quot;"), ("<", "#lt;"), (">", "#gt;")):
+def mermaid_text(text: str) -> str:
+    """Returns a text for a quoted label of Mermaid."""
+    # `#` first, because it starts Mermaid's entities. A label in backticks would be read as Markdown.
+    for char, entity in (("#", "#35;"), ("&", "#amp;"), ('"', "#quot;"), ("<", "#lt;"), (">", "#gt;"), ("`", "#96;")):
         text = text.replace(char, entity)
     return "<br/>".join(text.splitlines())
 
 
-def _dot_text(text: str) -> str:
+def dot_text(text: str) -> str:
+    """Returns a text as a quoted string of Graphviz."""
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'

@@ -1,8 +1,9 @@
-"""Draws a graph of roles as SVG, layers from left to right, without external tools."""
+"""Draws a graph as SVG, layers from left to right, without external tools."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from html import escape
 
 from archon_mesh.core.memory_graph.export import Labels, label_of
@@ -27,28 +28,47 @@ _ARROW = (
 Box = tuple[float, float, float, float]  # left, top, width, height
 
 
-def to_svg(nodes: Iterable[str], edges: Iterable[Edge], labels: Labels | None = None) -> str:
+@dataclass(frozen=True, slots=True)
+class Look:
+    """How a graph is drawn: its title, its style sheet, the classes of nodes other than `role`, and texts on edges."""
+
+    title: str = "Roles and their dependencies"
+    style: str = _STYLE
+    node_classes: Mapping[str, str] = field(default_factory=dict)
+    edge_labels: Mapping[Edge, str] = field(default_factory=dict)
+
+
+_ROLES = Look()
+
+
+def to_svg(nodes: Iterable[str], edges: Iterable[Edge], labels: Labels | None = None, look: Look = _ROLES) -> str:
     """Returns the graph as an SVG document; edges that skip a layer avoid its boxes. Raises CycleError."""
     layout = make_layout(nodes, edges)
-    roles = [node for layer in layout.layers for node in layer]
-    texts = {node: _printable(label_of(node, labels)).splitlines() or [""] for node in roles}
-    columns, width, height = _place(layout, texts)
-    parts = [_path([columns[index][stop] for index, stop in _stops(layout, edge)]) for edge in layout.routes]
+    names = [node for layer in layout.layers for node in layer]
+    texts = {node: printable(label_of(node, labels)).splitlines() or [""] for node in names}
+    longest = max((len(text) for text in look.edge_labels.values()), default=0)
+    columns, width, height = _place(layout, texts, max(_GAP_X, _CHAR * longest + 2 * _PAD))
+    parts = []
+    for edge in layout.routes:
+        boxes = [columns[index][stop] for index, stop in _stops(layout, edge)]
+        parts.append(_path(boxes))
+        if text := look.edge_labels.get(edge):
+            parts.append(_edge_label(boxes, printable(text)))
     for layer, column in zip(layout.layers, columns, strict=True):
-        parts += [_box(node, texts[node], column[node]) for node in layer]
+        parts += [_box(node, texts[node], column[node], look.node_classes.get(node, "role")) for node in layer]
     return "\n".join(
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" class="graph" viewBox="0 0 {width:g} {height:g}" '
             f'width="{width:g}" height="{height:g}" role="img">',
-            f"<title>Roles and their dependencies</title><style>{_STYLE}</style><defs>{_ARROW}</defs>",
-            f'<rect width="{width:g}" height="{height:g}" fill="#ffffff"/>',
+            f"<title>{escape(look.title)}</title><style>{look.style}</style><defs>{_ARROW}</defs>",
+            f'<rect class="back" width="{width:g}" height="{height:g}" fill="#ffffff"/>',
             *parts,
             "</svg>\n",
         ]
     )
 
 
-def _place(layout: Layout, texts: dict[str, list[str]]) -> tuple[list[dict[str | Edge, Box]], float, float]:
+def _place(layout: Layout, texts: dict[str, list[str]], gap: int) -> tuple[list[dict[str | Edge, Box]], float, float]:
     """Returns the box of each stop per layer (flat for a waypoint), and the size of the drawing."""
 
     def height_of(stop: str | Edge) -> float:
@@ -70,8 +90,8 @@ def _place(layout: Layout, texts: dict[str, list[str]]) -> tuple[list[dict[str |
             column[stop] = (x, y, wide, high)
             y += high + _GAP_Y
         columns.append(column)
-        x += wide + _GAP_X
-    width = x - _GAP_X + _MARGIN if columns else 2 * _MARGIN
+        x += wide + gap
+    width = x - gap + _MARGIN if columns else 2 * _MARGIN
     return columns, width, full + 2 * _MARGIN
 
 
@@ -93,19 +113,27 @@ def _path(boxes: list[Box]) -> str:
     return f'<path class="edge" d="{"".join(steps[:-1])}" marker-end="url(#arrow)"/>'
 
 
-def _box(node: str, lines: list[str], box: Box) -> str:
+def _edge_label(boxes: list[Box], text: str) -> str:
+    """Draws the text of an edge above the middle of its first curve."""
+    left, top, wide, high = boxes[0]
+    next_left, next_top, _, next_high = boxes[1]
+    x, y = (left + wide + next_left) / 2, (top + high / 2 + next_top + next_high / 2) / 2 - 6
+    return f'<text class="flow" x="{x:g}" y="{y:g}">{escape(text)}</text>'
+
+
+def _box(node: str, lines: list[str], box: Box, css_class: str) -> str:
     left, top, wide, high = box
     texts = "".join(
         f'<text x="{left + wide / 2:g}" y="{top + _PAD + _LINE * index + 14:g}">{escape(line)}</text>'
         for index, line in enumerate(lines)
     )
     return (
-        f'<g><title>{escape(_printable(node))}</title><rect class="role" x="{left:g}" y="{top:g}" '
+        f'<g><title>{escape(printable(node))}</title><rect class="{css_class}" x="{left:g}" y="{top:g}" '
         f'width="{wide:g}" height="{high:g}" rx="8"/>{texts}</g>'
     )
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
     """Replaces characters that XML does not allow: control characters, surrogates, two noncharacters."""
     return "".join(char if _is_xml(ord(char)) else "\ufffd" for char in text)
 

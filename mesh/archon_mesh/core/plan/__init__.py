@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from archon_mesh.core.plan.errors import (
     ArgumentsTooLarge,
     DanglingDependency,
@@ -20,6 +22,9 @@ from archon_mesh.core.plan.replan import MAX_REPLANS, ReplanCounters, ReplanPoli
 from archon_mesh.core.plan.subtask import SubTask, SubTaskStatus
 from archon_mesh.core.plan.task import Task
 from archon_mesh.core.plan.templates import fill_arguments, template_values
+
+if TYPE_CHECKING:
+    from archon_mesh.core.plan.drawing import to_dot, to_mermaid, to_svg
 
 __all__ = [
     "MAX_PLAN_SUBTASKS",
@@ -51,4 +56,16 @@ __all__ = [
     "replan_reason",
     "skip_dependants",
     "template_values",
+    "to_dot",
+    "to_mermaid",
+    "to_svg",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # Imported on first use, because the drawings import networkx.
+    if name in ("to_dot", "to_mermaid", "to_svg"):
+        from archon_mesh.core.plan import drawing
+
+        return getattr(drawing, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -25,8 +25,6 @@ class DuplicateSubTask(InvalidPlan):
 class DanglingDependency(InvalidPlan):
     """A subtask depends on an id that no subtask has."""
 
-    default_kind = "planning.context_loss"
-
 
 class PlanCycle(InvalidPlan):
     """Subtasks depend on each other in a circle. `cycle` has their ids; each depends on the one before it, and the
@@ -50,8 +48,6 @@ class UnknownSubTask(NotFound):
 
 class MissingKey(InvalidArgument):
     """A template names a value that does not exist. `key` is what the template has in its braces."""
-
-    default_kind = "planning.context_loss"
 
     def __init__(self, key: str) -> None:
         self.key = key

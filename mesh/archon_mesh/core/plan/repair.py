@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import replace
+from typing import Final
 
 from archon_mesh.core.plan.cycles import break_cycles
 from archon_mesh.core.plan.errors import ArgumentsTooLarge, EmptyPlan, shown
@@ -14,6 +15,9 @@ from archon_mesh.core.plan.replan import free_id
 from archon_mesh.core.plan.subtask import SubTask
 from archon_mesh.core.plan.task import Task
 from archon_mesh.core.plan.templates import literal, replace_keys, root_of, template_keys
+
+MAX_COMPARISONS: Final = 20_000
+"""Names with which the unknown ones of a plan are compared; further unknown names are dropped."""
 
 
 def repair(
@@ -117,11 +121,14 @@ def _repair_names(
     capabilities: Collection[str] | None,
 ) -> tuple[list[SubTask], list[str]]:
     changes: list[str] = []
+    comparisons = 0
 
     def repaired(subtask: SubTask, noun: str, name: str, known: Collection[str] | None) -> str:
+        nonlocal comparisons
         if not name or known is None or name in known:
             return name
-        nearest = nearest_name(name, known) or ""
+        comparisons += len(known)
+        nearest = (nearest_name(name, known) or "") if comparisons <= MAX_COMPARISONS else ""
         instead = f"{nearest!r} instead" if nearest else "none"
         changes.append(f"subtask {shown(subtask.id)!r} has {noun} {instead}: there is no {shown(name)!r}")
         return nearest

@@ -51,9 +51,10 @@ class ReplanCounters:
         critical = subtask.id if subtask.critical else self.critical_failure
         return replace(self, consecutive_failures=self.consecutive_failures + 1, critical_failure=critical)
 
-    def with_completed(self) -> ReplanCounters:
-        """Counts a subtask that has completed."""
-        return replace(self, consecutive_failures=0)
+    def with_completed(self, subtask_id: str = "") -> ReplanCounters:
+        """Counts a subtask that has completed, whatever failed attempts it had."""
+        failures = {id_: count for id_, count in self.failures.items() if id_ != subtask_id}
+        return replace(self, failures=failures, consecutive_failures=0)
 
     def with_replan(self) -> ReplanCounters:
         """Counts a replan, and starts to count anew."""

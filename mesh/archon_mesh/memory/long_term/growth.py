@@ -8,9 +8,9 @@ from typing import Final
 
 from archon.errors import InvalidArgument
 from archon.memory.long_term.entry import LongTermEntry
+from archon_mesh.core.words import content_words
 from archon_mesh.memory.long_term.port import MAX_BATCH, Change, Filters, LongTermStore
 from archon_mesh.memory.long_term.retrieval.similarity import is_duplicate
-from archon_mesh.core.words import content_words
 
 _DAY: Final = 86_400.0
 COMPARED: Final = 10

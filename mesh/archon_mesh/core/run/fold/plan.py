@@ -69,7 +69,7 @@ def step_ended(run: RunState, task: Task) -> None:
         return
     plan.open -= 1
     if task.state is TaskState.COMPLETED:
-        plan.counters = plan.counters.with_completed()
+        plan.counters = plan.counters.with_completed(task.step_id)
         return
     for task_id in task.successors:
         successor = run.tasks[task_id]

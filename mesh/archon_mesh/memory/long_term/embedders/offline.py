@@ -16,8 +16,8 @@ from math import log, sqrt
 from typing import Final
 from zlib import crc32
 
-from archon_mesh.memory.long_term.port import Vector
 from archon_mesh.core.words import FUNCTION_WORDS, ngrams, stem, words
+from archon_mesh.memory.long_term.port import Vector
 
 DIMENSIONS: Final = 512
 

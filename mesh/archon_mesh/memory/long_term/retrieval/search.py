@@ -9,12 +9,12 @@ from typing import Final
 
 from archon.errors import ArchonError
 from archon.memory.long_term.entry import DEFAULT_THRESHOLD, FoundEntry, LongTermEntry, Source
+from archon_mesh.core.words import content_words
 from archon_mesh.memory.long_term.port import NO_FILTERS, Filters, LongTermStore, StoredVector, Vector
 from archon_mesh.memory.long_term.retrieval.aspects import aspects
 from archon_mesh.memory.long_term.retrieval.fusion import fuse
 from archon_mesh.memory.long_term.retrieval.similarity import coverage, is_duplicate, query_stems
 from archon_mesh.memory.long_term.retrieval.weights import DEFAULT_WEIGHTS, Weights
-from archon_mesh.core.words import content_words
 
 _log = logging.getLogger(__name__)
 

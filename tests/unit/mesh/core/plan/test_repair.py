@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 
 from archon_mesh.core.plan import EmptyPlan, FaultKind, Plan, SubTaskStatus, Task, find_faults, repair
+from archon_mesh.core.plan.nearest_name import nearest_name
 from tests.unit.mesh.core.plan.plans import TASKS, step, task_of
 
 KNOWN: dict[str, Any] = {"tools": ["calculator", "search"], "roles": ["search"], "capabilities": ["calculator"]}
@@ -161,3 +162,34 @@ def test_all_kinds_of_faults_are_found() -> None:
         deep = [deep]
     kinds |= {fault.kind for fault in find_faults(task_of(step("1", tool_args={"x": deep})), **KNOWN)}
     assert kinds == set(FaultKind)
+
+
+@pytest.mark.parametrize(
+    ("name", "names", "nearest"),
+    [
+        ("serch", ["search", "book"], "search"),
+        ("Search", ["search", "book"], "search"),
+        ("search-web", ["search_web"], "search_web"),
+        ("search", ["web.search", "book"], "web.search"),
+        ("functions.search", ["search"], "search"),
+        ("search", ["a.search", "b.search"], None),
+        ("set", ["get"], "get"),
+        ("go", ["do"], None),
+        ("x" * 200, ["x" * 199], None),
+        ("", ["a"], None),
+        ("abcdef", ["abXYef"], "abXYef"),
+        ("abcdef", ["aXYZef"], None),
+        ("aaa", ["aaaa"], "aaaa"),
+    ],
+)
+def test_the_nearest_name_is_the_only_close_one(name: str, names: list[str], nearest: str | None) -> None:
+    assert nearest_name(name, names) == nearest
+
+
+def test_many_unknown_names_are_dropped_without_long_comparisons() -> None:
+    tools = [f"tool_no_{n}" for n in range(1_000)]
+    steps = [step(str(n), tool_name=f"tool_nr_{n}") for n in range(1_000)]
+    started = time.process_time()
+    repaired, _ = repair(task_of(*steps), tools=tools, roles=None, capabilities=None, max_subtasks=1_000)
+    assert {subtask.tool_name for subtask in repaired.subtasks} - {""} <= set(tools)
+    assert time.process_time() - started < 20

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from archon.errors import InvalidArgument
+from archon_mesh.core.words import content_words
 from archon_mesh.memory.long_term.retrieval.aspects import MAX_ASPECTS, aspects
 from archon_mesh.memory.long_term.retrieval.fusion import fuse
 from archon_mesh.memory.long_term.retrieval.similarity import coverage, is_duplicate, query_stems
 from archon_mesh.memory.long_term.retrieval.weights import Weights
-from archon_mesh.core.words import content_words
 from tests.fixtures.long_term_entries import entry
 
 DAY = 86_400.0

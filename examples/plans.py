@@ -1,0 +1,152 @@
+"""Plans: a trip whose hotel is booked out, subtasks for several agents, and a plan that a person approves.
+
+python examples/plans.py
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+from archon_mesh.agent import Agent
+from archon_mesh.core.plan import Plan, SubTask, Task, find_faults, repair, to_mermaid
+from archon_mesh.llm import ScriptedModel
+from archon_mesh.planning import PlanEvent, Planner, TaskMode, create_plan
+from archon_mesh.tools import ToolResult, tool
+from archon_mesh.tools.builtin import Calculator
+
+
+@tool
+def book_flight(city: str) -> dict[str, Any]:
+    """Books a flight."""
+    return {"booking": "AB12", "price": 120}
+
+
+@tool
+def book_hotel(name: str) -> str | ToolResult:
+    """Books a room in a hotel."""
+    if name == "Grand":
+        return ToolResult.error("the Grand is booked out")
+    return f"a room at the {name}"
+
+
+def step(id: str, tool_name: str, *dependencies: str, **tool_args: Any) -> dict[str, Any]:
+    """Returns a subtask as a planner writes it."""
+    return {
+        "id": id,
+        "description": f"Use {tool_name}",
+        "tool_name": tool_name,
+        "tool_args": tool_args,
+        "dependencies": dependencies,
+        "critical": True,
+    }
+
+
+def plan_of(*subtasks: dict[str, Any]) -> str:
+    """Returns a planner's reply."""
+    return json.dumps({"goal": "Book a trip to Rome", "subtasks": subtasks})
+
+
+def scripted() -> ScriptedModel:
+    """The first plan fails at the hotel; the second one takes another."""
+    return ScriptedModel(
+        [
+            plan_of(step("1", "book_flight", city="Rome"), step("2", "book_hotel", "1", name="Grand")),
+            plan_of(step("3", "book_hotel", "1", name="Plaza")),
+        ]
+    )
+
+
+async def trip() -> tuple[str, list[str], int]:
+    reports: list[str] = []
+
+    def on_event(event: PlanEvent) -> None:
+        reports.append(f"{event.kind} {event.subtask.id if event.subtask else ''}".strip())
+
+    async with Agent("clerk", model=scripted(), tools=[book_flight, book_hotel]) as agent:
+        answer = await agent.run_task("Book a flight to Rome and then book a hotel", on_event=on_event)
+        assert agent.planned_run is not None
+        outcome = agent.planned_run.outcome
+        assert outcome is not None
+        return answer, reports, outcome.replans
+
+
+async def several_agents() -> tuple[str, str]:
+    historian = Agent("historian", description="Knows facts about numbers.", model=ScriptedModel(["A full circle."]))
+    async with Agent("coordinator", tools=[Calculator()], sub_agents=[historian]) as agent:
+        answer = await agent.run_task("15 * 24, and facts about 360")
+        assert agent.planned_run is not None
+        assert agent.planned_run.outcome is not None
+        return answer, agent.planned_run.outcome.reason
+
+
+async def approval() -> list[str]:
+    seen: list[str] = []
+
+    async def approve(task: Task) -> bool:
+        seen.extend(f"{subtask.id}: {subtask.tool_name}" for subtask in task.subtasks)
+        return True
+
+    async def clarify(question: str) -> str:
+        seen.append(question)
+        return "To Rome."
+
+    model = ScriptedModel(['{"question": "Where to?"}', plan_of(step("1", "book_flight", city="Rome"))])
+    async with Agent("clerk", model=model, tools=[book_flight]) as agent:
+        await agent.run_task("Book my trip.", mode=TaskMode.PLANNED, approve=approve, clarify=clarify)
+    return seen
+
+
+async def planner() -> list[str]:
+    tools = [Calculator(), book_hotel]
+    offline = await create_plan("Calculate 15 * 24 and then book a hotel", tools)
+    model = ScriptedModel([plan_of(step("1", "book_hotel", name="Plaza"))])
+    scripted_plan = await Planner(model, roles={"poet": "Writes."}).create_plan("Book the hotel", tools)
+    return [subtask.tool_name for subtask in (*offline.subtasks, *scripted_plan.subtasks)]
+
+
+def faults() -> tuple[list[str], tuple[str, ...], list[str]]:
+    task = Task(
+        "task-1",
+        "Book a trip",
+        "Book a trip",
+        (
+            SubTask("flight", "Book a flight", dependencies=("hotel",)),
+            SubTask("hotel", "Book a hotel", tool_name="book_hotle", dependencies=("flight",)),
+        ),
+    )
+    tools = ["book_flight", "book_hotel"]
+    found = [fault.message for fault in find_faults(task, tools=tools, roles=None, capabilities=None)]
+    repaired, changes = repair(task, tools=tools, roles=None, capabilities=None)
+    return found, changes, Plan.of(repaired).execution_order
+
+
+def drawing() -> str:
+    task = Task(
+        "task-1",
+        "Book a trip",
+        "Book a trip",
+        (
+            SubTask("flight", "Book a flight").with_result({"price": 120}),
+            SubTask(
+                "cover",
+                "Insure the trip",
+                tool_name="insure",
+                tool_args={"price": "{flight.price}"},
+                dependencies=("flight",),
+            ),
+        ),
+    )
+    return to_mermaid(task)
+
+
+async def main() -> None:
+    """Runs all examples."""
+    for result in (await trip(), await several_agents(), await approval(), await planner(), faults()):
+        print(result)  # noqa: T201
+    print(drawing())  # noqa: T201
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

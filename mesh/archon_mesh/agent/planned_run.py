@@ -1,0 +1,149 @@
+"""A run that may follow a plan: decides, plans, executes, and makes one answer of the results."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any, Final, Unpack
+
+from archon_mesh.agent.events import types as events
+from archon_mesh.agent.hooks.context import HookContext
+from archon_mesh.agent.hooks.points import HookDecision, HookEvent
+from archon_mesh.agent.hooks.runner import HookRunner
+from archon_mesh.agent.loop.executor import accepted_answer, run_loop
+from archon_mesh.agent.plan_worker import AgentWorker, RunModel
+from archon_mesh.agent.state.agent_state import AgentState
+from archon_mesh.agent.state.running_agent import Phase
+from archon_mesh.core.messages import ChatMessage
+from archon_mesh.core.plan import SubTask, Task
+from archon_mesh.core.plan.prompt import progress_of
+from archon_mesh.core.plan.synthesis import only_result, synthesis_messages
+from archon_mesh.llm.base import ModelRequest
+from archon_mesh.planning.decide import Decision, TaskMode, decide, decided_by
+from archon_mesh.planning.errors import PlanFailed
+from archon_mesh.planning.events import PlanEvent, PlanEventKind, report
+from archon_mesh.planning.executor import PlanExecutor
+from archon_mesh.planning.options import TaskOptions
+from archon_mesh.planning.planner import Planner
+from archon_mesh.planning.task_outcome import TaskOutcome
+
+MAX_ANSWERS: Final = 3
+"""Answers of which hooks may refuse all but the last."""
+
+_PHASES: Final = {PlanEventKind.REPLANNING: Phase.REPLANNING, PlanEventKind.REPLANNED: Phase.EXECUTING}
+_WITH_PLAN: Final = frozenset(
+    {PlanEventKind.CREATED, PlanEventKind.REPLANNED, PlanEventKind.COMPLETED, PlanEventKind.FAILED}
+)
+_ENDS: Final = frozenset({PlanEventKind.SUBTASK_COMPLETED, PlanEventKind.SUBTASK_FAILED})
+
+
+class PlannedRun:
+    """One run of `Agent.run_task`."""
+
+    def __init__(self, **options: Unpack[TaskOptions]) -> None:
+        self._options = options
+        self.executor: PlanExecutor | None = None
+        """Executes the plan; None before there is one. It can be paused, resumed and cancelled, and knows the plan."""
+
+        self.outcome: TaskOutcome | None = None
+        """How the query was answered; None until then."""
+
+    async def answer(
+        self, state: AgentState, query: Sequence[ChatMessage], hooks: HookRunner, resume_from: Sequence[ChatMessage]
+    ) -> str:
+        """Finds the answer in place of `run_loop`. Raises what `Agent.run_task` raises."""
+        started = time.monotonic()
+        text, roles = query[-1].content, state.agent.sub_agents
+        mode = self._options.get("mode")
+        tools = {each.name: each.tool.description for each in state.agent.tools.registrations}
+        decision = decide(text, roles, tools) if mode is None else Decision(mode, "the caller chose it")
+        await self._report(state, PlanEvent(PlanEventKind.DECIDED, message=f"{decision.mode}: {decision.reason}"))
+        if decision.mode is TaskMode.DIRECT:
+            answer = await run_loop(state, query, hooks, resume_from)
+            self.outcome = TaskOutcome(answer, decision.mode, decision.reason, seconds=time.monotonic() - started)
+            return answer
+        outcome = await hooks.run(HookContext(HookEvent.BEFORE_AGENT, state.agent, state))
+        if outcome.decision is HookDecision.STOP:
+            return str(outcome.value)
+        state.history.extend(query)
+        worker = AgentWorker(state, hooks)
+        planner = self._planner(state, hooks, worker)
+        task = await self._plan(state, planner, text, worker)
+        if mode is None:
+            decision = decided_by(task, decision)
+        self.executor = executor = self._executor(state, planner, worker)
+        state.phase = Phase.EXECUTING
+        task = await executor.execute(task)
+        answer = await self._synthesise(state, hooks, task)
+        self.outcome = TaskOutcome(
+            answer,
+            decision.mode,
+            decision.reason,
+            task,
+            tuple(executor.plans),
+            dict(executor.measured),
+            executor.replans,
+            time.monotonic() - started,
+        )
+        return answer
+
+    def _planner(self, state: AgentState, hooks: HookRunner, worker: AgentWorker) -> Planner:
+        model = RunModel(state, hooks, is_shown=False)
+        return Planner(
+            model, roles=worker.roles, approve=self._options.get("approve"), clarify=self._options.get("clarify")
+        )
+
+    async def _plan(self, state: AgentState, planner: Planner, query: str, worker: AgentWorker) -> Task:
+        state.phase = Phase.PLANNING
+        task = await planner.create_plan(query, worker.tools, self._options.get("initial_context"))
+        await self._report(state, PlanEvent(PlanEventKind.CREATED, task))
+        return task
+
+    def _executor(self, state: AgentState, planner: Planner, worker: AgentWorker) -> PlanExecutor:
+        async def on_event(event: PlanEvent) -> None:
+            await self._report(state, event)
+
+        names = ("policy", "check", "max_parallel", "max_attempts", "timeout")
+        options: dict[str, Any] = {name: self._options[name] for name in names if name in self._options}  # type: ignore[literal-required]
+        return PlanExecutor(worker, planner=planner, on_event=on_event, **options)
+
+    async def _synthesise(self, state: AgentState, hooks: HookRunner, task: Task) -> str:
+        """Returns the answer that hooks accept; the model writes it unless there is a single result. Raises PlanFailed
+        if hooks accept none."""
+        model = RunModel(state, hooks, is_shown=True)
+        text = only_result(task)
+        for _ in range(MAX_ANSWERS):
+            if text is None:
+                text = (await model.generate(ModelRequest(tuple(synthesis_messages(task))))).text
+            accepted = await accepted_answer(state, hooks, ChatMessage("assistant", text))
+            if accepted is not None:
+                state.history.append(accepted)
+                return accepted.content
+            text = None
+        raise PlanFailed(f"hooks refused {MAX_ANSWERS} answers to the query", (task,))
+
+    async def _report(self, state: AgentState, event: PlanEvent) -> None:
+        """Sets the phase, calls the handler of the options, and emits the event as AG-UI has it."""
+        state.phase = _PHASES.get(event.kind, state.phase)
+        await report(self._options.get("on_event"), event)
+        if not state.emitter.handlers:
+            return
+        fields = state.event_fields()
+        if event.kind is PlanEventKind.SUBTASK_STARTED and event.subtask is not None:
+            await state.emitter.emit(events.StepStarted(step_name=event.subtask.id, **fields))
+        await state.emitter.emit(events.Custom(name=f"plan.{event.kind}", value=_value(event), **fields))
+        if event.kind in _ENDS and event.subtask is not None:
+            await state.emitter.emit(events.StepFinished(step_name=event.subtask.id, **fields))
+
+
+def _value(event: PlanEvent) -> dict[str, Any]:
+    value: dict[str, Any] = {"message": event.message} if event.message else {}
+    if event.subtask is not None:
+        value |= _shown(event.subtask)
+    if event.task is not None and event.kind in _WITH_PLAN:
+        value |= {"goal": event.task.goal, "subtasks": progress_of(event.task)}
+    return value
+
+
+def _shown(subtask: SubTask) -> dict[str, Any]:
+    return {"id": subtask.id, "description": subtask.description, "status": subtask.status.value}

@@ -1,0 +1,135 @@
+"""What a planner is asked: rules, and a JSON object with the query, the tools, the roles and the progress so far.
+
+One object, so that no text of a query or of a result can pass for anything else, and the offline model can read it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from archon_mesh.core.messages import ChatMessage
+from archon_mesh.core.plan.faults import MAX_SUBTASKS, PlanFault
+from archon_mesh.core.plan.task import Task
+from archon_mesh.core.plan.templates import as_text
+
+MAX_SHOWN: Final = 2_000
+"""Characters of a result of a completed subtask, and of a value of the context, that a planner sees."""
+
+MAX_FAULTS: Final = 20
+"""Faults that are sent back to a planner."""
+
+_FIRST: Final = "You are a planner: you split a query into subtasks, which others execute."
+_RULES: Final = """
+The query, the tools, the roles and the context are in the JSON object of the user. Reply with one JSON object, and
+nothing else:
+
+{"goal": "what the query asks for, in your words",
+ "subtasks": [{"id": "1", "description": "what is to be done, with all that must be known for it",
+   "expected_output": "what its result is", "tool_name": "", "tool_args": {}, "dependencies": [], "critical": false,
+   "role": "", "estimated_seconds": 5, "confidence": 0.9}]}
+
+- At most %(max_subtasks)d subtasks, and no more than necessary. Each does one thing and has its own id.
+- `dependencies` has the ids of the subtasks whose results it needs. Subtasks that do not depend on each other are
+  executed at the same time. There must be no cycle.
+- `tool_name` is one of the tools, or empty; the subtask can use no other tool. `tool_args` follows the tool's schema.
+  In it, {1} stands for the result of subtask 1, {1.price} for a field of that result, and {city} for a value of the
+  context. Leave `tool_args` empty if the values are known only from reading results.
+- `role` is one of the roles, or empty. A subtask with neither tool nor role is answered by thinking alone.
+- `critical` is true if the query cannot be answered without the subtask. `"partial_input": true` lets it start although
+  a dependency has failed.
+- `confidence`, from 0 to 1, is how sure you are that the subtask can be done."""
+_QUESTION: Final = """
+- If you need an answer of the person who asked, in order to plan at all, reply {"question": "..."} instead, once."""
+_REPLAN: Final = """
+- `progress` is what happened so far, and `reason` why a new plan is needed. Plan only what is left. Completed subtasks
+  are done and are never repeated: refer to them by their ids. Avoid what failed; find another way to the goal.
+- Split each subtask that is listed in `split` into smaller ones."""
+_AGAIN: Final = "Reply with the whole corrected plan, as one JSON object and nothing else."
+
+
+@dataclass(frozen=True, slots=True)
+class PlannerInput:
+    """What a planner gets. `tools` have name, description and parameters; `roles` have descriptions by name; `split`
+    has the ids of the subtasks to split. `progress` is None for a first plan."""
+
+    query: str
+    tools: Sequence[Mapping[str, Any]] = ()
+    roles: Mapping[str, str] = field(default_factory=dict)
+    capabilities: Sequence[str] = ()
+    context: Mapping[str, Any] = field(default_factory=dict)
+    progress: Sequence[Mapping[str, Any]] | None = None
+    reason: str = ""
+    split: Sequence[str] = ()
+
+
+def planner_messages(
+    planner_input: PlannerInput, *, may_ask: bool = False, max_subtasks: int = MAX_SUBTASKS
+) -> list[ChatMessage]:
+    """Returns the messages for a planner's model. `may_ask` allows a question to the person who asked."""
+    rules = _FIRST + _RULES % {"max_subtasks": max_subtasks}
+    if may_ask:
+        rules += _QUESTION
+    data: dict[str, Any] = {"query": planner_input.query}
+    for key in ("tools", "roles", "capabilities"):
+        if value := getattr(planner_input, key):
+            data[key] = value if isinstance(value, Mapping) else list(value)
+    if planner_input.context:
+        data["context"] = {key: _shown(value) for key, value in planner_input.context.items()}
+    if planner_input.capabilities:
+        rules += '\n- `"capability"` may be one of the capabilities: any role that has it does the subtask.'
+    if planner_input.progress is not None:
+        rules += _REPLAN
+        data |= {"progress": list(planner_input.progress), "reason": planner_input.reason}
+        data |= {"split": list(planner_input.split)} if planner_input.split else {}
+    return [ChatMessage("system", rules), ChatMessage("user", json.dumps(data, ensure_ascii=False, default=str))]
+
+
+def read_planner_input(messages: Sequence[ChatMessage]) -> PlannerInput | None:
+    """Returns what a planner was asked, or None if these are no messages for a planner."""
+    if not any(message.role == "system" and message.content.startswith(_FIRST) for message in messages):
+        return None
+    for message in messages:
+        data = _object(message.content) if message.role == "user" else {}
+        if isinstance(data.get("query"), str):
+            names = ("tools", "roles", "capabilities", "context", "progress", "reason", "split")
+            return PlannerInput(data["query"], **{name: data[name] for name in names if name in data})
+    return None
+
+
+def progress_of(task: Task) -> list[dict[str, Any]]:
+    """Returns the progress of a task as a planner sees it: each subtask, its status, and its result or error."""
+    progress = []
+    for subtask in task.subtasks:
+        entry: dict[str, Any] = {"id": subtask.id, "description": subtask.description, "status": subtask.status.value}
+        entry |= {"tool_name": subtask.tool_name} if subtask.tool_name else {}
+        entry |= {"role": subtask.role} if subtask.role else {}
+        entry |= {"result": _shown(subtask.result)} if subtask.result is not None else {}
+        progress.append(entry)
+    return progress
+
+
+def faults_message(faults: Iterable[PlanFault | str]) -> ChatMessage:
+    """Returns the message that sends a plan back to its planner."""
+    messages = [fault if isinstance(fault, str) else fault.message for fault in faults]
+    lines = [f"- {message}" for message in messages[:MAX_FAULTS]]
+    if len(messages) > MAX_FAULTS:
+        lines.append(f"- and {len(messages) - MAX_FAULTS} more")
+    return ChatMessage("user", "\n".join(["Your plan cannot be executed:", *lines, _AGAIN]))
+
+
+def _shown(value: Any) -> Any:
+    text = as_text(value)
+    return (
+        value if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]} ... [{len(text) - MAX_SHOWN:,} characters left out]"
+    )
+
+
+def _object(text: str) -> dict[str, Any]:
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return data if isinstance(data, dict) else {}

@@ -1,0 +1,34 @@
+"""Planning: a planner that makes plans with a model, and their execution in this process."""
+
+from archon_mesh.planning.attempts import Measured
+from archon_mesh.planning.check import CheckedResult, check_by_model, check_by_rules
+from archon_mesh.planning.decide import Decision, TaskMode, decide
+from archon_mesh.planning.errors import MalformedPlan, PlanFailed, PlanNotApproved
+from archon_mesh.planning.events import PlanEvent, PlanEventKind
+from archon_mesh.planning.executor import PlanExecutor
+from archon_mesh.planning.parse import parse_plan
+from archon_mesh.planning.planner import Planner, create_plan
+from archon_mesh.planning.task_outcome import TaskOutcome
+from archon_mesh.planning.worker import Spending, Worker
+
+__all__ = [
+    "CheckedResult",
+    "Decision",
+    "MalformedPlan",
+    "Measured",
+    "PlanEvent",
+    "PlanEventKind",
+    "PlanExecutor",
+    "PlanFailed",
+    "PlanNotApproved",
+    "Planner",
+    "Spending",
+    "TaskMode",
+    "TaskOutcome",
+    "Worker",
+    "check_by_model",
+    "check_by_rules",
+    "create_plan",
+    "decide",
+    "parse_plan",
+]

@@ -1,0 +1,230 @@
+"""The attempts at one subtask: how it is executed, when it is tried again, and what its result is."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from archon.errors import (
+    ArchonError,
+    BudgetExhausted,
+    DeadlineExceeded,
+    NotFound,
+    OperationCancelled,
+    PermissionDenied,
+    Unauthenticated,
+)
+from archon.failure_kinds import RetryAdvice
+from archon_mesh.core.plan import ArgumentsTooLarge, MissingKey, SubTask, Task, fill_arguments, template_values
+from archon_mesh.planning.check import CheckedResult, ResultCheck, check_by_rules
+from archon_mesh.planning.subtask_prompt import subtask_message
+from archon_mesh.planning.worker import Spending, Worker
+from archon_mesh.tools.failures import failure_of, failure_of_kind
+from archon_mesh.tools.result import ToolOutcome, ToolResultStatus
+from archon_mesh.tools.tool import Tool
+
+MAX_ATTEMPTS: Final = 3
+"""Attempts at one subtask."""
+
+TIMEOUT: Final = 600.0
+"""Seconds of one attempt."""
+
+BASE_PAUSE: Final = 0.5
+"""Seconds before the second attempt after a failure that may pass; doubled before each further one."""
+
+FATAL: Final = (OperationCancelled, BudgetExhausted)
+"""Errors that end the whole plan, because no other step can be executed after them either."""
+
+_FINAL: Final = (ArgumentsTooLarge, NotFound, PermissionDenied, Unauthenticated)
+
+Sleep = Callable[[float], Awaitable[object]]
+Retried = Callable[[SubTask, str], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What a subtask took, beside its estimates: seconds, cost in millionths of a US dollar, and attempts."""
+
+    seconds: float = 0.0
+    estimated_seconds: float = 0.0
+    cost_micro_usd: int = 0
+    estimated_cost_micro_usd: int = 0
+    attempts: int = 0
+
+
+@dataclass(slots=True)
+class SubTaskRun:
+    """How the attempts at a subtask ended. `problem` is empty if it completed. `is_final` says that another attempt
+    must not be made, or would fail as well."""
+
+    subtask: SubTask
+    result: Any = None
+    problem: str = ""
+    is_final: bool = False
+    confidence: float = 1.0
+    attempts: int = 0
+    seconds: float = 0.0
+    spending: Spending = field(default_factory=Spending)
+
+    @property
+    def measured(self) -> Measured:
+        """What the subtask took."""
+        return Measured(
+            self.seconds,
+            self.subtask.estimated_seconds,
+            self.spending.cost_micro_usd,
+            self.subtask.estimated_cost_micro_usd,
+            self.attempts,
+        )
+
+
+class _Failed(Exception):
+    """An attempt failed. `is_final` as in SubTaskRun; `may_pass` if the same may succeed later."""
+
+    def __init__(self, problem: str, *, is_final: bool = False, may_pass: bool = False) -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.is_final = is_final
+        self.may_pass = may_pass
+
+
+class Attempts:
+    """Makes the attempts at subtasks, with the settings of a PlanExecutor."""
+
+    def __init__(
+        self,
+        worker: Worker,
+        *,
+        check: ResultCheck | None = None,
+        max_attempts: int = MAX_ATTEMPTS,
+        timeout: float = TIMEOUT,
+        clock: Callable[[], float],
+        sleep: Sleep = asyncio.sleep,
+    ) -> None:
+        self._worker = worker
+        self._check = check
+        self._max_attempts = max_attempts
+        self._timeout = timeout
+        self._clock = clock
+        self._sleep = sleep
+
+    async def run(self, task: Task, subtask: SubTask, number: int, retried: Retried) -> SubTaskRun:
+        """Executes a subtask of a task until it completes or fails. `retried` is called before each further attempt.
+
+        A failure that may pass is followed by a pause. A tool that may have acted is not called again, unless it says
+        that this does no harm. A critical subtask is tried again after failures that may pass only. Raises the errors
+        in FATAL.
+        """
+        run = SubTaskRun(subtask)
+        started = self._clock()
+        while True:
+            run.attempts += 1
+            try:
+                run.result = await self._attempt(task, subtask, number, run)
+                run.problem = ""
+                break
+            except _Failed as failure:
+                run.problem, run.is_final = failure.problem, failure.is_final
+                is_last = run.attempts >= self._max_attempts or (subtask.critical and not failure.may_pass)
+                if failure.is_final or is_last:
+                    break
+                await retried(subtask, failure.problem)
+                if failure.may_pass:
+                    await self._sleep(BASE_PAUSE * 2 ** (run.attempts - 1))
+        run.seconds = self._clock() - started
+        return run
+
+    async def _attempt(self, task: Task, subtask: SubTask, number: int, run: SubTaskRun) -> Any:
+        try:
+            async with asyncio.timeout(self._timeout):
+                result = await self._execute(task, subtask, number, run)
+                problem, run.confidence = await self._checked(subtask, result)
+        except FATAL:
+            raise
+        except asyncio.CancelledError as error:
+            current = asyncio.current_task()
+            if current is None or current.cancelling():
+                raise
+            raise _Failed("it was cancelled", is_final=not self._may_repeat(subtask)) from error
+        except TimeoutError as error:
+            # A deadline of the mesh, which is a TimeoutError too, says itself what took too long.
+            text = str(error) if isinstance(error, DeadlineExceeded) else f"no result within {self._timeout:g} s"
+            raise _Failed(text, is_final=not self._may_repeat(subtask), may_pass=True) from error
+        except ArchonError as error:
+            may_pass = error.retry is not RetryAdvice.NEVER
+            is_final = isinstance(error, _FINAL) or not self._may_repeat(subtask)
+            raise _Failed(str(error), is_final=is_final, may_pass=may_pass) from error
+        except _Failed:
+            raise
+        except Exception as error:
+            message = f"{type(error).__name__}: {error}"
+            raise _Failed(message, is_final=not self._may_repeat(subtask)) from error
+        if problem:
+            raise _Failed(problem, is_final=not self._may_repeat(subtask))
+        return result
+
+    async def _execute(self, task: Task, subtask: SubTask, number: int, run: SubTaskRun) -> Any:
+        worker, message = self._worker, subtask_message(task, subtask, run.problem)
+        role = subtask.role or (subtask.capability if subtask.capability in worker.roles else "")
+        if subtask.tool_name:
+            tool = worker.tools.get_tool(subtask.tool_name)
+            if tool is None:
+                raise _Failed(f"there is no tool {subtask.tool_name!r}", is_final=True)
+            arguments = _complete_arguments(task, subtask, tool)
+            if arguments is None:
+                return await worker.think(message, (subtask.tool_name,), number, run.spending)
+            outcome = await worker.call_tool(subtask.tool_name, arguments, number, run.spending)
+            return _content(outcome, subtask, may_repeat=self._may_repeat(subtask))
+        if role:
+            if role not in worker.roles:
+                raise _Failed(f"there is no role {role!r}", is_final=True)
+            return _content(await worker.ask_role(role, message, number, run.spending), subtask, may_repeat=True)
+        if subtask.capability:
+            raise _Failed(f"no role has the capability {subtask.capability!r}", is_final=True)
+        return await worker.think(message, (), number, run.spending)
+
+    async def _checked(self, subtask: SubTask, result: Any) -> tuple[str, float]:
+        problem = check_by_rules(subtask, result)
+        if problem or self._check is None:
+            return problem, 1.0
+        checked: CheckedResult = await self._check(subtask, result)
+        return checked.problem, checked.confidence
+
+    def _may_repeat(self, subtask: SubTask) -> bool:
+        """Tells whether a subtask whose attempt got as far as its tool may be attempted again."""
+        tool = self._worker.tools.get_tool(subtask.tool_name) if subtask.tool_name else None
+        return tool is None or tool.idempotent or bool(tool.retries)
+
+
+def _complete_arguments(task: Task, subtask: SubTask, tool: Tool) -> dict[str, Any] | None:
+    """Returns the arguments for a direct call, or None if an agent has to find them: values are missing or invalid.
+
+    Raises ArgumentsTooLarge.
+    """
+    try:
+        arguments = fill_arguments(subtask.tool_args, template_values(task))
+    except MissingKey:
+        return None
+    return arguments if tool.validate_args(arguments) is None else None
+
+
+def _content(outcome: ToolOutcome, subtask: SubTask, *, may_repeat: bool) -> Any:
+    """Returns the content of a successful call. Raises _Failed."""
+    result = outcome.result
+    if result.ok:
+        # Many tools that act return nothing.
+        is_silent = result.content in (None, "") and not subtask.expected_output
+        return "done" if is_silent else result.content
+    if isinstance(outcome.error, FATAL):
+        raise outcome.error
+    if outcome.error is not None:
+        failure = failure_of(outcome.error)
+    else:
+        failure = failure_of_kind("tool.timeout" if result.status is ToolResultStatus.TIMEOUT else "tool.crash")
+    # An error that the tool itself returns says that nothing was done; one that it raised leaves that open.
+    is_safe = outcome.error is None and result.status is ToolResultStatus.ERROR
+    was_called = result.metadata.get("attempts", 1) != 0
+    is_final = was_called and not may_repeat and not is_safe
+    raise _Failed(result.error_message, is_final=is_final, may_pass=failure.is_transient)

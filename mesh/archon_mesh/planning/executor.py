@@ -1,0 +1,321 @@
+"""Executes a plan in this process: each subtask as soon as its own dependencies are done, several at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+
+from archon.errors import ArchonError, FailedPrecondition, InvalidArgument, OperationCancelled
+from archon_mesh.core.plan import (
+    Plan,
+    ReplanCounters,
+    ReplanPolicy,
+    SubTask,
+    SubTaskStatus,
+    Task,
+    block_dependants,
+    has_ended,
+    ready_subtasks,
+    replan_reason,
+    skip_dependants,
+)
+from archon_mesh.planning.attempts import FATAL, MAX_ATTEMPTS, TIMEOUT, Attempts, Measured, Sleep, SubTaskRun
+from archon_mesh.planning.check import ResultCheck
+from archon_mesh.planning.errors import PlanFailed, PlanNotApproved
+from archon_mesh.planning.events import PlanEvent, PlanEventHandler, PlanEventKind, report
+from archon_mesh.planning.planner import Planner
+from archon_mesh.planning.suggestion import simpler_goal
+from archon_mesh.planning.worker import Worker
+
+_log = logging.getLogger(__name__)
+
+MAX_PARALLEL: Final = 8
+"""Subtasks that are executed at the same time."""
+
+GRACE: Final = 10.0
+"""Seconds that cancelled subtasks have to end."""
+
+
+class PlanExecutor:
+    """Executes plans, one at a time, and has them made anew by the planner, as ReplanPolicy says.
+
+    `worker` has the tools, the model and the agents. Without a `planner` there are no replans: what depends on a failed
+    subtask is skipped, and a failed critical subtask fails the plan. `check` is asked about each result after the rules
+    (`check_by_rules`). `timeout` is in seconds, for each of `max_attempts` attempts at a subtask. `on_event` receives
+    every PlanEvent.
+
+    `task` is the plan as it is now, at any time; `plans` has those that were given up; `measured` says what each
+    subtask took.
+    """
+
+    def __init__(
+        self,
+        worker: Worker,
+        *,
+        planner: Planner | None = None,
+        policy: ReplanPolicy | None = None,
+        check: ResultCheck | None = None,
+        max_parallel: int = MAX_PARALLEL,
+        max_attempts: int = MAX_ATTEMPTS,
+        timeout: float = TIMEOUT,
+        on_event: PlanEventHandler | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Sleep = asyncio.sleep,
+    ) -> None:
+        """Raises InvalidArgument if a limit is out of range."""
+        if max_parallel < 1 or max_attempts < 1 or timeout <= 0:
+            raise InvalidArgument("max_parallel and max_attempts must be at least 1, and timeout above 0 s")
+        self._worker = worker
+        self._planner = planner
+        self._policy = policy or ReplanPolicy()
+        self._attempts = Attempts(
+            worker, check=check, max_attempts=max_attempts, timeout=timeout, clock=clock, sleep=sleep
+        )
+        self._max_parallel = max_parallel
+        self._on_event = on_event
+        self._task: Task | None = None
+        self._counters = ReplanCounters()
+        self._running: dict[asyncio.Task[SubTaskRun], str] = {}
+        self._changed = asyncio.Event()
+        self._paused = False
+        self._cancelled = False
+        self._executing = False
+        self.plans: list[Task] = []
+        self.measured: dict[str, Measured] = {}
+
+    @property
+    def task(self) -> Task | None:
+        """The plan as it is now, or None before the first one."""
+        return self._task
+
+    @property
+    def replans(self) -> int:
+        """How often the current plan was made anew."""
+        return self._counters.replans
+
+    def pause(self) -> None:
+        """Starts no further subtask until `resume`. Those that are executing continue."""
+        self._paused = True
+        self._changed.set()
+
+    def resume(self) -> None:
+        """Ends the pause."""
+        self._paused = False
+        self._changed.set()
+
+    def cancel(self) -> None:
+        """Stops the subtasks that are executing; `execute` raises OperationCancelled."""
+        self._cancelled = True
+        self._changed.set()
+
+    async def execute(self, task: Task) -> Task:
+        """Returns the task when all its subtasks have ended: those of the last plan, if there were replans.
+
+        Subtasks that have completed already are not executed. Raises what `Plan.of` raises, PlanFailed,
+        PlanNotApproved, OperationCancelled after `cancel`, BudgetExhausted, and FailedPrecondition if a plan is being
+        executed already.
+        """
+        if self._executing:
+            raise FailedPrecondition("this executor is executing a plan already")
+        Plan.of(task)
+        self._executing, self._cancelled, self._counters = True, False, ReplanCounters()
+        self._task = _without_executing(task)
+        self.plans, self.measured = [], {}
+        try:
+            return await self._execute()
+        finally:
+            await self._stop()
+            self._executing = False
+
+    # The loop --------------------------------------------------------------------------------------------------------
+
+    async def _execute(self) -> Task:
+        was_paused = False
+        while True:
+            self._changed.clear()
+            if self._cancelled:
+                raise OperationCancelled("the plan was cancelled")
+            reason = self._reason()
+            if reason is not None and not self._running and not self._paused:
+                await self._replan(reason)
+                continue
+            if self._paused is not was_paused:
+                was_paused = self._paused
+                await self._report(PlanEventKind.PAUSED if was_paused else PlanEventKind.RESUMED)
+            if not self._paused and reason is None:
+                if self._lower_confidence():
+                    continue
+                await self._start_ready()
+            if not self._running and has_ended(self._current()):
+                return await self._finished()
+            await self._wait()
+
+    def _reason(self) -> str | None:
+        """Returns why the plan is to be made anew, or None."""
+        return replan_reason(replace(self._counters, replans=0), self._policy)
+
+    def _lower_confidence(self) -> bool:
+        """Notes the confidence of a subtask that would start next and is too low. Returns whether there is one, and a
+        replan is left."""
+        if self._planner is None or self._is_last_replan():
+            return False
+        lowest = min((subtask.confidence for subtask in ready_subtasks(self._current())), default=1.0)
+        if lowest >= self._policy.min_confidence:
+            return False
+        self._counters = replace(self._counters, confidence=lowest)
+        return True
+
+    async def _start_ready(self) -> None:
+        ready = ready_subtasks(self._current())
+        if not ready and not self._running:
+            # A plan that was given with failed subtasks.
+            for subtask in self._current().subtasks:
+                if subtask.status in (SubTaskStatus.FAILED, SubTaskStatus.SKIPPED):
+                    await self._skip_dependants(subtask.id)
+            ready = ready_subtasks(self._current())
+        for subtask in ready:
+            if len(self._running) >= self._max_parallel:
+                return
+            executing = subtask.with_status(SubTaskStatus.EXECUTING)
+            self._task = self._current().update_subtask(executing)
+            number = next(index for index, each in enumerate(self._task.subtasks, start=1) if each.id == subtask.id)
+            attempts = self._attempts.run(self._task, executing, number, self._retried)
+            running = asyncio.create_task(attempts, name=f"subtask {subtask.id[:50]}")
+            self._running[running] = subtask.id
+            await self._report(PlanEventKind.SUBTASK_STARTED, executing)
+
+    async def _retried(self, subtask: SubTask, problem: str) -> None:
+        self._counters = self._counters.with_failed_attempt(subtask.id)
+        await self._report(PlanEventKind.SUBTASK_RETRIED, subtask, problem)
+
+    async def _wait(self) -> None:
+        """Waits until a subtask has ended, or the executor is paused, resumed or cancelled; then notes what ended."""
+        changed = asyncio.create_task(self._changed.wait(), name="plan changed")
+        try:
+            await asyncio.wait({*self._running, changed}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            changed.cancel()
+        fatal: BaseException | None = None
+        for running in [each for each in self._running if each.done()]:
+            del self._running[running]
+            if (error := running.exception()) is not None:
+                fatal = fatal or error
+            else:
+                await self._ended(running.result())
+        if fatal is not None:
+            raise fatal
+
+    async def _ended(self, run: SubTaskRun) -> None:
+        """Notes the end of a subtask. Raises the fatal error of one."""
+        self.measured[run.subtask.id] = run.measured
+        if not run.problem:
+            done = run.subtask.with_result(run.result)
+            self._task = self._current().update_subtask(done)
+            confidence = min(self._counters.confidence, run.confidence)
+            self._counters = replace(self._counters.with_completed(done.id), confidence=confidence)
+            await self._report(PlanEventKind.SUBTASK_COMPLETED, done)
+            return
+        failed = replace(run.subtask, status=SubTaskStatus.FAILED, result=run.problem)
+        self._task = block_dependants(self._current().update_subtask(failed), failed.id)
+        # A failure that no further attempt can change counts as all of them.
+        for _ in range(self._policy.failures_of_subtask if run.is_final else 1):
+            self._counters = self._counters.with_failed_attempt(failed.id)
+        self._counters = self._counters.with_failed(failed)
+        await self._report(PlanEventKind.SUBTASK_FAILED, failed, run.problem)
+        if self._planner is None or self._reason() is None:
+            await self._skip_dependants(failed.id)
+
+    async def _skip_dependants(self, failed_id: str) -> None:
+        before = self._current()
+        self._task = skip_dependants(before, failed_id)
+        if self._planner is None and self._counters.critical_failure is None:
+            self._counters = ReplanCounters(replans=self._counters.replans)
+        for old, new in zip(before.subtasks, self._task.subtasks, strict=True):
+            if new.status is SubTaskStatus.SKIPPED and old.status is not SubTaskStatus.SKIPPED:
+                await self._report(PlanEventKind.SUBTASK_SKIPPED, new, f"it depends on {failed_id}, which failed")
+
+    # Replans and the end ---------------------------------------------------------------------------------------------
+
+    async def _replan(self, reason: str) -> None:
+        """Replaces the plan. Raises PlanFailed if there is no planner, no replan is left, or the planner fails."""
+        task, planner = self._current(), self._planner
+        has_failed = replan_reason(replace(self._counters, replans=0, confidence=1.0), self._policy) is not None
+        if not has_failed and (planner is None or self._is_last_replan() or has_ended(task)):
+            # A low confidence alone is no reason to give up what may still succeed.
+            self._counters = replace(self._counters, confidence=1.0)
+            return
+        if planner is None or self._is_last_replan():
+            raise await self._failure(reason)
+        await self._report(PlanEventKind.REPLANNING, message=reason)
+        limit = self._policy.failures_of_subtask
+        split = [id_ for id_, count in self._counters.failures.items() if count >= limit]
+        try:
+            new_task = await planner.replan(task, reason, self._worker.tools, split=split)
+        except (*FATAL, PlanNotApproved):
+            raise
+        except ArchonError as error:
+            _log.warning("task %s: no new plan: %s", task.id, error)
+            if has_failed:
+                raise await self._failure(f"{reason}, and there is no new plan: {error}") from error
+            self._counters = self._counters.with_replan()
+            return
+        self.plans.append(task)
+        self._task, self._counters = new_task, self._counters.with_replan()
+        await self._report(PlanEventKind.REPLANNED, message=reason)
+
+    def _is_last_replan(self) -> bool:
+        return self._counters.replans >= self._policy.max_replans
+
+    async def _finished(self) -> Task:
+        task = self._current()
+        completed = [subtask for subtask in task.subtasks if subtask.status is SubTaskStatus.COMPLETED]
+        if not completed:
+            raise await self._failure("no subtask completed")
+        await self._report(PlanEventKind.COMPLETED)
+        return task
+
+    async def _failure(self, reason: str) -> PlanFailed:
+        task = self._current()
+        for subtask in task.subtasks:
+            if subtask.status is SubTaskStatus.FAILED:
+                task = skip_dependants(task, subtask.id)
+        self._task = task
+        self.plans.append(task)
+        await self._report(PlanEventKind.FAILED, message=reason)
+        after = f" after {self._counters.replans} replans" if self._counters.replans else ""
+        return PlanFailed(f"the plan failed{after}: {reason}.", self.plans, simpler_goal(task))
+
+    async def _stop(self) -> None:
+        """Cancels what is executing and waits for its end."""
+        running = list(self._running)
+        for each in running:
+            each.cancel()
+        if running:
+            done, left = await asyncio.wait(running, timeout=GRACE)
+            for each in done:
+                if not each.cancelled() and (error := each.exception()) is not None:
+                    _log.debug("%s ended with an error: %s", each.get_name(), error)
+            for each in left:
+                _log.warning("%s ignores that it was cancelled", each.get_name())
+        self._running.clear()
+        self._task = _without_executing(self._current())
+
+    def _current(self) -> Task:
+        assert self._task is not None
+        return self._task
+
+    async def _report(self, kind: PlanEventKind, subtask: SubTask | None = None, message: str = "") -> None:
+        await report(self._on_event, PlanEvent(kind, self._task, subtask, message))
+
+
+def _without_executing(task: Task) -> Task:
+    """Returns the task in which what was executing waits again: it was stopped."""
+    subtasks = tuple(
+        subtask.with_status(SubTaskStatus.PENDING) if subtask.status is SubTaskStatus.EXECUTING else subtask
+        for subtask in task.subtasks
+    )
+    return replace(task, subtasks=subtasks)

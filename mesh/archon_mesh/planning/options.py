@@ -1,0 +1,29 @@
+"""The options of a task that may be planned."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypedDict
+
+from archon_mesh.core.plan import ReplanPolicy
+from archon_mesh.planning.check import ResultCheck
+from archon_mesh.planning.decide import TaskMode
+from archon_mesh.planning.events import PlanEventHandler
+from archon_mesh.planning.planner import Approve, Clarify
+
+
+class TaskOptions(TypedDict, total=False):
+    """The options of `Agent.run_task`. Those without a comment are of Planner and PlanExecutor."""
+
+    mode: TaskMode | None
+    """How the query is answered; None decides by the query."""
+    initial_context: Mapping[str, Any]
+    """Values that the plan may use."""
+    approve: Approve
+    clarify: Clarify
+    policy: ReplanPolicy
+    check: ResultCheck
+    max_parallel: int
+    max_attempts: int
+    timeout: float
+    on_event: PlanEventHandler

@@ -1,0 +1,266 @@
+"""The planner: asks a model for a plan, has it corrected once, and repairs what is still wrong."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+from uuid import uuid4
+
+from archon_mesh.core.messages import ChatMessage
+from archon_mesh.core.plan import (
+    MAX_SUBTASKS,
+    EmptyPlan,
+    FaultKind,
+    Plan,
+    PlanFault,
+    Task,
+    carry_over,
+    find_faults,
+    has_ended,
+    repair,
+)
+from archon_mesh.core.plan.prompt import PlannerInput, faults_message, planner_messages, progress_of
+from archon_mesh.llm import deadline
+from archon_mesh.llm.base import CALL_TIMEOUT, ModelClient, ModelRequest, ToolSpec, Usage
+from archon_mesh.llm.create import create_model
+from archon_mesh.planning.available_tools import AvailableTools, specs_of
+from archon_mesh.planning.errors import MalformedPlan, PlanNotApproved
+from archon_mesh.planning.parse import parse_plan, parse_question
+
+_log = logging.getLogger(__name__)
+
+TEMPERATURE: Final = 0.1
+"""Of the model's calls: plans are to be the same for the same query."""
+
+MAX_QUOTED: Final = 20_000
+"""Characters of a reply that its model sees again."""
+
+Approve = Callable[[Task], Awaitable[bool | Task]]
+"""Says whether a plan may be executed, or returns another plan in its place."""
+
+Clarify = Callable[[str], Awaitable[str]]
+"""Answers a planner's question."""
+
+GoalCheck = Callable[[Task], Awaitable[str]]
+"""Says what is wrong with the goal of a plan, or returns an empty text."""
+
+_NO_ANSWER: Final = (
+    "There is no answer to questions. Assume what is most likely, and reply with the plan, as one JSON object and "
+    "nothing else."
+)
+
+
+@dataclass(slots=True)
+class _Conversation:
+    """The messages with the model about one plan, and what it may still do."""
+
+    messages: list[ChatMessage]
+    may_ask: bool
+    may_correct: bool = True
+    candidate: Task | None = None
+    """The last plan that could be read."""
+
+    faults: list[PlanFault] = field(default_factory=list)
+
+
+class Planner:
+    """Makes plans with a model.
+
+    `roles` are the agents that subtasks may go to, with their descriptions by name; `capabilities` what they may be
+    chosen by. `approve` is called with each plan before it is returned. `clarify` answers the model's question, of
+    which a plan may have one. `goal_check` finds a goal that misses the query, beside the rule of `find_faults`.
+    `timeout` is in seconds, for each call of the model.
+
+    A plan with faults is sent back to the model once, with the faults in words. Then it is repaired, which is logged.
+    """
+
+    def __init__(
+        self,
+        model: ModelClient,
+        *,
+        roles: Mapping[str, str] | Iterable[str] = (),
+        capabilities: Iterable[str] = (),
+        approve: Approve | None = None,
+        clarify: Clarify | None = None,
+        goal_check: GoalCheck | None = None,
+        max_subtasks: int = MAX_SUBTASKS,
+        temperature: float | None = TEMPERATURE,
+        timeout: float = CALL_TIMEOUT,
+        new_id: Callable[[], str] = lambda: uuid4().hex,
+    ) -> None:
+        self._model = model
+        self.roles = dict(roles) if isinstance(roles, Mapping) else dict.fromkeys(roles, "")
+        self.capabilities = tuple(capabilities)
+        self._approve = approve
+        self._clarify = clarify
+        self._goal_check = goal_check
+        self._max_subtasks = max_subtasks
+        self._temperature = temperature
+        self._timeout = timeout
+        self._new_id = new_id
+        self.usage = Usage(0, 0)
+        """Of all calls so far."""
+
+    async def create_plan(
+        self, goal: str, available_tools: AvailableTools = (), initial_context: Mapping[str, Any] | None = None
+    ) -> Task:
+        """Returns a plan for a goal, which is the query of the task.
+
+        `available_tools` are tools, functions, or a registry of them; `initial_context` has values that the plan may
+        use. Raises MalformedPlan, EmptyPlan, PlanNotApproved, and what the model, `approve` and `clarify` raise.
+        """
+        tools, context = specs_of(available_tools), dict(initial_context or {})
+        task_id = self._new_id()
+
+        def finish(text: str) -> Task:
+            return replace(parse_plan(text, goal, task_id), context=context)
+
+        return await self._make(self._input(goal, tools, context), tools, finish)
+
+    async def replan(
+        self, task: Task, reason: str, available_tools: AvailableTools = (), *, split: Sequence[str] = ()
+    ) -> Task:
+        """Returns a plan for what is left of a task, with its completed subtasks and their results.
+
+        `reason` says why a new plan is needed; `split` has the ids of subtasks that are too large. Raises as
+        `create_plan` does.
+        """
+        tools = specs_of(available_tools)
+        planner_input = replace(
+            self._input(task.original_query, tools, task.context),
+            progress=progress_of(task),
+            reason=reason,
+            split=tuple(split),
+        )
+
+        def finish(text: str) -> Task:
+            return carry_over(task, parse_plan(text, task.original_query, task.id))
+
+        return await self._make(planner_input, tools, finish)
+
+    def _input(self, query: str, tools: Sequence[ToolSpec], context: Mapping[str, Any]) -> PlannerInput:
+        described = [
+            {"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters_schema)}
+            for tool in tools
+        ]
+        return PlannerInput(query, described, self.roles, self.capabilities, context)
+
+    async def _make(
+        self, planner_input: PlannerInput, tools: Sequence[ToolSpec], finish: Callable[[str], Task]
+    ) -> Task:
+        names = {
+            "tools": frozenset(tool.name for tool in tools),
+            "roles": frozenset(self.roles),
+            "capabilities": frozenset(self.capabilities),
+        }
+        messages = planner_messages(planner_input, may_ask=self._clarify is not None, max_subtasks=self._max_subtasks)
+        task = await self._corrected(_Conversation(messages, may_ask=True), finish, names)
+        Plan.of(task)
+        if self._approve is None:
+            return task
+        approved = await self._approve(task)
+        if isinstance(approved, Task):
+            # A changed plan is held to the same rules.
+            return self._repaired(approved, (), names)
+        if approved is not True:
+            raise PlanNotApproved("the plan was not approved", task)
+        return task
+
+    async def _corrected(
+        self, conversation: _Conversation, finish: Callable[[str], Task], names: Mapping[str, Collection[str]]
+    ) -> Task:
+        """Returns a plan without faults. Asks the model at most three times: with an answer to its question, and with
+        the faults of its plan."""
+        while True:
+            text = await self._generate(conversation.messages)
+            if (question := parse_question(text)) and conversation.may_ask:
+                conversation.may_ask = False
+                answer = await self._clarify(question) if self._clarify is not None else _NO_ANSWER
+                conversation.messages += [_quoted(text), ChatMessage("user", answer)]
+                continue
+            try:
+                task = finish(text)
+            except MalformedPlan as error:
+                if conversation.candidate is not None:
+                    return self._repaired(conversation.candidate, conversation.faults, names)
+                if not conversation.may_correct:
+                    raise
+                conversation.may_correct = False
+                conversation.messages += [_quoted(text), faults_message([str(error)])]
+                continue
+            faults = await self._faults(task, names)
+            if not faults:
+                return task
+            if not conversation.may_correct:
+                return self._repaired(task, faults, names)
+            conversation.may_correct = False
+            conversation.candidate, conversation.faults = task, faults
+            conversation.messages += [_quoted(text), faults_message(faults)]
+
+    async def _generate(self, messages: Sequence[ChatMessage]) -> str:
+        # No reader waits for the chunks of a plan: only the time of the whole call counts.
+        request = ModelRequest(
+            tuple(messages), temperature=self._temperature, timeout=self._timeout, idle_timeout=self._timeout
+        )
+        reply = await deadline.generate(self._model, request)
+        self.usage += reply.usage
+        if not reply.text.strip() and reply.tool_calls:
+            # Some models call what they were asked to write.
+            return reply.tool_calls[0].arguments_json
+        return reply.text
+
+    async def _faults(self, task: Task, names: Mapping[str, Collection[str]]) -> list[PlanFault]:
+        faults = [
+            *find_faults(
+                task,
+                tools=names["tools"],
+                roles=names["roles"],
+                capabilities=names["capabilities"],
+                max_subtasks=self._max_subtasks,
+            )
+        ]
+        if task.subtasks and has_ended(task):
+            faults.append(PlanFault(FaultKind.EMPTY_PLAN, "", "the plan has no subtask that is left to execute"))
+        if self._goal_check is not None and (problem := await self._goal_check(task)):
+            faults.append(PlanFault(FaultKind.WRONG_GOAL, "", problem))
+        return faults
+
+    def _repaired(self, task: Task, faults: Sequence[PlanFault], names: Mapping[str, Collection[str]]) -> Task:
+        """Raises EmptyPlan."""
+        if any(fault.kind is FaultKind.WRONG_GOAL for fault in faults):
+            task = replace(task, goal=task.original_query)
+        repaired, changes = repair(
+            task,
+            tools=names["tools"],
+            roles=names["roles"],
+            capabilities=names["capabilities"],
+            max_subtasks=self._max_subtasks,
+        )
+        if has_ended(repaired):
+            raise EmptyPlan("the plan has no subtask that is left to execute")
+        for change in changes:
+            _log.warning("plan of task %s repaired: %s", task.id, change)
+        return repaired
+
+
+def _quoted(text: str) -> ChatMessage:
+    return ChatMessage("assistant", text[:MAX_QUOTED] or "(an empty reply)")
+
+
+async def create_plan(
+    goal: str,
+    available_tools: AvailableTools = (),
+    initial_context: Mapping[str, Any] | None = None,
+    *,
+    model: ModelClient | str = "offline",
+) -> Task:
+    """Returns a plan, as `Planner.create_plan` does. `model` is a client, or a spec for `create_model`."""
+    if not isinstance(model, str):
+        return await Planner(model).create_plan(goal, available_tools, initial_context)
+    client = create_model(model)
+    try:
+        return await Planner(client).create_plan(goal, available_tools, initial_context)
+    finally:
+        await client.close()

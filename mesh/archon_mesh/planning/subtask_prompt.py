@@ -1,0 +1,53 @@
+"""What the model or the agent of one subtask is asked."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from archon_mesh.core.plan import SubTask, SubTaskStatus, Task
+from archon_mesh.core.plan.templates import as_text
+
+MAX_RESULT_SHOWN: Final = 20_000
+"""Characters of one result of an earlier subtask."""
+
+MAX_RESULTS_SHOWN: Final = 100_000
+"""Characters of all results of earlier subtasks."""
+
+
+def subtask_message(task: Task, subtask: SubTask, problem: str = "") -> str:
+    """Returns the message for a subtask: what is to be done, what is expected, and the results that it builds on.
+
+    `problem` is what was wrong with the last attempt.
+    """
+    parts = [subtask.description or f"Use the tool {subtask.tool_name} for this goal: {task.goal}"]
+    if subtask.expected_output:
+        parts.append(f"Expected result: {subtask.expected_output}")
+    if subtask.tool_name and subtask.tool_args:
+        parts.append(f"Arguments as planned for the tool {subtask.tool_name}: {as_text(dict(subtask.tool_args))}")
+    if results := _results(task, subtask):
+        parts.append("Results of earlier steps:\n\n" + "\n\n".join(results))
+    parts.append(f"This is one step towards: {task.goal}\nDo this step only, and reply with its result.")
+    if problem:
+        parts.append(f"The last attempt was not accepted: {problem}")
+    return "\n\n".join(parts)
+
+
+def _results(task: Task, subtask: SubTask) -> list[str]:
+    room = MAX_RESULTS_SHOWN
+    lines = []
+    for id_ in subtask.dependencies:
+        source = task.get_subtask(id_)
+        if source is None:
+            continue
+        if source.status is SubTaskStatus.COMPLETED:
+            shown = _shortened(source.result, min(room, MAX_RESULT_SHOWN))
+            room = max(0, room - len(shown))
+            lines.append(f"[{id_}] {source.description}\n{shown}")
+        else:
+            lines.append(f"[{id_}] {source.description}\n(there is no result: it {source.status.value})")
+    return lines
+
+
+def _shortened(result: Any, limit: int) -> str:
+    text = as_text(result)
+    return text if len(text) <= limit else f"{text[:limit]} ... [{len(text) - limit:,} characters left out]"
