@@ -93,6 +93,7 @@ bench-postgres: $(VENV)/.dev ## the pipeline with two orchestrators on PostgreSQ
 bench-agents: $(VENV)/.dev ## what the agent runtime adds to an iteration, over a loop written by hand
 	@$(RUN) -m tests.bench.agent_loop
 
+bench-tracing: ROUNDS := 20
 bench-tracing: $(VENV)/.dev ## what tracing every run costs the pipeline, to Jaeger (`make tools`) and to a dead endpoint
 	@$(RUN) -m tests.bench.tracing --rounds $(ROUNDS)
 

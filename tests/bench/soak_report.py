@@ -13,7 +13,7 @@ from tests.bench.soak_load import Tally
 
 MB = 1024 * 1024
 LIMITS: Mapping[str, tuple[str, Limit]] = {
-    "rss": ("MB", Limit(growth=5.0, per_hour=10.0)),
+    "rss": ("MB", Limit(growth=10.0, per_hour=10.0)),
     "threads": ("", Limit(growth=5.0, per_hour=5.0)),
     "fds": ("", Limit(growth=5.0, per_hour=5.0)),
 }

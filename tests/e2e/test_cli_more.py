@@ -126,7 +126,7 @@ def test_watch_replays_an_ended_run_from_any_event(terminal: Terminal, finished:
 def test_watch_follows_another_run_and_ctrl_c_detaches(terminal: Terminal) -> None:
     with stuck_run(terminal) as (run_id, running):
         with terminal.start("watch", run_id) as watching:
-            watching.until("requirements   working  on")
+            watching.until("requirements   working  on", instead="Waiting for an instance of requirements")
             watching.interrupt()
             assert watching.end() == 130
         with terminal.start("watch", run_id, "--json") as watching:

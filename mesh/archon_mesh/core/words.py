@@ -34,7 +34,8 @@ def folded(text: str) -> str:
 
 def words(text: str) -> list[str]:
     """Returns all words, folded, without a possessive s."""
-    return [_without_possessive(match[0]) for match in _WORD.finditer(folded(text))]
+    found = _WORD.findall(folded(text))
+    return [_without_possessive(word) for word in found] if "'" in text or "\u2019" in text else found
 
 
 def content_words(text: str) -> list[str]:

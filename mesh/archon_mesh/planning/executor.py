@@ -150,7 +150,7 @@ class PlanExecutor:
                 if self._lower_confidence():
                     continue
                 await self._start_ready()
-            if not self._running and has_ended(self._current()):
+            if reason is None and not self._running and has_ended(self._current()):
                 return await self._finished()
             await self._wait()
 

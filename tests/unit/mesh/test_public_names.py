@@ -38,9 +38,11 @@ from archon_mesh.agent.events.types import TextMessageContent
 from archon_mesh.agent.hooks.middleware import ModelCall
 from archon_mesh.core.memory_graph import MemoryItem, PropagationPolicy
 from archon_mesh.core.messages import ChatMessage, ToolCall
+from archon_mesh.core.plan import Plan, SubTask, Task
 from archon_mesh.llm import ModelReply, ScriptedModel
 from archon_mesh.memory import EpisodicMemory, SessionManager, WorkingMemory
 from archon_mesh.memory.long_term import LongTermMemory
+from archon_mesh.planning import Planner, create_plan
 from archon_mesh.recovery import ErrorContext, ErrorSeverity, Recovery, RecoveryOrchestrator
 from archon_mesh.tools import Tool, ToolExecutionEngine, ToolRegistry, ToolResult, ToolResultStatus, tool
 from tests.fixtures.scripted_model import says
@@ -373,3 +375,14 @@ def test_local_and_served_long_term_memory_have_the_same_signatures() -> None:
     assert list(query)[:4] == ["self", "query_text", "limit", "threshold"]
     assert (query["limit"].default, query["threshold"].default) == (5, None)
     assert inspect.signature(LongTermMemory.summarize_recent).parameters["max_memories"].default == 100
+
+
+def test_plans_have_the_names_that_users_look_for() -> None:
+    fields = ["id", "description", "expected_output", "tool_name", "tool_args", "dependencies", "status", "result"]
+    assert list(inspect.signature(SubTask).parameters)[:8] == fields
+    assert list(inspect.signature(Task).parameters) == ["id", "original_query", "goal", "subtasks", "context"]
+    assert list(inspect.signature(Plan).parameters) == ["task_id", "subtask_dag", "execution_order"]
+    for function in (create_plan, Planner.create_plan):
+        names = [name for name in inspect.signature(function).parameters if name != "self"]
+        assert names[:3] == ["goal", "available_tools", "initial_context"]
+    assert list(inspect.signature(Agent.run_task).parameters)[1] == "query"

@@ -8,7 +8,17 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from opentelemetry.sdk.trace import Event
-from opentelemetry.trace import Link, Span, SpanContext, SpanKind, Status, StatusCode, TraceFlags
+from opentelemetry.trace import (
+    INVALID_SPAN_CONTEXT,
+    Link,
+    NonRecordingSpan,
+    Span,
+    SpanContext,
+    SpanKind,
+    Status,
+    StatusCode,
+    TraceFlags,
+)
 from typing_extensions import override
 
 from archon.telemetry.span_data import SpanData, trace_state
@@ -19,6 +29,21 @@ MAX_EVENTS: Final = 128
 """The SDK's defaults; further ones are left out."""
 
 _SAMPLED: Final = TraceFlags(TraceFlags.SAMPLED)
+
+
+class UnrecordedSpan(NonRecordingSpan):
+    """The span of another process, in a trace that is not recorded here: spans below it are not recorded either."""
+
+    def __init__(self, traceparent: str, tracestate: str) -> None:
+        super().__init__(INVALID_SPAN_CONTEXT)
+        self._header, self._tracestate = traceparent, tracestate
+
+    @override
+    def get_span_context(self) -> SpanContext:
+        parent = TraceParent.parse(self._header)
+        if parent is None:
+            return INVALID_SPAN_CONTEXT
+        return SpanContext(int(parent.trace_id, 16), int(parent.span_id, 16), True, None, trace_state(self._tracestate))
 
 
 class LightSpan(Span):

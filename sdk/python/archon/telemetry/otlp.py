@@ -22,6 +22,7 @@ from opentelemetry.sdk.trace.export import SpanExportResult
 from opentelemetry.trace import INVALID_SPAN_CONTEXT, SpanKind
 from typing_extensions import override
 
+from archon.telemetry import names
 from archon.telemetry.span_data import SCOPE, SpanData
 
 _KINDS: Final = {
@@ -36,6 +37,9 @@ _REMOTE: Final = b"\x85\x01" + pack("<I", 0x300)
 _NO_ERROR: Final = b"\x7a\x00"
 _MAX_CACHED: Final = 64
 """Characters of a value that is cached: names and states are short, contents are not."""
+
+_IDS: Final = frozenset({names.RUN_ID, names.TASK_ID, names.CONVERSATION_ID})
+"""Attributes whose values are not cached, because few spans share them."""
 
 
 class EncodedSpan(NamedTuple):
@@ -100,7 +104,9 @@ def encode(span: SpanData, resource: Resource) -> EncodedSpan:
     out += (_name(span.name), _KINDS[span.kind], pack("<BQBQ", 0x39, span.start, 0x41, span.end))
     for key, value in span.attributes.items():
         kind = type(value)
-        if kind is str and len(value) <= _MAX_CACHED:
+        if kind is str and key in _IDS:
+            out.append(_id(key, value))
+        elif kind is str and len(value) <= _MAX_CACHED:
             out.append(_text(key, value))
         elif kind is str or kind is int or kind is float or kind is bool:
             out.append(_attribute(key, value))
@@ -133,6 +139,15 @@ def _name(name: str) -> bytes:
 @lru_cache(maxsize=4096)
 def _text(key: str, value: str) -> bytes:
     return _attribute(key, value)
+
+
+def _id(key: str, value: str) -> bytes:
+    """Returns an attribute whose value is short."""
+    content = value.encode("utf-8", "replace")
+    head, size = _key(key), len(content)
+    if len(head) + size > 123:
+        return _attribute(key, value)
+    return b"\x4a%c%b\x12%c\x0a%c%b" % (len(head) + size + 4, head, size + 2, size, content)
 
 
 def _attribute(key: str, value: Any) -> bytes:

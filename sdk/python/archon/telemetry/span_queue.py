@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol
 
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor
-from opentelemetry.sdk.trace.export import SpanExporter
+from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from typing_extensions import override
 
 from archon.telemetry.otlp import encode, encode_readable
@@ -32,6 +32,12 @@ MAX_BYTES: Final = 8 * 1024 * 1024
 BATCH: Final = 512
 """Spans per export, unless OTEL_BSP_MAX_EXPORT_BATCH_SIZE is set."""
 
+RETRY_DELAY: Final = 5.0
+"""Seconds between exports while they fail, unless the usual delay is longer."""
+
+MAX_PROBES: Final = 16
+"""Entries that wait while exports fail."""
+
 REPORT_INTERVAL: Final = 30.0
 """Seconds between two reports of dropped spans."""
 
@@ -47,7 +53,8 @@ class Entry(Protocol):
 
 class SpanQueue(SpanProcessor):
     """Takes what has ended without waiting: what OpenTelemetry's BatchSpanProcessor does, bounded in bytes too, and at
-    no cost for what is dropped because the exporter is stuck.
+    no cost for what is dropped because the exporter is stuck. While exports fail, it keeps a few entries to try
+    with.
 
     The thread that exports makes spans of the entries, many at a time: that costs a third of what it would cost
     between the steps of the event loop. With `encoded` the exporter takes EncodedSpans, otherwise the SDK's. The thread
@@ -68,6 +75,8 @@ class SpanQueue(SpanProcessor):
         self._wake = threading.Event()
         self._idle = threading.Event()
         self._stopping = False
+        self._failing = False
+        """Whether the last export failed."""
         self._reported, self._reported_at = 0, 0.0
         self._thread = threading.Thread(target=self._run, name="export-spans", daemon=True)
         self._thread.start()
@@ -83,7 +92,8 @@ class SpanQueue(SpanProcessor):
 
     def has_room(self) -> bool:
         """Returns whether an entry would be taken now. If not, one counts as dropped: the caller need not make it."""
-        if len(self._queue) < self._limit and self._bytes < MAX_BYTES and not self._stopping:
+        limit = min(MAX_PROBES, self._limit) if self._failing else self._limit
+        if len(self._queue) < limit and self._bytes < MAX_BYTES and not self._stopping:
             return True
         self.dropped += 1
         return False
@@ -93,7 +103,7 @@ class SpanQueue(SpanProcessor):
             return
         self._bytes += size
         self._queue.append(item)
-        if len(self._queue) == self._batch:
+        if len(self._queue) == self._batch and not self._failing:
             self._wake.set()
 
     @override
@@ -112,7 +122,7 @@ class SpanQueue(SpanProcessor):
 
     def _run(self) -> None:
         while not self._stopping:
-            self._wake.wait(self._delay)
+            self._wake.wait(max(self._delay, RETRY_DELAY) if self._failing else self._delay)
             self._wake.clear()
             self._export_all()
             self._report()
@@ -148,11 +158,14 @@ class SpanQueue(SpanProcessor):
                 _log.exception("an entry has no spans")
 
     def _export(self, spans: list[Any]) -> None:
+        result = SpanExportResult.FAILURE
         try:
-            self.exporter.export(spans)
+            result = self.exporter.export(spans)
         except Exception:  # noqa: BLE001 - the thread must survive it
-            self.dropped += len(spans)
             _log.exception("%d spans could not be exported", len(spans))
+        self._failing = result is not SpanExportResult.SUCCESS
+        if self._failing:
+            self.dropped += len(spans)
 
     def _report(self, *, last: bool = False) -> None:
         now = time.monotonic()

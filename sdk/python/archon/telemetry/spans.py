@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from archon import context
 from archon.errors import ArchonError
 from archon.telemetry import export, names
-from archon.telemetry.trace_parent import TraceParent, is_plain_sampled
+from archon.telemetry.trace_parent import TraceParent, is_plain_sampled, is_plain_unsampled
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
@@ -47,19 +47,26 @@ def task_span() -> Span | None:
 
 def start_task_span(name: str, attributes: dict[str, Any]) -> Span | None:
     """Starts a span that serves a task, and makes it current for the rest of the asyncio task. Its parent is the
-    current call context's; `attributes` are the span's from now on. Returns None if this process makes no spans, or
-    the exporter is stuck. The caller ends the span."""
+    current call context's; `attributes` are the span's from now on. Returns None if this process makes no spans, the
+    caller's trace is not recorded, or the exporter is stuck: spans that the task starts are not recorded either then.
+    The caller ends the span."""
     active, exporting = tracer(), export.current()
-    if active is None or (exporting is not None and not exporting.queue.has_room()):
+    if active is None:
         return None
     from opentelemetry import context as otel_context
     from opentelemetry import trace
 
-    call = context.current()
-    span: Span
-    if exporting is not None and exporting.follows_parents and is_plain_sampled(call.traceparent):
-        from archon.telemetry.light_span import LightSpan
+    from archon.telemetry.light_span import LightSpan, UnrecordedSpan
 
+    call = context.current()
+    follows = exporting is not None and exporting.follows_parents
+    if exporting is not None and ((follows and is_plain_unsampled(call.traceparent)) or not exporting.queue.has_room()):
+        if call.traceparent:
+            unrecorded = UnrecordedSpan(call.traceparent, call.tracestate)
+            otel_context.attach(trace.set_span_in_context(unrecorded, _EMPTY))
+        return None
+    span: Span
+    if exporting is not None and follows and is_plain_sampled(call.traceparent):
         span = LightSpan(name, call.traceparent, call.tracestate, attributes, exporting.queue.put, exporting.max_length)
     else:
         span = active.start_span(name, _served(), trace.SpanKind.SERVER, attributes)
@@ -74,7 +81,7 @@ def start_rpc_span(method: str, *, server: bool) -> Span | None:
 
     The parent is the call context's; for a client the current span, if there is one."""
     active = tracer()
-    if active is None or not (server or _client_spans.get()):
+    if active is None or not (context.current().traceparent if server else _client_spans.get()):
         return None
     from opentelemetry import trace
 

@@ -38,3 +38,8 @@ def is_plain_sampled(text: str) -> bool:
     """Returns whether a header looks like one of version 00 of a trace that is recorded. Cheap; `parse` tells whether
     it is valid."""
     return len(text) == 55 and text.startswith("00-") and text[54] in "13579bdf"
+
+
+def is_plain_unsampled(text: str) -> bool:
+    """Returns whether a header looks like one of version 00 of a trace that is not recorded. Cheap, as above."""
+    return len(text) == 55 and text.startswith("00-") and text[54] in "02468ace"

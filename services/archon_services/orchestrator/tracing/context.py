@@ -24,7 +24,8 @@ def begin_trace(goal: run_pb2.Submitted, run_id: str, given: common_pb2.TraceCon
     if active is None:
         return
     parent = TraceParent.parse(goal.trace.traceparent)
-    goal.traced = _is_sampled(active, parent, run_id, goal.trace.tracestate)
+    # While exports fail, a run is not worth the cost of its trace.
+    goal.traced = active.queue.has_room() and _is_sampled(active, parent, run_id, goal.trace.tracestate)
     if parent is None:
         goal.trace.traceparent = str(TraceParent(trace_id(run_id), run_span_id(run_id), goal.traced))
     elif parent.sampled != goal.traced:
@@ -66,10 +67,13 @@ def _attempt_header(run: RunState, task: Task, submitted: run_pb2.Submitted) -> 
 
 def _is_sampled(active: export.Export, parent: TraceParent | None, run_id: str, tracestate: str) -> bool:
     """Asks the sampler that OTEL_TRACES_SAMPLER names."""
-    from opentelemetry.sdk.trace.sampling import Decision
+    from opentelemetry.sdk.trace.sampling import DEFAULT_ON, Decision
     from opentelemetry.trace import SpanKind
 
     from archon.telemetry.spans import remote_context
+
+    if active.provider.sampler is DEFAULT_ON:  # saves half of the cost of a new trace
+        return parent is None or parent.sampled
 
     number = int(parent.trace_id if parent is not None else trace_id(run_id), 16)
     around = remote_context(parent, tracestate) if parent is not None else None

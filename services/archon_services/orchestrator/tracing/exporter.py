@@ -39,6 +39,9 @@ MAX_DEAD: Final = 64
 MAX_RECOVERED: Final = 1_000
 """Runs of a dead replica that are looked at."""
 
+HELD: Final = 5
+"""How many times the bytes that a step is stored as its events hold in memory, about."""
+
 LoadEvents = Callable[[str], Awaitable[list[run_pb2.RunEvent]]]
 
 
@@ -55,7 +58,7 @@ class FollowedRun:
         """Adds the events of the next step."""
         self.batches.append((step.time, events))
         self.last_seq = step.last_seq
-        self.size += len(step.data)
+        self.size += HELD * len(step.data)
 
     def log(self) -> RunLog:
         """Returns the log of the events."""

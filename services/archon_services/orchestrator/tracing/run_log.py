@@ -14,6 +14,8 @@ from archon_mesh.core.run.types import Failure, Submission, TaskState
 MAX_NOTES: Final = 100
 """Notes of a run that its span shows; later ones are left out."""
 
+STATE_NAMES: Final = {state: state.name.lower() for state in TaskState}
+
 _NOTES: Final = {
     ev.Claimed: names.TAKEN_OVER,
     ev.Paused: names.PAUSED,
@@ -98,7 +100,7 @@ class RunLog:
             case ev.Discarded():
                 self._ended(event.task_id, event.attempt, "discarded", time)
             case ev.TaskEnded():
-                self._ended(event.task_id, event.attempt, event.state.name.lower(), time, event.failure)
+                self._ended(event.task_id, event.attempt, STATE_NAMES[event.state], time, event.failure)
             case ev.InputRequested(sequence=0):  # the attempt has ended with the question
                 self._ended(event.task_id, event.attempt, "input_required", time)
             case ev.RunEnded():
@@ -118,7 +120,7 @@ class RunLog:
         self.attempts.append(attempt)
 
     def _result(self, event: ev.ResultReceived, time: float) -> None:
-        attempt = self._ended(event.task_id, event.attempt, event.state.name.lower(), time, event.failure)
+        attempt = self._ended(event.task_id, event.attempt, STATE_NAMES[event.state], time, event.failure)
         if attempt is not None and isinstance(event.payload, agent_pb2.TaskResult):
             usage = event.payload.usage
             attempt.input_tokens, attempt.output_tokens = usage.input_tokens, usage.output_tokens

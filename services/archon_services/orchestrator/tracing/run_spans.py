@@ -13,7 +13,7 @@ from archon.telemetry import names
 from archon.telemetry.span_data import SpanData
 from archon.telemetry.trace_parent import TraceParent
 from archon_mesh.core.run.types import Failure
-from archon_services.orchestrator.tracing.run_log import AttemptLog, Note, RunLog
+from archon_services.orchestrator.tracing.run_log import STATE_NAMES, AttemptLog, Note, RunLog
 from archon_services.orchestrator.tracing.span_ids import attempt_span_id, run_span_id
 
 _MAX_MESSAGE: Final = 1024
@@ -48,7 +48,7 @@ class _Trace:
             names.OPERATION_NAME: names.INVOKE_WORKFLOW,
             names.WORKFLOW_NAME: submission.strategy,
             names.RUN_ID: self._run_id,
-            names.RUN_STATE: log.state.name.lower(),
+            names.RUN_STATE: STATE_NAMES[log.state],
             names.TENANT: submission.tenant,
             names.INPUT_TOKENS: sum(attempt.input_tokens for attempt in log.attempts),
             names.OUTPUT_TOKENS: sum(attempt.output_tokens for attempt in log.attempts),

@@ -176,10 +176,12 @@ async def test_a_terminal_gets_text(tmp_path: Path, environment: dict[str, str],
     assert any(re.match(begin, line) for line in text.splitlines()), text
 
 
-async def test_a_pipe_that_no_one_reads_stops_no_agent(tmp_path: Path) -> None:
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+async def test_a_pipe_that_no_one_reads_stops_no_agent(tmp_path: Path, unbuffered: str) -> None:
     reader, writer = os.pipe()
+    variables = {"PYTHONUNBUFFERED": unbuffered}
     try:
-        async with agent(TALKER, tmp_path / "ready", writer) as (child, address):
+        async with agent(TALKER, tmp_path / "ready", writer, **variables) as (child, address):
             async with FakeOrchestrator(address) as peer:
                 await peer.open()
                 ref = peer.ref("one")

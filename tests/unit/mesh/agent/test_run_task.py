@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
@@ -16,6 +17,7 @@ from archon_mesh.llm import ModelReply, ModelRequest, ScriptedModel, Usage
 from archon_mesh.planning import PlanFailed, PlanNotApproved, TaskMode, TaskOutcome
 from archon_mesh.tools import tool
 from archon_mesh.tools.builtin import Calculator
+from tests.fixtures.waiting import until
 
 TRIP = "Book a flight to Rome and then book a hotel there"
 
@@ -240,6 +242,59 @@ async def test_a_sub_agent_that_calls_its_caller_does_not_block() -> None:
     agent.register_agent(Agent("poet", model=poet_model, tools=[ask_clerk]))
     assert await agent.run_task(TRIP) == "I managed alone."
     assert "delegation loop" in poet_model.requests[1].messages[-1].content
+
+
+async def test_a_paused_agent_calls_no_tool_of_its_plan() -> None:
+    travel = Travel()
+    agent: Agent
+
+    def respond(request: ModelRequest) -> str:
+        agent.pause()
+        return reply(FLIGHT)
+
+    agent = Agent("clerk", model=ScriptedModel(respond), tools=travel.tools)
+    running = asyncio.create_task(agent.run_task(TRIP))
+    await until(lambda: agent.planned_run is not None and agent.planned_run.executor is not None)
+    assert travel.calls == []
+    agent.resume()
+    assert await running == "AB12"
+
+
+async def test_a_cancelled_task_stops_its_subtasks() -> None:
+    cancelled = asyncio.Event()
+
+    @tool
+    async def wait() -> str:
+        """Waits."""
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.set()
+        return ""
+
+    agent = Agent("clerk", model=ScriptedModel([reply(subtask("1", tool_name="wait"))]), tools=[wait])
+    running = asyncio.create_task(agent.run_task(TRIP))
+    await until(lambda: agent.planned_run is not None and agent.planned_run.executor is not None)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    async with asyncio.timeout(10):
+        await cancelled.wait()
+
+
+async def test_the_phases_of_a_planned_run_are_seen() -> None:
+    travel, phases = Travel(), []
+    hotel = subtask("2", "1", tool_name="book_hotel", tool_args={"name": "Grand"})
+    replies = iter([reply(FLIGHT, hotel), reply(subtask("3", "1"))])
+
+    def respond(request: ModelRequest) -> str:
+        phases.append(str(agent.phase))
+        return next(replies, "Done.")
+
+    agent = Agent("clerk", model=ScriptedModel(respond), tools=travel.tools)
+    await agent.run_task(TRIP)
+    assert phases == ["planning", "replanning", "executing"]
+    assert str(agent.phase) == "finished"
 
 
 async def test_a_person_may_refuse_the_plan() -> None:

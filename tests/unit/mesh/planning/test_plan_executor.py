@@ -255,6 +255,24 @@ async def test_a_check_by_the_caller_may_refuse_a_result() -> None:
     assert results(await executor.execute(plan(subtask("a")))) == {"a": "good"}
 
 
+async def test_an_unsure_result_replans_what_is_left() -> None:
+    async def check(subtask: Any, result: Any) -> CheckedResult:
+        return CheckedResult(confidence=0.2 if subtask.id == "a" else 0.9)
+
+    worker = FunctionWorker()
+    executor = executor_of(worker, reply(subtask("c", "a")), check=check)
+    task = await executor.execute(plan(subtask("a"), subtask("b", "a")))
+    assert (statuses(task), executor.replans) == ({"a": "completed", "c": "completed"}, 1)
+
+
+async def test_an_unsure_last_result_is_kept() -> None:
+    async def check(subtask: Any, result: Any) -> CheckedResult:
+        return CheckedResult(confidence=0.1)
+
+    executor = executor_of(FunctionWorker(), reply(subtask("b")), check=check)
+    assert statuses(await executor.execute(plan(subtask("a")))) == {"a": "completed"}
+
+
 async def test_after_three_replans_the_plan_fails_with_a_suggestion() -> None:
     worker = FunctionWorker(think=failing("b", "c", "d", "e"))
     executor = executor_of(worker, *(reply(subtask(name, "a", critical=True)) for name in "cde"))
@@ -351,6 +369,53 @@ async def test_an_exhausted_budget_ends_the_plan() -> None:
         await executor.execute(plan(subtask("a")))
     assert executor.task is not None
     assert statuses(executor.task) == {"a": "pending"}
+
+
+async def test_what_completed_beside_a_fatal_error_is_kept() -> None:
+    gate = asyncio.Event()
+
+    async def think(message: str) -> str:
+        await gate.wait()
+        if message.startswith("Do a"):
+            raise BudgetExhausted("nothing left")
+        return "done"
+
+    executor = executor_of(FunctionWorker(think=think))
+    execution = asyncio.create_task(executor.execute(plan(subtask("a"), subtask("b"))))
+    await until(lambda: executor.task is not None and statuses(executor.task)["b"] == "executing")
+    gate.set()
+    with pytest.raises(BudgetExhausted):
+        await execution
+    assert executor.task is not None
+    assert statuses(executor.task) == {"a": "pending", "b": "completed"}
+
+
+async def test_a_worker_that_cancels_itself_fails_its_subtask() -> None:
+    def think(message: str) -> str:
+        raise asyncio.CancelledError
+
+    executor = executor_of(FunctionWorker(think=think))
+    with pytest.raises(PlanFailed):
+        await executor.execute(plan(subtask("a", critical=True)))
+    assert results(executor.task or plan()) == {"a": "it was cancelled"}
+
+
+async def test_a_pause_holds_up_a_replan_too() -> None:
+    executor: PlanExecutor
+
+    def think(message: str) -> str:
+        if message.startswith("Do a"):
+            executor.pause()
+            raise InvalidArgument("no")
+        return "x"
+
+    worker = FunctionWorker(think=think)
+    executor = executor_of(worker, reply(subtask("b")))
+    execution = asyncio.create_task(executor.execute(plan(subtask("a", critical=True))))
+    await until(lambda: executor.task is not None and statuses(executor.task) == {"a": "failed"})
+    assert executor.replans == 0
+    executor.resume()
+    assert statuses(await execution) == {"b": "completed"}
 
 
 async def test_a_slow_attempt_fails() -> None:

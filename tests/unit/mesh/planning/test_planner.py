@@ -41,7 +41,9 @@ async def test_faults_are_sent_back_once_in_words() -> None:
     planner, model = planner_of(reply(subtask("1", "2")), reply(subtask("1")))
     task = await planner.create_plan("Do it")
     assert [each.dependencies for each in task.subtasks] == [()]
-    assert "subtask '1' depends on '2', which is no subtask" in model.requests[1].messages[-1].content
+    quoted, faults = model.requests[1].messages[-2:]
+    assert (quoted.role, quoted.content) == ("assistant", reply(subtask("1", "2")))
+    assert "subtask '1' depends on '2', which is no subtask" in faults.content
 
 
 async def test_what_is_still_wrong_is_repaired_and_logged(caplog: pytest.LogCaptureFixture) -> None:

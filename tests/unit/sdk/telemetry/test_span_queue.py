@@ -27,6 +27,7 @@ class Exporter(SpanExporter):
         self.gate = threading.Event()
         self.gate.set()
         self.error: Exception | None = None
+        self.refuses = False
         self.entered = threading.Event()
         self.closed = False
 
@@ -35,6 +36,8 @@ class Exporter(SpanExporter):
         assert self.gate.wait(30)
         if self.error is not None:
             raise self.error
+        if self.refuses:
+            return SpanExportResult.FAILURE
         self.batches.append([span.name for span in spans])
         return SpanExportResult.SUCCESS
 
@@ -134,6 +137,27 @@ def test_it_outlives_an_exporter_that_raises(make: Make, exporter: Exporter) -> 
     queue.put(Named("b"))
     queue.shutdown()
     assert (exporter.batches, queue.dropped) == ([["b"]], 1)
+
+
+def test_while_exports_fail_few_entries_wait(make: Make, exporter: Exporter, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(span_queue, "MAX_PROBES", 3)
+    queue = make(OTEL_BSP_MAX_QUEUE_SIZE="100", OTEL_BSP_MAX_EXPORT_BATCH_SIZE="3")
+    exporter.refuses = True
+    queue.put(Named("a"))
+    assert queue.force_flush(30_000)
+    assert queue.dropped == 1, "what the exporter refuses is counted"
+    exporter.entered.clear()
+    for name in "bcde":
+        queue.put(Named(name))
+    assert queue.dropped == 2
+    assert not queue.has_room()
+    assert not exporter.entered.is_set(), "they wait for the next try"
+    exporter.refuses = False
+    assert queue.force_flush(30_000)
+    for name in "fghi":
+        queue.put(Named(name))
+    queue.shutdown()
+    assert [name for batch in exporter.batches for name in batch] == list("bcdfghi")
 
 
 def test_it_outlives_an_entry_without_spans(make: Make, exporter: Exporter) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from archon.telemetry.trace_parent import TraceParent, is_plain_sampled
+from archon.telemetry.trace_parent import TraceParent, is_plain_sampled, is_plain_unsampled
 
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 
@@ -40,5 +40,7 @@ def test_an_invalid_header_counts_as_absent(header: str) -> None:
 
 @pytest.mark.parametrize(("flags", "sampled"), [("00", False), ("01", True), ("0a", False), ("0f", True)])
 def test_the_cheap_look_agrees_with_the_parser(flags: str, sampled: bool) -> None:
-    assert is_plain_sampled(f"00-{TRACE}-{SPAN}-{flags}") is sampled
-    assert not is_plain_sampled("") and not is_plain_sampled(f"01-{TRACE}-{SPAN}-{flags}")
+    header = f"00-{TRACE}-{SPAN}-{flags}"
+    assert (is_plain_sampled(header), is_plain_unsampled(header)) == (sampled, not sampled)
+    for other in ("", f"01-{TRACE}-{SPAN}-{flags}"):
+        assert not is_plain_sampled(other) and not is_plain_unsampled(other)

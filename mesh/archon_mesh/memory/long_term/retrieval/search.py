@@ -26,6 +26,7 @@ LOWEST: Final = 0.3
 """The default threshold is lowered by STEP while it finds nothing, down to LOWEST."""
 
 Embed = Callable[[Sequence[str]], Awaitable[list[Vector]]]
+Score = Callable[[LongTermEntry], float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,23 +73,21 @@ class Retriever:
         depth = max(DEPTH, 2 * limit)
         rankings, cosines, entries = await self._rankings(tenant, parts, depth, filters)
         source = Source.HYBRID if cosines else Source.KEYWORD
-        wanted = query_stems(query)
-        scores = {entry_id: self._score(wanted, entry, cosines) for entry_id, entry in entries.items()}
+        score = self._scorer(query, cosines)
         ranked = self._ranked(rankings, entries)
         if threshold is not None:
-            return self._result(ranked, scores, threshold, limit, source)
+            return self._result(ranked, score, threshold, limit, source)
         lowered = DEFAULT_THRESHOLD
         while lowered >= LOWEST - 1e-9:
-            result = self._result(ranked, scores, round(lowered, 2), limit, source)
+            result = self._result(ranked, score, round(lowered, 2), limit, source)
             if result.found:
                 return result
             lowered -= STEP
         by_words = await self._store.with_words(tenant, content_words(query), limit, filters)
         if by_words:
-            scores.update((entry.id, self._score(wanted, entry, cosines)) for entry in by_words)
-            return self._result(by_words, scores, 0.0, limit, Source.KEYWORD)
+            return self._result(by_words, score, 0.0, limit, Source.KEYWORD)
         recent = await self._store.recent(tenant, limit, filters)
-        return self._result(recent, {}, 0.0, limit, Source.RECENT)
+        return self._result(recent, lambda _: 0.0, 0.0, limit, Source.RECENT)
 
     async def _rankings(
         self, tenant: str, parts: Sequence[str], depth: int, filters: Filters
@@ -120,9 +119,18 @@ class Retriever:
             _log.warning("the query is searched by words only: %s", error)
             return []
 
-    def _score(self, wanted: frozenset[str], entry: LongTermEntry, cosines: dict[str, float]) -> float:
-        scaled = (cosines.get(entry.id, -1.0) - self._low) / (self._high - self._low)
-        return round(min(1.0, max(0.0, scaled, coverage(wanted, entry.content))), 4)
+    def _scorer(self, query: str, cosines: dict[str, float]) -> Score:
+        """Returns the function that scores an entry, once: few entries are looked at, and some several times."""
+        wanted, scores = query_stems(query), dict[str, float]()
+
+        def score(entry: LongTermEntry) -> float:
+            if (known := scores.get(entry.id)) is not None:
+                return known
+            scaled = (cosines.get(entry.id, -1.0) - self._low) / (self._high - self._low)
+            scores[entry.id] = result = round(min(1.0, max(0.0, scaled, coverage(wanted, entry.content))), 4)
+            return result
+
+        return score
 
     def _ranked(
         self, rankings: Sequence[Sequence[Sequence[str]]], entries: dict[str, LongTermEntry]
@@ -140,14 +148,14 @@ class Retriever:
     def _result(
         self,
         ranked: Iterable[LongTermEntry],
-        scores: dict[str, float],
+        score_of: Score,
         threshold: float,
         limit: int,
         source: Source,
     ) -> Retrieval:
         found: list[FoundEntry] = []
         for entry in ranked:
-            score = scores.get(entry.id, 0.0)
+            score = score_of(entry)
             if score < threshold or any(is_duplicate(entry.content, other.content) for other in found):
                 continue
             found.append(FoundEntry(entry, score, source))

@@ -109,10 +109,13 @@ class LongTermStats:
     bytes: int = 0
 
 
+_encode: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+
 def checksum_of(entry_id: str, content: str, create_time: float, metadata: Mapping[str, str]) -> str:
     """Returns the SHA-256 of what never changes in an entry, in hex."""
     parts = [entry_id, content, round(create_time * 1e6), sorted(metadata.items())]
-    return hashlib.sha256(json.dumps(parts, ensure_ascii=False, separators=(",", ":")).encode()).hexdigest()
+    return hashlib.sha256(_encode(parts).encode()).hexdigest()
 
 
 def check_content(content: Any) -> str:

@@ -31,7 +31,10 @@ class QueuedHandler(logging.Handler):
 
     def __init__(self, stream: TextIO) -> None:
         super().__init__()
-        self._stream = stream
+        self._stream = stream  # kept open
+        # The thread does not write through the stream: Python waits for the stream's lock when the process ends.
+        self._file = stream.fileno()
+        self._encoding = stream.encoding or "utf-8"
         self.dropped = 0
         self._begin()
 
@@ -92,10 +95,11 @@ class QueuedHandler(logging.Handler):
                 self._lines.clear()
                 self._size, self._writing = 0, True
                 dropped, self.dropped = self.dropped, 0
+            data = memoryview((text + self._report(dropped)).encode(self._encoding, "backslashreplace"))
             try:
-                self._stream.write(text + self._report(dropped))
-                self._stream.flush()
-            except (OSError, ValueError):
+                while data:
+                    data = data[os.write(self._file, data) :]
+            except OSError:
                 pass  # the reader is gone, or the stream is closed: there is no place to say so
 
     def _report(self, dropped: int) -> str:

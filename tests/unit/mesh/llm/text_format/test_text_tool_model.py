@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -105,6 +106,39 @@ async def test_a_tool_is_found_whatever_its_case_and_takes_plain_text() -> None:
     model = TextToolModel(ScriptedModel(["Action: Search\nAction Input: weather in Paris"]))
     reply = await model.generate(ModelRequest(REQUEST.messages, [spec]))
     assert reply.tool_calls == (ToolCall("", "search", '{"query": "weather in Paris"}'),)
+
+
+def schema(*names: str, required: tuple[str, ...] | None = None) -> dict[str, Any]:
+    properties = {"properties": {name: {"type": "string"} for name in names}}
+    return properties if required is None else {**properties, "required": list(required)}
+
+
+@pytest.mark.parametrize(
+    ("parameters", "arguments"),
+    [
+        (schema("query"), {"query": "stra\u00dfe"}),
+        (schema("query", "limit", required=("limit",)), {"limit": "stra\u00dfe"}),
+        (schema("query", "limit"), {"input": "stra\u00dfe"}),
+        (schema("query", "limit", required=("query", "limit")), {"input": "stra\u00dfe"}),
+        (schema("input", "query", required=("query",)), {"input": "stra\u00dfe"}),
+        ({}, {"input": "stra\u00dfe"}),
+    ],
+    ids=["only one", "only one required", "two", "two required", "named input", "none declared"],
+)
+async def test_plain_text_is_the_only_argument(parameters: dict[str, Any], arguments: dict[str, str]) -> None:
+    model = TextToolModel(ScriptedModel(["Thought: hm\nAction: find\nAction Input: stra\u00dfe"]))
+    reply = await model.generate(ModelRequest(REQUEST.messages, [ToolSpec("find", "Finds.", parameters)]))
+    (call,) = reply.tool_calls
+    assert call == ToolCall("", "find", json.dumps(arguments, ensure_ascii=False))
+    assert (reply.text, reply.finish_reason) == ("hm", "tool_calls")
+
+
+@pytest.mark.parametrize("name", ["find", "Find"])
+async def test_of_names_that_differ_in_case_the_same_one_is_called(name: str) -> None:
+    tools = [ToolSpec("FIND", "", {}), ToolSpec("Find", "", {}), ToolSpec("find", "", {})]
+    model = TextToolModel(ScriptedModel([f'Action: {{"tool": "{name}", "arguments": {{"a": 1}}}}']))
+    reply = await model.generate(ModelRequest(REQUEST.messages, tools))
+    assert reply.tool_calls == (ToolCall("", name, '{"a": 1}'),)
 
 
 async def test_a_reply_that_was_cut_off_gives_no_call() -> None:
